@@ -1,0 +1,97 @@
+"""Element types: the closed table of dtypes and every spelling that names one.
+
+Enters: a spelling such as `fp32`, `BF16` or `fp8(e4m3)`. Leaves: one shared `DType` row, compared by value.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["f", "i", "u", "b", "c"]
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type. `bits` is storage; `significand` counts the bits of a value's integer-exact range."""
+
+    name: str
+    kind: Kind
+    bits: int
+    significand: int
+    largest: float
+    numpy_name: str
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("i", "u")
+
+    @property
+    def is_fp8(self) -> bool:
+        return self.kind == "f" and self.bits == 8
+
+    def holds(self, value: int | float) -> bool:
+        """Whether a literal may take this dtype: an int that fits, or a float where fractions exist."""
+        if isinstance(value, float):
+            return self.kind in ("f", "c")
+        if self.kind == "b":
+            return False
+        lowest = 0 if self.kind == "u" else -self.largest - (1 if self.kind == "i" else 0)
+        return lowest <= value <= self.largest
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _float(name: str, bits: int, significand: int, largest: float, numpy_name: str) -> DType:
+    return DType(name, "f", bits, significand, largest, numpy_name)
+
+
+def _integer(kind: Literal["i", "u"], bits: int) -> DType:
+    magnitude = bits - 1 if kind == "i" else bits
+    numpy_name = f"{'int' if kind == 'i' else 'uint'}{bits}"
+    return DType(f"{kind}{bits}", kind, bits, magnitude, 2**magnitude - 1, numpy_name)
+
+
+_LARGEST_F64 = (2 - 2.0**-52) * 2.0**1023
+_LARGEST_F32 = (2 - 2.0**-23) * 2.0**127
+
+F64 = _float("f64", 64, 53, _LARGEST_F64, "float64")
+F32 = _float("f32", 32, 24, _LARGEST_F32, "float32")
+TF32 = _float("tf32", 32, 11, _LARGEST_F32, "float32")  # f32 storage; only its contractions are tf32
+BF16 = _float("bf16", 16, 8, (2 - 2.0**-7) * 2.0**127, "bfloat16")
+F16 = _float("f16", 16, 11, 65504.0, "float16")
+FP8_E4M3 = _float("fp8_e4m3", 8, 4, 448.0, "float8_e4m3fn")
+FP8_E5M2 = _float("fp8_e5m2", 8, 3, 57344.0, "float8_e5m2")
+I64, I32, I16, I8, I4 = (_integer("i", bits) for bits in (64, 32, 16, 8, 4))
+U64, U32, U8 = (_integer("u", bits) for bits in (64, 32, 8))
+BOOL = DType("bool", "b", 8, 1, 1, "bool")
+C64 = DType("c64", "c", 64, 24, _LARGEST_F32, "complex64")
+C128 = DType("c128", "c", 128, 53, _LARGEST_F64, "complex128")
+
+ALL: tuple[DType, ...] = (
+    F64, F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, I64, I32, I16, I8, I4, U64, U32, U8, BOOL, C64, C128,
+)  # fmt: skip
+
+
+def _spellings(dtype: DType) -> tuple[str, ...]:
+    """Names of one dtype in lower case. `float` and `int` are scalar kinds, not dtypes."""
+    if dtype.is_fp8:
+        exponent = dtype.name.removeprefix("fp8_")
+        return dtype.name, f"fp8({exponent})", f"f8{exponent}", f"float8_{exponent}"
+    families = {"f": ("f", "fp", "float"), "i": ("i", "int"), "u": ("u", "uint"), "c": ("c", "complex")}
+    if dtype is TF32 or dtype is BOOL:
+        return (dtype.name,)
+    if dtype is BF16:
+        return dtype.name, "bfloat16"
+    return tuple(f"{family}{dtype.bits}" for family in families[dtype.kind])
+
+
+_BY_SPELLING = {spelling: dtype for dtype in ALL for spelling in _spellings(dtype)}
+
+
+def lookup(name: str) -> DType | None:
+    """The dtype a spelling names, in any case and with or without spaces; None if it names none."""
+    return _BY_SPELLING.get(name.replace(" ", "").lower())

@@ -1,0 +1,75 @@
+"""Precision policies: how a value of some dtype is accumulated, rounded and scaled.
+
+Enters: text such as `@accum(f32) @saturate`. Leaves: a frozen `Policy`, whose `str()` reads back to itself.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from tesserac.types.dtype import DType, lookup
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Attributes of a dtype in a type; every field at its default means "no policy"."""
+
+    accum: DType | None = None
+    saturate: bool = False
+    stochastic_round: bool = False
+    loss_scale: int | None = None
+    scale_axis: int | None = None
+
+    def __str__(self) -> str:
+        """Text to put directly after a dtype: `f"{dtype}{policy}"`; hence the leading space, or nothing."""
+        parts = [
+            f" @accum({self.accum})" if self.accum else "",
+            " @saturate" if self.saturate else "",
+            " @stochastic_round" if self.stochastic_round else "",
+            f" @loss_scale({self.loss_scale})" if self.loss_scale is not None else "",
+            f" @scale(axis={self.scale_axis})" if self.scale_axis is not None else "",
+        ]
+        return "".join(parts)
+
+
+NO_POLICY = Policy()
+
+_ATTRIBUTE = re.compile(r"@\s*(\w+)\s*(?:\(\s*([^()]*(?:\([^()]*\))?)\s*\))?\s*")
+
+
+class PolicyError(ValueError):
+    """The text is not a policy; the message says why."""
+
+
+def with_attribute(policy: Policy, name: str, argument: str | None) -> Policy:
+    """`policy` with one more attribute, as written in source: `accum` and `f32`, or `saturate` and None."""
+    if name == "saturate" and argument is None:
+        return replace(policy, saturate=True)
+    if name == "stochastic_round" and argument is None:
+        return replace(policy, stochastic_round=True)
+    if name == "accum" and argument is not None:
+        accum = lookup(argument)
+        if accum is None:
+            raise PolicyError(f"`{argument}` is not a dtype")
+        return replace(policy, accum=accum)
+    if name == "loss_scale" and argument is not None and argument.isdecimal():
+        return replace(policy, loss_scale=int(argument))
+    axis = re.fullmatch(r"axis\s*=\s*(-?\d+)", argument or "")
+    if name == "scale" and axis:
+        return replace(policy, scale_axis=int(axis[1]))
+    raise PolicyError(f"`@{name}{'' if argument is None else f'({argument})'}` is not a policy of a dtype")
+
+
+def parse_policy(text: str) -> Policy:
+    """Reads what `str(policy)` writes, with any spacing."""
+    policy, position, text = NO_POLICY, 0, text.strip()
+    while position < len(text):
+        match = _ATTRIBUTE.match(text, position)
+        if match is None:
+            raise PolicyError(f"`{text[position:]}` is not a policy")
+        policy, position = with_attribute(policy, match[1], match[2]), match.end()
+    return policy
+
+
+def compute_dtype(dtype: DType, policy: Policy) -> DType:
+    """The dtype in which operators on such values compute before they round once."""
+    return policy.accum or dtype

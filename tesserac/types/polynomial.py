@@ -1,0 +1,382 @@
+"""Symbolic sizes: integer expressions over symbols, in one normal form.
+
+Enters: arithmetic on `Dim` values. Leaves: Laurent polynomials with rational coefficients over atoms, so that
+`D/h*h == D`, `(M + 1)*K == K + K*M` and every other polynomial identity is plain equality. What is not a
+polynomial (`//`, `%`, `ceil_div`, `min`, `max`, a quotient by a sum) is an opaque atom over normal forms.
+See Note [Dims are normalised once].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+Function = Literal["quotient", "floor_div", "mod", "ceil_div", "min", "max"]
+Monomial = tuple[tuple["Atom", int], ...]
+
+
+class DimError(ValueError):
+    """A size that has no integer value: a division that leaves a rest, or by zero, or an unknown symbol."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A named size."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A function of sizes that polynomials cannot express; equal only to itself."""
+
+    function: Function
+    args: tuple[Dim, ...]
+
+    @property
+    def bare(self) -> str:
+        """Text that may stand alone; `str()` adds the brackets it needs inside a product."""
+        infix = {"quotient": "/", "floor_div": "//", "mod": "%"}.get(self.function)
+        if infix is None:
+            return f"{self.function}({', '.join(map(str, self.args))})"
+        left, right = self.args
+        return f"{left.as_factor()} {infix} {right.as_factor()}"
+
+    def __str__(self) -> str:
+        return self.bare if self.function in ("ceil_div", "min", "max") else f"({self.bare})"
+
+
+Atom = Symbol | Opaque
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A size. `terms` is sorted and has no zero coefficients: that makes equality structural."""
+
+    terms: tuple[tuple[Monomial, Fraction], ...]
+
+    @staticmethod
+    def const(value: int | Fraction) -> Dim:
+        return Dim((((), Fraction(value)),) if value else ())
+
+    @staticmethod
+    def sym(name: str) -> Dim:
+        return _of_atom(Symbol(name))
+
+    def __add__(self, other: Dim | int) -> Dim:
+        return _collect((*self.terms, *_dim(other).terms))
+
+    def __neg__(self) -> Dim:
+        return Dim(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
+
+    def __sub__(self, other: Dim | int) -> Dim:
+        return self + -_dim(other)
+
+    def __mul__(self, other: Dim | int) -> Dim:
+        right = _dim(other).terms
+        return _collect((_join(m, n), c * d) for m, c in self.terms for n, d in right)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: int) -> Dim:
+        return _dim(other) - self
+
+    def exact_div(self, other: Dim | int) -> Dim:
+        """The quotient, on the promise that it is whole: `(2*D).exact_div(2) == D`."""
+        divisor = _dim(other)
+        if not divisor.terms:
+            raise DimError(f"division of {self} by zero")
+        if len(divisor.terms) == 1:
+            [(monomial, coefficient)] = divisor.terms
+            return self * Dim(((_power(monomial, -1), 1 / coefficient),))
+        return _polynomial_quotient(self, divisor)
+
+    def floor_div(self, other: Dim | int) -> Dim:
+        divisor = _dim(other)
+        whole, rest = _split_multiples(self, divisor)
+        return whole + _opaque("floor_div", rest, divisor) if rest.terms else whole
+
+    def mod(self, other: Dim | int) -> Dim:
+        divisor = _dim(other)
+        _, rest = _split_multiples(self, divisor)
+        return _opaque("mod", rest, divisor) if rest.terms else rest
+
+    def ceil_div(self, other: Dim | int) -> Dim:
+        divisor = _dim(other)
+        whole, rest = _split_multiples(self, divisor)
+        return whole + _opaque("ceil_div", rest, divisor) if rest.terms else whole
+
+    def min(self, other: Dim | int) -> Dim:
+        return _extreme("min", self, _dim(other))
+
+    def max(self, other: Dim | int) -> Dim:
+        return _extreme("max", self, _dim(other))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def constant(self) -> int | None:
+        """The value of a size without symbols; None if it has symbols or is not whole."""
+        fraction = self.fraction
+        return fraction.numerator if fraction is not None and fraction.denominator == 1 else None
+
+    @property
+    def fraction(self) -> Fraction | None:
+        """The value of a size without symbols, whole or not."""
+        if not self.terms:
+            return Fraction(0)
+        [(monomial, coefficient), *more] = self.terms
+        return coefficient if not monomial and not more else None
+
+    @property
+    def symbol(self) -> str | None:
+        """The name, if this size is a bare symbol."""
+        match self.terms:
+            case ((((Symbol(name), 1),), coefficient),) if coefficient == 1:
+                return name
+        return None
+
+    def atoms(self) -> frozenset[Atom]:
+        return frozenset(atom for monomial, _ in self.terms for atom, _ in monomial)
+
+    def symbols(self) -> frozenset[str]:
+        names: set[str] = set()
+        for atom in self.atoms():
+            if isinstance(atom, Symbol):
+                names.add(atom.name)
+            else:
+                names.update(*(arg.symbols() for arg in atom.args))
+        return frozenset(names)
+
+    def substitute(self, values: Mapping[str, Dim]) -> Dim:
+        """This size with symbols replaced, normalised again. Raises DimError when that divides by zero."""
+        if self.symbols().isdisjoint(values):
+            return self
+        return self._rebuild(lambda atom: _substitute_atom(atom, values))
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """The whole number this size is. Raises DimError where there is none."""
+        missing = sorted(self.symbols() - values.keys())
+        if missing:
+            raise DimError(f"size of {missing[0]} is not known")
+        result = self.substitute({name: Dim.const(values[name]) for name in self.symbols()})
+        if result.constant is None:
+            raise DimError(f"{self} is not a whole number")
+        return result.constant
+
+    def _rebuild(self, value_of: Callable[[Atom], Dim]) -> Dim:
+        total = ZERO
+        for monomial, coefficient in self.terms:
+            product = Dim.const(coefficient)
+            for atom, exponent in monomial:
+                value = value_of(atom)
+                for _ in range(abs(exponent)):
+                    product = product * value if exponent > 0 else product.exact_div(value)
+            total = total + product
+        return total
+
+    def __str__(self) -> str:
+        match self.terms:
+            case ():
+                return "0"
+            case ((((Opaque() as atom, 1),), coefficient),) if coefficient == 1:
+                return atom.bare
+        first, *others = self.terms
+        text = _term_text(*first)
+        for monomial, coefficient in others:
+            sign = "-" if coefficient < 0 else "+"
+            text += f" {sign} {_term_text(monomial, abs(coefficient))}"
+        return text
+
+    def as_factor(self) -> str:
+        """Text that stays one operand beside `*` or `/`."""
+        text = str(self)
+        return text if text.isidentifier() or text.isdecimal() else f"({text})"
+
+    def __repr__(self) -> str:
+        return f"Dim({self})"
+
+
+def _dim(value: Dim | int) -> Dim:
+    return value if isinstance(value, Dim) else Dim.const(value)
+
+
+def _of_atom(atom: Atom) -> Dim:
+    return Dim(((((atom, 1),), Fraction(1)),))
+
+
+ZERO = Dim(())
+ONE = Dim.const(1)
+
+
+def _term_order(term: tuple[Monomial, Fraction]) -> tuple[int, str]:
+    """Higher degree first, then by name: `N*N + 2*N + 1`."""
+    monomial, _ = term
+    degree = sum(exponent for _, exponent in monomial)
+    return -degree, " ".join(f"{atom} {exponent:+}" for atom, exponent in monomial)
+
+
+def _collect(terms: Iterable[tuple[Monomial, Fraction]]) -> Dim:
+    sums: dict[Monomial, Fraction] = {}
+    for monomial, coefficient in terms:
+        sums[monomial] = sums.get(monomial, Fraction(0)) + coefficient
+    kept = [(monomial, coefficient) for monomial, coefficient in sums.items() if coefficient]
+    return Dim(tuple(sorted(kept, key=_term_order) if len(kept) > 1 else kept))
+
+
+def _join(left: Monomial, right: Monomial) -> Monomial:
+    if not left or not right:
+        return left or right
+    exponents = dict(left)
+    for atom, exponent in right:
+        exponents[atom] = exponents.get(atom, 0) + exponent
+    return tuple(sorted(((a, e) for a, e in exponents.items() if e), key=lambda pair: str(pair[0])))
+
+
+def _power(monomial: Monomial, exponent: int) -> Monomial:
+    return tuple((atom, power * exponent) for atom, power in monomial)
+
+
+def _is_whole(monomial: Monomial, coefficient: Fraction) -> bool:
+    """Whether a term is an integer whatever the symbols are."""
+    return coefficient.denominator == 1 and all(exponent > 0 for _, exponent in monomial)
+
+
+def _split_multiples(dividend: Dim, divisor: Dim) -> tuple[Dim, Dim]:
+    """`dividend == whole * divisor + rest`, with every multiple that is visible moved into `whole`."""
+    if not divisor.terms:
+        raise DimError(f"division of {dividend} by zero")
+    if dividend.constant is not None and divisor.constant is not None:
+        return ZERO, dividend
+    if len(divisor.terms) > 1:
+        quotient = dividend.exact_div(divisor)
+        divides = all(_is_whole(*term) for term in quotient.terms) and not _has_quotient(quotient)
+        return (quotient, ZERO) if divides else (ZERO, dividend)
+    scaled = dividend.exact_div(divisor)
+    whole = _collect(term for term in scaled.terms if _is_whole(*term))
+    return whole, dividend - whole * divisor
+
+
+def _has_quotient(dim: Dim) -> bool:
+    return any(isinstance(atom, Opaque) and atom.function == "quotient" for atom in dim.atoms())
+
+
+_CONSTANT: dict[Function, Callable[[int, int], int]] = {
+    "floor_div": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "ceil_div": lambda a, b: -(-a // b),
+    "min": min,
+    "max": max,
+}
+
+
+def _opaque(function: Function, left: Dim, right: Dim) -> Dim:
+    if left.constant is not None and right.constant is not None:
+        return Dim.const(_CONSTANT[function](left.constant, right.constant))
+    return _of_atom(Opaque(function, (left, right)))
+
+
+def _extreme(function: Literal["min", "max"], left: Dim, right: Dim) -> Dim:
+    """min or max: flattened, sorted, and without an argument that another one beats by a constant."""
+    kept: list[Dim] = []
+    for arg in (*_arguments(function, left), *_arguments(function, right)):
+        gaps = [(arg - other).fraction for other in kept]
+        worse = [g is not None and (g >= 0 if function == "min" else g <= 0) for g in gaps]
+        if any(worse):
+            continue
+        kept = [other for other, gap in zip(kept, gaps, strict=True) if gap is None] + [arg]
+    return kept[0] if len(kept) == 1 else _of_atom(Opaque(function, tuple(sorted(kept, key=str))))
+
+
+def _arguments(function: Function, dim: Dim) -> tuple[Dim, ...]:
+    match dim.terms:
+        case ((((Opaque(name, args), 1),), coefficient),) if name == function and coefficient == 1:
+            return args
+    return (dim,)
+
+
+def _polynomial_quotient(dividend: Dim, divisor: Dim) -> Dim:
+    """Quotient by a sum: polynomial division where it leaves no rest, else an opaque quotient."""
+    lead = _leading(divisor)
+    shift = Dim(((_power(_content(divisor), -1), 1 / lead[1]),))
+    dividend, divisor = dividend * shift, divisor * shift
+    lead_monomial = _leading(divisor)[0]
+    up = Dim(((_power(_content(dividend), -1), Fraction(1)),))
+    rest, quotient = dividend * up, ZERO
+    while rest.terms:
+        monomial, coefficient = _leading(rest)
+        step = _join(monomial, _power(lead_monomial, -1))
+        if any(exponent < 0 for _, exponent in step):
+            return _of_atom(Opaque("quotient", (dividend, divisor))) if dividend.terms else ZERO
+        quotient = quotient + Dim(((step, coefficient),))
+        rest = rest - Dim(((step, coefficient),)) * divisor
+    return quotient.exact_div(up)
+
+
+def _content(dim: Dim) -> Monomial:
+    """The monomial every term shares: dividing by it leaves a polynomial without negative exponents."""
+    lowest = {atom: min(dict(monomial).get(atom, 0) for monomial, _ in dim.terms) for atom in dim.atoms()}
+    return tuple(sorted(((a, e) for a, e in lowest.items() if e), key=lambda pair: str(pair[0])))
+
+
+def _leading(dim: Dim) -> tuple[Monomial, Fraction]:
+    """The leading term in lexicographic order of atoms, an order in which polynomial division ends."""
+    names = sorted({str(atom) for atom in dim.atoms()})
+
+    def exponents(term: tuple[Monomial, Fraction]) -> tuple[int, ...]:
+        powers = {str(atom): exponent for atom, exponent in term[0]}
+        return tuple(powers.get(name, 0) for name in names)
+
+    return max(dim.terms, key=exponents)
+
+
+def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
+    if isinstance(atom, Symbol):
+        return values.get(atom.name, _of_atom(atom))
+    first, *others = (arg.substitute(values) for arg in atom.args)
+    apply: dict[Function, Callable[[Dim, Dim], Dim]] = {
+        "quotient": Dim.exact_div,
+        "floor_div": Dim.floor_div,
+        "mod": Dim.mod,
+        "ceil_div": Dim.ceil_div,
+        "min": Dim.min,
+        "max": Dim.max,
+    }
+    for other in others:
+        first = apply[atom.function](first, other)
+    return first
+
+
+def _term_text(monomial: Monomial, coefficient: Fraction) -> str:
+    above = [str(atom) for atom, exponent in monomial for _ in range(exponent)]
+    below = [str(atom) for atom, exponent in monomial for _ in range(-exponent)]
+    sign = "-" if coefficient < 0 else ""
+    if abs(coefficient.numerator) != 1 or not above:
+        above.insert(0, str(abs(coefficient.numerator)))
+    if coefficient.denominator != 1:
+        below.append(str(coefficient.denominator))
+    return sign + "/".join(["*".join(above), *below])
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The number of elements of a shape; 1 for no dims."""
+    return math.prod(dims, start=ONE)
+
+
+# Note [Dims are normalised once]
+# Every operation returns the normal form, so no other module simplifies, sorts or compares sizes in its own
+# way: two sizes are equal exactly when `==` says so. Exact division multiplies by a negative power; that
+# it is whole is a fact or a guard kept by the checker, never by this module.
