@@ -1,0 +1,92 @@
+"""Where diagnostics are made.
+
+    sink.error(E0301, at=node.op_span, left="H", right="F").note(param.span, '"H" is declared here')
+
+One line states the mistake; the calls chained to it add places, reasons and fixes. The sink hands out
+finished `Diagnostic` values in the order they were made, each code at most once per place.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.source import NO_SPAN, Span
+from tesserac.diag.diagnostic import Applicability, Code, Diagnostic, Edit, Fix, Label, Severity, Step
+
+
+class Draft:
+    """A diagnostic that is still being written. Each method adds one thing and returns the draft."""
+
+    def __init__(self, code: Code, title: str, primary: Label) -> None:
+        self._code = code
+        self._title = title
+        self._primary = primary
+        self._secondary: list[Label] = []
+        self._because: list[Step] = []
+        self._notes: list[str] = []
+        self._fixes: list[Fix] = []
+
+    def note(self, span: Span, text: str) -> Draft:
+        """A second place, with what happens there."""
+        self._secondary.append(Label(span, text))
+        return self
+
+    def because(self, text: str, span: Span = NO_SPAN) -> Draft:
+        """The next step of the reason."""
+        self._because.append(Step(text, span))
+        return self
+
+    def remark(self, text: str) -> Draft:
+        """A fact worth knowing that has no place in the source."""
+        self._notes.append(text)
+        return self
+
+    def fix(self, title: str, *edits: Edit, applicability: Applicability = Applicability.MAYBE) -> Draft:
+        """A change that would mend it; without edits it is advice for a person."""
+        self._fixes.append(Fix(title, edits, applicability))
+        return self
+
+    def replace(
+        self, title: str, span: Span, text: str, *, applicability: Applicability = Applicability.MAYBE
+    ) -> Draft:
+        """The common fix: put `text` where `span` is."""
+        return self.fix(title, Edit(span, text), applicability=applicability)
+
+    def finish(self) -> Diagnostic:
+        return Diagnostic(
+            code=self._code.id,
+            severity=self._code.severity,
+            title=self._title,
+            primary=self._primary,
+            secondary=tuple(self._secondary),
+            because=tuple(self._because),
+            notes=tuple(self._notes),
+            fixes=tuple(self._fixes),
+        )
+
+
+class Sink:
+    """Collects diagnostics. A second report of one code at one place is dropped: it would say nothing new."""
+
+    def __init__(self) -> None:
+        self._drafts: dict[tuple[str, Span], Draft] = {}
+
+    def error(self, code: Code, *, at: Span, label: str = "", **values: object) -> Draft:
+        """Report an error; `values` fill the code's title, `label` stands beside the underlined source."""
+        assert code.severity is Severity.ERROR, f"{code.id} is not an error"
+        return self._add(code, code.title.format(**values), Label(at, label))
+
+    def warning(self, code: Code, *, at: Span, label: str = "", **values: object) -> Draft:
+        assert code.severity is Severity.WARNING, f"{code.id} is not a warning"
+        return self._add(code, code.title.format(**values), Label(at, label))
+
+    def _add(self, code: Code, title: str, primary: Label) -> Draft:
+        draft = Draft(code, title, primary)
+        self._drafts.setdefault((code.id, primary.span), draft)
+        return draft
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return tuple(draft.finish() for draft in self._drafts.values())
+
+    @property
+    def has_errors(self) -> bool:
+        return any(code.startswith("E") for code, _ in self._drafts)
