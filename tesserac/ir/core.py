@@ -1,0 +1,300 @@
+"""The one SSA core of all IR levels: values, operations, blocks, regions, modules.
+
+There is one `Op` class for every operation of every level. What an operation *is* stands in its `OpDef`; what it
+holds stands in six slots. So the printer, the parser, cloning, CSE and DCE are each written once.
+
+Regions are structured: a region has exactly one block, and a block that belongs to an operation with results ends in
+a terminator. There are no jumps, hence dominance is nesting plus order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from tesserac.base.source import NO_SPAN, Span
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
+from tesserac.types.policy import Policy
+
+if TYPE_CHECKING:
+    from tesserac.ir.attributes import Attribute
+    from tesserac.ir.types import Type
+
+Attr: TypeAlias = "bool | int | float | str | None | Dim | DType | Policy | Type | Attribute | tuple[Attr, ...]"
+
+
+class VerifyError(Exception):
+    """The IR breaks an invariant. Always a fault of the compiler, never of the user's program."""
+
+    def __init__(self, message: str, op: Op | None = None) -> None:
+        super().__init__(f"{op.name}: {message}" if op is not None else message)
+        self.op = op
+
+
+def _accept(op: Op) -> None:
+    """The verifier of an operation that has no invariant beyond the structural ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpDef:
+    """What all operations of one name share. `name` is `dialect.operation`."""
+
+    name: str
+    pure: bool
+    """No effect but its results: may be removed when unused and merged with an equal one."""
+    verify: Callable[[Op], None] = _accept
+    terminator: bool = False
+
+    @property
+    def dialect(self) -> str:
+        return self.name.partition(".")[0]
+
+    def __repr__(self) -> str:
+        return f"OpDef({self.name})"
+
+
+OPDEFS: dict[str, OpDef] = {}
+
+
+def define_op(
+    name: str, *, pure: bool, verify: Callable[[Op], None] = _accept, terminator: bool = False
+) -> OpDef:
+    """Registers an operation. Each name is defined once."""
+    if name in OPDEFS:
+        raise ValueError(f"operation {name} is defined twice")
+    OPDEFS[name] = OpDef(name, pure, verify, terminator)
+    return OPDEFS[name]
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """The result of an operation or the argument of a block. `uses` is kept by the operations that use it."""
+
+    type: Type
+    owner: Op | Block
+    index: int
+    name: str = ""
+    """A hint for the printer; it has no meaning."""
+    uses: list[tuple[Op, int]] = field(default_factory=list)
+
+    @property
+    def defining_op(self) -> Op | None:
+        return self.owner if isinstance(self.owner, Op) else None
+
+    def replace_all_uses(self, new: Value) -> None:
+        for op, position in list(self.uses):
+            op.set_operand(position, new)
+
+    def __repr__(self) -> str:
+        return f"%{self.name or '?'}: {self.type}"
+
+
+class Op:
+    """One operation: a definition, operands, attributes, regions, results and where it came from."""
+
+    __slots__ = ("_operands", "attrs", "opdef", "parent", "regions", "results", "span")
+
+    def __init__(
+        self,
+        opdef: OpDef,
+        operands: Sequence[Value] = (),
+        result_types: Sequence[Type] = (),
+        attrs: Mapping[str, Attr] | None = None,
+        regions: Sequence[Region] = (),
+        span: Span = NO_SPAN,
+        result_names: Sequence[str] = (),
+    ) -> None:
+        self.opdef = opdef
+        self.attrs: dict[str, Attr] = dict(attrs or {})
+        self.regions = list(regions)
+        self.span = span
+        self.parent: Block | None = None
+        names = list(result_names) + [""] * (len(result_types) - len(result_names))
+        self.results = [Value(t, self, i, names[i]) for i, t in enumerate(result_types)]
+        self._operands: list[Value] = []
+        for region in self.regions:
+            region.parent = self
+        for value in operands:
+            self._add_operand(value)
+
+    @property
+    def name(self) -> str:
+        return self.opdef.name
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        return tuple(self._operands)
+
+    @property
+    def result(self) -> Value:
+        """The only result. Asking an operation with none or several for it is a compiler fault."""
+        (value,) = self.results
+        return value
+
+    @property
+    def body(self) -> Block:
+        """The block of the only region."""
+        (region,) = self.regions
+        return region.block
+
+    @property
+    def symbol(self) -> str:
+        """The name under which other operations refer to this one."""
+        name = self.attrs["sym_name"]
+        assert isinstance(name, str)
+        return name
+
+    def _add_operand(self, value: Value) -> None:
+        value.uses.append((self, len(self._operands)))
+        self._operands.append(value)
+
+    def set_operand(self, position: int, value: Value) -> None:
+        self._operands[position].uses.remove((self, position))
+        self._operands[position] = value
+        value.uses.append((self, position))
+
+    def set_operands(self, values: Sequence[Value]) -> None:
+        self.drop_operands()
+        for value in values:
+            self._add_operand(value)
+
+    def drop_operands(self) -> None:
+        for position, value in enumerate(self._operands):
+            value.uses.remove((self, position))
+        self._operands.clear()
+
+    def detach(self) -> None:
+        """Takes the operation out of its block; it keeps operands and results."""
+        if self.parent is not None:
+            self.parent.ops.remove(self)
+            self.parent = None
+
+    def erase(self) -> None:
+        """Deletes an operation whose results nobody uses, with everything inside it."""
+        for value in self.results:
+            if value.uses:
+                raise VerifyError("erased while its result is still used", self)
+        for region in self.regions:
+            region.block.drop_all_uses()
+        self.drop_operands()
+        self.detach()
+
+    def walk(self) -> Iterator[Op]:
+        """This operation and all inside it, outer before inner, in program order."""
+        yield self
+        for region in self.regions:
+            for op in list(region.block.ops):
+                yield from op.walk()
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class Block:
+    """A straight list of operations with arguments; the body of a region."""
+
+    __slots__ = ("args", "ops", "parent")
+
+    def __init__(self, arg_types: Sequence[Type] = (), arg_names: Sequence[str] = ()) -> None:
+        names = list(arg_names) + [""] * (len(arg_types) - len(arg_names))
+        self.args = [Value(t, self, i, names[i]) for i, t in enumerate(arg_types)]
+        self.ops: list[Op] = []
+        self.parent: Region | None = None
+
+    def append(self, op: Op) -> Op:
+        return self.insert(len(self.ops), op)
+
+    def insert(self, position: int, op: Op) -> Op:
+        assert op.parent is None, f"{op.name} already stands in a block"
+        op.parent = self
+        self.ops.insert(position, op)
+        return op
+
+    def add_arg(self, type_: Type, name: str = "") -> Value:
+        value = Value(type_, self, len(self.args), name)
+        self.args.append(value)
+        return value
+
+    @property
+    def terminator(self) -> Op:
+        last = self.ops[-1] if self.ops else None
+        if last is None or not last.opdef.terminator:
+            raise VerifyError("a block does not end in a terminator", self.parent_op)
+        return last
+
+    @property
+    def parent_op(self) -> Op | None:
+        return self.parent.parent if self.parent is not None else None
+
+    def drop_all_uses(self) -> None:
+        for op in self.ops:
+            for region in op.regions:
+                region.block.drop_all_uses()
+            op.drop_operands()
+
+
+class Region:
+    """Holds exactly one block. A region is what makes control flow structured."""
+
+    __slots__ = ("block", "parent")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.parent: Op | None = None
+        block.parent = self
+
+
+class Module:
+    """A list of top-level operations, each a function, a kernel or a declaration with a `sym_name`."""
+
+    def __init__(self, ops: Sequence[Op] = ()) -> None:
+        self.block = Block()
+        for op in ops:
+            self.block.append(op)
+
+    @property
+    def ops(self) -> list[Op]:
+        return self.block.ops
+
+    def lookup(self, symbol: str) -> Op:
+        found = self.find(symbol)
+        if found is None:
+            raise KeyError(f"the module has no `{symbol}`")
+        return found
+
+    def find(self, symbol: str) -> Op | None:
+        return next((op for op in self.ops if op.attrs.get("sym_name") == symbol), None)
+
+    def walk(self) -> Iterator[Op]:
+        for op in list(self.ops):
+            yield from op.walk()
+
+    def clone(self) -> Module:
+        return Module([clone_op(op, {}) for op in self.ops])
+
+
+def clone_op(op: Op, mapping: dict[Value, Value]) -> Op:
+    """A deep copy. `mapping` gives the replacement of outside values and receives those of inside ones."""
+    regions = [clone_region(region, mapping) for region in op.regions]
+    copy = Op(
+        op.opdef,
+        [mapping.get(v, v) for v in op.operands],
+        [v.type for v in op.results],
+        op.attrs,
+        regions,
+        op.span,
+        [v.name for v in op.results],
+    )
+    mapping.update(zip(op.results, copy.results, strict=True))
+    return copy
+
+
+def clone_region(region: Region, mapping: dict[Value, Value]) -> Region:
+    source = region.block
+    block = Block([v.type for v in source.args], [v.name for v in source.args])
+    mapping.update(zip(source.args, block.args, strict=True))
+    for op in source.ops:
+        block.append(clone_op(op, mapping))
+    return Region(block)

@@ -1,0 +1,270 @@
+"""The structural forms: everything that Schedule, Tile and Target know of tensor computation.
+
+Names of operators stop at the Graph; `generalize` rewrites each into these. Forms have value semantics over tensors.
+
+    form.map(x...) {maps} { ^(a, ...): ... form.yield(r) }
+        One scalar computation at every point of the result. `maps[i][j]` is the result dim that dim j of operand i
+        follows, or none where that dim is the literal 1 and stretches. The body computes in the accumulation types;
+        the result is rounded once to its element type under its policy.
+    form.reduce(x) {kind, axes, order, accum}
+        Folds the axes, dropping them, in the canonical order.
+    form.contract(a, b) {lhs, rhs, out, order, accum}
+        Sums products over the indices that `out` lacks; the tuples name dims of one iteration space, as in einsum.
+    form.view(x) {view}
+        The same elements under another indexing.
+    form.loop(low, high, init...) { ^(i, carried...): ... form.yield }
+    form.while(init...) { ^(carried...): ... form.yield(go_on) } { ^(carried...): ... form.yield }
+    form.cond(flag) { ^(): ... form.yield } { ^(): ... form.yield }
+        Structured control flow; every region sees the values around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.attributes import register_attribute
+from tesserac.ir.core import Attr, Block, Op, Value, define_op
+from tesserac.ir.types import IndexType, ScalarType, TensorType
+from tesserac.ir.verify import require
+from tesserac.numerics.order import Blocks, Chain, Free
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL, DType
+from tesserac.types.policy import compute_dtype
+
+REDUCE_KINDS = ("sum", "prod", "max", "min")
+ORDERED_KINDS = ("sum", "prod")
+"""Kinds whose result depends on the order of folding, hence carry one."""
+
+register_attribute("chain", Chain)
+register_attribute("blocks", Blocks)
+register_attribute("free", Free)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What must hold of the sizes on entry. `kind` is equal, divides (left divides right) or at_least."""
+
+    kind: str
+    left: Dim
+    right: Dim
+    text: str
+
+
+@dataclass(frozen=True)
+class Permute:
+    """Result dim i is operand dim `order[i]`."""
+
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """Splits and merges neighbours; row-major order of elements is kept."""
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """Operand dim i is result dim `dims[i]`, or none where it is the literal 1 and goes away or stretches."""
+
+    dims: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Element i of result dim d is element `starts[d] + i * steps[d]` of the operand."""
+
+    starts: tuple[Dim, ...]
+    steps: tuple[int, ...]
+
+
+register_attribute("guard", Guard)
+register_attribute("permute", Permute)
+register_attribute("reshape", Reshape)
+register_attribute("broadcast", Broadcast)
+register_attribute("slice", Slice)
+
+VIEWS = (Permute, Reshape, Broadcast, Slice)
+
+
+def tensor_type(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType), f"expected a tensor, not {value.type}"
+    return value.type
+
+
+def compute_type(value: Value) -> ScalarType:
+    """The type in which elements of a tensor take part in computation."""
+    ty = tensor_type(value)
+    return ScalarType(compute_dtype(ty.dtype, ty.policy))
+
+
+def indices(op: Op, name: str) -> tuple[int, ...]:
+    """An attribute that is a tuple of ints."""
+    value = op.attrs[name]
+    assert isinstance(value, tuple)
+    return tuple(i for i in value if isinstance(i, int))
+
+
+def operand_maps(op: Op) -> tuple[tuple[int | None, ...], ...]:
+    """The `maps` of a form.map."""
+    maps = op.attrs["maps"]
+    assert isinstance(maps, tuple)
+    return tuple(_dim_map(m) for m in maps)
+
+
+def _dim_map(value: Attr) -> tuple[int | None, ...]:
+    assert isinstance(value, tuple)
+    return tuple(i if isinstance(i, int) else None for i in value)
+
+
+def _tensors_only(op: Op) -> None:
+    values = (*op.operands, *op.results)
+    require(all(isinstance(v.type, TensorType) for v in values), "works on tensors", op)
+
+
+def _verify_map(op: Op) -> None:
+    _tensors_only(op)
+    result, maps = tensor_type(op.result), operand_maps(op)
+    require(len(maps) == len(op.operands), "needs one index map per operand", op)
+    for value, dim_map in zip(op.operands, maps, strict=True):
+        _verify_dim_map(op, tensor_type(value), dim_map, result)
+    expected = [compute_type(v) for v in op.operands]
+    require([a.type for a in op.body.args] == expected, f"its body must take {expected}", op)
+    (yielded,) = op.body.terminator.operands
+    require(yielded.type == compute_type(op.result), f"its body must yield {compute_type(op.result)}", op)
+
+
+def _verify_dim_map(op: Op, operand: TensorType, dim_map: tuple[int | None, ...], result: TensorType) -> None:
+    require(len(dim_map) == len(operand.dims), "an index map has another rank than its operand", op)
+    for dim, place in zip(operand.dims, dim_map, strict=True):
+        if place is None:
+            require(dim == Dim.const(1), f"dim {dim} stretches but is not 1", op)
+        else:
+            require(result.dims[place] == dim, f"dim {dim} meets {result.dims[place]}", op)
+
+
+def _verify_accum(op: Op) -> DType:
+    accum = op.attrs.get("accum")
+    require(isinstance(accum, DType), "needs an accumulation type", op)
+    assert isinstance(accum, DType)
+    for value in op.operands:
+        ty = tensor_type(value)
+        if ty.dtype.kind in "fc":
+            expected = compute_dtype(ty.dtype, ty.policy)
+            require(accum == expected, f"accumulates in {accum.name}; the policy says {expected.name}", op)
+        require(
+            ty.policy == tensor_type(op.result).policy,
+            f"loses the policy{ty.policy} of its operand",
+            op,
+        )
+    return accum
+
+
+def _verify_reduce(op: Op) -> None:
+    _tensors_only(op)
+    _verify_accum(op)
+    kind, axes = op.attrs.get("kind"), indices(op, "axes")
+    require(kind in REDUCE_KINDS, f"unknown kind {kind}", op)
+    if kind in ORDERED_KINDS:
+        require(isinstance(op.attrs.get("order"), Blocks | Free), "needs an order of blocks", op)
+    dims = tensor_type(op.operands[0]).dims
+    kept = tuple(d for i, d in enumerate(dims) if i not in axes)
+    require(all(0 <= a < len(dims) for a in axes) and len(set(axes)) == len(axes), "bad axes", op)
+    require(tensor_type(op.result).dims == kept, f"its result must have dims {kept}", op)
+
+
+def contract_dims(op: Op) -> dict[int, Dim]:
+    """The size of each index of a contraction's iteration space."""
+    sizes: dict[int, Dim] = {}
+    for value, name in zip(op.operands, ("lhs", "rhs"), strict=True):
+        for place, dim in zip(indices(op, name), tensor_type(value).dims, strict=True):
+            require(sizes.setdefault(place, dim) == dim, f"index {place} is {sizes[place]} and {dim}", op)
+    return sizes
+
+
+def _verify_contract(op: Op) -> None:
+    _tensors_only(op)
+    _verify_accum(op)
+    require(isinstance(op.attrs.get("order"), Chain | Free), "needs a chain order", op)
+    sizes = contract_dims(op)
+    out = indices(op, "out")
+    require(set(out) <= set(sizes), "an output index is in no operand", op)
+    expected = tuple(sizes[i] for i in out)
+    require(tensor_type(op.result).dims == expected, f"its result must have dims {expected}", op)
+
+
+def contracted(op: Op) -> tuple[int, ...]:
+    """The summed indices, in the left operand's order."""
+    out = indices(op, "out")
+    return tuple(i for i in indices(op, "lhs") if i not in out)
+
+
+def _verify_view(op: Op) -> None:
+    _tensors_only(op)
+    view = op.attrs.get("view")
+    source, result = tensor_type(op.operands[0]), tensor_type(op.result)
+    require(isinstance(view, VIEWS), "needs a view", op)
+    same = source.dtype == result.dtype and source.policy == result.policy
+    require(same, "changes the element type or policy", op)
+    if isinstance(view, Permute):
+        require(sorted(view.order) == list(range(len(source.dims))), "bad permutation", op)
+        require(result.dims == tuple(source.dims[i] for i in view.order), "dims are not permuted", op)
+    elif isinstance(view, Reshape):
+        require(_size(source) == _size(result), "changes the number of elements", op)
+    elif isinstance(view, Broadcast):
+        _verify_dim_map(op, source, view.dims, result)
+    elif isinstance(view, Slice):
+        require(len(view.starts) == len(view.steps) == len(source.dims), "bad slice", op)
+
+
+def _size(ty: TensorType) -> Dim:
+    size = Dim.const(1)
+    for dim in ty.dims:
+        size = size * dim
+    return size
+
+
+def _carried(op: Op, block: Block, skip: int, inits: tuple[Value, ...]) -> None:
+    types = [v.type for v in inits]
+    require([a.type for a in block.args[skip:]] == types, "its body must take the carried values", op)
+    require([v.type for v in op.results] == types, "gives what it carries", op)
+
+
+def _yields(op: Op, block: Block, types: list[object]) -> None:
+    require([v.type for v in block.terminator.operands] == types, f"a region must yield {types}", op)
+
+
+def _verify_loop(op: Op) -> None:
+    bounds, inits = op.operands[:2], op.operands[2:]
+    require(all(isinstance(v.type, IndexType) for v in bounds), "bounds are indices", op)
+    require(isinstance(op.body.args[0].type, IndexType), "its body takes a counter first", op)
+    _carried(op, op.body, 1, inits)
+    _yields(op, op.body, [v.type for v in inits])
+
+
+def _is_flag(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dims == () and value.type.dtype == BOOL
+
+
+def _verify_while(op: Op) -> None:
+    test, body = (r.block for r in op.regions)
+    _carried(op, test, 0, op.operands)
+    _carried(op, body, 0, op.operands)
+    flags = test.terminator.operands
+    require(len(flags) == 1 and _is_flag(flags[0]), "its test must yield one bool", op)
+    _yields(op, body, [v.type for v in op.operands])
+
+
+def _verify_cond(op: Op) -> None:
+    require(len(op.operands) == 1 and _is_flag(op.operands[0]), "takes one bool", op)
+    for region in op.regions:
+        _yields(op, region.block, [v.type for v in op.results])
+
+
+define_op("form.map", pure=True, verify=_verify_map)
+define_op("form.reduce", pure=True, verify=_verify_reduce)
+define_op("form.contract", pure=True, verify=_verify_contract)
+define_op("form.view", pure=True, verify=_verify_view)
+define_op("form.loop", pure=True, verify=_verify_loop)
+define_op("form.while", pure=True, verify=_verify_while)
+define_op("form.cond", pure=True, verify=_verify_cond)
+define_op("form.yield", pure=True, terminator=True)

@@ -1,0 +1,124 @@
+"""Passes and the runner. A pass is a function Module -> Module that says which level it reads and which it leaves.
+
+    @pass_(GRAPH, GRAPH, "cse")
+    def cse(module: Module) -> Module: ...
+
+The runner hands each pass a clone, so a pass edits freely and the caller's module stays as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tesserac.ir.core import Module, Op, VerifyError
+from tesserac.ir.printer import print_module
+from tesserac.ir.types import MemRefType, TensorType, Type
+from tesserac.ir.verify import verify_module
+
+
+@dataclass(frozen=True)
+class Level:
+    """One of the IR levels and the dialects that may occur in it."""
+
+    name: str
+    dialects: frozenset[str]
+
+
+GRAPH = Level("graph", frozenset({"graph", "form", "scalar", "index"}))
+FORMS = Level("forms", frozenset({"func", "form", "scalar", "index"}))
+SCHEDULE = Level("schedule", frozenset({"schedule", "form", "scalar", "index"}))
+TILE = Level("tile", frozenset({"schedule", "tile", "scalar", "index", "form"}))
+
+ModuleFunction = Callable[[Module], Module]
+
+
+@dataclass(frozen=True)
+class Pass:
+    name: str
+    source: Level
+    target: Level
+    run: ModuleFunction
+
+
+def pass_(source: Level, target: Level, name: str) -> Callable[[ModuleFunction], Pass]:
+    """Makes a function a pass."""
+
+    def wrap(function: ModuleFunction) -> Pass:
+        return Pass(name, source, target, function)
+
+    return wrap
+
+
+class PassFault(Exception):
+    """A pass left invalid IR: a compiler fault. The dump is what it left."""
+
+    def __init__(self, name: str, error: VerifyError, dump: str) -> None:
+        super().__init__(f"IR invalid after pass `{name}`: {error}\n{dump}")
+        self.pass_name = name
+        self.dump = dump
+
+
+Observer = Callable[[Pass, Module], None]
+
+
+def run_passes(
+    module: Module, passes: Sequence[Pass], *, verify: bool, observe: Observer | None = None
+) -> Module:
+    """Runs the passes in order. `observe` sees the module after each of them."""
+    for step in passes:
+        result = step.run(module.clone())
+        if verify:
+            check_pass(step, module, result)
+        if observe is not None:
+            observe(step, result)
+        module = result
+    return module
+
+
+def check_pass(step: Pass, before: Module, after: Module) -> None:
+    try:
+        verify_module(after)
+        verify_level(after, step.target)
+        verify_interfaces(before, after)
+    except VerifyError as error:
+        raise PassFault(step.name, error, print_module(after)) from error
+
+
+def verify_level(module: Module, level: Level) -> None:
+    for op in module.walk():
+        if op.opdef.dialect not in level.dialects:
+            raise VerifyError(f"does not belong to level {level.name}", op)
+
+
+def verify_interfaces(before: Module, after: Module) -> None:
+    """A function keeps the element types and precision policies of what it takes and gives, through every level."""
+    for op in before.ops:
+        later = after.find(op.symbol)
+        if later is None or not _has_interface(op) or not _has_interface(later):
+            continue
+        if interface(op) != interface(later):
+            raise VerifyError(f"@{op.symbol} had the interface {interface(op)}, now {interface(later)}", later)
+
+
+def _has_interface(op: Op) -> bool:
+    return op.name.endswith(".func")
+
+
+def interface(func: Op) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Element types with policies of the arguments and results of a function at any level."""
+    takes = tuple(element_of(arg.type) for arg in func.body.args)
+    gives = tuple(element_of(value.type) for value in func.body.terminator.operands)
+    return takes, gives
+
+
+def element_of(type_: Type) -> str:
+    if isinstance(type_, TensorType | MemRefType):
+        return f"{type_.dtype.name}{type_.policy}"
+    return str(type_)
+
+
+def content_hash(module: Module) -> str:
+    """A stable hash of what the module means and where it came from; equal text, equal hash, in any process."""
+    return hashlib.sha256(print_module(module, locations=True).encode()).hexdigest()

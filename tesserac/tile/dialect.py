@@ -1,0 +1,217 @@
+"""Neutral Tile IR: what one program does with blocks of elements. No lanes, no registers, no threads, no barriers.
+
+A `tile.kernel` has a grid of programs; its body is one of them. Its arguments are the program's position in the grid
+(one index per grid axis), then the memory it works on. Sizes are values at run time; a block that reaches past the
+end of a dim is cut there, and the cut travels as an `axis` value, so nothing after it needs a mask of its own.
+
+    tile.kernel @name {grid, config} { ^(pid..., memref...): ... tile.return }
+        grid = [`ceil_div(M, 128)`, ...] programs along each axis, the last varying fastest.
+    tile.axis(start, stop) : axis<B>             the indices start .. min(start + B, stop)
+    tile.load(mem, at...) {stage} : tile         one coordinate per dim of mem: an index drops it, an axis keeps it;
+                                                 elements outside the axis are zero. `stage` asks for a copy nearer to
+                                                 the computing unit, in the layout that its consumer wants.
+    tile.store(tile, mem, at...)                 elements outside the axes are not written
+    tile.alloc() : memref<..., local>            scratch of this program
+    tile.full() {value} : tile                   the same element everywhere
+    tile.iota(axis) : tile                       the indices of an axis
+    tile.map(tile...) {maps} { body }            as form.map, on blocks
+    tile.cast(tile) : tile                       rounds once to the element type of the result, under its policy
+    tile.reduce(tile, axis...) {kind, axes, order} : tile
+                                                 folds dims of at most one reduction block, skipping what lies outside
+                                                 the axes given for those dims; the result has the accumulation type
+    tile.dot(a, b, acc) : tile                   continues acc's chain over ascending k
+    tile.for(low, high, init...) {step} { ^(i, carried...): ... tile.yield }
+    tile.tree(n, empty...) { ^(i): ... tile.yield } { ^(left..., right...): ... tile.yield }
+                                                 n blocks combined by the aligned tree; `empty` if n is 0
+    tile.launch(memref...) {kernel}              in the host program: runs all programs of a kernel
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.attributes import register_attribute
+from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS, indices, operand_maps
+from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
+from tesserac.ir.verify import require
+from tesserac.numerics.order import Blocks, Free
+from tesserac.types.dims import Dim
+from tesserac.types.policy import NO_POLICY, compute_dtype
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where and how a loaded block is kept. `layout` is `panels` (what the target's matrix product reads) or `rows`;
+    `depth` is the number of copies in flight."""
+
+    layout: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class Config:
+    """What Schedule decided about the units that run a program. `warps` is 1 where the target has no warps; `roles` is
+    `uniform`, or `producer_consumer` where some warps only move data."""
+
+    warps: int
+    roles: str
+
+
+register_attribute("stage", Stage)
+register_attribute("config", Config)
+
+
+def tile_type(value: Value) -> TileType:
+    assert isinstance(value.type, TileType), f"expected a tile, not {value.type}"
+    return value.type
+
+
+def memref_type(value: Value) -> MemRefType:
+    assert isinstance(value.type, MemRefType), f"expected memory, not {value.type}"
+    return value.type
+
+
+def compute_scalar(tile: TileType) -> ScalarType:
+    return ScalarType(compute_dtype(tile.dtype, tile.policy))
+
+
+def grid(kernel: Op) -> tuple[Dim, ...]:
+    sizes = kernel.attrs["grid"]
+    assert isinstance(sizes, tuple)
+    return tuple(d for d in sizes if isinstance(d, Dim))
+
+
+def kernel_memrefs(kernel: Op) -> list[Value]:
+    """The kernel's arguments behind the program's position."""
+    return kernel.body.args[len(grid(kernel)) :]
+
+
+def _verify_kernel(op: Op) -> None:
+    pids, memrefs = op.body.args[: len(grid(op))], kernel_memrefs(op)
+    require(isinstance(op.attrs.get("config"), Config), "needs a config", op)
+    require(all(isinstance(v.type, IndexType) for v in pids), "takes one index per grid axis", op)
+    require(all(isinstance(v.type, MemRefType) for v in memrefs), "takes memory", op)
+
+
+def _verify_axis(op: Op) -> None:
+    require(len(op.operands) == 2, "takes start and stop", op)
+    require(isinstance(op.result.type, AxisType), "gives an axis", op)
+
+
+def _verify_access(op: Op, memory: Value, at: tuple[Value, ...], tile: TileType) -> None:
+    mem = memref_type(memory)
+    require(len(at) == len(mem.dims), "needs one coordinate per dim", op)
+    blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
+    require(tile.shape == blocks, f"the block has shape {tile.shape}, its axes {blocks}", op)
+    same = tile.dtype == mem.dtype and tile.policy == mem.policy
+    require(same, f"the block is {tile}, the memory {mem}: element type and policy must agree", op)
+
+
+def _verify_load(op: Op) -> None:
+    _verify_access(op, op.operands[0], op.operands[1:], tile_type(op.result))
+    require(isinstance(op.attrs.get("stage"), Stage | None), "stage must be a stage", op)
+
+
+def _verify_store(op: Op) -> None:
+    _verify_access(op, op.operands[1], op.operands[2:], tile_type(op.operands[0]))
+
+
+def _verify_alloc(op: Op) -> None:
+    require(memref_type(op.result).space == "local", "scratch is local memory", op)
+
+
+def _verify_full(op: Op) -> None:
+    tile_type(op.result)
+    require(isinstance(op.attrs.get("value"), int | float | bool), "needs a value", op)
+
+
+def _verify_iota(op: Op) -> None:
+    axis = op.operands[0].type
+    require(isinstance(axis, AxisType) and tile_type(op.result).shape == (axis.block,), "one index each", op)
+
+
+def _verify_map(op: Op) -> None:
+    result, maps = tile_type(op.result), operand_maps(op)
+    require(len(maps) == len(op.operands), "needs one index map per operand", op)
+    for value, dim_map in zip(op.operands, maps, strict=True):
+        shape = tile_type(value).shape
+        require(len(shape) == len(dim_map), "an index map has another rank than its operand", op)
+        for size, place in zip(shape, dim_map, strict=True):
+            fits = size == 1 if place is None else size == result.shape[place]
+            require(fits, f"a block dim of {size} does not fit the result {result}", op)
+    expected = [compute_scalar(tile_type(v)) for v in op.operands]
+    require([a.type for a in op.body.args] == expected, f"its body must take {expected}", op)
+    (yielded,) = op.body.terminator.operands
+    require(yielded.type == compute_scalar(result), f"its body must yield {compute_scalar(result)}", op)
+
+
+def _verify_cast(op: Op) -> None:
+    source, result = tile_type(op.operands[0]), tile_type(op.result)
+    require(source.shape == result.shape, "keeps the shape", op)
+
+
+def _verify_reduce(op: Op) -> None:
+    source, result, axes = tile_type(op.operands[0]), tile_type(op.result), indices(op, "axes")
+    kind, order = op.attrs.get("kind"), op.attrs.get("order")
+    require(kind in REDUCE_KINDS, f"unknown kind {kind}", op)
+    require(len(op.operands) == 1 + len(axes), "needs one axis value per folded dim", op)
+    kept = tuple(n for i, n in enumerate(source.shape) if i not in axes)
+    accum = TileType(kept, compute_dtype(source.dtype, source.policy), NO_POLICY)
+    require(result == accum, f"must give {accum}", op)
+    if kind in ORDERED_KINDS:
+        require(isinstance(order, Blocks | Free), "needs an order", op)
+    if kind in ORDERED_KINDS and isinstance(order, Blocks):
+        count = 1
+        for axis in axes:
+            count *= source.shape[axis]
+        require(count <= order.block, f"folds {count} elements; a block has {order.block}", op)
+
+
+def _verify_dot(op: Op) -> None:
+    a, b, acc = (tile_type(v) for v in op.operands)
+    accum = compute_dtype(a.dtype, a.policy)
+    require(a.policy == b.policy, "the operands have two policies", op)
+    require(acc == tile_type(op.result) and acc.dtype == accum, f"must accumulate in {accum.name}", op)
+    shapes = (len(a.shape), len(b.shape)) == (2, 2) and a.shape[1] == b.shape[0]
+    require(shapes and acc.shape == (a.shape[0], b.shape[1]), "shapes do not fit", op)
+
+
+def _verify_for(op: Op) -> None:
+    inits = [v.type for v in op.operands[2:]]
+    require(isinstance(op.attrs.get("step"), int), "needs a step", op)
+    require([a.type for a in op.body.args[1:]] == inits, "its body must take the carried values", op)
+    require([v.type for v in op.results] == inits, "gives what it carries", op)
+    require([v.type for v in op.body.terminator.operands] == inits, "must yield what it carries", op)
+
+
+def _verify_tree(op: Op) -> None:
+    types = [v.type for v in op.operands[1:]]
+    block, combine = (r.block for r in op.regions)
+    require([v.type for v in op.results] == types, "gives the type of its empty value", op)
+    require([a.type for a in combine.args] == [*types, *types], "combines two of its values", op)
+    for body in (block, combine):
+        require([v.type for v in body.terminator.operands] == types, "each region yields one value", op)
+
+
+def _verify_launch(op: Op) -> None:
+    require(isinstance(op.attrs.get("kernel"), str), "needs a kernel", op)
+    require(all(isinstance(v.type, MemRefType) for v in op.operands), "passes memory", op)
+
+
+define_op("tile.kernel", pure=False, verify=_verify_kernel)
+define_op("tile.return", pure=False, terminator=True)
+define_op("tile.axis", pure=True, verify=_verify_axis)
+define_op("tile.load", pure=False, verify=_verify_load)
+define_op("tile.store", pure=False, verify=_verify_store)
+define_op("tile.alloc", pure=False, verify=_verify_alloc)
+define_op("tile.full", pure=True, verify=_verify_full)
+define_op("tile.iota", pure=True, verify=_verify_iota)
+define_op("tile.map", pure=True, verify=_verify_map)
+define_op("tile.cast", pure=True, verify=_verify_cast)
+define_op("tile.reduce", pure=True, verify=_verify_reduce)
+define_op("tile.dot", pure=True, verify=_verify_dot)
+define_op("tile.for", pure=False, verify=_verify_for)
+define_op("tile.tree", pure=False, verify=_verify_tree)
+define_op("tile.yield", pure=False, terminator=True)
+define_op("tile.launch", pure=False, verify=_verify_launch)
