@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tesserac.ir.attributes import Attribute
     from tesserac.ir.types import Type
 
-Attr: TypeAlias = "bool | int | float | str | None | Dim | DType | Policy | Type | Attribute | tuple[Attr, ...]"
+Attr: TypeAlias = "bool | int | float | str | Dim | DType | Policy | Type | Attribute | tuple[Attr, ...] | None"
 
 
 class VerifyError(Exception):

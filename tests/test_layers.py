@@ -1,0 +1,92 @@
+"""The house's order: data walks one way, imports point back. Held over the source text, so nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("base",),
+    ("diag",),
+    ("types",),
+    ("numerics",),
+    ("syntax", "ir"),
+    ("ops",),
+    ("check",),
+    ("graph",),
+    ("schedule",),
+    ("tile",),
+    ("target",),
+    ("tune",),
+    ("pipeline",),
+    ("session",),
+    ("repl",),
+    ("cli",),
+)
+RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
+
+COMPILER_FILES = sorted((ROOT / "tesserac").rglob("*.py"))
+RUNTIME_FILES = sorted((ROOT / "runtime").rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[ast.AST, str, bool]]:
+    """Every imported module of a file, with whether the import stands at module level."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    top_level = set(map(id, tree.body))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name, id(node) in top_level
+        elif isinstance(node, ast.ImportFrom):
+            yield node, node.module or "", id(node) in top_level
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT / "tesserac").parts[0].removesuffix(".py")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", COMPILER_FILES, ids=name)
+def test_imports_point_back(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        return
+    assert room in RANK, f"{room} has no place in the order"
+    for _, module, _ in imports(path):
+        parts = module.split(".")
+        if parts[0] != "tesserac" or len(parts) < 2 or parts[1] == room:
+            continue
+        assert RANK[parts[1]] < RANK[room], f"{room} must not import {module}"
+
+
+@pytest.mark.parametrize("path", COMPILER_FILES, ids=name)
+def test_only_target_imports_llvmlite(path: Path) -> None:
+    used = {module.split(".")[0] for _, module, _ in imports(path)}
+    assert "llvmlite" not in used or room_of(path) == "target"
+    assert not used & {"pygls", "pycuda"}
+
+
+@pytest.mark.parametrize("path", RUNTIME_FILES, ids=name)
+def test_the_runtime_stands_alone(path: Path) -> None:
+    for _, module, at_top in imports(path):
+        package = module.split(".")[0]
+        assert package != "llvmlite"
+        assert package != "tesserac" or not at_top, "the compiler is imported inside a function, on demand"
+        assert package != "pycuda" or path.name == "cuda.py"
+
+
+@pytest.mark.parametrize("path", [*COMPILER_FILES, *RUNTIME_FILES], ids=name)
+def test_only_the_commands_talk_to_people(path: Path) -> None:
+    if path.parent == ROOT / "tesserac" and path.name in ("cli.py", "repl.py"):
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+        assert called not in ("print", "exit", "quit", "input"), f"{called}() at line {getattr(node, 'lineno', 0)}"
