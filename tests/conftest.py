@@ -1,4 +1,4 @@
-"""Shared test set-up: `--update` re-blesses golden files; hypothesis runs without time limits, since machines are noisy."""
+"""Shared test set-up: `--update` re-blesses golden files; hypothesis has no time limits, since machines are noisy."""
 
 from __future__ import annotations
 

@@ -81,7 +81,8 @@ def blocks(draw: st.DrawFn, depth: int, outer: list[Value]) -> Block:
         operands = draw(st.lists(st.sampled_from(visible), max_size=3)) if visible else []
         regions = [Region(draw(blocks(depth - 1, visible))) for _ in range(draw(st.integers(0, 2)))] if depth else []
         results = draw(st.lists(types, max_size=2))
-        op = Op(OPDEFS["test.op"], operands, results, draw(attr_dicts), regions, draw(spans), [draw(names)] * len(results))
+        hints = [draw(names)] * len(results)
+        op = Op(OPDEFS["test.op"], operands, results, draw(attr_dicts), regions, draw(spans), hints)
         block.append(op)
         visible.extend(op.results)
     return block
@@ -89,13 +90,11 @@ def blocks(draw: st.DrawFn, depth: int, outer: list[Value]) -> Block:
 
 @st.composite
 def modules(draw: st.DrawFn) -> Module:
-    count = draw(st.integers(0, 2))
-    return Module(
-        [
-            Op(OPDEFS["test.func"], attrs={"sym_name": f"f.{i}", **draw(attr_dicts)}, regions=[Region(draw(blocks(2, [])))])
-            for i in range(count)
-        ]
-    )
+    module = Module()
+    for i in range(draw(st.integers(0, 2))):
+        region = Region(draw(blocks(2, [])))
+        module.block.append(Op(OPDEFS["test.func"], attrs={"sym_name": f"f.{i}", **draw(attr_dicts)}, regions=[region]))
+    return module
 
 
 def same(a: Op, b: Op, names: dict[Value, Value]) -> bool:

@@ -84,13 +84,13 @@ class _Printer:
         self.annotate = annotate
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set()
-        self.counter = 0
+        self.unnamed = 0
 
     def op(self, op: Op, depth: int) -> None:
         attrs = dict(op.attrs)
         symbol = attrs.pop("sym_name", None)
         regions = op.regions
-        head = self._head(op, symbol is not None) + (f" @{symbol}" if symbol is not None else "")
+        head = self._head(op) + (f" @{symbol}" if symbol is not None else "")
         if op.operands:
             head += "(" + ", ".join(self.name(v) for v in op.operands) + ")"
         elif symbol is None:
@@ -103,7 +103,7 @@ class _Printer:
             head += f" loc({json.dumps(op.span.file)}, {op.span.start}, {op.span.end})"
         self._emit(op, head, [r.block for r in regions], depth)
 
-    def _head(self, op: Op, is_symbol: bool) -> str:
+    def _head(self, op: Op) -> str:
         if not op.results:
             return op.name
         return ", ".join(self.define(op.results)) + " = " + op.name
@@ -135,11 +135,15 @@ class _Printer:
         return [self.names[v] for v in values]
 
     def _fresh(self, hint: str) -> str:
-        stem = hint if hint.isidentifier() else ""
-        name = stem
+        """The hint if it is free, else the hint with the first free number; so printing what was parsed is stable."""
+        stem = f"{hint}_" if hint.isidentifier() else ""
+        name = hint if stem else ""
+        number = self.unnamed if not stem else 1
         while not name or name in self.taken:
-            name = f"{stem}_{self.counter}" if stem else str(self.counter)
-            self.counter += 1
+            name = f"{stem}{number}"
+            number += 1
+        if not stem:
+            self.unnamed = number
         self.taken.add(name)
         return "%" + name
 
