@@ -1,0 +1,151 @@
+"""LLVM modules as text: a thin, typed, one-to-one writer. Enters: calls. Leaves: `str(module)`, which llvmlite parses.
+
+    module = Module("vadd", triple, layout)
+    f = module.function("kernel", VOID, [PTR, I64], attributes=["nounwind"])
+    b = f.builder
+    b.store(b.fadd(x, y), b.gep(F32, f.args[0], f.args[1]), align=4)
+    b.ret()
+
+Types and constants stand in `llvm_types.py`, straight-line instructions in `instructions.py` (class Builder),
+structured control flow in `flow.py`; here is what is around them: functions, globals, declarations, metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I8, LType, Value, array, pointer
+
+
+class Function:
+    """A function under construction. `builder` appends to it; `current` is the label of the open block."""
+
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        result: LType,
+        parameters: Sequence[LType],
+        attributes: Sequence[str],
+        parameter_attributes: Sequence[str],
+        convention: str,
+        linkage: str,
+    ) -> None:
+        self.module = module
+        self.name = name
+        self.result = result
+        self.convention = convention
+        self.linkage = linkage
+        self.attributes = list(attributes)
+        self.parameter_attributes = [*parameter_attributes, *[""] * (len(parameters) - len(parameter_attributes))]
+        self.args = [Value(t, f"%a{i}") for i, t in enumerate(parameters)]
+        self.entry: list[str] = []
+        self.lines: list[str] = []
+        self.current = "entry"
+        self.labels = 0
+        self.builder = Builder(self)
+
+    @property
+    def pointer(self) -> Value:
+        """The function's address."""
+        return Value(pointer(), f"@{self.name}")
+
+    def __str__(self) -> str:
+        parameters = ", ".join(
+            " ".join(filter(None, [str(a.type), extra, a.text]))
+            for a, extra in zip(self.args, self.parameter_attributes, strict=True)
+        )
+        head = " ".join(filter(None, ["define", self.linkage, self.convention, str(self.result)]))
+        tail = " ".join(["", *self.attributes]) if self.attributes else ""
+        body = "\n".join(["entry:", *self.entry, *self.lines])
+        return f"{head} @{self.name}({parameters}){tail} {{\n{body}\n}}"
+
+
+class Module:
+    """Functions, globals and metadata that become one object file or one PTX text."""
+
+    def __init__(self, name: str, triple: str = "", layout: str = "") -> None:
+        self.name = name
+        self.triple = triple
+        self.layout = layout
+        self._functions: list[Function] = []
+        self._globals: dict[str, str] = {}
+        self._declarations: dict[str, str] = {}
+        self._metadata: list[str] = []
+        self._named_metadata: dict[str, list[str]] = {}
+        self._loop_metadata = ""
+
+    def function(
+        self,
+        name: str,
+        result: LType,
+        parameters: Sequence[LType],
+        *,
+        attributes: Sequence[str] = ("nounwind",),
+        parameter_attributes: Sequence[str] = (),
+        convention: str = "",
+        linkage: str = "",
+    ) -> Function:
+        """Starts a function. `convention` is such as `ptx_kernel`, `linkage` such as `internal`."""
+        made = Function(self, name, result, parameters, attributes, parameter_attributes, convention, linkage)
+        self._functions.append(made)
+        return made
+
+    def declare(self, name: str, result: LType, parameters: Sequence[LType], attributes: str = "") -> Value:
+        """Declares an outside function or an intrinsic once, and gives its address."""
+        text = f"declare {result} @{name}({', '.join(map(str, parameters))}){' ' if attributes else ''}{attributes}"
+        if self._declarations.setdefault(name, text) != text:
+            raise TypeError(f"@{name} is declared in two ways: {text} and {self._declarations[name]}")
+        return Value(pointer(), f"@{name}")
+
+    def variable(
+        self,
+        name: str,
+        type_: LType,
+        initial: str = "zeroinitializer",
+        *,
+        constant: bool = False,
+        space: int = 0,
+        align: int = 8,
+        linkage: str = "internal",
+    ) -> Value:
+        """A global. `linkage` "external" with `initial` "" only declares it."""
+        if name in self._globals:
+            raise ValueError(f"@{name} is defined twice")
+        where = f"addrspace({space})" if space else ""
+        kind = "constant" if constant else "global"
+        parts = [f"@{name} =", linkage, where, kind, str(type_), initial]
+        self._globals[name] = " ".join(filter(None, parts)) + f", align {align}"
+        return Value(pointer(space), f"@{name}")
+
+    def bytes_constant(self, name: str, data: bytes, align: int = 1) -> Value:
+        text = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
+        return self.variable(name, array(I8, len(data)), f'c"{text}"', constant=True, align=align)
+
+    def metadata(self, text: str) -> str:
+        """A numbered node such as `!{!"wave", i32 1}`; gives its name `!4`."""
+        self._metadata.append(text)
+        return f"!{len(self._metadata) - 1}"
+
+    def named_metadata(self, name: str, node: str) -> None:
+        """Adds a node to a named list such as `nvvm.annotations`."""
+        self._named_metadata.setdefault(name, []).append(node)
+
+    def loop_metadata(self) -> str:
+        """The mark of a loop that is already unrolled as it should be."""
+        if not self._loop_metadata:
+            disable = self.metadata('!{!"llvm.loop.unroll.disable"}')
+            own = f"!{len(self._metadata)}"
+            self._loop_metadata = self.metadata(f"distinct !{{{own}, {disable}}}")
+        return self._loop_metadata
+
+    def __str__(self) -> str:
+        head = [f"; {self.name}"]
+        head += [f'target datalayout = "{self.layout}"'] if self.layout else []
+        head += [f'target triple = "{self.triple}"'] if self.triple else []
+        named = [f"!{name} = !{{{', '.join(nodes)}}}" for name, nodes in self._named_metadata.items()]
+        nodes = [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
+        functions = [str(f) for f in self._functions]
+        parts = [*head, *self._globals.values(), *functions, *self._declarations.values(), *named, *nodes]
+        return "\n".join(parts) + "\n"

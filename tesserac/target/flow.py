@@ -1,0 +1,152 @@
+"""Structured control flow over a Builder: counted loops, do-while, conditionals. Values leave through phis.
+
+Loops are tested at the bottom (a guard jumps over an empty one): LLVM's code generator keeps carried values of such
+loops in place without a pass that rotates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import Value, const_int
+
+LoopBody = Callable[[Value, list[Value]], Sequence[Value]]
+Arm = Callable[[], Sequence[Value]]
+
+
+def open_block(b: Builder, label: str) -> None:
+    b.function.lines.append(f"{label}:")
+    b.function.current = label
+
+
+def new_label(b: Builder, stem: str) -> str:
+    b.function.labels += 1
+    return f"{stem}{b.function.labels}"
+
+
+def jump(b: Builder, label: str) -> None:
+    b.line(f"br label %{label}")
+
+
+def branch(b: Builder, condition: Value, yes: str, no: str, metadata: str = "") -> None:
+    b.line(f"br {condition}, label %{yes}, label %{no}{metadata}")
+
+
+def phi(b: Builder, choices: Sequence[tuple[Value, str]]) -> Value:
+    pairs = ", ".join(f"[ {value.text}, %{label} ]" for value, label in choices)
+    type_ = choices[0][0].type
+    return b.define(type_, f"phi {type_} {pairs}")
+
+
+def for_loop(
+    b: Builder,
+    low: Value,
+    high: Value,
+    step: Value,
+    inits: Sequence[Value],
+    body: LoopBody,
+    *,
+    nonempty: bool = False,
+    unroll: bool = False,
+) -> list[Value]:
+    """`for i in low, low + step, ... while i < high` with carried values; gives what the last iteration yielded.
+
+    `nonempty` promises low < high and drops the guard. Unless `unroll`, LLVM is told to leave the loop as it is.
+    """
+    guarded = not nonempty and not _known_nonempty(low, high)
+    head, done = new_label(b, "loop"), new_label(b, "done")
+    before = b.function.current
+    if guarded:
+        branch(b, b.icmp("slt", low, high), head, done)
+    else:
+        jump(b, head)
+    open_block(b, head)
+    index = b.fresh(low.type)
+    carried = [b.fresh(v.type) for v in inits]
+    place = len(b.function.lines)
+    yielded = list(body(index, carried))
+    following = b.binary("add", index, step)
+    latch = b.function.current
+    phis = [
+        f"  {c.text} = phi {c.type} [ {i.text}, %{before} ], [ {n.text}, %{latch} ]"
+        for c, i, n in zip([index, *carried], [low, *inits], [following, *yielded], strict=True)
+    ]
+    b.function.lines[place:place] = phis
+    metadata = "" if unroll else f", !llvm.loop {b.module.loop_metadata()}"
+    branch(b, b.icmp("slt", following, high), head, done, metadata)
+    open_block(b, done)
+    if not guarded:
+        return yielded
+    return [phi(b, [(i, before), (n, latch)]) for i, n in zip(inits, yielded, strict=True)]
+
+
+def do_while(
+    b: Builder, inits: Sequence[Value], body: Callable[[list[Value]], tuple[Value, Sequence[Value]]]
+) -> list[Value]:
+    """Runs `body` at least once and again while the condition it gives holds; gives its last values."""
+    head, done = new_label(b, "again"), new_label(b, "done")
+    before = b.function.current
+    jump(b, head)
+    open_block(b, head)
+    carried = [b.fresh(v.type) for v in inits]
+    place = len(b.function.lines)
+    go_on, yielded = body(carried)
+    latch = b.function.current
+    b.function.lines[place:place] = [
+        f"  {c.text} = phi {c.type} [ {i.text}, %{before} ], [ {n.text}, %{latch} ]"
+        for c, i, n in zip(carried, inits, yielded, strict=True)
+    ]
+    branch(b, go_on, head, done)
+    open_block(b, done)
+    return list(yielded)
+
+
+def if_then(b: Builder, condition: Value, body: Callable[[], None]) -> None:
+    """Runs `body` where the condition holds. A body that ends in `ret` must use `if_return`."""
+    yes, done = new_label(b, "then"), new_label(b, "done")
+    branch(b, condition, yes, done)
+    open_block(b, yes)
+    body()
+    jump(b, done)
+    open_block(b, done)
+
+
+def if_return(b: Builder, condition: Value, body: Callable[[], None]) -> None:
+    """Runs `body`, which returns from the function, where the condition holds."""
+    yes, done = new_label(b, "leave"), new_label(b, "stay")
+    branch(b, condition, yes, done)
+    open_block(b, yes)
+    body()
+    open_block(b, done)
+
+
+def choose(b: Builder, condition: Value, then: Arm, otherwise: Arm) -> list[Value]:
+    """Runs one arm of two; gives the values of the one that ran."""
+    yes, no, done = new_label(b, "then"), new_label(b, "else"), new_label(b, "done")
+    branch(b, condition, yes, no)
+    ends: list[tuple[Sequence[Value], str]] = []
+    for label, arm in ((yes, then), (no, otherwise)):
+        open_block(b, label)
+        values = arm()
+        ends.append((values, b.function.current))
+        jump(b, done)
+    open_block(b, done)
+    (left, after_left), (right, after_right) = ends
+    return [phi(b, [(x, after_left), (y, after_right)]) for x, y in zip(left, right, strict=True)]
+
+
+def switch(b: Builder, value: Value, arms: Sequence[Callable[[], None]]) -> None:
+    """Runs arm number `value`; does nothing where there is none."""
+    labels, done = [new_label(b, "case") for _ in arms], new_label(b, "done")
+    cases = " ".join(f"{const_int(value.type, i)}, label %{label}" for i, label in enumerate(labels))
+    b.line(f"switch {value}, label %{done} [ {cases} ]")
+    for label, arm in zip(labels, arms, strict=True):
+        open_block(b, label)
+        arm()
+        jump(b, done)
+    open_block(b, done)
+
+
+def _known_nonempty(low: Value, high: Value) -> bool:
+    return low.number is not None and high.number is not None and low.number < high.number

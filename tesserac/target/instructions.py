@@ -1,0 +1,231 @@
+"""Straight-line LLVM instructions. A `Builder` appends to one function; every method returns a typed `Value`.
+
+Nothing here decides anything: one call is one instruction, except that integer arithmetic on constants folds. Float
+operations carry no fast-math flags, so LLVM keeps them as they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tesserac.target.llvm_types import (
+    I1,
+    I64,
+    VOID,
+    LType,
+    Value,
+    const_int,
+    like,
+    undefined,
+    vector,
+)
+
+if TYPE_CHECKING:
+    from tesserac.target.emit import Function
+
+
+class Builder:
+    """Appends to the current block of `function`. `flow.py` opens and closes blocks."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.module = function.module
+        self._next = 0
+
+    # --- text -----------------------------------------------------------------------------------------------------
+
+    def fresh(self, type_: LType) -> Value:
+        self._next += 1
+        return Value(type_, f"%v{self._next}")
+
+    def line(self, text: str) -> None:
+        self.function.lines.append("  " + text)
+
+    def define(self, type_: LType, text: str) -> Value:
+        value = self.fresh(type_)
+        self.line(f"{value.text} = {text}")
+        return value
+
+    # --- arithmetic -----------------------------------------------------------------------------------------------
+
+    def binary(self, op: str, left: Value, right: Value) -> Value:
+        """Any two-operand instruction: add, sub, mul, sdiv, and, or, xor, shl, lshr, fadd, fsub, fmul, fdiv, ..."""
+        _same_types(op, left, right)
+        return self.define(left.type, f"{op} {left}, {right.text}")
+
+    def add(self, left: Value, right: Value) -> Value:
+        if left.number is not None and right.number is not None:
+            return const_int(left.type, left.number + right.number)
+        if right.number == 0:
+            return left
+        if left.number == 0:
+            return right
+        return self.binary("add", left, right)
+
+    def sub(self, left: Value, right: Value) -> Value:
+        if left.number is not None and right.number is not None:
+            return const_int(left.type, left.number - right.number)
+        return left if right.number == 0 else self.binary("sub", left, right)
+
+    def mul(self, left: Value, right: Value) -> Value:
+        if left.number is not None and right.number is not None:
+            return const_int(left.type, left.number * right.number)
+        if 0 in (left.number, right.number):
+            return const_int(left.type, 0)
+        if right.number == 1:
+            return left
+        return right if left.number == 1 else self.binary("mul", left, right)
+
+    def fadd(self, left: Value, right: Value) -> Value:
+        return self.binary("fadd", left, right)
+
+    def fsub(self, left: Value, right: Value) -> Value:
+        return self.binary("fsub", left, right)
+
+    def fmul(self, left: Value, right: Value) -> Value:
+        return self.binary("fmul", left, right)
+
+    def fdiv(self, left: Value, right: Value) -> Value:
+        return self.binary("fdiv", left, right)
+
+    def fneg(self, value: Value) -> Value:
+        return self.define(value.type, f"fneg {value}")
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        return self.intrinsic("llvm.fma", a.type, [a, b, c], [a.type])
+
+    def minimum_int(self, left: Value, right: Value) -> Value:
+        if left.number is not None and right.number is not None:
+            return const_int(left.type, min(left.number, right.number))
+        return self.intrinsic("llvm.smin", left.type, [left, right], [left.type])
+
+    def maximum_int(self, left: Value, right: Value) -> Value:
+        if left.number is not None and right.number is not None:
+            return const_int(left.type, max(left.number, right.number))
+        return self.intrinsic("llvm.smax", left.type, [left, right], [left.type])
+
+    def icmp(self, predicate: str, left: Value, right: Value) -> Value:
+        _same_types("icmp", left, right)
+        return self.define(like(left.type, I1), f"icmp {predicate} {left}, {right.text}")
+
+    def fcmp(self, predicate: str, left: Value, right: Value) -> Value:
+        _same_types("fcmp", left, right)
+        return self.define(like(left.type, I1), f"fcmp {predicate} {left}, {right.text}")
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        _same_types("select", yes, no)
+        return self.define(yes.type, f"select {condition}, {yes}, {no}")
+
+    def cast(self, op: str, value: Value, to: LType) -> Value:
+        """sext, zext, trunc, fpext, fptrunc, bitcast, sitofp, ptrtoint, ..."""
+        if value.type == to:
+            return value
+        return self.define(to, f"{op} {value} to {to}")
+
+    # --- vectors --------------------------------------------------------------------------------------------------
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """A scalar in every lane; the scalar itself where `lanes` is 0."""
+        if lanes == 0:
+            return value
+        whole = vector(value.type, lanes)
+        first = self.insert(undefined(whole), value, 0)
+        return self.shuffle(first, undefined(whole), [0] * lanes)
+
+    def shuffle(self, left: Value, right: Value, lanes: Sequence[int]) -> Value:
+        mask = "zeroinitializer" if not any(lanes) else "<" + ", ".join(f"i32 {i}" for i in lanes) + ">"
+        result = vector(left.type.scalar, len(lanes))
+        return self.define(result, f"shufflevector {left}, {right}, <{len(lanes)} x i32> {mask}")
+
+    def extract(self, value: Value, lane: int | Value) -> Value:
+        place = lane if isinstance(lane, Value) else const_int(I64, lane)
+        return self.define(value.type.scalar, f"extractelement {value}, {place}")
+
+    def insert(self, value: Value, item: Value, lane: int | Value) -> Value:
+        place = lane if isinstance(lane, Value) else const_int(I64, lane)
+        return self.define(value.type, f"insertelement {value}, {item}, {place}")
+
+    def extract_value(self, value: Value, index: int, type_: LType) -> Value:
+        """A field of a structure value, as inline assembly and `cmpxchg` give it."""
+        return self.define(type_, f"extractvalue {value}, {index}")
+
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def gep(self, element: LType, base: Value, index: Value | int) -> Value:
+        """The address `index` elements behind `base`."""
+        place = index if isinstance(index, Value) else const_int(I64, index)
+        if place.number == 0:
+            return base
+        return self.define(base.type, f"getelementptr {element}, {base}, {place}")
+
+    def load(self, type_: LType, address: Value, align: int, attributes: str = "") -> Value:
+        """`attributes` is metadata behind the alignment, such as `!invariant.load !0`."""
+        tail = f", {attributes}" if attributes else ""
+        return self.define(type_, f"load {type_}, {address}, align {align}{tail}")
+
+    def store(self, value: Value, address: Value, align: int) -> None:
+        self.line(f"store {value}, {address}, align {align}")
+
+    def load_atomic(self, type_: LType, address: Value, order: str) -> Value:
+        return self.define(type_, f"load atomic {type_}, {address} {order}, align {type_.bits // 8}")
+
+    def store_atomic(self, value: Value, address: Value, order: str) -> None:
+        self.line(f"store atomic {value}, {address} {order}, align {value.type.bits // 8}")
+
+    def atomic_rmw(self, op: str, address: Value, value: Value, order: str) -> Value:
+        """Adds, exchanges, ... in memory; gives what stood there before."""
+        return self.define(value.type, f"atomicrmw {op} {address}, {value} {order}")
+
+    def compare_exchange(self, address: Value, expected: Value, new: Value, order: str) -> tuple[Value, Value]:
+        """What stood there, and whether it was `expected` and was replaced."""
+        both = LType(f"{{ {expected.type}, i1 }}", "")
+        pair = self.define(both, f"cmpxchg {address}, {expected}, {new} {order} monotonic")
+        return self.extract_value(pair, 0, expected.type), self.extract_value(pair, 1, I1)
+
+    def alloca(self, type_: LType, align: int) -> Value:
+        """Memory of this call. It is placed in the entry block, so a loop does not grow the stack."""
+        value = self.fresh(LType("ptr", "p0"))
+        self.function.entry.append(f"  {value.text} = alloca {type_}, align {align}")
+        return value
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def call(self, callee: Value | Function, arguments: Sequence[Value], result: LType | None = None) -> Value:
+        """Calls a function of this module, or a pointer (then `result` says what it gives)."""
+        if isinstance(callee, Value):
+            return self._call(f"{result or VOID} {callee.text}", arguments, result or VOID)
+        convention = f"{callee.convention} " if callee.convention else ""
+        return self._call(f"{convention}{callee.result} @{callee.name}", arguments, callee.result)
+
+    def _call(self, callee: str, arguments: Sequence[Value], result: LType, tail: str = "") -> Value:
+        text = f"call {callee}({', '.join(map(str, arguments))}){tail}"
+        if result == VOID:
+            self.line(text)
+            return undefined(VOID)
+        return self.define(result, text)
+
+    def intrinsic(self, name: str, result: LType, arguments: Sequence[Value], overloads: Sequence[LType] = ()) -> Value:
+        """`llvm.fma` over [<4 x float>] is `llvm.fma.v4f32`; it is declared on first use."""
+        full = ".".join([name, *(t.code for t in overloads)])
+        self.module.declare(full, result, [a.type for a in arguments])
+        return self._call(f"{result} @{full}", arguments, result)
+
+    def asm(
+        self, result: LType, template: str, constraints: str, arguments: Sequence[Value], pure: bool = False
+    ) -> Value:
+        """Inline assembly. Unless `pure`, it has effects and stays in its place."""
+        effects = "" if pure else "sideeffect "
+        quoted = template.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A").replace("\t", "\\09")
+        return self._call(f'{result} asm {effects}"{quoted}", "{constraints}"', arguments, result)
+
+    def ret(self, value: Value | None = None) -> None:
+        self.line("ret void" if value is None else f"ret {value}")
+
+    def unreachable(self) -> None:
+        self.line("unreachable")
+
+
+def _same_types(op: str, left: Value, right: Value) -> None:
+    if left.type != right.type:
+        raise TypeError(f"{op} of {left.type} and {right.type}")
