@@ -1,6 +1,6 @@
 """Source text and places in it.
 
-In: the text of a file. Out: `Span`, a half-open range of character offsets that every later structure carries,
+In: the text of a file. Out: `Span`, a half-open range of character offsets that every later structure has,
 and `SourceFile`, which turns offsets into lines and columns for people (both from 1).
 """
 

@@ -2,8 +2,8 @@
 
 The rules of `grammar/tessera.lark` are these names in snake case, and a rule's children are the fields in
 order: the two files say the same thing. Types are expressions here (`bf16 @accum(f32)` is a `BinaryOp`);
-telling them apart is the checker's work. Nodes compare and hash by identity, so that side tables may be keyed by
-them.
+telling them apart is the checker's work. Nodes compare and hash by identity, so that side tables may be keyed
+by them.
 
 Parentheses leave no node. A generator expression is a `ListComprehension`: without effects the two are one.
 """

@@ -1,0 +1,45 @@
+"""The data that comes with the package: the grammar and the standard library.
+
+A wheel carries them under `tesserac/_data`; a checkout has them as `grammar/` and `stdlib/` beside `tesserac/`.
+This is the one place that knows.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+
+def _data(folder: str) -> Traversable:
+    installed = resources.files("tesserac") / "_data" / folder
+    if installed.is_dir():
+        return installed
+    return Path(__file__).resolve().parents[2] / folder
+
+
+def grammar_text() -> str:
+    """The text of `tessera.lark`."""
+    return (_data("grammar") / "tessera.lark").read_text(encoding="utf-8")
+
+
+def shipped_tables_text() -> str | None:
+    """The parser tables that packaging put beside the grammar, if it did. They may be out of date."""
+    tables = _data("grammar") / "tessera.tables.json"
+    return tables.read_text(encoding="utf-8") if tables.is_file() else None
+
+
+def stdlib_files() -> dict[str, str]:
+    """Every `.tess` file of the standard library: its path inside `stdlib/` (with `/`) and its text."""
+    root = _data("stdlib")
+    return dict(sorted(_tess_files(root, ""))) if root.is_dir() else {}
+
+
+def _tess_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _tess_files(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".tess"):
+            found.append((prefix + entry.name, entry.read_text(encoding="utf-8")))
+    return found

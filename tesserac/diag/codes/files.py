@@ -1,0 +1,7 @@
+"""E0901-E0909: a source file that cannot be read as text."""
+
+from tesserac.diag.diagnostic import Code
+
+E0901 = Code("E0901", "cannot read `{path}`: {reason}")
+E0902 = Code("E0902", "`{path}` is not UTF-8 text")
+E0903 = Code("E0903", "this file has {size} KB of source; the limit is {limit} KB")

@@ -1,0 +1,193 @@
+"""The parser's tables: built from `grammar/tessera.lark` by Lark, kept as plain JSON.
+
+Lark generates (0.6 s, strictly: a conflict is an error), this module writes down what it found: patterns of the
+terminals, rules with the shape of their children, and the LALR(1) actions. At run time the tables are loaded, from
+the package if packaging shipped them, else from the user's cache, and Lark is not even imported. Tables are valid
+for exactly one text of the grammar.
+
+Terminals written as quoted text in the grammar are known by that text (`"def"`, `"<="`), others by name (`NAME`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from tesserac.base.cache import user_cache_dir, write_atomically
+from tesserac.base.resources import grammar_text, shipped_tables_text
+
+if TYPE_CHECKING:
+    from lark.grammar import Rule as LarkRule
+    from lark.lexer import TerminalDef
+    from lark.parsers.lalr_analysis import IntParseTable
+
+FORMAT = 1
+"""Raised when the meaning of the JSON changes."""
+
+STARTS = ("item_input", "expression_input")
+END = "$END"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`left: <size symbols>`. `kept` lists the children in order: a position, or -1 for an absent `[...]`.
+
+    `spliced` are those positions whose own children take their place. `action` names what is made of the
+    children; it is empty for a rule that makes nothing: then `splices` tells a list for the parent from `?rule`.
+    """
+
+    left: str
+    size: int
+    action: str
+    kept: tuple[int, ...]
+    spliced: tuple[int, ...]
+    splices: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """`actions[state][terminal]` is a state to shift to, or `~rule` to reduce by. Accepting is shifting `$END`."""
+
+    key: str
+    patterns: tuple[tuple[str, str], ...]
+    ignored: tuple[str, ...]
+    texts: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    starts: dict[str, int]
+    actions: tuple[dict[str, int], ...]
+    gotos: tuple[dict[str, int], ...]
+
+
+@cache
+def load_tables() -> Tables:
+    """The tables of the installed grammar: shipped, cached, or built now and cached."""
+    grammar = grammar_text()
+    key = _key(grammar)
+    cached = user_cache_dir() / f"grammar-{key}.json"
+    for text in (shipped_tables_text(), _read(cached)):
+        tables = decode(text) if text is not None else None
+        if tables is not None and tables.key == key:
+            return tables
+    built = build(grammar)
+    with contextlib.suppress(OSError):  # a read-only home only costs time
+        write_atomically(cached, encode(built).encode())
+    return built
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _key(grammar: str) -> str:
+    return hashlib.sha256(f"{FORMAT}\n{grammar}".encode()).hexdigest()[:32]
+
+
+def encode(tables: Tables) -> str:
+    return json.dumps(asdict(tables), ensure_ascii=False, separators=(",", ":"))
+
+
+def decode(text: str) -> Tables | None:
+    """The tables that `encode` wrote, or None for anything else, such as a damaged file."""
+    try:
+        data = json.loads(text)
+        return Tables(
+            key=data["key"],
+            patterns=tuple((name, pattern) for name, pattern in data["patterns"]),
+            ignored=tuple(data["ignored"]),
+            texts=tuple(data["texts"]),
+            rules=tuple(
+                Rule(r["left"], r["size"], r["action"], tuple(r["kept"]), tuple(r["spliced"]), r["splices"])
+                for r in data["rules"]
+            ),
+            starts=data["starts"],
+            actions=tuple(data["actions"]),
+            gotos=tuple(data["gotos"]),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def build(grammar: str) -> Tables:
+    """Run Lark's LALR analysis on a grammar. A grammar with a conflict raises `lark.GrammarError`."""
+    from lark.common import ParserConf
+    from lark.load_grammar import load_grammar
+    from lark.parsers.lalr_analysis import LALR_Analyzer
+
+    loaded, _ = load_grammar(grammar, "tessera.lark", [], False)  # type: ignore[no-untyped-call]
+    terminals, rules, ignored = loaded.compile(list(STARTS), "*")
+    analyzer = LALR_Analyzer(ParserConf(rules, {}, list(STARTS)), strict=True)
+    analyzer.compute_lalr()  # type: ignore[no-untyped-call]
+    table = cast("IntParseTable", analyzer.parse_table)
+    actions, gotos = _rows(table, terminals, rules)
+    patterns = [t for t in terminals if t.pattern.type == "re" and t.name not in ignored]
+    return Tables(
+        key=_key(grammar),
+        patterns=tuple((t.name, _regex(t)) for t in patterns),
+        ignored=tuple(_regex(t) for t in terminals if t.name in ignored),
+        texts=tuple(t.pattern.value for t in terminals if t.pattern.type == "str"),
+        rules=tuple(_rule(rule) for rule in rules),
+        starts=dict(table.start_states),
+        actions=actions,
+        gotos=gotos,
+    )
+
+
+def _rows(
+    table: IntParseTable, terminals: Sequence[TerminalDef], rules: Sequence[LarkRule]
+) -> tuple[tuple[dict[str, int], ...], tuple[dict[str, int], ...]]:
+    """Lark's table, one row per state, as numbers: actions on terminals, and states after nonterminals."""
+    from lark.parsers.lalr_analysis import Shift
+
+    ids = {terminal.name: _terminal_id(terminal) for terminal in terminals}
+    number = {rule: index for index, rule in enumerate(rules)}
+    nonterminals = {rule.origin.name for rule in rules}
+    actions: list[dict[str, int]] = []
+    gotos: list[dict[str, int]] = []
+    for state in range(len(table.states)):
+        row = table.states[state]
+        targets = {s: to if action is Shift else ~number[to] for s, (action, to) in row.items()}
+        actions.append({ids.get(s, s): to for s, to in targets.items() if s not in nonterminals})
+        gotos.append({s: to for s, to in targets.items() if s in nonterminals})
+    return tuple(actions), tuple(gotos)
+
+
+def _terminal_id(terminal: TerminalDef) -> str:
+    return terminal.pattern.value if terminal.pattern.type == "str" else terminal.name
+
+
+def _regex(terminal: TerminalDef) -> str:
+    flags = "".join(sorted(terminal.pattern.flags))
+    return f"(?{flags}:{terminal.pattern.value})"
+
+
+def _rule(rule: LarkRule) -> Rule:
+    """What Lark's tree builder would do with this rule's children, written down."""
+    name = str(rule.origin.name)
+    absent = rule.options.empty_indices or (False,) * len(rule.expansion)
+    symbols = iter(enumerate(rule.expansion))
+    kept: list[int] = []
+    spliced: list[int] = []
+    for is_absent in absent:
+        position, symbol = (-1, None) if is_absent else next(symbols)
+        if symbol is None or rule.options.keep_all_tokens or not getattr(symbol, "filter_out", False):
+            kept.append(position)
+        if symbol is not None and not symbol.is_term and symbol.name.startswith("_"):
+            spliced.append(position)
+    makes_node = bool(rule.alias) or not (name.startswith("_") or rule.options.expand1)
+    return Rule(
+        left=name,
+        size=len(rule.expansion),
+        action=str(rule.alias or name) if makes_node else "",
+        kept=tuple(kept),
+        spliced=tuple(spliced),
+        splices=name.startswith("_"),
+    )
