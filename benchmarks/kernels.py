@@ -1,0 +1,45 @@
+"""The kernels against NumPy on the same threads: a matrix product and row softmax."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import tessera
+from benchmarks.measure import interleaved
+from benchmarks.report import Row
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def _random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+
+def matmul(n: int = 1024) -> Row:
+    product = tessera.load(EXAMPLES / "matmul.tess").matmul_f32
+    a, b = _random(n, n), _random(n, n)
+    timing = interleaved({"tessera": lambda: product(a, b), "numpy": lambda: a @ b}, turns=15, repeat=2)
+    ours, numpys = timing["tessera"].best, timing["numpy"].best
+    ratio, gflops = numpys / ours, 2e-9 * n**3 / ours
+    detail = f"{gflops:.1f} GFLOP/s, NumPy {2e-9 * n**3 / numpys:.1f}"
+    return Row(f"f32 matmul {n}", f"{ratio:.2f}x NumPy", ">= 0.7x", ratio >= 0.7, detail)
+
+
+def numpy_softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    e /= e.sum(axis=-1, keepdims=True)
+    return e
+
+
+def softmax(rows: int = 1024, columns: int = 1024) -> Row:
+    ours = tessera.load(EXAMPLES / "softmax.tess").softmax_rows
+    x = _random(rows, columns)
+    timing = interleaved({"tessera": lambda: ours(x), "numpy": lambda: numpy_softmax(x)}, turns=15, repeat=5)
+    ratio = timing["numpy"].best / timing["tessera"].best
+    detail = f"{timing['tessera'].best / x.size * 1e9:.2f} ns an element, NumPy {timing['numpy'].best / x.size * 1e9:.2f}"
+    return Row(f"row softmax {rows}x{columns}", f"{ratio:.2f}x NumPy", "> 1x", ratio > 1, detail)
+
+
+MEASUREMENTS = (matmul, softmax)
