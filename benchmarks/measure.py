@@ -1,7 +1,7 @@
 """How things are timed: contestants take turns in one process, so that noise meets all of them alike.
 
-The figure of a contestant is the minimum over many turns, and the ratio is that of the minima; the median is kept beside
-it to show how noisy the machine was.
+The figure of a contestant is the minimum over many turns, and the ratio is that of the minima; the median is kept
+beside it to show how noisy the machine was.
 """
 
 from __future__ import annotations
