@@ -1,0 +1,258 @@
+"""The typed program: what the checker hands to the graph builder.
+
+Enters: nothing; these are the results of `check`. Leaves: one `TypedFunction` per function and instantiation, in
+which every expression has a type, every name is resolved, every scalar has met its dtype, and every operator has
+its operands and static attributes apart. It is a family of its own beside `syntax/ast.py`, without optional types.
+
+How to read it:
+- A *static* value (an int, a bool, a string, a dtype, None, a float known while compiling) is a `Static`: its type
+  carries the value, so there is nothing else to compute. An int may be a size such as `N/2 + i`.
+- A `FloatType` whose value is not known is a 0-d f64 tensor at run time, until a `Coerce` rounds it once.
+- Names are rebound, never mutated: `Bind` puts a new value under a name, from there on.
+- In an `If` either no branch returns or both do; then it is the last statement of its block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tesserac.base.source import Span
+from tesserac.ops.registry import Operator
+from tesserac.types.dims import Dim
+from tesserac.types.ty import Type
+
+# ----------------------------------------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An expression: its type and the text it stands for. Compared by identity."""
+
+    type: Type
+    span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class Static(Node):
+    """A value known while compiling; `type` carries it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Local(Node):
+    """What `name` is bound to here: a parameter, an assignment, or what a loop carries."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Coerce(Node):
+    """A scalar meets a dtype: an int or float becomes the float or 0-d tensor that `type` says, rounded once."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Node):
+    """A tier-1 operator, with its static attributes, on operands: tensors, or floats when `type` is a float."""
+
+    op: Operator
+    operands: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Node):
+    """A call of a checked function.
+
+    `function` is the symbol of a `TypedFunction`. `args` has one entry per parameter, defaults filled in, and `dims`
+    says what each of the callee's symbols is here, so that inlining is a substitution.
+    """
+
+    function: str
+    args: tuple[Expr, ...]
+    dims: tuple[tuple[str, Dim], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TupleOf(Node):
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Item(Node):
+    """One item of a tuple."""
+
+    value: Expr
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional(Node):
+    """`then if test else otherwise` where only a run knows `test`, a `Tensor[bool]`."""
+
+    test: Expr
+    then: Expr
+    otherwise: Expr
+
+
+Expr = Static | Local | Coerce | Apply | Call | TupleOf | Item | Conditional
+
+
+# ------------------------------------------------------------------------------------------------ statements
+
+
+@dataclass(frozen=True, eq=False)
+class Bind:
+    """`name = value`."""
+
+    span: Span
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class BindTuple:
+    """`a, b = value`, all at once; `value` is a tuple of that length."""
+
+    span: Span
+    names: tuple[str, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluate:
+    """A call made for its effect."""
+
+    span: Span
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Print:
+    """Values to print, in order, with a space between them and a newline at the end."""
+
+    span: Span
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Assert:
+    """A run-time check; one that compiling decides leaves no statement, one on sizes is a guard."""
+
+    span: Span
+    test: Expr
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Return:
+    span: Span
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A name whose value goes through a loop, or comes out of a branch, with the one type it has."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """A branch that a run decides; `results` are the names bound in it that live on after it."""
+
+    span: Span
+    test: Expr
+    then: Block
+    otherwise: Block
+    results: tuple[Carried, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """`for index in range(start, stop, step)`; bounds are ints (a `Static`) or 0-d integer tensors.
+
+    In the body `index` is a size: types there may mention it as a symbol of that name.
+    """
+
+    span: Span
+    index: str
+    start: Expr
+    stop: Expr
+    step: int
+    body: Block
+    carried: tuple[Carried, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class While:
+    """`test` reads the carried names; it is evaluated before every turn."""
+
+    span: Span
+    test: Expr
+    body: Block
+    carried: tuple[Carried, ...]
+
+
+Stmt = Bind | BindTuple | Evaluate | Print | Assert | Return | If | For | While
+Block = tuple[Stmt, ...]
+
+
+# ------------------------------------------------------------------------------------------------- functions
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One check of sizes on entry, as in the IR: left equals right, left divides right, or left is at least right."""
+
+    kind: Literal["equal", "divides", "at_least"]
+    left: Dim
+    right: Dim
+    span: Span
+
+    @property
+    def text(self) -> str:
+        """The rule as a user would write it."""
+        if self.kind == "divides":
+            return f"{self.right.as_factor()} % {self.left.as_factor()} == 0"
+        return f"{self.left} {'==' if self.kind == 'equal' else '>='} {self.right}"
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter. One of a static type is already part of the function and takes no argument at run time."""
+
+    name: str
+    type: Type
+    span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class TypedFunction:
+    """One function, or one instantiation of a generic one: fixed dtypes, policies and ranks, any dims.
+
+    `symbols` are the sizes it is polymorphic in; all are bound by the dims of its parameters or by int
+    parameters of that name. `result` is the type of every `Return` in `body`.
+    """
+
+    symbol: str
+    name: str
+    params: tuple[Param, ...]
+    result: Type
+    symbols: tuple[str, ...]
+    guards: tuple[Guard, ...]
+    effects: frozenset[str]
+    body: Block
+    span: Span
+    exported: bool
+    doc: str
+
+
+@dataclass(frozen=True, eq=False)
+class TypedModule:
+    """The functions of one module that need no arguments to be known, and its tests, in source order."""
+
+    name: str
+    functions: tuple[TypedFunction, ...]
+    tests: tuple[TypedFunction, ...]

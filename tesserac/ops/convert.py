@@ -1,0 +1,67 @@
+"""Changes of dtype and policy.
+
+Enters: a tensor. Leaves: the same values in another storage, rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tesserac.ops.registry import Array, Operator, numpy_dtype, register
+from tesserac.types.dtype import BF16, F32, I32, DType
+from tesserac.types.policy import NO_POLICY, Policy
+
+
+@register
+@dataclass(frozen=True)
+class Cast(Operator):
+    """The values of x as another dtype: rounded to nearest even, float to integer saturating, NaN to 0.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, bf16]:
+        return cast(x, bf16)
+    """
+
+    name = "cast"
+    signatures = ("(x: E[*s], dtype: dtype) -> {dtype}[*s]",)
+
+    dtype: DType
+    policy: Policy = NO_POLICY
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        pairs = ((BF16, "f32[3, 4]"), (F32, "bf16[5]"), (I32, "f32[2, 3]"), (F32, "bool[4]"))
+        return [(cls(dtype), (operand,)) for dtype, operand in pairs]
+
+    def storage(self) -> tuple[DType, Policy]:
+        return self.dtype, self.policy
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        target = numpy_dtype(self.dtype)
+        if self.dtype.is_integer and x.dtype.kind == "f":
+            limits = np.iinfo(target)
+            x = np.clip(np.nan_to_num(x.astype(np.float64)), limits.min, limits.max)
+        return x.astype(target)
+
+
+@register
+class Wide(Operator):
+    """x in its accumulation type, where library functions compute before they round once.
+
+    def f(x: Tensor[N, bf16 @accum(f32)]) -> Tensor[N, f32]:
+        return wide(x)
+    """
+
+    name = "wide"
+    signatures = ("(x: E[*s]) -> wide(E)[*s]",)
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(), ("bf16 @accum(f32)[3, 4]",)), (cls(), ("f32[3]",))]
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return x.astype(np.float32) if x.dtype.itemsize < 4 else x

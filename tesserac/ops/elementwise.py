@@ -1,0 +1,237 @@
+"""Elementwise operators: one scalar primitive at every point, operands broadcast.
+
+Enters: operand tensors. Leaves: a tensor of the broadcast shape. An elementwise operator computes in the
+accumulation type and rounds once; it is its `primitive` in the body of one map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.signature import parse_signature
+
+ONE_NUMBER = ("(x: N[*s]) -> N[*s]",)
+ONE_REAL = ("(x: R[*s]) -> R[*s]",)
+ONE_FLOAT = ("(x: F[*s]) -> F[*s]",)
+TWO_NUMBERS = ("(x: N[s...], y: N[s...]) -> N[s...]",)
+TWO_REALS = ("(x: R[s...], y: R[s...]) -> R[s...]",)
+TWO_FLOATS = ("(x: F[s...], y: F[s...]) -> F[s...]",)
+TWO_INTEGERS = ("(x: I[s...], y: I[s...]) -> I[s...]",)
+
+_CASE_SHAPES = {
+    1: (("[3, 4]",), ("[]",), ("[0]",)),
+    2: (("[3, 4]", "[3, 4]"), ("[3, 1]", "[1, 4]"), ("[2, 3]", "[3]")),
+}
+
+
+@dataclass(frozen=True)
+class Pointwise(Operator):
+    """An operator without static attributes that computes each point from the operands' points."""
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        operands = parse_signature(cls.signatures[0]).operands
+        dtypes = ["i32" if o.pattern.element.variable in "IL" else "f32" for o in operands]
+        shapes = _CASE_SHAPES[len(operands)]
+        return [(cls(), tuple(map("".join, zip(dtypes, row, strict=True)))) for row in shapes]
+
+
+@dataclass(frozen=True)
+class Elementwise(Pointwise):
+    """A pointwise operator that is one scalar primitive."""
+
+    primitive: ClassVar[str]
+
+
+@register
+class Add(Elementwise):
+    """Sum, `x + y`.
+
+    def f(x: Tensor[B, N, f32], bias: Tensor[N, f32]) -> Tensor[B, N, f32]:
+        return x + bias
+    """
+
+    name, primitive, signatures = "add", "add", TWO_NUMBERS
+
+    def reference(self, *operands: Array) -> Array:
+        return np.add(*operands)
+
+
+@register
+class Sub(Elementwise):
+    """Difference, `x - y`.
+
+    def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
+        return x - y
+    """
+
+    name, primitive, signatures = "sub", "sub", TWO_NUMBERS
+
+    def reference(self, *operands: Array) -> Array:
+        return np.subtract(*operands)
+
+
+@register
+class Mul(Elementwise):
+    """Product, `x * y`.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return x * 2.0
+    """
+
+    name, primitive, signatures = "mul", "mul", TWO_NUMBERS
+
+    def reference(self, *operands: Array) -> Array:
+        return np.multiply(*operands)
+
+
+@register
+class Div(Elementwise):
+    """Correctly rounded quotient, `x / y`; of integer tensors use `//`.
+
+    def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
+        return x / y
+    """
+
+    name, primitive, signatures = "div", "div", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.divide(*operands)
+
+
+@register
+class FloorDiv(Elementwise):
+    """Integer quotient rounded down, `x // y`; by zero it is 0.
+
+    def f(x: Tensor[N, i32]) -> Tensor[N, i32]:
+        return x // 2
+    """
+
+    name, primitive, signatures = "floor_div", "floor_div", TWO_INTEGERS
+
+    def reference(self, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.floor_divide(*operands)
+
+
+@register
+class Mod(Elementwise):
+    """Rest of `//`, `x % y`, with the sign of the divisor; by zero it is 0.
+
+    def f(x: Tensor[N, i32]) -> Tensor[N, i32]:
+        return x % 3
+    """
+
+    name, primitive, signatures = "mod", "mod", TWO_INTEGERS
+
+    def reference(self, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.remainder(*operands)
+
+
+@register
+class Neg(Elementwise):
+    """Sign flipped, `-x`.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return -x
+    """
+
+    name, primitive, signatures = "neg", "neg", ONE_NUMBER
+
+    def reference(self, *operands: Array) -> Array:
+        return np.negative(*operands)
+
+
+@register
+class Abs(Elementwise):
+    """Magnitude.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return abs(x)
+    """
+
+    name, primitive, signatures = "abs", "abs", ONE_REAL
+
+    def reference(self, *operands: Array) -> Array:
+        return np.abs(*operands)
+
+
+@register
+class Maximum(Elementwise):
+    """The larger of two, point by point; NaN wins.
+
+    def relu(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return maximum(x, 0.0)
+    """
+
+    name, primitive, signatures = "maximum", "max", TWO_REALS
+
+    def reference(self, *operands: Array) -> Array:
+        return np.maximum(*operands)
+
+
+@register
+class Minimum(Elementwise):
+    """The smaller of two, point by point; NaN wins.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return minimum(x, 1.0)
+    """
+
+    name, primitive, signatures = "minimum", "min", TWO_REALS
+
+    def reference(self, *operands: Array) -> Array:
+        return np.minimum(*operands)
+
+
+@register
+@dataclass(frozen=True)
+class Power(Operator):
+    """A whole power, `x ** 2`; a negative one only of floats.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return x ** 2
+    """
+
+    name = "power"
+    signatures = ("(x: N[*s], exponent: int) -> N[*s]",)
+
+    exponent: int
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(exponent), ("f32[3, 4]",)) for exponent in (0, 1, 2, 3, -1)]
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        with np.errstate(all="ignore"):
+            return x**self.exponent
+
+
+@register
+class Where(Operator):
+    """`x` where `c` holds, else `y`.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return where(x > 0.0, x, 0.0)
+    """
+
+    name = "where"
+    signatures = ("(c: bool[s...], x: E[s...], y: E[s...]) -> E[s...]",)
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [
+            (cls(), ("bool[3, 4]", "f32[3, 4]", "f32[3, 4]")),
+            (cls(), ("bool[3, 1]", "f32[3, 4]", "f32[4]")),
+        ]
+
+    def reference(self, *operands: Array) -> Array:
+        return np.where(*operands)

@@ -1,0 +1,122 @@
+"""Reductions over axes.
+
+Enters: a tensor and the axes to fold. Leaves: the tensor without them, or with 1 in their place when `keep`. They
+accumulate in the accumulation type in the canonical order, and round once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tesserac.ops.registry import Array, Operator, register
+from tesserac.types.dims import ONE, Dim
+from tesserac.types.ty import TensorType
+
+
+@dataclass(frozen=True)
+class Reduction(Operator):
+    """A fold over `axes`, which count from 0 and are sorted. `accumulates` says that its result may lose bits."""
+
+    accumulates: ClassVar[bool] = True
+
+    axes: tuple[int, ...]
+    keep: bool = False
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [
+            (cls((1,)), ("f32[3, 4]",)),
+            (cls((0, 2)), ("f32[2, 3, 4]",)),
+            (cls((1,), keep=True), ("f32[2, 3, 4]",)),
+            (cls((0,)), ("i32[5]",) if cls.name != "mean" else ("f32[5]",)),
+        ]
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        dims = operands[0].dims
+        if self.keep:
+            return tuple(ONE if axis in self.axes else dim for axis, dim in enumerate(dims))
+        return tuple(dim for axis, dim in enumerate(dims) if axis not in self.axes)
+
+
+@register
+class Sum(Reduction):
+    """Sum over axes; of bools and integers under 64 bits in 64 bits.
+
+    def f(x: Tensor[B, N, f32]) -> Tensor[B, f32]:
+        return sum(x, axis=N)
+    """
+
+    name = "sum"
+    signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.asarray(np.sum(x, axis=self.axes, keepdims=self.keep))
+
+
+@register
+class Mean(Reduction):
+    """Sum over axes divided by the number of elements, rounded once.
+
+    def f(x: Tensor[B, N, f32]) -> Tensor[B, f32]:
+        return mean(x, axis=-1)
+    """
+
+    name = "mean"
+    signatures = ("(x: F[*s], axis: axes = None, keep: bool = False) -> F[{dims}]",)
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.asarray(np.mean(x, axis=self.axes, keepdims=self.keep))
+
+
+@register
+class Prod(Reduction):
+    """Product over axes; of bools and integers under 64 bits in 64 bits.
+
+    def f(x: Tensor[B, N, f32]) -> Tensor[B, f32]:
+        return prod(x, axis=1)
+    """
+
+    name = "prod"
+    signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.asarray(np.prod(x, axis=self.axes, keepdims=self.keep))
+
+
+@register
+class Max(Reduction):
+    """The largest over axes; NaN wins; of nothing the type's lowest.
+
+    def f(x: Tensor[B, N, f32]) -> Tensor[B, 1, f32]:
+        return max(x, axis=N, keep=True)
+    """
+
+    name, accumulates = "max", False
+    signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.asarray(np.max(x, axis=self.axes, keepdims=self.keep))
+
+
+@register
+class Min(Reduction):
+    """The smallest over axes; NaN wins; of nothing the type's highest.
+
+    def f(x: Tensor[B, N, f32]) -> Tensor[f32]:
+        return min(x)
+    """
+
+    name, accumulates = "min", False
+    signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.asarray(np.min(x, axis=self.axes, keepdims=self.keep))

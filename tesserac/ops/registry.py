@@ -1,0 +1,115 @@
+"""Tier 1: what an operator is, and the table of all of them.
+
+Enters: classes decorated with `@register`, from the modules that `ops/__init__.py` lists. Leaves: `OPERATORS`, by name.
+One operator is one class, and its instances are uses of it: the fields are its static attributes, as in
+`Sum(axes=(1,), keep=False)`. See Note [What an operator must have].
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from operator import eq
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tesserac.ops.signature import ComputedDims, Signature, parse_signature
+from tesserac.ops.unify import DimMatcher, SameSize, choose, match_elements, result_storage
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
+from tesserac.types.policy import Policy
+from tesserac.types.ty import TensorType
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Operator(ABC):
+    """A tensor operator with its static attributes.
+
+    Subclasses set `name` and `signatures` (text, see `signature.py`; several where they differ by rank).
+    `mixes_fp8` allows operands of two fp8 formats.
+    """
+
+    name: ClassVar[str]
+    signatures: ClassVar[tuple[str, ...]]
+    parsed: ClassVar[tuple[Signature, ...]]
+    surface: ClassVar[bool] = True  # whether programs may call it by name
+    mixes_fp8: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        """Operators with operand types such as `f32[3, 4]`, for the test that walks the registry."""
+
+    @abstractmethod
+    def reference(self, *operands: Array) -> Array:
+        """The meaning in NumPy, for tolerances; the bits are `numerics`' business."""
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        """The dims that the signature writes `{dims}`."""
+        raise NotImplementedError(f"{self.name} has no computed dims")
+
+    def storage(self) -> tuple[DType, Policy]:
+        """The element that the signature writes `{dtype}`."""
+        raise NotImplementedError(f"{self.name} has no computed dtype")
+
+    def infer(self, operands: Sequence[TensorType], same: SameSize = eq) -> TensorType:
+        """The type of the result. Raises a Mismatch."""
+        signature = choose(self.parsed, tuple(ty.rank for ty in operands))
+        elements = match_elements(signature.operands, operands, self.mixes_fp8)
+        matcher = DimMatcher(same)
+        for position, (operand, ty) in enumerate(zip(signature.operands, operands, strict=True)):
+            matcher.bind(position, operand.pattern, ty.dims)
+        result = signature.result
+        computed = any(isinstance(part, ComputedDims) for part in result.dims)
+        dims = self.dims(tuple(operands)) if computed else matcher.result(result)
+        if result.element.variable == "{dtype}":
+            dtype, policy = self.storage()
+        else:
+            dtype, policy = result_storage(result.element.function, elements[result.element.variable])
+        return TensorType(dims, dtype, policy)
+
+
+OPERATORS: dict[str, type[Operator]] = {}
+
+O = TypeVar("O", bound=type[Operator])  # noqa: E741
+
+
+def register(cls: O) -> O:
+    """Adds an operator, or refuses it: a rule that is missing must not wait for a user to find it."""
+    missing = [part for part in ("name", "signatures") if not hasattr(cls, part)]
+    missing += sorted(getattr(cls, "__abstractmethods__", ()))
+    if "def " not in (cls.__doc__ or ""):
+        missing.append("a docstring with an example that runs")
+    if missing:
+        raise TypeError(f"operator {cls.__name__} lacks {', '.join(missing)}")
+    if cls.name in OPERATORS:
+        raise TypeError(f"operator {cls.name} is registered twice")
+    cls.parsed = tuple(parse_signature(text) for text in cls.signatures)
+    if not cls.cases():
+        raise TypeError(f"operator {cls.name} has no test cases")
+    OPERATORS[cls.name] = cls
+    return cls
+
+
+def static_fields(op: Operator) -> dict[str, object]:
+    """The static attributes of an operator by name: `OPERATORS[op.name](**static_fields(op)) == op`."""
+    return {field.name: getattr(op, field.name) for field in fields(op)}
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype that holds values of `dtype`; the narrow ones come from ml_dtypes."""
+    import ml_dtypes
+
+    named = getattr(ml_dtypes, dtype.numpy_name, None)
+    return np.dtype(named if named is not None else dtype.numpy_name)
+
+
+# Note [What an operator must have]
+# `register` runs at import, so an operator without a signature, a NumPy reference, an example or test cases cannot
+# exist. Rules that arrive later (lowering to forms, derivative, batching) become abstract methods of `Operator`
+# on the day they land, and from then on the same check refuses a class without them.

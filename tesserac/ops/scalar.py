@@ -1,0 +1,138 @@
+"""Tier 0: the closed set of scalar primitives, one row each.
+
+Enters: nothing. Leaves: `PRIMITIVES`, and the IR operations `scalar.<name>` that stand in the bodies of forms. A target
+gives each row one line, or expands it by the shared elementary function of the same name in `numerics/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from tesserac.ir.core import Op, define_op
+from tesserac.ir.types import IndexType, ScalarType
+from tesserac.ir.verify import require
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL, DType
+from tesserac.types.policy import Policy
+
+Result = Literal["same", "bool"]
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One row: all operands have one dtype of a kind in `kinds`; the result is that dtype, or bool."""
+
+    name: str
+    arity: int
+    kinds: str
+    result: Result
+    doc: str
+
+
+_ROWS = (
+    Primitive("add", 2, "fiuc", "same", "Sum; integers wrap."),
+    Primitive("sub", 2, "fiuc", "same", "Difference; integers wrap."),
+    Primitive("mul", 2, "fiuc", "same", "Product; integers wrap."),
+    Primitive("div", 2, "fc", "same", "Correctly rounded quotient."),
+    Primitive("floor_div", 2, "iu", "same", "Quotient rounded down; by zero gives 0."),
+    Primitive("mod", 2, "iu", "same", "Rest of floor_div, with the sign of the divisor; by zero gives 0."),
+    Primitive("fma", 3, "f", "same", "a * b + c with one rounding."),
+    Primitive("neg", 1, "fiuc", "same", "Sign flipped."),
+    Primitive("abs", 1, "fiu", "same", "Magnitude."),
+    Primitive("min", 2, "fiub", "same", "The smaller; NaN wins, -0 < +0."),
+    Primitive("max", 2, "fiub", "same", "The larger; NaN wins, -0 < +0."),
+    Primitive("rint", 1, "f", "same", "Nearest whole number, ties to even."),
+    Primitive("floor", 1, "f", "same", "Largest whole number not above."),
+    Primitive("ceil", 1, "f", "same", "Smallest whole number not below."),
+    Primitive("sqrt", 1, "f", "same", "Correctly rounded square root."),
+    Primitive("rsqrt", 1, "f", "same", "1 / sqrt(x)."),
+    Primitive("exp", 1, "f", "same", "e to the power x."),
+    Primitive("exp_int", 1, "f", "same", "n = rint(x * log2(e)), a whole number held in the float type."),
+    Primitive("exp_frac", 1, "f", "same", "exp(x - n * ln2) for n = exp_int(x), near 1."),
+    Primitive("ldexp", 2, "f", "same", "a * 2^b for a whole b held in the float type, rounded once."),
+    Primitive("log", 1, "f", "same", "Natural logarithm."),
+    Primitive("tanh", 1, "f", "same", "Hyperbolic tangent."),
+    Primitive("erf", 1, "f", "same", "Error function."),
+    Primitive("sin", 1, "f", "same", "Sine of radians."),
+    Primitive("cos", 1, "f", "same", "Cosine of radians."),
+    Primitive("eq", 2, "fiubc", "bool", "Equal; false with NaN."),
+    Primitive("lt", 2, "fiub", "bool", "Less; false with NaN."),
+    Primitive("le", 2, "fiub", "bool", "Less or equal; false with NaN."),
+    Primitive("and", 2, "iub", "same", "Bitwise and."),
+    Primitive("or", 2, "iub", "same", "Bitwise or."),
+    Primitive("xor", 2, "iub", "same", "Bitwise exclusive or."),
+    Primitive("not", 1, "iub", "same", "Bitwise complement; of a bool its negation."),
+)
+
+PRIMITIVES: dict[str, Primitive] = {row.name: row for row in _ROWS}
+
+
+def _is_scalar(op: Op) -> None:
+    values = (*op.operands, *op.results)
+    require(all(isinstance(v.type, ScalarType) for v in values), "works on scalars", op)
+
+
+def _dtypes(op: Op) -> list[DType]:
+    return [v.type.dtype for v in op.operands if isinstance(v.type, ScalarType)]
+
+
+def _verify(row: Primitive) -> Callable[[Op], None]:
+    def verify(op: Op) -> None:
+        _is_scalar(op)
+        dtypes = _dtypes(op)
+        require(len(dtypes) == row.arity, f"takes {row.arity} operands", op)
+        require(len(set(dtypes)) == 1, "operands differ in dtype", op)
+        require(dtypes[0].kind in row.kinds, f"does not work on {dtypes[0]}", op)
+        expected = ScalarType(dtypes[0] if row.result == "same" else BOOL)
+        require(op.result.type == expected, f"gives {expected}", op)
+
+    return verify
+
+
+def _verify_select(op: Op) -> None:
+    _is_scalar(op)
+    require(len(op.operands) == 3 and _dtypes(op)[0] == BOOL, "takes a bool and two values", op)
+    _, then, otherwise = op.operands
+    require(then.type == otherwise.type == op.result.type, "chooses between values of its own type", op)
+
+
+def _verify_cast(op: Op) -> None:
+    _is_scalar(op)
+    dtype = op.attrs.get("dtype")
+    require(isinstance(dtype, DType) and op.result.type == ScalarType(dtype), "gives its dtype", op)
+    require(len(op.operands) == 1, "takes one operand", op)
+
+
+def _verify_round(op: Op) -> None:
+    _is_scalar(op)
+    attrs = isinstance(op.attrs.get("dtype"), DType) and isinstance(op.attrs.get("policy"), Policy)
+    require(attrs, "needs a dtype and a policy", op)
+    require([op.result.type] == [v.type for v in op.operands], "gives the type of its operand", op)
+
+
+def _verify_constant(op: Op) -> None:
+    _is_scalar(op)
+    require(isinstance(op.attrs.get("value"), bool | int | float), "needs a value", op)
+
+
+def _verify_index(op: Op) -> None:
+    require(isinstance(op.attrs.get("axis"), int), "needs an axis", op)
+    require(isinstance(op.result.type, ScalarType), "gives a scalar", op)
+
+
+def _verify_dim(op: Op) -> None:
+    require(isinstance(op.attrs.get("dim"), Dim), "needs a dim", op)
+    require(isinstance(op.result.type, ScalarType | IndexType), "gives a scalar or an index", op)
+
+
+for _row in _ROWS:
+    define_op(f"scalar.{_row.name}", pure=True, verify=_verify(_row))
+
+define_op("scalar.select", pure=True, verify=_verify_select)  # a where c, else b
+define_op("scalar.cast", pure=True, verify=_verify_cast)  # float to int saturates, NaN to 0
+define_op("scalar.round", pure=True, verify=_verify_round)  # to storage under a policy, and back
+define_op("scalar.constant", pure=True, verify=_verify_constant)
+define_op("scalar.index", pure=True, verify=_verify_index)  # the position along an axis of the form
+define_op("scalar.dim", pure=True, verify=_verify_dim)  # a size as a value

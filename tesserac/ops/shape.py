@@ -1,0 +1,177 @@
+"""Reindexing: the same elements under other dims.
+
+Enters: a tensor. Leaves: a view of it. What may be reshaped is decided by `reshape_groups`: splits and merges of
+neighbours, since equal element counts alone would allow a scramble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import eq
+
+import numpy as np
+
+from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.unify import SameSize
+from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.ty import TensorType
+
+
+def _sizes(dims: tuple[Dim, ...]) -> tuple[int, ...]:
+    return tuple(dim.evaluate({}) for dim in dims)
+
+
+def _const(*values: int) -> tuple[Dim, ...]:
+    return tuple(Dim.const(value) for value in values)
+
+
+@register
+@dataclass(frozen=True)
+class Permute(Operator):
+    """Dims in another order: result dim i is operand dim `order[i]`.
+
+    def f(x: Tensor[B, S, H, D, f32]) -> Tensor[B, H, S, D, f32]:
+        return permute(x, (0, 2, 1, 3))
+    """
+
+    name = "permute"
+    signatures = ("(x: E[*s], order: order) -> E[{dims}]",)
+
+    order: tuple[int, ...]
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls((1, 0)), ("f32[3, 4]",)), (cls((2, 0, 1)), ("f32[2, 3, 4]",)), (cls(()), ("f32[]",))]
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return tuple(operands[0].dims[axis] for axis in self.order)
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.transpose(x, self.order)
+
+
+@register
+@dataclass(frozen=True)
+class Reshape(Operator):
+    """Neighbouring dims split and merged, in order.
+
+    def f(x: Tensor[B, S, D, f32]) -> Tensor[B * S, D, f32]:
+        return reshape(x, (B * S, D))
+    """
+
+    name = "reshape"
+    signatures = ("(x: E[*s], shape: dims) -> E[{dims}]",)
+
+    shape: tuple[Dim, ...]
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        shapes = (_const(12), _const(3, 2, 2), _const(1, 3, 4))
+        return [(cls(shape), ("f32[3, 4]",)) for shape in shapes]
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return self.shape
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return x.reshape(_sizes(self.shape))
+
+
+@register
+@dataclass(frozen=True)
+class Expand(Operator):
+    """x broadcast to a shape.
+
+    def f(x: Tensor[N, f32]) -> Tensor[4, N, f32]:
+        return expand(x, (4, N))
+    """
+
+    name = "expand"
+    signatures = ("(x: E[*s], shape: dims) -> E[{dims}]",)
+
+    shape: tuple[Dim, ...]
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(_const(3, 4)), (operand,)) for operand in ("f32[4]", "f32[3, 1]", "f32[]")]
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return self.shape
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.broadcast_to(x, _sizes(self.shape))
+
+
+@register
+@dataclass(frozen=True)
+class Slice(Operator):
+    """A box of x, `x[a:b:step]`: element i of a dim is element `start + i * step` of the operand's.
+
+    def f(x: Tensor[N, D, f32]) -> Tensor[N - 1, D, f32] where N >= 1:
+        return x[1:]
+    """
+
+    name, surface = "slice", False
+    signatures = ("(x: E[*s]) -> E[{dims}]",)
+
+    starts: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
+    steps: tuple[int, ...]
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [
+            (cls(_const(1, 0), _const(2, 4), (1, 1)), ("f32[3, 4]",)),
+            (cls(_const(0, 1), _const(3, 2), (1, 2)), ("f32[3, 5]",)),
+            (cls(_const(4), _const(5), (-1,)), ("f32[5]",)),
+        ]
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return self.sizes
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        boxes = zip(_sizes(self.starts), _sizes(self.sizes), self.steps, strict=True)
+        return x[np.ix_(*(np.arange(size) * step + start for start, size, step in boxes))]
+
+
+@dataclass(frozen=True)
+class ReshapeGroup:
+    """Source dims that together become result dims; `agree` says that their element counts are equal."""
+
+    source: tuple[int, ...]
+    result: tuple[int, ...]
+    agree: bool
+
+
+def reshape_groups(source: tuple[Dim, ...], result: tuple[Dim, ...], same: SameSize = eq) -> list[ReshapeGroup]:
+    """Cuts a reshape, from the left, into its smallest splits and merges of neighbours.
+
+    The last group disagrees where no further cut is possible: either the element counts differ, or dims that are
+    not neighbours would have to mix.
+    """
+    groups: list[ReshapeGroup] = []
+    left, right = list(enumerate(source)), list(enumerate(result))
+    while left or right:
+        cut = _first_cut([d for _, d in left], [d for _, d in right], same)
+        taken, made = cut or (len(left), len(right))
+        indices = tuple(i for i, _ in left[:taken]), tuple(i for i, _ in right[:made])
+        groups.append(ReshapeGroup(*indices, agree=cut is not None))
+        left, right = left[taken:], right[made:]
+    return groups
+
+
+def _first_cut(left: list[Dim], right: list[Dim], same: SameSize) -> tuple[int, int] | None:
+    """The shortest prefixes with equal products; a lone 1 on either side is a group of its own."""
+    if left and left[0] == ONE and (not right or right[0] != ONE):
+        return 1, 0
+    if right and right[0] == ONE and (not left or left[0] != ONE):
+        return 0, 1
+    for taken in range(1, len(left) + 1):
+        for made in range(1, len(right) + 1):
+            if same(product(left[:taken]), product(right[:made])) and ZERO not in left[:taken]:
+                return taken, made
+    return (len(left), len(right)) if left and same(product(left), product(right)) else None
