@@ -1,0 +1,279 @@
+"""Schedule IR: the host program of a function, and for each of its launches what was decided about it.
+
+Outside the launches there is only memory: inputs, buffers, and operations that read and write them in program order.
+Inside a launch there are forms over tensors, as in the Graph, and the schedule stands in the launch's attributes.
+
+    schedule.func @softmax {params = ["x"]} {
+      ^(%x: memref<[M, N], f32, global>):
+        schedule.guard() {guard = #guard<kind="at_least", left=`N`, right=`1`, text="N >= 1">}
+        %y = schedule.buffer() {role = "output", slot = 0} : memref<[M, N], f32, global>
+        schedule.launch(%x, %y) {kind = "rows", outs = 1, space = [`M`, `N`], places = [[0, 1], [0], ...],
+            loops = [#loop<axes=[0], size=`M`, block=1, kind="parallel">,
+                     #loop<axes=[1], size=`N`, block=512, kind="fold">],
+            keep = [2], stages = [], units = #units<warps=1, roles="uniform">, reason = "..."} {
+          ^(%t: tensor<[M, N], f32>):
+            %r = form.map(%t) ...
+            form.yield(%r)
+        }
+        schedule.return(%y)
+    }
+
+schedule.func @name {params} { ^(memref...): ... schedule.return(memref...) }
+    One memref per input, contiguous, in the order of the signature; the results are buffers of role `output`.
+schedule.guard() {guard}
+    Ends the call with a status unless the guard holds. All guards stand first.
+schedule.buffer() {role, slot} : memref
+    Memory of the call. `output`: slot is the position of the result, whose memory the caller gives. `workspace`:
+    buffers of one slot share memory, since their lives do not overlap; a slot is as large as the largest of them, by
+    the target's byte count of the memref. All buffers stand before the first launch.
+schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, units, reason} { ^(tensor...): ... }
+    Computes the forms of its body from the `in` memory into the last `outs` operands, one per value yielded. After
+    tile/build it is a `tile.launch`.
+    kind      map       every yielded value is one map over the space
+              rows      maps and reductions that share the folded axes of the space
+              contract  one contraction and the maps that follow it; the space is its iteration space
+              pack      lays an operand of a later contraction out as `panels`
+    space     the iteration space: sizes of its axes
+    places    per operation of the body, the axis of the space that each dim of its result follows
+    loops     how the space is walked, outermost first; the axes of a loop are neighbours walked as one
+    keep      positions in the body of results kept in scratch between the passes over folded axes
+    stages    operands of the contraction that are copied nearer to the computing unit, and how
+    units     what runs one program
+    reason    why it was decided so, for people
+schedule.select() {predicates} { ^(): ... schedule.end } ... { ^(): ... schedule.end }
+    The region of the first predicate that holds of the sizes; the last region if none does.
+schedule.loop(low, high) {counter} { ^(i: index): ... schedule.end }
+    Counts up. Inside, dims may mention the symbol `counter`, whose value is the count. What the loop carries lives in
+    buffers that its body overwrites.
+schedule.while() { ^(): ... schedule.test(flag) } { ^(): ... schedule.end }
+    The second region runs as long as the first leaves true in `flag`, a memref<[], bool>.
+schedule.cond(flag) { ^(): ... schedule.end } { ^(): ... schedule.end }
+    The first region if the memref<[], bool> holds true, else the second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.attributes import register_attribute
+from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.forms import Guard
+from tesserac.ir.types import IndexType, MemRefType, TensorType
+from tesserac.ir.verify import require
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL
+
+LAUNCH_KINDS = ("map", "rows", "contract", "pack")
+LOOP_KINDS = ("parallel", "serial", "fold")
+BUFFER_ROLES = ("output", "workspace")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Walks neighbouring axes of the space as one index of `size`, in blocks. `parallel`: a grid axis, one block per
+    program; `serial`: in order inside a program; `fold`: the blocks of a reduction, combined in its order."""
+
+    axes: tuple[int, ...]
+    size: Dim
+    block: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Operand 0 or 1 of a contraction is copied block by block: `layout` as the matrix product wants it, `depth`
+    copies in flight."""
+
+    operand: int
+    layout: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class Units:
+    """What runs one program: warps (1 where there are none), and whether some of them only move data."""
+
+    warps: int
+    roles: str
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition on sizes that picks a variant: `at_least` (left >= right) or `divides` (left divides right)."""
+
+    kind: str
+    left: Dim
+    right: Dim
+
+
+register_attribute("loop", Loop)
+register_attribute("staging", Staging)
+register_attribute("units", Units)
+register_attribute("predicate", Predicate)
+
+
+def memory(value: Value) -> MemRefType:
+    assert isinstance(value.type, MemRefType), f"expected memory, not {value.type}"
+    return value.type
+
+
+def launch_ins(op: Op) -> tuple[Value, ...]:
+    return op.operands[: len(op.operands) - _outs(op)]
+
+
+def launch_outs(op: Op) -> tuple[Value, ...]:
+    return op.operands[len(op.operands) - _outs(op) :]
+
+
+def launch_kind(op: Op) -> str:
+    kind = op.attrs["kind"]
+    assert isinstance(kind, str)
+    return kind
+
+
+def launch_space(op: Op) -> tuple[Dim, ...]:
+    space = op.attrs["space"]
+    assert isinstance(space, tuple)
+    return tuple(d for d in space if isinstance(d, Dim))
+
+
+def launch_places(op: Op) -> tuple[tuple[int, ...], ...]:
+    places = op.attrs["places"]
+    assert isinstance(places, tuple)
+    return tuple(tuple(i for i in p if isinstance(i, int)) for p in places if isinstance(p, tuple))
+
+
+def launch_loops(op: Op) -> tuple[Loop, ...]:
+    loops = op.attrs["loops"]
+    assert isinstance(loops, tuple)
+    return tuple(x for x in loops if isinstance(x, Loop))
+
+
+def launch_stages(op: Op) -> tuple[Staging, ...]:
+    stages = op.attrs["stages"]
+    assert isinstance(stages, tuple)
+    return tuple(s for s in stages if isinstance(s, Staging))
+
+
+def launch_keep(op: Op) -> tuple[int, ...]:
+    keep = op.attrs["keep"]
+    assert isinstance(keep, tuple)
+    return tuple(i for i in keep if isinstance(i, int))
+
+
+def launch_units(op: Op) -> Units:
+    units = op.attrs["units"]
+    assert isinstance(units, Units)
+    return units
+
+
+def _outs(op: Op) -> int:
+    outs = op.attrs["outs"]
+    assert isinstance(outs, int)
+    return outs
+
+
+def _is_flag(value: Value) -> bool:
+    return isinstance(value.type, MemRefType) and value.type.dims == () and value.type.dtype == BOOL
+
+
+def _verify_func(op: Op) -> None:
+    require(all(isinstance(a.type, MemRefType) for a in op.body.args), "takes memory", op)
+    require(op.body.terminator.name == "schedule.return", "ends in schedule.return", op)
+    names = op.attrs.get("params")
+    require(isinstance(names, tuple) and len(names) == len(op.body.args), "needs one name per argument", op)
+
+
+def _verify_return(op: Op) -> None:
+    for position, value in enumerate(op.operands):
+        made = value.defining_op
+        ours = made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "output"
+        require(ours and made is not None and made.attrs["slot"] == position, "returns its output buffers", op)
+
+
+def _verify_guard(op: Op) -> None:
+    require(isinstance(op.attrs.get("guard"), Guard), "needs a guard", op)
+
+
+def _verify_buffer(op: Op) -> None:
+    require(op.attrs.get("role") in BUFFER_ROLES, f"has one of the roles {BUFFER_ROLES}", op)
+    require(isinstance(op.attrs.get("slot"), int), "needs a slot", op)
+    require(isinstance(op.result.type, MemRefType), "gives memory", op)
+
+
+def _verify_launch(op: Op) -> None:
+    require(op.attrs.get("kind") in LAUNCH_KINDS, f"has one of the kinds {LAUNCH_KINDS}", op)
+    require(isinstance(op.attrs.get("reason"), str) and isinstance(op.attrs.get("units"), Units), "is bare", op)
+    require(all(isinstance(v.type, MemRefType) for v in op.operands), "works on memory", op)
+    _same_elements(op, launch_ins(op), op.body.args)
+    _same_elements(op, launch_outs(op), op.body.terminator.operands)
+    _verify_places(op)
+    _verify_loops(op)
+
+
+def _same_elements(op: Op, memories: tuple[Value, ...], tensors: list[Value] | tuple[Value, ...]) -> None:
+    require(len(memories) == len(tensors), "needs one tensor per memory", op)
+    for mem, tensor in zip(memories, tensors, strict=True):
+        here, there = memory(mem), tensor.type
+        require(isinstance(there, TensorType), "computes tensors", op)
+        assert isinstance(there, TensorType)
+        same = (here.dims, here.dtype, here.policy) == (there.dims, there.dtype, there.policy)
+        require(same, f"{there} does not fit {here}", op)
+
+
+def _verify_places(op: Op) -> None:
+    space, places, ops = launch_space(op), launch_places(op), op.body.ops[:-1]
+    require(len(places) == len(ops), "needs one place per operation", op)
+    for inner, place in zip(ops, places, strict=True):
+        if inner.name == "form.view":
+            continue
+        ty = inner.result.type
+        assert isinstance(ty, TensorType)
+        require(tuple(space[i] for i in place) == ty.dims, f"{inner.name} has dims that are not its place", op)
+
+
+def _verify_loops(op: Op) -> None:
+    space, walked = launch_space(op), [a for loop in launch_loops(op) for a in loop.axes]
+    require(sorted(walked) == list(range(len(space))), "its loops do not walk each axis once", op)
+    for loop in launch_loops(op):
+        require(loop.kind in LOOP_KINDS and loop.block > 0, f"bad loop {loop}", op)
+
+
+def _verify_select(op: Op) -> None:
+    predicates = op.attrs.get("predicates")
+    require(isinstance(predicates, tuple) and all(isinstance(p, Predicate) for p in predicates), "selects", op)
+    assert isinstance(predicates, tuple)
+    require(len(op.regions) == len(predicates) + 1, "needs one region per predicate and one more", op)
+
+
+def _verify_loop(op: Op) -> None:
+    require(len(op.operands) == 2 and isinstance(op.attrs.get("counter"), str), "counts from low to high", op)
+    bounds = [v.type for v in (*op.operands, *op.body.args)]
+    require(all(isinstance(t, IndexType) for t in bounds), "counts with indices", op)
+
+
+def _verify_while(op: Op) -> None:
+    require(len(op.regions) == 2 and not op.operands, "has a test and a body", op)
+    require(op.regions[0].block.terminator.name == "schedule.test", "its first region ends in a test", op)
+
+
+def _verify_cond(op: Op) -> None:
+    require(len(op.operands) == 1 and _is_flag(op.operands[0]), "reads one bool", op)
+    require(len(op.regions) == 2, "has two regions", op)
+
+
+def _verify_test(op: Op) -> None:
+    require(len(op.operands) == 1 and _is_flag(op.operands[0]), "reads one bool", op)
+
+
+define_op("schedule.func", pure=False, verify=_verify_func)
+define_op("schedule.return", pure=False, verify=_verify_return, terminator=True)
+define_op("schedule.guard", pure=False, verify=_verify_guard)
+define_op("schedule.buffer", pure=False, verify=_verify_buffer)
+define_op("schedule.launch", pure=False, verify=_verify_launch)
+define_op("schedule.select", pure=False, verify=_verify_select)
+define_op("schedule.loop", pure=False, verify=_verify_loop)
+define_op("schedule.while", pure=False, verify=_verify_while)
+define_op("schedule.cond", pure=False, verify=_verify_cond)
+define_op("schedule.test", pure=False, verify=_verify_test, terminator=True)
+define_op("schedule.end", pure=False, terminator=True)
