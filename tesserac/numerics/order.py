@@ -86,8 +86,7 @@ def chain_contract(a: Array, b: Array, order: Order = CONTRACTION) -> Array:
     length = order.length if isinstance(order, Chain) else CONTRACTION.length
     terms = a.shape[-1]
     segments = [
-        _chain(a[..., start : start + length], b[..., start : start + length, :])
-        for start in range(0, terms, length)
+        _chain(a[..., start : start + length], b[..., start : start + length, :]) for start in range(0, terms, length)
     ]
     if not segments:
         return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), a.dtype)

@@ -1,0 +1,87 @@
+"""Conversion between dtypes: how a computed value becomes a stored one.
+
+Enters: an array of any dtype in its NumPy form. Leaves: an array in the NumPy form of the target dtype.
+
+- float to float: nearest, ties to even, rounded once also from f64; beyond the largest finite value the format's own
+  inf, or NaN where it has none; `saturate` clamps there instead (NaN stays NaN)
+- float to integer: towards zero; out of range saturates; NaN gives 0
+- integer to integer: wraps; to bool: not equal to zero
+- tf32 is stored as f32: only `round_to_tf32`, which contractions apply to their operands, shortens it
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tesserac.numerics.exact import Array
+from tesserac.types.dtype import FP8_E4M3, TF32, DType
+
+_LOWEST_EXPONENT = {"bfloat16": -126, "float16": -14, "float8_e4m3fn": -6, "float8_e5m2": -14}
+"""Exponent of the smallest normal number of each format narrower than f32."""
+
+
+def storage(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype that holds values of `dtype`."""
+    scalar: type[np.generic] | str = getattr(ml_dtypes, dtype.numpy_name, dtype.numpy_name)
+    return np.dtype(scalar)
+
+
+def convert(x: Array, dtype: DType, *, saturate: bool = False) -> Array:
+    """`x` as `dtype`."""
+    target = storage(dtype)
+    if x.dtype == target and not saturate:
+        return x
+    with np.errstate(all="ignore"):
+        if dtype.is_float:
+            return _to_float(x, dtype, target, saturate)
+        if dtype.is_integer and _is_float(x.dtype):
+            return _float_to_integer(np.asarray(x, np.float64), dtype, target)
+        return x.astype(target)
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    """The narrow floats of ml_dtypes have kind V, as its int4 has."""
+    return dtype.kind == "f" or (dtype.kind == "V" and "int" not in dtype.name)
+
+
+def _to_float(x: Array, dtype: DType, target: np.dtype[Any], saturate: bool) -> Array:
+    if target.name in _LOWEST_EXPONENT:
+        wide = x.astype(np.float64)
+        rounded = _round(wide, dtype.significand, _LOWEST_EXPONENT[target.name])
+        return _limit(rounded, dtype, saturate).astype(target)
+    return _limit(x.astype(target), dtype, saturate)
+
+
+def _round(x: Array, significand: int, lowest_exponent: int) -> Array:
+    """The nearest multiple of the last place of each value; scaling by powers of two is exact."""
+    exponent = np.maximum(np.frexp(x)[1] - 1, lowest_exponent) - (significand - 1)
+    return np.asarray(np.ldexp(np.rint(np.ldexp(x, -exponent)), exponent))
+
+
+def _limit(x: Array, dtype: DType, saturate: bool) -> Array:
+    largest = x.dtype.type(dtype.largest)
+    if saturate:
+        return np.where(np.isnan(x), x, np.clip(x, -largest, largest))
+    overflow = np.where(np.isnan(x) | (dtype == FP8_E4M3), np.nan, np.copysign(np.inf, x))
+    return np.where(np.abs(x) <= largest, x, overflow.astype(x.dtype))
+
+
+def _float_to_integer(x: Array, dtype: DType, target: np.dtype[Any]) -> Array:
+    highest = int(dtype.largest)
+    lowest = -highest - 1 if dtype.kind == "i" else 0
+    wide = np.uint64 if dtype.kind == "u" else np.int64
+    inside = (x > float(lowest)) & (x < float(highest))
+    result = np.where(inside, x, 0.0).astype(wide).astype(target)
+    result[x >= float(highest)] = highest
+    result[x <= float(lowest)] = lowest
+    return result
+
+
+def round_to_tf32(x: Array) -> Array:
+    """f32 values cut to the 11 significant bits that a tf32 contraction reads."""
+    with np.errstate(all="ignore"):
+        rounded = _round(x.astype(np.float64), TF32.significand, -126)
+        return np.where(np.isfinite(x), rounded.astype(np.float32), x)

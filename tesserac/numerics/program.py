@@ -1,0 +1,207 @@
+"""Straight-line programs over correctly rounded scalar primitives: how elementary functions are written down.
+
+Enters: a description by a `Draft`. Leaves: a `Program`, plain data that the interpreter evaluates with NumPy and that
+targets expand into instructions, one primitive after the other. No primitive may be reassociated, contracted into
+an fma or replaced by an approximation, so every target computes the same bits.
+
+| primitive       | meaning                                                                                  |
+|-----------------|------------------------------------------------------------------------------------------|
+| constant        | a value of the dtype                                                                     |
+| add sub mul div | rounded to nearest even; subnormals are kept                                             |
+| fma a b c       | a * b + c, rounded once                                                                  |
+| sqrt            | rounded to nearest even                                                                  |
+| neg abs         | exact; only the sign bit changes                                                         |
+| copysign a b    | the magnitude of a with the sign bit of b                                                |
+| rint            | the nearest integer, ties to even; infinities and NaN stay                               |
+| lt le eq        | a bool; false if either is NaN                                                           |
+| select c a b    | a where c, else b; `select(lt(a, b), a, b)` is one minimum instruction on most machines  |
+| pow2 n          | 2**n for an integer n between the exponents of the smallest and largest normal numbers;  |
+|                 | outside, any value (programs clamp first, or the result is NaN anyway). For f32 it is    |
+|                 | `bits(n + 12583039.0) << 23`, for f64 `bits(n + 6755399441056767.0) << 52`: add, shift   |
+| logb x          | the exponent of a positive normal number, as an integer of the float type                |
+| significand x   | a positive normal number scaled into [1, 2): its fraction bits under the exponent of 1   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from tesserac.numerics.exact import Array, fma
+from tesserac.types.dtype import DType
+
+BOOLEAN = ("lt", "le", "eq")
+"""Primitives whose result is a bool instead of a number."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One primitive applied to earlier values, or a constant."""
+
+    op: str
+    args: tuple[int, ...]
+    value: float = 0.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """Values 0 to arity - 1 are the inputs, step i makes value arity + i, the last step makes the result."""
+
+    name: str
+    dtype: DType
+    arity: int
+    steps: tuple[Step, ...]
+
+
+def evaluate(program: Program, *inputs: Array) -> Array:
+    """Runs a program on arrays of its dtype."""
+    dtype = np.dtype(program.dtype.numpy_name)
+    values = [np.asarray(x) for x in inputs]
+    if len(values) != program.arity or any(x.dtype != dtype for x in values):
+        raise TypeError(f"{program.name} takes {program.arity} arrays of {dtype}")
+    with np.errstate(all="ignore"):
+        for step in program.steps:
+            if step.op == "constant":
+                values.append(np.asarray(step.value, dtype))
+            else:
+                values.append(_EVALUATORS[step.op](*(values[i] for i in step.args)))
+    return values[-1]
+
+
+_Evaluator: TypeAlias = Callable[..., Array]
+
+
+def _pow2(n: Array) -> Array:
+    in_range = np.clip(np.nan_to_num(n), *_exponent_range(n.dtype))
+    return np.asarray(np.ldexp(n.dtype.type(1), in_range.astype(np.int32)))
+
+
+def _exponent_range(dtype: np.dtype[np.generic]) -> tuple[int, int]:
+    return (-126, 127) if dtype == np.float32 else (-1022, 1023)
+
+
+def _logb(x: Array) -> Array:
+    return (np.frexp(x)[1] - 1).astype(x.dtype)
+
+
+def _significand(x: Array) -> Array:
+    return np.asarray(np.frexp(x)[0] * x.dtype.type(2))
+
+
+_EVALUATORS: dict[str, _Evaluator] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "fma": fma,
+    "sqrt": np.sqrt,
+    "neg": np.negative,
+    "abs": np.abs,
+    "copysign": np.copysign,
+    "rint": np.rint,
+    "lt": np.less,
+    "le": np.less_equal,
+    "eq": np.equal,
+    "select": np.where,
+    "pow2": _pow2,
+    "logb": _logb,
+    "significand": _significand,
+}
+PRIMITIVES = ("constant", *_EVALUATORS)
+
+
+@dataclass(frozen=True, eq=False)
+class Ref:
+    """A value of the program being drafted; arithmetic on it adds steps."""
+
+    draft: Draft
+    index: int
+
+    def __add__(self, other: Ref) -> Ref:
+        return self.draft.step("add", self, other)
+
+    def __sub__(self, other: Ref) -> Ref:
+        return self.draft.step("sub", self, other)
+
+    def __mul__(self, other: Ref) -> Ref:
+        return self.draft.step("mul", self, other)
+
+    def __truediv__(self, other: Ref) -> Ref:
+        return self.draft.step("div", self, other)
+
+    def __neg__(self) -> Ref:
+        return self.draft.step("neg", self)
+
+    def __lt__(self, other: Ref) -> Ref:
+        return self.draft.step("lt", self, other)
+
+    def __le__(self, other: Ref) -> Ref:
+        return self.draft.step("le", self, other)
+
+
+class Draft:
+    """Collects steps. Equal steps are made once, so functions that share a reduction share its steps."""
+
+    def __init__(self, dtype: DType, arity: int) -> None:
+        self.dtype = dtype
+        self.inputs = [Ref(self, i) for i in range(arity)]
+        self._steps: list[Step] = []
+        self._made: dict[Step, Ref] = {}
+
+    def step(self, op: str, *args: Ref) -> Ref:
+        return self._add(Step(op, tuple(a.index for a in args)))
+
+    def constant(self, value: float) -> Ref:
+        return self._add(Step("constant", (), value))
+
+    def _add(self, step: Step) -> Ref:
+        if step not in self._made:
+            self._made[step] = Ref(self, len(self.inputs) + len(self._steps))
+            self._steps.append(step)
+        return self._made[step]
+
+    def fma(self, a: Ref, b: Ref, c: Ref) -> Ref:
+        return self.step("fma", a, b, c)
+
+    def select(self, condition: Ref, yes: Ref, no: Ref) -> Ref:
+        return self.step("select", condition, yes, no)
+
+    def clamp(self, x: Ref, low: float, high: float) -> Ref:
+        """x cut to [low, high]; NaN becomes `low`."""
+        bottom, top = self.constant(low), self.constant(high)
+        at_least = self.select(bottom < x, x, bottom)
+        return self.select(at_least < top, at_least, top)
+
+    def polynomial(self, coefficients: Sequence[float], x: Ref) -> Ref:
+        """c[0] + c[1] x + ...: halves in parallel (Estrin) until three terms are left, then fma by fma (Horner)."""
+        terms = [self.constant(c) for c in coefficients]
+        while len(terms) > 3:
+            paired = [self.fma(terms[i + 1], x, terms[i]) for i in range(0, len(terms) - 1, 2)]
+            terms, x = paired + terms[len(paired) * 2 :], x * x
+        total = terms.pop()
+        while terms:
+            total = self.fma(total, x, terms.pop())
+        return total
+
+    def finish(self, name: str, result: Ref) -> Program:
+        """The program that ends in `result`, without steps that it does not need."""
+        needed = self._needed(result.index)
+        arity = len(self.inputs)
+        place = {i: i for i in range(arity)}
+        place.update((old, arity + new) for new, old in enumerate(needed))
+        steps = [self._steps[old - arity] for old in needed]
+        renumbered = (Step(s.op, tuple(place[a] for a in s.args), s.value) for s in steps)
+        return Program(name, self.dtype, arity, tuple(renumbered))
+
+    def _needed(self, last: int) -> list[int]:
+        arity = len(self.inputs)
+        needed, pending = set(), [last]
+        while pending:
+            index = pending.pop()
+            if index >= arity and index not in needed:
+                needed.add(index)
+                pending.extend(self._steps[index - arity].args)
+        return sorted(needed)
