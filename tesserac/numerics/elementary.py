@@ -51,7 +51,7 @@ _FORMATS = {
     F32: _Format(
         log2e=1.4426950216293335,
         ln2_high=0.6931471824645996,
-        ln2_low=-1.904654323148236e-09,
+        ln2_low=-1.9046542121259336e-09,
         lowest_exponent=-126,
         highest_exponent=127,
         largest=F32.largest,

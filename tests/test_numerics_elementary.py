@@ -1,0 +1,212 @@
+"""Elementary functions against wide references: stated bounds, corner cases, and the softmax family's identities."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from tesserac.numerics.elementary import ELEMENTARY, ln2_parts, program
+from tesserac.numerics.program import PRIMITIVES, Program, evaluate
+from tesserac.types.dtype import F32, F64, DType
+
+INF, NAN = np.inf, np.nan
+DTYPES = {"f32": F32, "f64": F64}
+
+
+def run(name: str, x: object, *more: object, dtype: DType = F32) -> np.ndarray:
+    arrays = (np.asarray(v, dtype.numpy_name) for v in (x, *more))
+    return evaluate(program(name, dtype), *arrays)
+
+
+def ulps(result: np.ndarray, exact: np.ndarray) -> float:
+    """The largest error of f32 results against f64 references, in units of the last place of the reference."""
+    finite = np.isfinite(exact.astype(np.float32))
+    assert np.array_equal(np.isfinite(result), finite)
+    unit = np.spacing(np.maximum(np.abs(exact[finite].astype(np.float32)), np.float32(2.0**-126)))
+    return float(np.max(np.abs(result[finite].astype(np.float64) - exact[finite]) / unit))
+
+
+def ulps_f64(name: str, points: np.ndarray) -> float:
+    """The same for f64, against 40 digits."""
+    function = getattr(mpmath, name)
+    result = run(name, points, dtype=F64)
+    worst = 0.0
+    with mpmath.workdps(40):
+        for x, y in zip(points.tolist(), result.tolist(), strict=True):
+            exact = function(mpmath.mpf(x))
+            unit = float(np.spacing(max(abs(float(exact)), 2.0**-1022)))
+            worst = max(worst, float(abs(mpmath.mpf(y) - exact)) / unit)
+    return worst
+
+
+def sample(low: float, high: float, count: int = 200_000) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.concatenate([np.linspace(low, high, count), rng.uniform(low, high, count)]).astype(np.float32)
+
+
+POSITIVE_BITS = np.random.default_rng(1).integers(1, 0x7F800000, 200_000).astype(np.uint32).view(np.float32)
+BOUNDS_F32 = [
+    ("exp", sample(-104, 89), 1.1),
+    ("exp", sample(-1, 1), 1.1),
+    ("log", POSITIVE_BITS, 1.0),
+    ("log", sample(0.5, 2), 1.0),
+    ("tanh", sample(-10, 10), 1.5),
+    ("tanh", sample(-1e-3, 1e-3), 1.5),
+    ("tanh", sample(0.5, 0.7), 1.5),
+]
+
+
+@pytest.mark.parametrize(("name", "points", "bound"), BOUNDS_F32)
+def test_f32_bounds(name: str, points: np.ndarray, bound: float) -> None:
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(points.astype(np.float64))
+        assert ulps(run(name, points), exact) <= bound
+
+
+BOUNDS_F64 = [("exp", -745, 709.7, 1.1), ("exp", -1, 1, 1.1), ("log", 0.3, 3, 1.0), ("log", 1e-310, 1e-300, 1.0)]
+BOUNDS_F64 += [("log", 1e200, 1e300, 1.0), ("tanh", 1e-5, 20, 1.5), ("tanh", 0.4, 0.8, 1.5)]
+
+
+@pytest.mark.parametrize(("name", "low", "high", "bound"), BOUNDS_F64)
+def test_f64_bounds(name: str, low: float, high: float, bound: float) -> None:
+    assert ulps_f64(name, np.random.default_rng(2).uniform(low, high, 1500)) <= bound
+
+
+CORNERS = [
+    ("exp", [NAN, INF, -INF, 0.0, -0.0, 89, -105, 1e30, -1e30], [NAN, INF, 0, 1, 1, INF, 0, INF, 0]),
+    ("log", [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0], [NAN, INF, NAN, -INF, -INF, 0, NAN]),
+    ("tanh", [NAN, INF, -INF, 0.0, -0.0, 100, -1e30, 1e-40], [NAN, 1, -1, 0.0, -0.0, 1, -1, 1e-40]),
+    ("rsqrt", [NAN, INF, 0.0, -0.0, 4.0, -1.0], [NAN, 0, INF, -INF, 0.5, NAN]),
+    ("exp_frac", [NAN, INF, -INF, 0.0, 2.0**22, -(2.0**22), 3.4e38, -3.4e38], [NAN, 1, 1, 1, 1, 1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "points", "expected"), CORNERS)
+def test_corner_cases(name: str, points: list[float], expected: list[float], dtype: str) -> None:
+    if dtype == "f64":
+        points = [p * 2.0**30 if abs(p) >= 80 else p for p in points]
+    result = run(name, points, dtype=DTYPES[dtype])
+    assert np.array_equal(result, np.asarray(expected, result.dtype), equal_nan=True)
+    numbers = ~np.isnan(result)
+    assert np.array_equal(np.signbit(result[numbers]), np.signbit(np.asarray(expected)[numbers]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exp_int_saturates_what_is_finite(dtype: str) -> None:
+    kind = DTYPES[dtype]
+    largest = kind.largest
+    points = [largest, -largest, 0.9 * largest, INF, -INF, NAN, 0.0, 10.0, -10.0]
+    expected = [largest, -largest, largest, largest, -INF, largest, 0.0, 14.0, -14.0]
+    assert np.array_equal(run("exp_int", points, dtype=kind), np.asarray(expected, kind.numpy_name))
+
+
+def test_exp_int_is_the_rounded_product_and_never_decreases() -> None:
+    x = np.sort(np.concatenate([sample(-200, 200), np.random.default_rng(3).normal(size=1000).astype("f4") * 1e30]))
+    n = run("exp_int", x)
+    assert np.array_equal(n, np.rint(x * np.float32(np.log2(np.e))))
+    assert (np.diff(n) >= 0).all()
+
+
+def test_exp_frac_is_within_its_bound() -> None:
+    for limit in (100.0, 2.0**10, 2.0**14):
+        x = sample(-limit, limit)
+        n = run("exp_int", x).astype(np.longdouble)
+        exact = np.exp(x - n * np.longdouble(np.log(np.longdouble(2)))).astype(np.float64)
+        assert ulps(run("exp_frac", x), exact) <= 1.1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exp_is_its_fraction_times_its_power(dtype: str) -> None:
+    kind = DTYPES[dtype]
+    scale = 1 if kind is F32 else 7.2
+    x = np.concatenate([sample(-110, 95) * scale, [NAN, INF, -INF, 0.0, -0.0, 3e38, -3e38]]).astype(kind.numpy_name)
+    parts = run("ldexp", run("exp_frac", x, dtype=kind), run("exp_int", x, dtype=kind), dtype=kind)
+    assert np.array_equal(run("exp", x, dtype=kind), parts, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ldexp_rounds_once(dtype: str) -> None:
+    kind = DTYPES[dtype]
+    integer, limit = (np.uint32, 252) if kind is F32 else (np.uint64, 2044)
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, np.iinfo(integer).max, 100_000, dtype=integer).view(kind.numpy_name)
+    x = np.concatenate([x, rng.uniform(0.5, 2, 100_000).astype(x.dtype)])
+    k = rng.integers(-limit, limit, len(x))
+    with np.errstate(all="ignore"):
+        expected = np.ldexp(x, k)
+    assert np.array_equal(run("ldexp", x, k, dtype=kind), expected, equal_nan=True)
+
+
+def test_ldexp_beyond_its_range() -> None:
+    x = [1.5, -1.5, 1.5, -1.5, 1.5, INF, NAN, 0.0]
+    k = [-INF, -1e9, INF, 1e9, NAN, -3.0, 2.0, 500.0]
+    assert np.array_equal(run("ldexp", x, k), np.float32([0, -0.0, INF, -INF, 0, INF, NAN, 0]), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_ln2_parts_add_up(dtype: str) -> None:
+    kind = DTYPES[dtype]
+    high, low = ln2_parts(kind)
+    with mpmath.workdps(60):
+        error = abs(mpmath.mpf(high) + mpmath.mpf(low) - mpmath.log(2))
+        assert error < mpmath.mpf(2) ** (-2 * kind.significand)
+    assert high == np.dtype(kind.numpy_name).type(high) and low == np.dtype(kind.numpy_name).type(low)
+
+
+def masked_softmax_terms(x: np.ndarray, blocks: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """P and M of one row, the maximum found block by block, each rescaling an exact power of two."""
+    lowest = np.float32(-F32.largest)
+    n, e = run("exp_int", x), run("exp_frac", x)
+    running, terms, start = lowest, np.zeros(0, np.float32), 0
+    for size in blocks:
+        part = slice(start, start + size)
+        new = max(running, n[part].max(initial=lowest))
+        terms = run("ldexp", terms, np.broadcast_to(running - new, terms.shape))
+        terms = np.concatenate([terms, run("ldexp", e[part], n[part] - new)])
+        running, start = new, start + size
+    return terms, running
+
+
+def test_online_rescaling_is_exact() -> None:
+    """Blocks of any size give the bits of one pass, since terms stay in the normal range."""
+    x = np.random.default_rng(5).normal(size=300).astype(np.float32) * 10
+    x[[3, 200]] = -INF
+    whole, maximum = masked_softmax_terms(x, [300])
+    for blocks in ([1] * 300, [7] * 42 + [6], [150, 150]):
+        terms, running = masked_softmax_terms(x, blocks)
+        assert running == maximum and np.array_equal(terms, whole)
+
+
+def test_minus_infinity_gives_plus_zero_also_alone() -> None:
+    for row in ([-INF, -INF], [-INF, -3.4e38], [-INF, 5.0]):
+        terms, _ = masked_softmax_terms(np.float32(row), [2])
+        assert terms[0] == 0 and not np.signbit(terms[0])
+        assert terms[1] == (0 if row[1] == -INF else run("exp_frac", row[1]))
+
+
+def steps_of(p: Program) -> list[str]:
+    return [s.op for s in p.steps if s.op != "constant"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_programs_are_well_formed(name: str, dtype: str) -> None:
+    p = program(name, DTYPES[dtype])
+    kind = np.dtype(p.dtype.numpy_name).type
+    for place, step in enumerate(p.steps):
+        assert step.op in PRIMITIVES
+        assert all(0 <= a < p.arity + place for a in step.args)
+        assert np.isnan(step.value) or float(kind(step.value)) == step.value
+    used = {a for s in p.steps for a in s.args}
+    assert used == set(range(p.arity + len(p.steps) - 1)), "every value but the last is used"
+
+
+def test_the_softmax_loop_stays_short() -> None:
+    """exp_int's steps are part of exp_frac's, so one element costs exp_frac, a subtraction and ldexp."""
+    assert len(steps_of(program("exp_frac", F32))) <= 20
+    assert len(steps_of(program("ldexp", F32))) <= 13
+
+
+def test_programs_refuse_other_dtypes() -> None:
+    with pytest.raises(TypeError, match="exp takes 1 arrays of float32"):
+        evaluate(program("exp", F32), np.ones(3))
