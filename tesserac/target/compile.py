@@ -1,0 +1,99 @@
+"""LLVM text to machine code. Enters: text from `emit.py` and a `Machine`. Leaves: an ELF object, or assembly.
+
+The modules come here already vectorised, unrolled and with loops tested at the bottom, so no module passes run: they
+would double the time of compilation and change nothing in the speed of the code. LLVM ends the whole process on IR that
+its code generator cannot handle; hence only intrinsics known to work are let through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What LLVM must know of a processor. `cpu` implies features that `features` may lack; both are given."""
+
+    triple: str
+    cpu: str
+    features: str = ""
+
+
+X86_64_V3 = Machine("x86_64-unknown-linux-gnu", "x86-64-v3")
+AARCH64 = Machine("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8")
+
+SAFE_INTRINSICS = frozenset(
+    """
+    llvm.fma llvm.sqrt llvm.fabs llvm.copysign llvm.floor llvm.ceil llvm.trunc llvm.roundeven llvm.rint
+    llvm.maximum llvm.minimum llvm.smax llvm.smin llvm.umax llvm.umin llvm.abs
+    llvm.fptosi.sat llvm.fptoui.sat llvm.ctpop llvm.ctlz llvm.cttz
+    llvm.memcpy llvm.memmove llvm.memset llvm.prefetch llvm.assume llvm.expect
+    llvm.aarch64.hint llvm.x86.sse2.pause llvm.x86.sse.stmxcsr llvm.x86.sse.ldmxcsr llvm.get.rounding
+    llvm.aarch64.get.fpcr llvm.aarch64.set.fpcr
+    """.split()
+)
+
+
+class CodegenError(Exception):
+    """LLVM text that must not reach the code generator: a fault of the compiler."""
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@cache
+def host_machine() -> Machine:
+    """The processor this runs on. Name and features together: each alone hides some instructions."""
+    _initialize()
+    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+@cache
+def target_machine(machine: Machine) -> Any:
+    """LLVM's own object for a machine."""
+    _initialize()
+    target = llvm.Target.from_triple(machine.triple)
+    return target.create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=3, reloc="pic", codemodel="default"
+    )
+
+
+def data_layout(machine: Machine) -> str:
+    return str(target_machine(machine).target_data)
+
+
+def parse(text: str) -> Any:
+    """An LLVM module, parsed and verified, with nothing in it that is known to abort."""
+    _initialize()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CodegenError(str(error)) from error
+    for function in module.functions:
+        if function.is_declaration and function.name.startswith("llvm."):
+            _check_intrinsic(function.name)
+    return module
+
+
+def _check_intrinsic(name: str) -> None:
+    parts = name.split(".")
+    if not any(".".join(parts[:length]) in SAFE_INTRINSICS for length in range(2, len(parts) + 1)):
+        raise CodegenError(f"intrinsic {name} is not known to be safe")
+
+
+def emit_object(text: str, machine: Machine) -> bytes:
+    """A relocatable ELF object."""
+    return bytes(target_machine(machine).emit_object(parse(text)))
+
+
+def emit_assembly(text: str, machine: Machine) -> str:
+    """The assembly of the same code, for people and tests."""
+    return str(target_machine(machine).emit_assembly(parse(text)))

@@ -1,0 +1,100 @@
+"""Dim expressions as code. Enters: a `Dim` and the values of its symbols. Leaves: one i64 value.
+
+All terms are brought to one denominator and divided once, so `N/2 + M/2` is right whenever the sum is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import lcm
+
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I64, Value, const_i64
+from tesserac.types.dims import Dim
+from tesserac.types.polynomial import Atom, Function, Symbol
+
+
+def emit_dim(b: Builder, dim: Dim, symbols: Mapping[str, Value]) -> Value:
+    """The run-time value of a dim expression."""
+    denominator = lcm(*(coefficient.denominator for _, coefficient in dim.terms))
+    below = _common_denominator(dim)
+    total = const_i64(0)
+    for monomial, coefficient in dim.terms:
+        whole = _times(dict(monomial), below)
+        total = b.add(total, _term(b, whole, coefficient * denominator, symbols))
+    divisor = _term(b, below, Fraction(denominator), symbols)
+    return total if divisor.number == 1 else b.binary("sdiv exact", total, divisor)
+
+
+def _common_denominator(dim: Dim) -> dict[Atom, int]:
+    """Each atom to the highest power that stands below the line in some term."""
+    below: dict[Atom, int] = {}
+    for monomial, _ in dim.terms:
+        for atom, exponent in monomial:
+            if exponent < 0:
+                below[atom] = max(below.get(atom, 0), -exponent)
+    return below
+
+
+def _times(monomial: dict[Atom, int], factor: Mapping[Atom, int]) -> dict[Atom, int]:
+    return {a: monomial.get(a, 0) + factor.get(a, 0) for a in (*monomial, *(f for f in factor if f not in monomial))}
+
+
+def _term(b: Builder, atoms: Mapping[Atom, int], factor: Fraction, symbols: Mapping[str, Value]) -> Value:
+    product = const_i64(factor.numerator)
+    for atom, exponent in atoms.items():
+        value = _atom(b, atom, symbols)
+        for _ in range(exponent):
+            product = b.mul(value, product)
+    return product
+
+
+def _atom(b: Builder, atom: Atom, symbols: Mapping[str, Value]) -> Value:
+    if isinstance(atom, Symbol):
+        return symbols[atom.name]
+    first, *others = (emit_dim(b, arg, symbols) for arg in atom.args)
+    for other in others:
+        first = INDEX_FUNCTIONS[atom.function](b, first, other)
+    return first
+
+
+def floor_div(b: Builder, left: Value, right: Value) -> Value:
+    """Rounds down, also below zero."""
+    shift = _power_of_two(right)
+    if shift is not None:
+        return b.binary("ashr", left, const_i64(shift)) if shift else left
+    quotient = b.binary("sdiv", left, right)
+    rest = b.sub(left, b.mul(quotient, right))
+    differs = b.icmp("ne", rest, const_i64(0))
+    opposite = b.icmp("slt", b.binary("xor", rest, right), const_i64(0))
+    return b.sub(quotient, b.cast("zext", b.binary("and", differs, opposite), I64))
+
+
+def ceil_div(b: Builder, left: Value, right: Value) -> Value:
+    """Rounds up; the divisor is positive."""
+    return floor_div(b, b.add(left, b.sub(right, const_i64(1))), right)
+
+
+def modulo(b: Builder, left: Value, right: Value) -> Value:
+    """The rest of floor_div."""
+    if _power_of_two(right) is not None:
+        return b.binary("and", left, b.sub(right, const_i64(1)))
+    return b.sub(left, b.mul(floor_div(b, left, right), right))
+
+
+def _power_of_two(value: Value) -> int | None:
+    number = value.number
+    if number is None or number <= 0 or number & (number - 1):
+        return None
+    return number.bit_length() - 1
+
+
+INDEX_FUNCTIONS: dict[Function, Callable[[Builder, Value, Value], Value]] = {
+    "quotient": lambda b, x, y: b.binary("sdiv exact", x, y),
+    "floor_div": floor_div,
+    "ceil_div": ceil_div,
+    "mod": modulo,
+    "min": Builder.minimum_int,
+    "max": Builder.maximum_int,
+}
