@@ -119,6 +119,9 @@ class Module:
         self._globals[name] = " ".join(filter(None, parts)) + f", align {align}"
         return Value(pointer(space), f"@{name}")
 
+    def has_variable(self, name: str) -> bool:
+        return name in self._globals
+
     def bytes_constant(self, name: str, data: bytes, align: int = 1) -> Value:
         text = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
         return self.variable(name, array(I8, len(data)), f'c"{text}"', constant=True, align=align)
