@@ -1,0 +1,309 @@
+"""The thread pool, as LLVM IR: one image that all compiled functions of a process share.
+
+    void pool_run(ptr kernel, ptr ctx, i64 programs, i64 chunk, i64 threads)
+        calls kernel(ctx, begin, end, worker) until [0, programs) is covered, and returns when all calls have;
+        0 <= worker < threads, and no two calls that run at once have the same worker
+    i64 pool_threads()              how many threads the next call should ask for
+    void pool_set_threads(i64)
+
+One 64-bit word says what there is to do: the next chunk, the number of chunks, the number of threads, a generation.
+Whoever finds a chunk left, the caller included, claims it by advancing the word. So a worker that comes late or never
+costs nothing, and the caller waits only for chunks that somebody has claimed. See Notes [Claims] and [Forks].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.target.cpu.system import (
+    call_imported,
+    default_float_state,
+    futex_wait,
+    futex_wake,
+    has_futex,
+    nap,
+    pause,
+    write_float_state,
+)
+from tesserac.target.emit import Function, Module
+from tesserac.target.flow import do_while, if_return, if_then
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I1, I32, I64, PTR, VOID, LType, Value, array, const_i64, const_int, zero
+
+CHUNK_BITS, THREAD_BITS = 19, 10
+MAX_CHUNKS, MAX_THREADS = (1 << CHUNK_BITS) - 1, (1 << THREAD_BITS) - 1
+_CHUNKS_AT, _THREADS_AT, _GENERATION_AT = CHUNK_BITS, 2 * CHUNK_BITS, 2 * CHUNK_BITS + THREAD_BITS
+
+SPINS = 5000
+"""About ten microseconds: longer than the gap between two launches, shorter than a time slice of the scheduler."""
+_NAP_NANOSECONDS = 50_000
+
+_LINE = 128
+"""What one side polls while another writes its neighbour stands in a cache line of its own."""
+_WORD = 0
+_KERNEL, _CONTEXT, _PROGRAMS, _CHUNK = (_LINE + 8 * i for i in range(4))
+_DONE, _WAITING = 2 * _LINE, 2 * _LINE + 8
+_BUSY, _OWNER, _CREATED = (3 * _LINE + 8 * i for i in range(3))
+_EVENT, _SLEEPERS = 4 * _LINE, 4 * _LINE + 8
+_THREADS = 5 * _LINE
+_STATE_SIZE = 6 * _LINE
+
+_RESETTING = -1
+_SIGNAL_SET_BYTES = 128
+_SIG_SETMASK = 2
+
+
+def pool_module(triple: str, layout: str) -> Module:
+    module = Module("pool", triple, layout)
+    module.variable("state", array(I64, _STATE_SIZE // 8), align=_LINE)
+    _emit_settings(module)
+    drain = _emit_drain(module)
+    worker = _emit_worker(module, drain)
+    acquire = _emit_acquire(module)
+    create = _emit_create_workers(module, worker)
+    _emit_run(module, acquire, create, drain)
+    return module
+
+
+def _at(b: Builder, offset: int) -> Value:
+    return b.gep(I64, Value(PTR, "@state"), offset // 8)
+
+
+def _i32(number: int) -> Value:
+    return const_int(I32, number)
+
+
+def _internal(module: Module, name: str, result: LType, parameters: list[LType]) -> Function:
+    return module.function(name, result, parameters, linkage="internal")
+
+
+def _emit_settings(module: Module) -> None:
+    b = module.function("pool_threads", I64, []).builder
+    b.ret(b.maximum_int(b.load_atomic(I64, _at(b, _THREADS), "monotonic"), const_i64(1)))
+    setter = module.function("pool_set_threads", VOID, [I64])
+    b = setter.builder
+    count = b.minimum_int(b.maximum_int(setter.args[0], const_i64(1)), const_i64(MAX_THREADS))
+    b.store_atomic(count, _at(b, _THREADS), "monotonic")
+    b.ret()
+
+
+def _field(b: Builder, word: Value, low: int, bits: int) -> Value:
+    return b.binary("and", b.binary("lshr", word, const_i64(low)), const_i64((1 << bits) - 1))
+
+
+def _has_work(b: Builder, word: Value, worker: Value) -> Value:
+    left = b.icmp("ult", _field(b, word, 0, CHUNK_BITS), _field(b, word, _CHUNKS_AT, CHUNK_BITS))
+    allowed = b.icmp("ult", worker, _field(b, word, _THREADS_AT, THREAD_BITS))
+    return b.binary("and", left, allowed)
+
+
+def _emit_drain(module: Module) -> Function:
+    """Claims and runs chunks as long as there are any for this worker."""
+    function = _internal(module, "drain", VOID, [I64])
+    b, worker = function.builder, function.args[0]
+
+    def one_claim(_: list[Value]) -> tuple[Value, list[Value]]:
+        word = b.load_atomic(I64, _at(b, _WORD), "acquire")
+        if_return(b, b.binary("xor", _has_work(b, word, worker), const_int(I1, 1)), lambda: b.ret())
+        following = b.add(word, const_i64(1))
+        claimed = b.compare_exchange(_at(b, _WORD), word, following, "acq_rel")[1]
+        if_then(b, claimed, lambda: _run_chunk(b, _field(b, word, 0, CHUNK_BITS), worker))
+        return const_int(I1, 1), []
+
+    do_while(b, [], one_claim)
+    b.unreachable()
+    return function
+
+
+def _run_chunk(b: Builder, number: Value, worker: Value) -> None:
+    kernel = b.load(PTR, _at(b, _KERNEL), 8)
+    context = b.load(PTR, _at(b, _CONTEXT), 8)
+    chunk = b.load(I64, _at(b, _CHUNK), 8)
+    begin = b.mul(number, chunk)
+    end = b.minimum_int(b.add(begin, chunk), b.load(I64, _at(b, _PROGRAMS), 8))
+    b.call(kernel, [context, begin, end, worker])
+    b.atomic_rmw("add", _at(b, _DONE), _i32(1), "seq_cst")
+    waiting = b.load_atomic(I32, _at(b, _WAITING), "seq_cst")
+    if_then(b, b.icmp("ne", waiting, _i32(0)), lambda: _wake(b, _at(b, _DONE)))
+
+
+def _sleep(b: Builder, address: Value, expected: Value) -> None:
+    if has_futex(b.module.triple):
+        futex_wait(b, address, expected)
+    else:
+        nap(b, _NAP_NANOSECONDS)
+
+
+def _wake(b: Builder, address: Value) -> None:
+    if has_futex(b.module.triple):
+        futex_wake(b, address, 0x7FFFFFFF)
+
+
+def _spin_until(b: Builder, condition: Callable[[], Value]) -> Value:
+    """Tests the condition up to SPINS times; gives whether it held at last."""
+
+    def test(carried: list[Value]) -> tuple[Value, list[Value]]:
+        pause(b)
+        held, left = condition(), b.sub(carried[0], const_i64(1))
+        spent = b.icmp("eq", left, const_i64(0))
+        stop = b.binary("or", held, spent)
+        return b.binary("xor", stop, const_int(I1, 1)), [left, held]
+
+    return do_while(b, [const_i64(SPINS), const_int(I1, 0)], test)[1]
+
+
+def _emit_worker(module: Module, drain: Function) -> Function:
+    """The life of a thread: look for work, for a while eagerly, then asleep."""
+    function = _internal(module, "worker", PTR, [PTR])
+    b = function.builder
+    worker = b.cast("ptrtoint", function.args[0], I64)
+    write_float_state(b, default_float_state(b))
+
+    def finds_work() -> Value:
+        return _has_work(b, b.load_atomic(I64, _at(b, _WORD), "seq_cst"), worker)
+
+    def look(_: list[Value]) -> tuple[Value, list[Value]]:
+        found = _spin_until(b, finds_work)
+        if_then(b, b.icmp("eq", found, const_int(I1, 0)), lambda: _fall_asleep(b, finds_work))
+        b.call(drain, [worker])
+        return const_int(I1, 1), []
+
+    do_while(b, [], look)
+    b.unreachable()
+    return function
+
+
+def _fall_asleep(b: Builder, finds_work: Callable[[], Value]) -> None:
+    """Sleeps until the next event. The test after announcing the sleep pairs with the one in `_publish`: either this
+    worker sees the new word, or the publisher sees a sleeper."""
+    event = b.load_atomic(I32, _at(b, _EVENT), "seq_cst")
+    b.atomic_rmw("add", _at(b, _SLEEPERS), _i32(1), "seq_cst")
+    idle = b.icmp("eq", finds_work(), const_int(I1, 0))
+    if_then(b, idle, lambda: _sleep(b, _at(b, _EVENT), event))
+    b.atomic_rmw("sub", _at(b, _SLEEPERS), _i32(1), "seq_cst")
+
+
+def _emit_acquire(module: Module) -> Function:
+    """Whether the pool is this caller's until it clears BUSY. A new process starts with an empty pool."""
+    function = _internal(module, "acquire", I1, [])
+    b = function.builder
+    here = call_imported(b, "libc.getpid", [], I32)
+    owner = b.load_atomic(I32, _at(b, _OWNER), "acquire")
+    if_then(b, b.icmp("ne", owner, here), lambda: _reset(b, owner, here))
+    _, free = b.compare_exchange(_at(b, _BUSY), _i32(0), _i32(1), "acq_rel")
+    b.ret(free)
+    return function
+
+
+def _reset(b: Builder, owner: Value, here: Value) -> None:
+    """One thread of the new process clears what the old one left; any other runs its work alone meanwhile."""
+    if_return(b, b.icmp("eq", owner, _i32(_RESETTING)), lambda: b.ret(const_int(I1, 0)))
+    _, first = b.compare_exchange(_at(b, _OWNER), owner, _i32(_RESETTING), "acq_rel")
+    if_return(b, b.icmp("eq", first, const_int(I1, 0)), lambda: b.ret(const_int(I1, 0)))
+    b.store_atomic(const_i64(0), _at(b, _WORD), "monotonic")
+    for field in (_BUSY, _CREATED, _SLEEPERS, _WAITING):
+        b.store_atomic(_i32(0), _at(b, field), "monotonic")
+    b.store_atomic(here, _at(b, _OWNER), "release")
+
+
+def _emit_create_workers(module: Module, worker: Function) -> Function:
+    """Starts threads until there are `count` beside the caller, or the system gives no more."""
+    function = _internal(module, "create_workers", VOID, [I64])
+    b, count = function.builder, function.args[0]
+    created = b.cast("zext", b.load(I32, _at(b, _CREATED), 4), I64)
+    if_return(b, b.icmp("uge", created, count), lambda: b.ret())
+    blocked, saved = (b.alloca(array(I64, _SIGNAL_SET_BYTES // 8), 8) for _ in range(2))
+    for i in range(_SIGNAL_SET_BYTES // 8):
+        b.store(const_i64(-1), b.gep(I64, blocked, i), 8)
+    call_imported(b, "libc.pthread_sigmask", [_i32(_SIG_SETMASK), blocked, saved], I32)
+    handle = b.alloca(I64, 8)
+
+    def create(carried: list[Value]) -> tuple[Value, list[Value]]:
+        number = b.add(carried[0], const_i64(1))
+        arguments = [handle, zero(PTR), worker.pointer, b.cast("inttoptr", number, PTR)]
+        made = b.icmp("eq", call_imported(b, "libc.pthread_create", arguments, I32), _i32(0))
+        if_then(b, made, lambda: b.store(b.cast("trunc", number, I32), _at(b, _CREATED), 4))
+        return b.binary("and", made, b.icmp("ult", number, count)), [number]
+
+    do_while(b, [created], create)
+    call_imported(b, "libc.pthread_sigmask", [_i32(_SIG_SETMASK), saved, zero(PTR)], I32)
+    b.ret()
+    return function
+
+
+def _emit_run(module: Module, acquire: Function, create: Function, drain: Function) -> None:
+    function = module.function("pool_run", VOID, [PTR, PTR, I64, I64, I64])
+    b = function.builder
+    kernel, context, programs, wanted_chunk, wanted_threads = function.args
+    chunk = b.maximum_int(wanted_chunk, _ceil_div(b, programs, const_i64(MAX_CHUNKS)))
+    chunks = _ceil_div(b, programs, b.maximum_int(chunk, const_i64(1)))
+    threads = b.minimum_int(b.minimum_int(wanted_threads, chunks), const_i64(MAX_THREADS))
+
+    def run_alone() -> None:
+        b.call(kernel, [context, const_i64(0), programs, const_i64(0)])
+        b.ret()
+
+    if_return(b, b.icmp("sle", threads, const_i64(1)), run_alone)
+    if_return(b, b.icmp("eq", b.call(acquire, []), const_int(I1, 0)), run_alone)
+    b.call(create, [b.sub(threads, const_i64(1))])
+    for value, field in ((kernel, _KERNEL), (context, _CONTEXT), (programs, _PROGRAMS), (chunk, _CHUNK)):
+        b.store(value, _at(b, field), 8)
+    _publish(b, chunks, threads)
+    b.call(drain, [const_i64(0)])
+    _wait_for_all(b, b.cast("trunc", chunks, I32))
+    b.store_atomic(_i32(0), _at(b, _BUSY), "release")
+    b.ret()
+
+
+def _ceil_div(b: Builder, value: Value, divisor: Value) -> Value:
+    return b.binary("udiv", b.sub(b.add(value, divisor), const_i64(1)), divisor)
+
+
+def _publish(b: Builder, chunks: Value, threads: Value) -> None:
+    b.store_atomic(_i32(0), _at(b, _DONE), "monotonic")
+    old = b.load_atomic(I64, _at(b, _WORD), "monotonic")
+    generation = b.add(b.binary("lshr", old, const_i64(_GENERATION_AT)), const_i64(1))
+    word = b.binary("shl", generation, const_i64(_GENERATION_AT))
+    word = b.binary("or", word, b.binary("shl", threads, const_i64(_THREADS_AT)))
+    word = b.binary("or", word, b.binary("shl", chunks, const_i64(_CHUNKS_AT)))
+    b.store_atomic(word, _at(b, _WORD), "seq_cst")
+    sleepers = b.load_atomic(I32, _at(b, _SLEEPERS), "seq_cst")
+
+    def announce() -> None:
+        b.atomic_rmw("add", _at(b, _EVENT), _i32(1), "seq_cst")
+        _wake(b, _at(b, _EVENT))
+
+    if_then(b, b.icmp("ne", sleepers, _i32(0)), announce)
+
+
+def _wait_for_all(b: Builder, chunks: Value) -> None:
+    """Returns when every chunk has been run, by spinning first, then asleep on the count."""
+
+    def all_done() -> Value:
+        return b.icmp("eq", b.load_atomic(I32, _at(b, _DONE), "seq_cst"), chunks)
+
+    def sleep_once(_: list[Value]) -> tuple[Value, list[Value]]:
+        done = b.load_atomic(I32, _at(b, _DONE), "seq_cst")
+        unfinished = b.icmp("ne", done, chunks)
+        if_then(b, unfinished, lambda: _sleep(b, _at(b, _DONE), done))
+        return unfinished, []
+
+    def sleep_until_done() -> None:
+        b.store_atomic(_i32(1), _at(b, _WAITING), "seq_cst")
+        do_while(b, [], sleep_once)
+        b.store_atomic(_i32(0), _at(b, _WAITING), "monotonic")
+
+    if_then(b, b.icmp("eq", _spin_until(b, all_done), const_int(I1, 0)), sleep_until_done)
+
+
+# Note [Claims]
+# A chunk is claimed by exchanging the whole word for the word plus one. The exchange succeeds only if nothing changed
+# since the word was read, so the claim belongs to the job that the word described: its thread limit was checked, and
+# the job's other fields, written before the word was published, cannot change until this chunk is counted in DONE.
+# That is why a worker which slept through a hundred jobs needs no care at all. A caller that finds the pool busy (two
+# Python threads call at once) runs all its programs itself as worker 0: programs do not depend on each other, so the
+# bits are the same.
+
+# Note [Forks]
+# fork() copies memory but not threads. The first call in a child sees another process id and starts over with an empty
+# pool. Only that check costs anything, and only in calls large enough to use the pool.
