@@ -5,10 +5,17 @@ Enters: operand tensors. Leaves: bool tensors, or for `& | ^ ~` the type of the 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
 from tesserac.ops.elementwise import Elementwise, Pointwise
+from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
 from tesserac.ops.registry import Array, register
+from tesserac.types.ty import TensorType
 
 _ANY = ("(x: E[s...], y: E[s...]) -> bool[s...]",)
 _ORDERED = ("(x: R[s...], y: R[s...]) -> bool[s...]",)
@@ -42,6 +49,9 @@ class NotEqual(Pointwise):
 
     def reference(self, *operands: Array) -> Array:
         return np.not_equal(*operands)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return pointwise(builder, operands, result, lambda s, args: s.primitive("not", s.primitive("eq", *args)))
 
 
 @register
@@ -140,3 +150,10 @@ class IsFinite(Pointwise):
 
     def reference(self, *operands: Array) -> Array:
         return np.isfinite(*operands)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        def body(s: Scalars, args: list[Value]) -> Value:
+            [x] = args
+            return s.primitive("lt", s.primitive("abs", x), s.constant(math.inf, scalar_dtype(x)))
+
+        return pointwise(builder, operands, result, body)

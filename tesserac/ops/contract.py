@@ -10,7 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.lowering import contract_form, convert_form, drop_unit_dims, pointwise, reduce_form, widen
 from tesserac.ops.registry import Array, Operator, register
+from tesserac.types.dims import ONE
+from tesserac.types.ty import TensorType
 
 
 @register
@@ -44,3 +50,40 @@ class MatMul(Operator):
 
     def reference(self, *operands: Array) -> Array:
         return np.asarray(np.matmul(*operands))
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        x, y = operands
+        left, right = tensor_type(x), tensor_type(y)
+        if left.rank == right.rank == 1:
+            return _inner_product(builder, x, y, result)
+        inner = result.rank
+        row = (inner - 2 if right.rank > 1 else inner - 1,) if left.rank > 1 else ()
+        column = (inner - 1,) if right.rank > 1 else ()
+        batch = inner - len(row) - len(column)
+        x, left_batch = _batch_indices(builder, x, max(left.rank - 2, 0), result, batch)
+        y, right_batch = _batch_indices(builder, y, max(right.rank - 2, 0), result, batch)
+        return contract_form(builder, x, y, result, (*left_batch, *row, inner), (*right_batch, inner, *column))
+
+
+def _inner_product(builder: Builder, x: Value, y: Value, result: TensorType) -> Value:
+    """`narrow(sum(wide(x) * wide(y)))`: with no output to vectorise over, a chain would be one long wait."""
+    wide = [widen(builder, v) for v in (x, y)]
+    dtype = tensor_type(wide[0]).dtype if result.dtype.is_float else result.dtype
+    products = pointwise(
+        builder,
+        wide,
+        TensorType(tensor_type(x).dims, dtype),
+        lambda s, args: s.primitive("mul", *(s.cast(a, dtype) for a in args)),
+    )
+    return convert_form(builder, reduce_form(builder, products, TensorType((), dtype), "sum", (0,)), result)
+
+
+def _batch_indices(
+    builder: Builder, operand: Value, own: int, result: TensorType, batch: int
+) -> tuple[Value, tuple[int, ...]]:
+    """The operand without leading dims that stretch, and the indices of those it keeps."""
+    offset = batch - own
+    dims = tensor_type(operand).dims
+    stretched = [axis for axis in range(own) if dims[axis] == ONE != result.dims[offset + axis]]
+    kept = tuple(offset + axis for axis in range(own) if axis not in stretched)
+    return drop_unit_dims(builder, operand, stretched), kept

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ops.lowering import convert_form
 from tesserac.ops.registry import Array, Operator, numpy_dtype, register
 from tesserac.types.dtype import BF16, F32, I32, DType
 from tesserac.types.policy import NO_POLICY, Policy
+from tesserac.types.ty import TensorType
 
 
 @register
@@ -46,6 +50,9 @@ class Cast(Operator):
             x = np.clip(np.nan_to_num(x.astype(np.float64)), limits.min, limits.max)
         return x.astype(target)
 
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return convert_form(builder, operands[0], result)
+
 
 @register
 class Wide(Operator):
@@ -65,3 +72,6 @@ class Wide(Operator):
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return convert_form(builder, operands[0], result)

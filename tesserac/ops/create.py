@@ -10,10 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ops.lowering import map_form
 from tesserac.ops.registry import Array, Operator, numpy_dtype, register
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, I64, DType
-from tesserac.types.policy import NO_POLICY, Policy
+from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
 from tesserac.types.ty import TensorType
 
 
@@ -35,6 +38,10 @@ class Created(Operator):
     def storage(self) -> tuple[DType, Policy]:
         return self.dtype, self.policy
 
+    def _fill(self, builder: Builder, result: TensorType, value: int | float) -> Value:
+        dtype = compute_dtype(result.dtype, result.policy)
+        return map_form(builder, (), result, lambda s, args: s.constant(value, dtype))
+
     def _filled(self, value: int | float) -> Array:
         return np.full([dim.evaluate({}) for dim in self.shape], value, numpy_dtype(self.dtype))
 
@@ -53,6 +60,9 @@ class Zeros(Created):
     def reference(self, *operands: Array) -> Array:
         return self._filled(0)
 
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return self._fill(builder, result, 0)
+
 
 @register
 class Ones(Created):
@@ -67,6 +77,9 @@ class Ones(Created):
 
     def reference(self, *operands: Array) -> Array:
         return self._filled(1)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return self._fill(builder, result, 1)
 
 
 @register
@@ -89,6 +102,9 @@ class Full(Created):
 
     def reference(self, *operands: Array) -> Array:
         return self._filled(self.value)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return self._fill(builder, result, self.value)
 
 
 @register
@@ -119,3 +135,7 @@ class Arange(Operator):
 
     def reference(self, *operands: Array) -> Array:
         return np.arange(self.size.evaluate({})).astype(numpy_dtype(self.dtype))
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        dtype = compute_dtype(result.dtype, result.policy)
+        return map_form(builder, (), result, lambda s, args: s.index(0, dtype))

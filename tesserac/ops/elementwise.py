@@ -12,8 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.ops.signature import parse_signature
+from tesserac.types.ty import TensorType
 
 ONE_NUMBER = ("(x: N[*s]) -> N[*s]",)
 ONE_REAL = ("(x: R[*s]) -> R[*s]",)
@@ -46,6 +50,9 @@ class Elementwise(Pointwise):
     """A pointwise operator that is one scalar primitive."""
 
     primitive: ClassVar[str]
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return pointwise(builder, operands, result, lambda s, args: s.primitive(self.primitive, *args))
 
 
 @register
@@ -214,6 +221,21 @@ class Power(Operator):
         with np.errstate(all="ignore"):
             return x**self.exponent
 
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return pointwise(builder, operands, result, lambda s, args: self._power(s, args[0]))
+
+    def _power(self, s: Scalars, x: Value) -> Value:
+        """Squares and products, lowest bit of the exponent first; a negative power is a reciprocal at the end."""
+        dtype = scalar_dtype(x)
+        power, left = s.constant(1, dtype), abs(self.exponent)
+        started = False
+        while left:
+            if left & 1:
+                power, started = (s.primitive("mul", power, x) if started else x), True
+            left >>= 1
+            x = s.primitive("mul", x, x) if left else x
+        return s.primitive("div", s.constant(1, dtype), power) if self.exponent < 0 else power
+
 
 @register
 class Where(Operator):
@@ -235,3 +257,6 @@ class Where(Operator):
 
     def reference(self, *operands: Array) -> Array:
         return np.where(*operands)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return pointwise(builder, operands, result, lambda s, args: s.select(*args))

@@ -12,8 +12,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ir.forms import Broadcast, tensor_type
+from tesserac.ops.lowering import Scalars, map_form, reduce_form, scalar_dtype, view_form, widen, without_axes
 from tesserac.ops.registry import Array, Operator, register
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.ty import TensorType
 
 
@@ -39,7 +43,20 @@ class Reduction(Operator):
         dims = operands[0].dims
         if self.keep:
             return tuple(ONE if axis in self.axes else dim for axis, dim in enumerate(dims))
-        return tuple(dim for axis, dim in enumerate(dims) if axis not in self.axes)
+        return without_axes(dims, self.axes)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        [x] = operands
+        folded_type = TensorType(without_axes(tensor_type(x).dims, self.axes), result.dtype, result.policy)
+        folded = reduce_form(builder, x, folded_type, self.name, self.axes)
+        if not self.keep:
+            return folded
+        return view_form(builder, folded, result, Broadcast(self.kept_places(tensor_type(x).rank)))
+
+    def kept_places(self, rank: int) -> tuple[int, ...]:
+        """Where the dims that are left stand in the result."""
+        kept = [axis for axis in range(rank) if axis not in self.axes]
+        return tuple(kept) if self.keep else tuple(range(len(kept)))
 
 
 @register
@@ -72,6 +89,19 @@ class Mean(Reduction):
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return np.asarray(np.mean(x, axis=self.axes, keepdims=self.keep))
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        """The sum stays in the accumulation type until it is divided, so that only the quotient rounds."""
+        dims = tensor_type(operands[0]).dims
+        count = product(dims[axis] for axis in self.axes)
+        x = widen(builder, operands[0])
+        total_type = TensorType(without_axes(dims, self.axes), tensor_type(x).dtype)
+        total = reduce_form(builder, x, total_type, "sum", self.axes)
+
+        def divide(s: Scalars, args: list[Value]) -> Value:
+            return s.primitive("div", args[0], s.dim(count, scalar_dtype(args[0])))
+
+        return map_form(builder, (total,), result, divide, [self.kept_places(len(dims))])
 
 
 @register

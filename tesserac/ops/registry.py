@@ -16,6 +16,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
 from tesserac.ops.signature import ComputedDims, Signature, parse_signature
 from tesserac.ops.unify import DimMatcher, SameSize, choose, match_elements, result_storage
 from tesserac.types.dims import Dim
@@ -48,6 +50,10 @@ class Operator(ABC):
     @abstractmethod
     def reference(self, *operands: Array) -> Array:
         """The meaning in NumPy, for tolerances; the bits are `numerics`' business."""
+
+    @abstractmethod
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        """The operator as structural forms: a value of type `result`. These are its bits."""
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         """The dims that the signature writes `{dims}`."""
@@ -110,6 +116,6 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 # Note [What an operator must have]
-# `register` runs at import, so an operator without a signature, a NumPy reference, an example or test cases cannot
-# exist. Rules that arrive later (lowering to forms, derivative, batching) become abstract methods of `Operator`
+# `register` runs at import, so an operator without a signature, a NumPy reference, a lowering to forms, an example
+# or test cases cannot exist. Rules that arrive later (derivative, batching) become abstract methods of `Operator`
 # on the day they land, and from then on the same check refuses a class without them.

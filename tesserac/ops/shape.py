@@ -12,6 +12,10 @@ from operator import eq
 
 import numpy as np
 
+from tesserac.ir import forms
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ops.lowering import broadcast_map, view_form
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.ops.unify import SameSize
 from tesserac.types.dims import ONE, ZERO, Dim, product
@@ -51,6 +55,9 @@ class Permute(Operator):
         [x] = operands
         return np.transpose(x, self.order)
 
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return view_form(builder, operands[0], result, forms.Permute(self.order))
+
 
 @register
 @dataclass(frozen=True)
@@ -78,6 +85,9 @@ class Reshape(Operator):
         [x] = operands
         return x.reshape(_sizes(self.shape))
 
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return view_form(builder, operands[0], result, forms.Reshape())
+
 
 @register
 @dataclass(frozen=True)
@@ -103,6 +113,10 @@ class Expand(Operator):
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return np.broadcast_to(x, _sizes(self.shape))
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        dims = forms.tensor_type(operands[0]).dims
+        return view_form(builder, operands[0], result, forms.Broadcast(broadcast_map(dims, result.dims)))
 
 
 @register
@@ -136,6 +150,9 @@ class Slice(Operator):
         [x] = operands
         boxes = zip(_sizes(self.starts), _sizes(self.sizes), self.steps, strict=True)
         return x[np.ix_(*(np.arange(size) * step + start for start, size, step in boxes))]
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return view_form(builder, operands[0], result, forms.Slice(self.starts, self.steps))
 
 
 @dataclass(frozen=True)

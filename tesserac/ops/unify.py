@@ -179,9 +179,7 @@ class DimMatcher:
             raise RankMismatch(place.operand)
         for offset, (left, right) in enumerate(zip(bound, dims, strict=True)):
             if not self._same(left, right):
-                raise DimMismatch(
-                    Place(where.operand, where.axis + offset), Place(place.operand, place.axis + offset)
-                )
+                raise DimMismatch(Place(where.operand, where.axis + offset), Place(place.operand, place.axis + offset))
 
     def result(self, pattern: TensorPattern) -> tuple[Dim, ...]:
         dims: list[Dim] = []
@@ -204,9 +202,7 @@ def broadcast(shapes: Sequence[tuple[tuple[Dim, ...], Place]], same: SameSize) -
     return tuple(_broadcast_axis(shapes, rank, axis, same) for axis in range(rank))
 
 
-def _broadcast_axis(
-    shapes: Sequence[tuple[tuple[Dim, ...], Place]], rank: int, axis: int, same: SameSize
-) -> Dim:
+def _broadcast_axis(shapes: Sequence[tuple[tuple[Dim, ...], Place]], rank: int, axis: int, same: SameSize) -> Dim:
     present: list[tuple[Dim, Place, bool]] = []
     for dims, start in shapes:
         own = axis - (rank - len(dims))

@@ -1,0 +1,146 @@
+"""The oracle's arithmetic: bodies of maps, evaluated at all points of the iteration space at once.
+
+Enters: the block of a `form.map`, one array per argument, already laid out over the space. Leaves: the array of what
+it yields. Elementary functions run as the programs of `numerics/`; a type narrower than f32 is computed wide and
+rounded after each operation, which for one operation equals rounding once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.types import ScalarType
+from tesserac.numerics.elementary import ELEMENTARY, program
+from tesserac.numerics.exact import Array, add_to_odd, fma, maximum, minimum
+from tesserac.numerics.narrow import convert
+from tesserac.numerics.program import evaluate
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import F32, F64, I64, TF32, U64, DType
+from tesserac.types.policy import Policy
+
+
+class InterpreterError(Exception):
+    """The module asks for something that has no defined meaning here, or is called with wrong arguments."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The iteration space of a map, and the sizes of all symbols."""
+
+    shape: tuple[int, ...]
+    sizes: Mapping[str, int]
+
+
+def evaluate_body(block: Block, args: Sequence[Array], space: Space) -> Array:
+    values: dict[Value, Array] = dict(zip(block.args, args, strict=True))
+    with np.errstate(all="ignore"):
+        for op in block.ops[:-1]:
+            values[op.result] = _scalar_op(op, [values[v] for v in op.operands], space)
+    (result,) = block.terminator.operands
+    return values[result]
+
+
+def _scalar_op(op: Op, args: list[Array], space: Space) -> Array:
+    name = op.name.removeprefix("scalar.")
+    if name in _SOURCES:
+        return _SOURCES[name](op, space)
+    if name in _CONVERSIONS:
+        return _CONVERSIONS[name](op, args[0])
+    dtype = _dtype(op.operands[-1])
+    if name in ELEMENTARY:
+        wide = F64 if dtype == F64 else F32
+        return convert(evaluate(program(name, wide), *(convert(a, wide) for a in args)), dtype)
+    if name not in _ARITHMETIC:
+        raise InterpreterError(f"{op.name} has no program")
+    if dtype in _NATIVE:
+        return np.asarray(_ARITHMETIC[name](*args))
+    return _arithmetic_in_narrow(name, args, dtype, _dtype(op.result))
+
+
+def _dtype(value: Value) -> DType:
+    assert isinstance(value.type, ScalarType), f"expected a scalar, not {value.type}"
+    return value.type.dtype
+
+
+def _arithmetic_in_narrow(name: str, args: list[Array], dtype: DType, result: DType) -> Array:
+    """f64 and i64 have room for every exact result of one operation on narrow operands, or for its double rounding to
+    be harmless; only a fused sum can fall between."""
+    wide = [convert(a, F64 if dtype.is_float else I64) if a.dtype != np.bool_ else a for a in args]
+    if name == "fma":
+        return convert(add_to_odd(*np.broadcast_arrays(wide[0] * wide[1], wide[2])), dtype)
+    return convert(np.asarray(_ARITHMETIC[name](*wide)), result)
+
+
+_NATIVE = (F32, F64, TF32, I64, U64)
+_Evaluator: TypeAlias = Callable[..., Array]
+_ARITHMETIC: dict[str, _Evaluator] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "floor_div": np.floor_divide,
+    "mod": np.remainder,
+    "fma": fma,
+    "neg": np.negative,
+    "abs": np.abs,
+    "min": minimum,
+    "max": maximum,
+    "rint": np.rint,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "sqrt": np.sqrt,
+    "eq": np.equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.bitwise_not,
+    "select": np.where,
+}
+
+
+def _constant(op: Op, space: Space) -> Array:
+    value = op.attrs["value"]
+    assert isinstance(value, bool | int | float)
+    return convert(np.asarray(value), _dtype(op.result))
+
+
+def _index(op: Op, space: Space) -> Array:
+    axis = op.attrs["axis"]
+    assert isinstance(axis, int)
+    shape = [1] * len(space.shape)
+    shape[axis] = space.shape[axis]
+    return convert(np.arange(space.shape[axis], dtype=np.int64).reshape(shape), _dtype(op.result))
+
+
+def _dim(op: Op, space: Space) -> Array:
+    dim = op.attrs["dim"]
+    assert isinstance(dim, Dim)
+    return convert(np.asarray(dim.evaluate(space.sizes), np.int64), _dtype(op.result))
+
+
+def _cast(op: Op, x: Array) -> Array:
+    return convert(x, _dtype(op.result))
+
+
+def _round(op: Op, x: Array) -> Array:
+    dtype, policy = op.attrs["dtype"], op.attrs["policy"]
+    assert isinstance(dtype, DType) and isinstance(policy, Policy)
+    return convert(store(x, dtype, policy), _dtype(op.result))
+
+
+def store(x: Array, dtype: DType, policy: Policy) -> Array:
+    """A computed value as it is kept in memory: rounded once, under its policy."""
+    if policy.stochastic_round or policy.scale_axis is not None:
+        raise InterpreterError(f"rounding to {dtype}{policy} is not defined yet")
+    return convert(x, dtype, saturate=policy.saturate)
+
+
+_SOURCES: dict[str, Callable[[Op, Space], Array]] = {"constant": _constant, "index": _index, "dim": _dim}
+_CONVERSIONS: dict[str, Callable[[Op, Array], Array]] = {"cast": _cast, "round": _round}

@@ -1,0 +1,173 @@
+"""How operators become structural forms: the few shapes that their `lower` methods share.
+
+Enters: a builder, operand values and the type of the result. Leaves: a value of that type, made of forms. A body is
+a function from scalars to a scalar, written with `Scalars`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Attr, Block, Value
+from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, compute_type, tensor_type
+from tesserac.ir.types import ScalarType
+from tesserac.numerics.order import CONTRACTION, REDUCTION
+from tesserac.ops.scalar import PRIMITIVES
+from tesserac.types.dims import ONE, Dim
+from tesserac.types.dtype import BOOL, DType
+from tesserac.types.policy import NO_POLICY, compute_dtype
+from tesserac.types.ty import TensorType
+
+DimMap: TypeAlias = tuple[int | None, ...]
+View: TypeAlias = Permute | Reshape | Broadcast | Slice
+
+
+class Scalars:
+    """Writes scalar operations into the body of a map."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+
+    def primitive(self, name: str, *args: Value) -> Value:
+        dtype = BOOL if PRIMITIVES[name].result == "bool" else scalar_dtype(args[0])
+        return self._builder.value(f"scalar.{name}", args, ScalarType(dtype))
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        return self._builder.value("scalar.select", (condition, yes, no), yes.type)
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        if scalar_dtype(value) == dtype:
+            return value
+        return self._builder.value("scalar.cast", (value,), ScalarType(dtype), {"dtype": dtype})
+
+    def round(self, value: Value, stored: TensorType) -> Value:
+        attrs: dict[str, Attr] = {"dtype": stored.dtype, "policy": stored.policy}
+        return self._builder.value("scalar.round", (value,), value.type, attrs)
+
+    def constant(self, value: bool | int | float, dtype: DType) -> Value:
+        return self._builder.value("scalar.constant", (), ScalarType(dtype), {"value": value})
+
+    def index(self, axis: int, dtype: DType) -> Value:
+        return self._builder.value("scalar.index", (), ScalarType(dtype), {"axis": axis})
+
+    def dim(self, dim: Dim, dtype: DType) -> Value:
+        return self._builder.value("scalar.dim", (), ScalarType(dtype), {"dim": dim})
+
+
+Body: TypeAlias = Callable[[Scalars, list[Value]], Value]
+
+
+def scalar_dtype(value: Value) -> DType:
+    assert isinstance(value.type, ScalarType), f"expected a scalar, not {value.type}"
+    return value.type.dtype
+
+
+def common_dtype(operands: Sequence[Value]) -> DType:
+    """The dtype in which operands meet: an operand without a policy takes that of the others. Bools take no part."""
+    types = [ty for ty in map(tensor_type, operands) if ty.dtype != BOOL] or [tensor_type(v) for v in operands]
+    leader = next((ty for ty in types if ty.policy != NO_POLICY), types[0])
+    return compute_dtype(leader.dtype, leader.policy)
+
+
+def broadcast_map(dims: Sequence[Dim], result: Sequence[Dim]) -> DimMap:
+    """Dims lined up from the right; a 1 that meets another size stretches."""
+    offset = len(result) - len(dims)
+    return tuple(None if d == ONE != result[offset + i] else offset + i for i, d in enumerate(dims))
+
+
+def map_form(
+    builder: Builder, operands: Sequence[Value], result: TensorType, body: Body, maps: Sequence[DimMap] | None = None
+) -> Value:
+    """One map over the dims of `result`; operands broadcast from the right unless `maps` says where dims go.
+
+    The body gets each operand in its own accumulation type and yields a scalar of the result's.
+    """
+    places = maps or [broadcast_map(tensor_type(v).dims, result.dims) for v in operands]
+    block = Block([compute_type(v) for v in operands])
+    with builder.at(block):
+        scalars = Scalars(builder)
+        yielded = scalars.cast(body(scalars, list(block.args)), compute_dtype(result.dtype, result.policy))
+        builder.op("form.yield", (yielded,))
+    return builder.value("form.map", operands, result, {"maps": tuple(places)}, (block,))
+
+
+def pointwise(builder: Builder, operands: Sequence[Value], result: TensorType, body: Body) -> Value:
+    """A map whose body computes in the dtype in which the operands meet."""
+    dtype = common_dtype(operands)
+
+    def in_common_dtype(s: Scalars, args: list[Value]) -> Value:
+        return body(s, [a if scalar_dtype(a) == BOOL else s.cast(a, dtype) for a in args])
+
+    return map_form(builder, operands, result, in_common_dtype)
+
+
+def convert_form(builder: Builder, operand: Value, result: TensorType) -> Value:
+    """The same values as another element type, rounded once; nothing if it is that type already."""
+    source = tensor_type(operand)
+    if source == result:
+        return operand
+    wider = compute_dtype(source.dtype, source.policy)
+    target = compute_dtype(result.dtype, result.policy)
+    rounds_twice = (
+        wider.is_float and target.is_float and wider.significand > target.significand and target != result.dtype
+    )
+
+    def body(s: Scalars, args: list[Value]) -> Value:
+        return s.cast(s.round(args[0], result) if rounds_twice else args[0], target)
+
+    return map_form(builder, (operand,), result, body)
+
+
+def widen(builder: Builder, operand: Value) -> Value:
+    """The operand in its accumulation type, without a policy."""
+    ty = tensor_type(operand)
+    return convert_form(builder, operand, TensorType(ty.dims, compute_dtype(ty.dtype, ty.policy)))
+
+
+def view_form(builder: Builder, operand: Value, result: TensorType, view: View) -> Value:
+    return builder.value("form.view", (operand,), result, {"view": view})
+
+
+def reduce_form(builder: Builder, operand: Value, result: TensorType, kind: str, axes: tuple[int, ...]) -> Value:
+    """A fold that drops its axes, in the canonical order. Integers accumulate in the dtype of the result."""
+    ty = tensor_type(operand)
+    accum = compute_dtype(ty.dtype, ty.policy) if ty.dtype.kind in "fc" else result.dtype
+    attrs: dict[str, Attr] = {"kind": kind, "axes": axes, "order": REDUCTION, "accum": accum}
+    return builder.value("form.reduce", (operand,), result, attrs)
+
+
+def contract_form(
+    builder: Builder, left: Value, right: Value, result: TensorType, lhs: Sequence[int], rhs: Sequence[int]
+) -> Value:
+    """A contraction whose result has indices 0, 1, ...; operands take on the result's policy first."""
+    ty = tensor_type(left)
+    accum = compute_dtype(ty.dtype, result.policy) if ty.dtype.kind in "fc" else result.dtype
+    operands = [
+        convert_form(builder, v, TensorType(tensor_type(v).dims, tensor_type(v).dtype, result.policy))
+        for v in (left, right)
+    ]
+    attrs: dict[str, Attr] = {
+        "lhs": tuple(lhs),
+        "rhs": tuple(rhs),
+        "out": tuple(range(result.rank)),
+        "order": CONTRACTION,
+        "accum": accum,
+    }
+    return builder.value("form.contract", operands, result, attrs)
+
+
+def without_axes(dims: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:
+    return tuple(dim for axis, dim in enumerate(dims) if axis not in axes)
+
+
+def drop_unit_dims(builder: Builder, operand: Value, axes: Sequence[int]) -> Value:
+    """The operand without some dims that are the literal 1."""
+    if not axes:
+        return operand
+    ty = tensor_type(operand)
+    kept = [axis for axis in range(ty.rank) if axis not in axes]
+    result = TensorType(without_axes(ty.dims, axes), ty.dtype, ty.policy)
+    dims = tuple(kept.index(axis) if axis in kept else None for axis in range(ty.rank))
+    return view_form(builder, operand, result, Broadcast(dims))
