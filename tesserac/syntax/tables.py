@@ -127,7 +127,7 @@ def build(grammar: str) -> Tables:
     analyzer = LALR_Analyzer(ParserConf(rules, {}, list(STARTS)), strict=True)
     analyzer.compute_lalr()  # type: ignore[no-untyped-call]
     table = cast("IntParseTable", analyzer.parse_table)
-    actions, gotos = _rows(table, terminals, rules)
+    starts, actions, gotos = _rows(table, terminals, rules)
     patterns = [t for t in terminals if t.pattern.type == "re" and t.name not in ignored]
     return Tables(
         key=_key(grammar),
@@ -135,29 +135,48 @@ def build(grammar: str) -> Tables:
         ignored=tuple(_regex(t) for t in terminals if t.name in ignored),
         texts=tuple(t.pattern.value for t in terminals if t.pattern.type == "str"),
         rules=tuple(_rule(rule) for rule in rules),
-        starts=dict(table.start_states),
+        starts=starts,
         actions=actions,
         gotos=gotos,
     )
 
 
+Row = dict[str, int]
+
+
 def _rows(
     table: IntParseTable, terminals: Sequence[TerminalDef], rules: Sequence[LarkRule]
-) -> tuple[tuple[dict[str, int], ...], tuple[dict[str, int], ...]]:
-    """Lark's table, one row per state, as numbers: actions on terminals, and states after nonterminals."""
+) -> tuple[dict[str, int], tuple[Row, ...], tuple[Row, ...]]:
+    """Lark's table as numbers: start states, and per state the actions on terminals and states after rules."""
     from lark.parsers.lalr_analysis import Shift
 
     ids = {terminal.name: _terminal_id(terminal) for terminal in terminals}
-    number = {rule: index for index, rule in enumerate(rules)}
+    rule_number = {rule: index for index, rule in enumerate(rules)}
+    state_number = _numbering(table)
     nonterminals = {rule.origin.name for rule in rules}
-    actions: list[dict[str, int]] = []
-    gotos: list[dict[str, int]] = []
-    for state in range(len(table.states)):
-        row = table.states[state]
-        targets = {s: to if action is Shift else ~number[to] for s, (action, to) in row.items()}
-        actions.append({ids.get(s, s): to for s, to in targets.items() if s not in nonterminals})
-        gotos.append({s: to for s, to in targets.items() if s in nonterminals})
-    return tuple(actions), tuple(gotos)
+    actions: list[Row] = []
+    gotos: list[Row] = []
+    for state in state_number:
+        row = {
+            symbol: state_number[to] if action is Shift else ~rule_number[to]
+            for symbol, (action, to) in sorted(table.states[state].items())
+        }
+        actions.append({ids.get(s, s): to for s, to in row.items() if s not in nonterminals})
+        gotos.append({s: to for s, to in row.items() if s in nonterminals})
+    for end in table.end_states.values():
+        actions[state_number[end]][END] = state_number[end]
+    return {start: state_number[s] for start, s in table.start_states.items()}, tuple(actions), tuple(gotos)
+
+
+def _numbering(table: IntParseTable) -> dict[int, int]:
+    """The states in the order they are reached, so that one grammar always gives the same tables."""
+    from lark.parsers.lalr_analysis import Shift
+
+    reached = [table.start_states[start] for start in STARTS]
+    for state in reached:  # grows as it goes
+        targets = [to for _, (action, to) in sorted(table.states[state].items()) if action is Shift]
+        reached += [to for to in dict.fromkeys(targets) if to not in set(reached)]
+    return {state: number for number, state in enumerate(reached)}
 
 
 def _terminal_id(terminal: TerminalDef) -> str:

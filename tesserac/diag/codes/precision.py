@@ -1,0 +1,15 @@
+"""E04xx: dtypes and precision policies."""
+
+from tesserac.diag.diagnostic import Code
+
+E0401 = Code("E0401", "two policies meet in {operation}: {left} and {right}")
+E0402 = Code("E0402", "{left} {operation} {right} needs a decision")
+E0403 = Code("E0403", "{literal} cannot be {article} {dtype}")
+E0404 = Code("E0404", "{operation} of {dtype} needs an accumulation type")
+E0405 = Code("E0405", "{operation} does not work on {dtype}")
+E0406 = Code("E0406", "{operation} of plain numbers has no dtype")
+E0407 = Code("E0407", "expected {expected}, found {found}")
+E0408 = Code("E0408", "{problem}")
+
+W0401 = Code("W0401", "{operation} would accumulate in {dtype}")
+W0402 = Code("W0402", "fp8 {operation} has neither scale nor saturation")

@@ -1,0 +1,29 @@
+"""A diagnostic moved to another place in the text, as the item it speaks of is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesserac.base.source import Span
+from tesserac.diag.diagnostic import Diagnostic, Edit, Label, Step
+
+
+def moved_diagnostic(diagnostic: Diagnostic, file: str, by: int) -> Diagnostic:
+    """A copy in which every known span belongs to `file` and stands `by` characters further on."""
+
+    def span(old: Span) -> Span:
+        return Span(file, old.start + by, old.end + by) if old.known else old
+
+    def label(old: Label) -> Label:
+        return Label(span(old.span), old.text)
+
+    return replace(
+        diagnostic,
+        primary=label(diagnostic.primary),
+        secondary=tuple(label(secondary) for secondary in diagnostic.secondary),
+        because=tuple(Step(step.text, span(step.span)) for step in diagnostic.because),
+        fixes=tuple(
+            replace(fix, edits=tuple(Edit(span(edit.span), edit.replacement) for edit in fix.edits))
+            for fix in diagnostic.fixes
+        ),
+    )

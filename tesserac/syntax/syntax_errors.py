@@ -1,0 +1,216 @@
+"""What to say when a token cannot follow what is before it.
+
+In: where the parser stopped and what it could have taken. Out: one diagnostic. The functions of `_CASES` are asked in
+order; the first that recognises the mistake reports it, and the last one always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.base.source import Span
+from tesserac.diag.codes.syntax import E0101, E0105, E0107, E0113, E0116
+from tesserac.diag.diagnostic import Applicability
+from tesserac.diag.sink import Sink
+from tesserac.syntax.describe import describe_kind, describe_token
+from tesserac.syntax.lalr import SyntaxFailure
+from tesserac.syntax.lexer import Token, vocabulary
+from tesserac.syntax.reserved import RESERVED
+
+MAX_EXPECTED = 4
+"""More alternatives than this are not listed: they would not help."""
+
+_OPERAND_STARTS = frozenset(("NAME", "INT", "FLOAT", "STRING", "(", "[", "{"))
+_CLOSERS = frozenset((")", "]", "}"))
+
+
+class _Site:
+    """The failure, with its neighbours at hand."""
+
+    def __init__(self, failure: SyntaxFailure, sink: Sink) -> None:
+        self.tokens = failure.tokens
+        self.first = failure.first
+        self.at = failure.at
+        self.expected = failure.expected
+        self.sink = sink
+        self.token = failure.tokens[failure.at]
+        self.before = failure.tokens[failure.at - 1] if failure.at else self.token
+        self.line = failure.tokens[failure.first]
+
+    def after(self) -> Token:
+        return self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+
+    @property
+    def span(self) -> Span:
+        """The token; a layout token, which has no width, is shown as the character after it."""
+        return Span("", self.token.start, max(self.token.end, self.token.start + 1))
+
+    def open_bracket(self) -> Token | None:
+        """The innermost bracket of this line that is open here."""
+        open_: list[Token] = []
+        for token in self.tokens[self.first : self.at]:
+            if token.kind in ("(", "[", "{"):
+                open_.append(token)
+            elif token.kind in _CLOSERS and open_:
+                open_.pop()
+        return open_[-1] if open_ else None
+
+
+def report_failure(failure: SyntaxFailure, sink: Sink) -> None:
+    site = _Site(failure, sink)
+    next(case for case in _CASES if case(site))
+
+
+def _reserved(site: _Site) -> bool:
+    if site.token.kind != "RESERVED":
+        return False
+    word = site.token.text
+    site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
+    return True
+
+
+_STAR_ADVICE = "a tuple has a fixed length: name its parts, or take a list"
+
+
+def _python_only(site: _Site) -> bool:
+    """Python's syntax that Tessera leaves out, told by a token and its neighbours."""
+    kind, before, after = site.token.kind, site.before.kind, site.after().kind
+    opener = site.open_bracket()
+    in_def = site.line.kind in ("def", "@") and opener is not None
+    found: tuple[str, str] | None = None
+    if kind == ":" and after == "=":
+        found = "`:=`", "assign on a line of its own"
+    elif in_def and kind == "NAME" and before == "*":
+        found = "a parameter that takes any number of arguments", _STAR_ADVICE
+    elif in_def and kind in ("**", "/"):
+        found = f"`{kind}` in a signature", "only `*`, before the parameters that need a name, is"
+    elif kind in ("*", "**") and before in ("(", "[", "{", ",", "=", "_NEWLINE", "_INDENT", "_DEDENT"):
+        found = f"unpacking with `{kind}`", _STAR_ADVICE
+    elif kind == "as" and site.line.kind == "with":
+        found = "`as` in `with`", "a context needs no name"
+    elif kind == "else" and site.at == site.first and _follows_loop(site):
+        found = "`else` on a loop", "set a flag in the loop and test it after"
+    elif kind in (",", "}", "for") and opener is not None and opener.kind == "{" and ":" in site.expected:
+        found = "a set literal", "use a list or a tuple"
+    elif kind == "*" and before == "import":
+        found = "`import *`", "list the names"
+    if found is None:
+        return False
+    site.sink.error(E0107, at=site.span, feature=found[0]).remark(found[1])
+    return True
+
+
+def _follows_loop(site: _Site) -> bool:
+    """Whether the block that ends just before this `else` was opened by `for` or `while`."""
+    depth = 0
+    at = site.first - 1
+    while at >= 0:
+        kind = site.tokens[at].kind
+        depth += (kind == "_DEDENT") - (kind == "_INDENT")
+        starts_line = at == 0 or site.tokens[at - 1].kind in ("_NEWLINE", "_INDENT", "_DEDENT")
+        if depth == 0 and starts_line and kind not in ("_NEWLINE", "_INDENT", "_DEDENT"):
+            return kind in ("for", "while")
+        at -= 1
+    return False
+
+
+def _decorator(site: _Site) -> bool:
+    problem = ""
+    if site.line.kind == "@" and site.token.kind == "def":
+        problem = "a decorator cannot share the line of its `def`"
+    elif site.at == site.first and "@" in site.expected and "def" in site.expected and "NAME" not in site.expected:
+        problem = "a decorator needs a `def` on the next line"
+    if not problem:
+        return False
+    draft = site.sink.error(E0113, at=site.span, problem=problem)
+    if site.token.kind == "def":
+        at = Span("", site.before.end, site.token.start)
+        draft.replace("put `def` on its own line", at, "\n", applicability=Applicability.SAFE)
+    return True
+
+
+def _indentation(site: _Site) -> bool:
+    if site.token.kind == "_INDENT":
+        label = "nothing before it opens a block"
+        site.sink.error(E0105, at=site.span, label=label, problem="this line is indented too far")
+        return True
+    if site.expected == {"_INDENT"}:
+        draft = site.sink.error(E0105, at=site.span, problem="an indented block is missing here")
+        colon = site.tokens[site.at - 2] if site.at >= 2 else site.before
+        draft.note(Span("", colon.start, colon.end), "the block belongs to this line")
+        return True
+    return False
+
+
+def _keyword_as_name(site: _Site) -> bool:
+    if "NAME" not in site.expected or site.token.kind not in vocabulary().keywords:
+        return False
+    word = site.token.text
+    site.sink.error(E0116, at=site.span, word=word).replace("add an underscore", site.span, f"{word}_")
+    return True
+
+
+def _assignment_in_expression(site: _Site) -> bool:
+    if site.token.kind != "=" or "==" not in site.expected:
+        return False
+    draft = site.sink.error(E0101, at=site.span, problem="`=` cannot stand inside an expression")
+    draft.replace("compare with `==`", site.span, "==")
+    return True
+
+
+def _missing_colon(site: _Site) -> bool:
+    openers = ("if", "elif", "else", "for", "while", "with", "def", "@", "_STRUCT", "_TEST", "lambda")
+    if ":" not in site.expected or site.line.kind not in openers or site.open_bracket() is not None:
+        return False
+    at = Span("", site.before.end, site.before.end)
+    draft = site.sink.error(E0101, at=site.span, problem=f"expected `:` before {describe_token(site.token)}")
+    draft.replace("add `:`", at, ":")
+    return True
+
+
+def _operands_side_by_side(site: _Site) -> bool:
+    """`f(a b)`, `x y`: something is missing between two values."""
+    opener = site.open_bracket()
+    if site.token.kind not in _OPERAND_STARTS or "+" not in site.expected:
+        return False
+    between = f"{describe_token(site.before)} and {describe_token(site.token)}"
+    missing = "`,` or an operator" if opener is not None else "an operator"
+    draft = site.sink.error(E0101, at=site.span, problem=f"expected {missing} between {between}")
+    draft.note(Span("", site.before.start, site.before.end), "the value before it ends here")
+    return True
+
+
+def _anything(site: _Site) -> bool:
+    site.sink.error(E0101, at=site.span, label=_expectation(site), problem=_unexpected(site))
+    return True
+
+
+def _unexpected(site: _Site) -> str:
+    found = describe_token(site.token)
+    if site.at == site.first:
+        return f"a statement cannot begin with {found}"
+    if site.token.kind in ("_NEWLINE", "_DEDENT", "$END"):
+        return f"the line ends after {describe_token(site.before)}, but is not complete"
+    return f"{found} cannot follow {describe_token(site.before)}"
+
+
+def _expectation(site: _Site) -> str:
+    if "NAME" in site.expected and "(" in site.expected:
+        return "a value is expected here"
+    words = sorted({describe_kind(kind) for kind in site.expected})
+    if not words or len(words) > MAX_EXPECTED:
+        return ""
+    return "expected " + (" or ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])} or {words[-1]}")
+
+
+_CASES: tuple[Callable[[_Site], bool], ...] = (
+    _reserved,
+    _python_only,
+    _decorator,
+    _indentation,
+    _assignment_in_expression,
+    _missing_colon,
+    _keyword_as_name,
+    _operands_side_by_side,
+    _anything,
+)
