@@ -36,7 +36,10 @@ class Builder:
         names: Sequence[str] = (),
     ) -> Op:
         opdef = OPDEFS[name]
-        op = Op(opdef, operands, types, attrs, [Region(b) for b in blocks], self.span, names)
+        return self.add(Op(opdef, operands, types, attrs, [Region(b) for b in blocks], self.span, names))
+
+    def add(self, op: Op) -> Op:
+        """Puts an operation that exists already, such as a clone, where the builder stands."""
         if self._before is None:
             return self.block.append(op)
         return self.block.insert(self.block.ops.index(self._before), op)
