@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The characters `start <= offset < end` of one file."""
+class Span(NamedTuple):
+    """The characters `start <= offset < end` of one file. Every node has some, so they are tuples: cheap to make."""
 
     file: str
     start: int

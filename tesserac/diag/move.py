@@ -8,8 +8,9 @@ from tesserac.base.source import Span
 from tesserac.diag.diagnostic import Diagnostic, Edit, Label, Step
 
 
-def moved_diagnostic(diagnostic: Diagnostic, file: str, by: int) -> Diagnostic:
-    """A copy in which every known span belongs to `file` and stands `by` characters further on."""
+def moved_diagnostic(diagnostic: Diagnostic, by: int) -> Diagnostic:
+    """A copy that stands `by` characters further on, for a diagnostic that speaks of one item only."""
+    file = diagnostic.primary.span.file
 
     def span(old: Span) -> Span:
         return Span(file, old.start + by, old.end + by) if old.known else old

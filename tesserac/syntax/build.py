@@ -3,7 +3,7 @@
 A rule with the name of an AST class makes that node from its children, a token becoming two fields (its text and
 its span); any other rule makes a tuple. The methods below are the rules for which that is not the whole story. They
 also hold the conditions that a grammar cannot: what may be assigned to, the order of arguments, what may stand in a
-block. Spans are relative to the item's text.
+block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from tesserac.base.source import Span
+from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.syntax import E0109, E0110, E0111, E0112, E0115, E0117
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
@@ -28,21 +28,29 @@ ParseHole = Callable[[int, int], ast.Expr | None]
 _TARGETS = ast.Name | ast.Attribute | ast.Subscript
 
 
-def _span(token: Token) -> Span:
-    return Span("", token.start, token.end)
-
-
 class Builder:
     """Makes the nodes of one item."""
 
-    def __init__(self, text: str, sink: Sink, parse_hole: ParseHole) -> None:
-        self.text = text
+    def __init__(self, source: SourceFile, sink: Sink, parse_hole: ParseHole) -> None:
+        self.source = source
         self.sink = sink
         self.parse_hole = parse_hole
         self._makers = makers()
 
     def make(self, action: str, start: int, end: int, children: list[object]) -> object:
-        return self._makers[action](self, Span("", start, end), *children)
+        return self._makers[action](self, self.source.span(start, end), *children)
+
+    def span(self, token: Token) -> Span:
+        return self.source.span(token.start, token.end)
+
+    def fields(self, children: tuple[object, ...]) -> list[object]:
+        fields: list[object] = []
+        for child in children:
+            if isinstance(child, Token):
+                fields += (child.text, self.span(child))
+            else:
+                fields.append(child)
+        return fields
 
     # ----------------------------------------------------------------------------------------------- starts
 
@@ -73,7 +81,7 @@ class Builder:
     def string(self, span: Span, *tokens: Token) -> ast.StringLiteral | ast.FString:
         parts: list[Part] = []
         for token in tokens:
-            for piece in string_parts(self.text, token, self.sink):
+            for piece in string_parts(self.source, token, self.sink):
                 self.add_part(parts, piece, token)
         if not any(is_formatted(token) for token in tokens):
             return ast.StringLiteral(span, "".join(p.value for p in parts if isinstance(p, ast.StringLiteral)))
@@ -81,7 +89,7 @@ class Builder:
 
     def add_part(self, parts: list[Part], piece: str | Hole, token: Token) -> None:
         if isinstance(piece, str):
-            span = _span(token) if piece else Span("", token.start, token.start)
+            span = self.span(token) if piece else self.source.span(token.start, token.start)
             parts.append(ast.StringLiteral(span, piece))
             return
         value = self.parse_hole(piece.start, piece.end)
@@ -102,7 +110,7 @@ class Builder:
         return ast.FunctionType(span, tuple(argument.value for argument in arguments), result)
 
     def lambda_parameter(self, span: Span, name: Token, default: ast.Expr | None) -> ast.Parameter:
-        return ast.Parameter(span, name.text, _span(name), None, default, False)
+        return ast.Parameter(span, name.text, self.span(name), None, default, False)
 
     def lambda_parameters(self, _: Span, *parameters: ast.Parameter) -> tuple[ast.Parameter, ...]:
         return self.checked_defaults(list(parameters))
@@ -130,7 +138,7 @@ class Builder:
         return ast.Argument(span, None, span, value)
 
     def named_argument(self, span: Span, name: Token, value: ast.Expr) -> ast.Argument:
-        return ast.Argument(span, name.text, _span(name), value)
+        return ast.Argument(span, name.text, self.span(name), value)
 
     def slice_argument(self, span: Span, value: ast.Slice) -> ast.Argument:
         return ast.Argument(span, None, span, value)
@@ -173,7 +181,7 @@ class Builder:
             what = f"{describe_expression(target)} with `{operator.text}`"
             self.sink.error(E0111, at=target.span, what=what)
         op: ast.BinaryOperator = operator.text[:-1]  # type: ignore[assignment]  # AUGMENTED is those, with `=`
-        return ast.AugmentedAssignment(span, target, op, _span(operator), value)
+        return ast.AugmentedAssignment(span, target, op, self.span(operator), value)
 
     def block(self, _: Span, *statements: ast.Stmt | ast.Item) -> tuple[ast.Stmt, ...]:
         return tuple(self.statement(statement) for statement in statements)
@@ -183,7 +191,7 @@ class Builder:
         if isinstance(statement, ast.Stmt):
             return statement
         what = describe_statement(statement)
-        self.sink.error(E0110, at=_first_line(statement.span, self.text), what=what, where="inside a block")
+        self.sink.error(E0110, at=_first_line(statement.span, self.source.text), what=what, where="inside a block")
         return ast.ErrorStatement(statement.span)
 
     def elif_(
@@ -203,7 +211,7 @@ class Builder:
     def parameter(
         self, span: Span, name: Token, annotation: ast.Expr | None, default: ast.Expr | None
     ) -> ast.Parameter:
-        return ast.Parameter(span, name.text, _span(name), annotation, default, False)
+        return ast.Parameter(span, name.text, self.span(name), annotation, default, False)
 
     def parameters(self, _: Span, *parts: ast.Parameter | Token) -> tuple[ast.Parameter, ...]:
         marker: Token | None = None
@@ -214,11 +222,11 @@ class Builder:
                 (keyword if marker else positional).append(part)
                 continue
             if marker is not None:
-                self.sink.error(E0112, at=_span(part), what="a second `*`", other="the first one")
+                self.sink.error(E0112, at=self.span(part), what="a second `*`", other="the first one")
             marker = part
         if marker is not None and not keyword:
             self.sink.error(
-                E0112, at=_span(marker), what="nothing", other="`*`", label="the parameters after `*` are missing"
+                E0112, at=self.span(marker), what="nothing", other="`*`", label="the parameters after `*` are missing"
             )
         return self.checked_defaults(positional) + tuple(_keyword_only(p) for p in keyword)
 
@@ -252,7 +260,9 @@ class Builder:
         block: tuple[ast.Stmt, ...],
     ) -> ast.FunctionDef:
         doc, body = _split_doc(block)
-        return ast.FunctionDef(span, decorators, name.text, _span(name), parameters, returns, where, uses, doc, body)
+        return ast.FunctionDef(
+            span, decorators, name.text, self.span(name), parameters, returns, where, uses, doc, body
+        )
 
     def struct_def(
         self, span: Span, name: Token, parameters: tuple[ast.Name, ...], block: tuple[ast.Stmt, ...]
@@ -270,10 +280,10 @@ class Builder:
             elif not _is_empty(statement):
                 what = describe_statement(statement)
                 draft = self.sink.error(
-                    E0110, at=_first_line(statement.span, self.text), what=what, where="in a struct"
+                    E0110, at=_first_line(statement.span, self.source.text), what=what, where="in a struct"
                 )
                 draft.remark("a struct has fields (`name: type`, `name: type = value`) and methods (`def`)")
-        return ast.StructDef(span, name.text, _span(name), parameters, doc, tuple(fields), tuple(methods))
+        return ast.StructDef(span, name.text, self.span(name), parameters, doc, tuple(fields), tuple(methods))
 
     def test_block(
         self, span: Span, name: ast.StringLiteral | ast.FString, body: tuple[ast.Stmt, ...]
@@ -316,17 +326,7 @@ def _maker(action: str, cls: type | None) -> Maker:
         return method
     if cls is None:
         return lambda _builder, _span, *children: children
-    return lambda _builder, span, *children: cls(span, *_fields(children))
-
-
-def _fields(children: tuple[object, ...]) -> list[object]:
-    fields: list[object] = []
-    for child in children:
-        if isinstance(child, Token):
-            fields += (child.text, _span(child))
-        else:
-            fields.append(child)
-    return fields
+    return lambda builder, span, *children: cls(span, *builder.fields(children))
 
 
 def _snake(name: str) -> str:

@@ -66,7 +66,7 @@ class Machine:
         The list is changed where errors are passed over, so `report` must not keep it.
         """
         tokens.append(Token(END, "", tokens[-1].end, tokens[-1].end))
-        stack = Stack([self._tables.starts[start]], [None], [0], [0])
+        stack = Stack([self._tables.starts[start]], [None], [tokens[0].start], [tokens[0].start])
         saved, first, at, failures = stack.copy(), 0, 0, 0
         while True:
             if at == first:

@@ -1,6 +1,6 @@
 """From text to tokens.
 
-In: the text of one item, and the patterns of the grammar. Out: tokens with offsets into that text, with
+In: a part of a file, and the patterns of the grammar. Out: tokens with offsets into the file, with
 `_NEWLINE`, `_INDENT` and `_DEDENT` by Python's rules. What cannot be a token is reported and passed over, so there
 is always a list. Layout tokens have no width and stand at the end of the line before them, so that the span of a
 block ends with its last statement.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from tesserac.base.source import Span
+from tesserac.base.source import SourceFile
 from tesserac.diag.codes.syntax import E0102, E0103, E0104, E0105, E0106, E0107, E0108, E0109, E0114
 from tesserac.diag.diagnostic import Code
 from tesserac.diag.sink import Draft, Sink
@@ -77,16 +77,16 @@ class Lexed(NamedTuple):
     faults: list[int]
 
 
-def tokenize(text: str, sink: Sink, begin: int = 0, end: int | None = None, *, in_brackets: bool = False) -> Lexed:
-    """The tokens of `text[begin:end]`; `in_brackets` for text in which line ends mean nothing."""
-    lexer = _Lexer(text, sink, len(text) if end is None else end, in_brackets)
+def tokenize(source: SourceFile, sink: Sink, begin: int, end: int, *, in_brackets: bool = False) -> Lexed:
+    """The tokens from `begin` to `end`; `in_brackets` for text in which line ends mean nothing."""
+    lexer = _Lexer(source, sink, end, in_brackets)
     lexer.run(begin)
     return Lexed(lexer.tokens, lexer.faults)
 
 
 @dataclass
 class _Lexer:
-    text: str
+    source: SourceFile
     sink: Sink
     end: int
     in_brackets: bool
@@ -97,7 +97,7 @@ class _Lexer:
     header: bool = False  # between `def` and its `:`, where `where` and `uses` are words of the language
 
     def run(self, position: int) -> None:
-        match, text = vocabulary().pattern.match, self.text
+        match, text = vocabulary().pattern.match, self.source.text
         handlers = {
             "NAME": self.word,
             "symbol": self.symbol,
@@ -121,7 +121,7 @@ class _Lexer:
 
     def report(self, code: Code, start: int, end: int, label: str = "", **values: object) -> Draft:
         self.faults.append(start)
-        return self.sink.error(code, at=Span("", start, end), label=label, **values)
+        return self.sink.error(code, at=self.source.span(start, end), label=label, **values)
 
     # ------------------------------------------------------------------------------------------------- words
 
@@ -147,12 +147,14 @@ class _Lexer:
         name = unicodedata.normalize("NFKC", token.text)
         if not name.isidentifier():
             characters = range(token.start, token.end)
-            self.bad_character(next((i for i in characters if not f"a{self.text[i]}".isidentifier()), token.start))
+            self.bad_character(
+                next((i for i in characters if not f"a{self.source.text[i]}".isidentifier()), token.start)
+            )
         return token._replace(text=name)
 
     def starts_declaration(self, token: Token) -> bool:
         first = not self.tokens or self.tokens[-1].kind in _LAYOUT or self.tokens[-1].kind in (";", ":")
-        found = _STATEMENT_WORDS[token.text][1].match(self.text, token.end, self.end)
+        found = _STATEMENT_WORDS[token.text][1].match(self.source.text, token.end, self.end)
         return first and not self.brackets and found is not None and found[1] not in vocabulary().keywords
 
     def continues_header(self) -> bool:
@@ -183,7 +185,7 @@ class _Lexer:
             problem = f"does not close `{opener.text}`"
             label = f"`{expected}` is expected here"
             draft = self.report(E0103, closer.start, closer.end, label, closer=closer.text, problem=problem)
-            draft.note(Span("", opener.start, opener.end), "opened here")
+            draft.note(self.source.span(opener.start, opener.end), "opened here")
             self.tokens[-1] = closer._replace(kind=expected)
 
     def check_depth(self) -> None:
@@ -199,7 +201,7 @@ class _Lexer:
 
     def check_first_line(self, begin: int) -> None:
         """An item starts at column 0."""
-        found = _INDENTATION.match(self.text, begin, self.end)
+        found = _INDENTATION.match(self.source.text, begin, self.end)
         if found and not self.in_brackets:
             self.report(E0105, begin, found.end(), problem="this line is indented, but it is in no block")
 
@@ -258,12 +260,12 @@ class _Lexer:
     def number(self, token: Token) -> int:
         """A number may not touch letters: `10L`, `2x`, `1j`."""
         self.tokens.append(token)
-        tail = _WORD.match(self.text, token.end, self.end)
+        tail = _WORD.match(self.source.text, token.end, self.end)
         if tail is None:
             return token.end
         if tail[0] in "jJ":
             draft = self.report(E0107, token.start, tail.end(), feature="an imaginary literal")
-            at = Span("", token.start, tail.end())
+            at = self.source.span(token.start, tail.end())
             draft.replace("write it with `complex`", at, f"complex(0, {token.text})")
         else:
             self.report(E0109, token.start, tail.end(), text=token.text + tail[0])
@@ -271,15 +273,15 @@ class _Lexer:
 
     def unknown(self, position: int) -> int:
         """Report what no pattern matches at `position`, and return where to go on."""
-        if self.text[position] in "\"'":
+        if self.source.text[position] in "\"'":
             return self.unclosed_string(position)
         self.bad_character(position)
         return position + 1
 
     def unclosed_string(self, position: int) -> int:
-        quote = self.text[position]
-        triple = self.text.startswith(quote * 3, position)
-        newline = self.text.find("\n", position, self.end)
+        quote = self.source.text[position]
+        triple = self.source.text.startswith(quote * 3, position)
+        newline = self.source.text.find("\n", position, self.end)
         end = self.end if triple or newline < 0 else newline
         draft = self.report(E0104, position, position + (3 if triple else 1), "opened here")
         if not triple:
@@ -288,12 +290,12 @@ class _Lexer:
         return end
 
     def bad_character(self, position: int) -> None:
-        character = self.text[position]
+        character = self.source.text[position]
         draft = self.report(E0108, position, position + 1, character=_character_name(character))
         meant = " " if character.isspace() else _LOOKALIKES.get(character)
         if meant:
             what = "a space" if meant == " " else f"`{meant}`"
-            draft.replace(f"write {what}", Span("", position, position + 1), meant)
+            draft.replace(f"write {what}", self.source.span(position, position + 1), meant)
 
 
 def _describe(indent: str) -> str:

@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from tesserac.base.source import Span
+from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.syntax import E0115, E0118
 from tesserac.diag.sink import Sink
 from tesserac.syntax.lexer import Token
@@ -56,12 +56,12 @@ def is_formatted(token: Token) -> bool:
     return prefix is not None and "f" in prefix[0].lower()
 
 
-def string_parts(text: str, token: Token, sink: Sink) -> list[str | Hole]:
+def string_parts(source: SourceFile, token: Token, sink: Sink) -> list[str | Hole]:
     """The contents of a string token: one text, or the texts and holes of an f-string."""
     prefix = _PREFIX.match(token.text)
     length = prefix.end() if prefix else 0
     quotes = 3 if token.text[length:].startswith(('"""', "'''")) and len(token.text) >= length + 6 else 1
-    reader = _Reader(text, sink, token.end - quotes, "r" in token.text[:length].lower())
+    reader = _Reader(source, sink, token.end - quotes, "r" in token.text[:length].lower())
     start = token.start + length + quotes
     if is_formatted(token):
         return reader.formatted(start)
@@ -70,25 +70,25 @@ def string_parts(text: str, token: Token, sink: Sink) -> list[str | Hole]:
 
 @dataclass
 class _Reader:
-    text: str
+    source: SourceFile
     sink: Sink
     end: int
     raw: bool
 
     def plain(self, start: int, end: int) -> str:
         if self.raw:
-            return self.text[start:end]
+            return self.source.text[start:end]
         pieces: list[str] = []
-        for escape in _ESCAPE.finditer(self.text, start, end):
-            pieces += [self.text[start : escape.start()], self.unescape(escape)]
+        for escape in _ESCAPE.finditer(self.source.text, start, end):
+            pieces += [self.source.text[start : escape.start()], self.unescape(escape)]
             start = escape.end()
-        return "".join(pieces) + self.text[start:end]
+        return "".join(pieces) + self.source.text[start:end]
 
     def unescape(self, escape: re.Match[str]) -> str:
         body = escape[0][1:]
         meaning = _meaning(body)
         if meaning is None:
-            draft = self.sink.error(E0118, at=Span("", escape.start(), escape.end()), escape=escape[0])
+            draft = self.sink.error(E0118, at=self.source.span(escape.start(), escape.end()), escape=escape[0])
             draft.remark("write `\\\\` for a backslash, or put `r` before the string")
             return body
         return meaning
@@ -97,9 +97,9 @@ class _Reader:
         """Texts and holes by turns; nothing at all if a hole cannot be made out."""
         parts: list[str | Hole] = [""]
         while position < self.end:
-            brace = next((i for i in range(position, self.end) if self.text[i] in "{}"), self.end)
+            brace = next((i for i in range(position, self.end) if self.source.text[i] in "{}"), self.end)
             parts[-1] = f"{parts[-1]}{self.plain(position, brace)}"
-            doubled = self.text[brace : min(brace + 2, self.end)]
+            doubled = self.source.text[brace : min(brace + 2, self.end)]
             if doubled in ("{{", "}}"):
                 parts[-1] = f"{parts[-1]}{doubled[0]}"
                 position = brace + 2
@@ -107,7 +107,9 @@ class _Reader:
                 try:
                     hole = self.hole(brace)
                 except _BadHole as bad:
-                    self.sink.error(E0115, at=Span("", bad.start, bad.end), problem=bad.problem).remark(bad.remedy)
+                    self.sink.error(E0115, at=self.source.span(bad.start, bad.end), problem=bad.problem).remark(
+                        bad.remedy
+                    )
                     return []
                 parts += [hole, ""]
                 position = hole.span.end
@@ -117,27 +119,27 @@ class _Reader:
 
     def hole(self, brace: int) -> Hole:
         start = brace + 1
-        if self.text[brace] == "}":
+        if self.source.text[brace] == "}":
             raise _BadHole(brace, start, "`}` opens nothing in this f-string", "write `}}` for a brace")
         end = self.expression_end(start)
         if end is None:
             raise _BadHole(brace, start, "`{` is never closed in this f-string", "write `{{` for a brace")
-        tail = _HOLE_TAIL.match(self.text, end, self.end)
+        tail = _HOLE_TAIL.match(self.source.text, end, self.end)
         if tail is None:
             remedy = "a value may be followed by `!r`, `!s` or `!a`, then by `:` and a format such as `.3f`"
             raise _BadHole(end, end + 1, "this is not a format that an f-string knows", remedy)
-        shown = _SHOWN.search(self.text, start, end)
+        shown = _SHOWN.search(self.source.text, start, end)
         stop = shown.start() if shown else end
-        if not self.text[start:stop].strip():
+        if not self.source.text[start:stop].strip():
             raise _BadHole(brace, end, "this hole of an f-string is empty", "write a value between the braces")
-        label = self.text[start:end] if shown else ""
+        label = self.source.text[start:end] if shown else ""
         conversion = cast(Conversion, tail["conversion"] or "")
-        return Hole(Span("", brace, tail.end()), start, stop, label, conversion, tail["format"] or "")
+        return Hole(self.source.span(brace, tail.end()), start, stop, label, conversion, tail["format"] or "")
 
     def expression_end(self, position: int) -> int | None:
         """Where the value in a hole ends: at its `}`, `:` or `!` outside brackets and strings."""
         depth = 0
-        for found in _HOLE_END.finditer(self.text, position, self.end):
+        for found in _HOLE_END.finditer(self.source.text, position, self.end):
             if found.lastgroup == "opener":
                 depth += 1
             elif found.lastgroup == "closer":

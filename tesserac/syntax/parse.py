@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.files import E0903
@@ -39,33 +39,36 @@ class ParseResult:
     diagnostics: tuple[Diagnostic, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ParsedItem:
-    """One piece of a file. A line with `;` holds several items; a docstring is none."""
+    """One piece of a file, where it was first met. A line with `;` holds several items; a docstring is none."""
 
+    span: Span
     items: tuple[ast.Item, ...]
     doc: ast.StringLiteral | None
     diagnostics: tuple[Diagnostic, ...]
 
 
+class PlacedItem(NamedTuple):
+    """A piece of a file, as text met earlier that now stands `by` characters further on."""
+
+    item: ParsedItem
+    by: int
+
+
 def parse_module(source: SourceFile) -> ParseResult:
+    """The whole file, every span where it stands. Unchanged items at unchanged places are the same nodes again."""
     size = len(source.text.encode("utf-8", "surrogatepass"))
     whole = source.span(0, len(source.text))
     if size >= MAX_SOURCE:
         sink = Sink()
         sink.error(E0903, at=source.span(0, 0), size=size // 1024, limit=MAX_SOURCE // 1024)
         return ParseResult(ast.Module(whole, None, ()), sink.diagnostics)
-    pieces = [
-        parse_item_at(source.text[piece.start : piece.end].rstrip(), source.path, piece.start)
-        for piece in split_items(source.text)
-    ]
-    module = ast.Module(whole, _doc(pieces), tuple(item for piece in pieces for item in piece.items))
+    pieces = [moved_item(item, by) if by else item for item, by in parse_items(source)]
+    doc = pieces[0].doc.value if pieces and pieces[0].doc is not None else None
+    module = ast.Module(whole, doc, tuple(item for piece in pieces for item in piece.items))
     diagnostics = [d for piece in pieces for d in piece.diagnostics] + _stray_docs(pieces)
     return ParseResult(module, tuple(sorted(diagnostics, key=lambda d: d.primary.span.start)))
-
-
-def _doc(pieces: list[ParsedItem]) -> str | None:
-    return pieces[0].doc.value if pieces and pieces[0].doc is not None else None
 
 
 def _stray_docs(pieces: list[ParsedItem]) -> list[Diagnostic]:
@@ -78,27 +81,50 @@ def _stray_docs(pieces: list[ParsedItem]) -> list[Diagnostic]:
     return list(sink.diagnostics)
 
 
+# ------------------------------------------------------------------------------------------------- items by text
+
+_remembered: dict[tuple[str, str], ParsedItem] = {}
+"""By path and text. What it holds is a function of the key but for where the text first stood."""
+
+
+def parse_items(source: SourceFile) -> list[PlacedItem]:
+    """The items of a file without moving what has only moved: for an editor, after a keystroke."""
+    placed: list[PlacedItem] = []
+    for start, end in split_items(source.text):
+        text = source.text[start:end].rstrip()
+        item = _remembered.get((source.path, text))
+        if item is None:
+            item = _parse_item(source, start, start + len(text))
+            _remember(source.path, text, item)
+        placed.append(PlacedItem(item, start - item.span.start))
+    return placed
+
+
+def _remember(path: str, text: str, item: ParsedItem) -> None:
+    if len(_remembered) >= REMEMBERED_ITEMS:
+        del _remembered[next(iter(_remembered))]
+    _remembered[path, text] = item
+
+
 @lru_cache(maxsize=REMEMBERED_ITEMS)
-def parse_item_at(text: str, path: str, offset: int) -> ParsedItem:
-    """An item in its place. The same text at the same place gives the very same nodes."""
-    item = parse_item(text)
+def moved_item(item: ParsedItem, by: int) -> ParsedItem:
+    file, start, end = item.span
     return ParsedItem(
-        tuple(moved(node, path, offset) for node in item.items),
-        moved(item.doc, path, offset) if item.doc is not None else None,
-        tuple(moved_diagnostic(diagnostic, path, offset) for diagnostic in item.diagnostics),
+        Span(file, start + by, end + by),
+        tuple(moved(node, by) for node in item.items),
+        moved(item.doc, by) if item.doc is not None else None,
+        tuple(moved_diagnostic(diagnostic, by) for diagnostic in item.diagnostics),
     )
 
 
-@lru_cache(maxsize=REMEMBERED_ITEMS)
-def parse_item(text: str) -> ParsedItem:
-    """An item by itself: offsets count from its first character, and its spans name no file."""
+def _parse_item(source: SourceFile, start: int, end: int) -> ParsedItem:
     sink = Sink()
-    statements = _ItemParser(text, sink).statements()
+    statements = _ItemParser(source, sink).statements(start, end)
     doc = None
     if len(statements) == 1 and isinstance(first := statements[0], ast.ExpressionStatement):
         doc = first.value if isinstance(first.value, ast.StringLiteral) else None
     items = module_items(statements, sink) if doc is None else ()
-    return ParsedItem(items, doc, sink.diagnostics)
+    return ParsedItem(source.span(start, end), items, doc, sink.diagnostics)
 
 
 @cache
@@ -107,18 +133,18 @@ def _machine() -> Machine:
 
 
 class _ItemParser:
-    def __init__(self, text: str, sink: Sink) -> None:
-        self.text = text
+    def __init__(self, source: SourceFile, sink: Sink) -> None:
+        self.source = source
         self.sink = sink
-        self.builder = Builder(text, sink, self.hole)
+        self.builder = Builder(source, sink, self.hole)
 
-    def statements(self) -> tuple[ast.Stmt | ast.Item, ...]:
-        value = self.run("item_input", tokenize(self.text, self.sink))
+    def statements(self, start: int, end: int) -> tuple[ast.Stmt | ast.Item, ...]:
+        value = self.run("item_input", tokenize(self.source, self.sink, start, end))
         return cast("tuple[ast.Stmt | ast.Item, ...]", value) if value is not None else ()
 
     def hole(self, start: int, end: int) -> ast.Expr | None:
         """The expression in a hole of an f-string."""
-        lexed = tokenize(self.text, self.sink, start, end, in_brackets=True)
+        lexed = tokenize(self.source, self.sink, start, end, in_brackets=True)
         return cast("ast.Expr | None", self.run("expression_input", lexed))
 
     def run(self, start: str, lexed: Lexed) -> object:
@@ -127,7 +153,7 @@ class _ItemParser:
 
         def report(failure: SyntaxFailure) -> None:
             if not _explained(failure, lexed.faults):
-                report_failure(failure, self.sink)
+                report_failure(failure, self.source, self.sink)
 
         return _machine().run(start, lexed.tokens, self.builder.make, report)
 
@@ -137,5 +163,4 @@ def _explained(failure: SyntaxFailure, faults: list[int]) -> bool:
     tokens, at = failure.tokens, failure.at
     while at < len(tokens) - 1 and tokens[at].kind != "_NEWLINE":
         at += 1
-    span = Span("", tokens[failure.first].start, tokens[at].end)
-    return any(span.start <= fault <= span.end for fault in faults)
+    return any(tokens[failure.first].start <= fault <= tokens[at].end for fault in faults)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tesserac.base.source import Span
+from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.syntax import E0101, E0105, E0107, E0113, E0116
 from tesserac.diag.diagnostic import Applicability
 from tesserac.diag.sink import Sink
@@ -27,11 +27,12 @@ _CLOSERS = frozenset((")", "]", "}"))
 class _Site:
     """The failure, with its neighbours at hand."""
 
-    def __init__(self, failure: SyntaxFailure, sink: Sink) -> None:
+    def __init__(self, failure: SyntaxFailure, source: SourceFile, sink: Sink) -> None:
         self.tokens = failure.tokens
         self.first = failure.first
         self.at = failure.at
         self.expected = failure.expected
+        self.source = source
         self.sink = sink
         self.token = failure.tokens[failure.at]
         self.before = failure.tokens[failure.at - 1] if failure.at else self.token
@@ -43,7 +44,7 @@ class _Site:
     @property
     def span(self) -> Span:
         """The token; a layout token, which has no width, is shown as the character after it."""
-        return Span("", self.token.start, max(self.token.end, self.token.start + 1))
+        return self.source.span(self.token.start, max(self.token.end, self.token.start + 1))
 
     def open_bracket(self) -> Token | None:
         """The innermost bracket of this line that is open here."""
@@ -56,8 +57,8 @@ class _Site:
         return open_[-1] if open_ else None
 
 
-def report_failure(failure: SyntaxFailure, sink: Sink) -> None:
-    site = _Site(failure, sink)
+def report_failure(failure: SyntaxFailure, source: SourceFile, sink: Sink) -> None:
+    site = _Site(failure, source, sink)
     next(case for case in _CASES if case(site))
 
 
@@ -124,7 +125,7 @@ def _decorator(site: _Site) -> bool:
         return False
     draft = site.sink.error(E0113, at=site.span, problem=problem)
     if site.token.kind == "def":
-        at = Span("", site.before.end, site.token.start)
+        at = site.source.span(site.before.end, site.token.start)
         draft.replace("put `def` on its own line", at, "\n", applicability=Applicability.SAFE)
     return True
 
@@ -137,7 +138,7 @@ def _indentation(site: _Site) -> bool:
     if site.expected == {"_INDENT"}:
         draft = site.sink.error(E0105, at=site.span, problem="an indented block is missing here")
         colon = site.tokens[site.at - 2] if site.at >= 2 else site.before
-        draft.note(Span("", colon.start, colon.end), "the block belongs to this line")
+        draft.note(site.source.span(colon.start, colon.end), "the block belongs to this line")
         return True
     return False
 
@@ -162,7 +163,7 @@ def _missing_colon(site: _Site) -> bool:
     openers = ("if", "elif", "else", "for", "while", "with", "def", "@", "_STRUCT", "_TEST", "lambda")
     if ":" not in site.expected or site.line.kind not in openers or site.open_bracket() is not None:
         return False
-    at = Span("", site.before.end, site.before.end)
+    at = site.source.span(site.before.end, site.before.end)
     draft = site.sink.error(E0101, at=site.span, problem=f"expected `:` before {describe_token(site.token)}")
     draft.replace("add `:`", at, ":")
     return True
@@ -176,7 +177,7 @@ def _operands_side_by_side(site: _Site) -> bool:
     between = f"{describe_token(site.before)} and {describe_token(site.token)}"
     missing = "`,` or an operator" if opener is not None else "an operator"
     draft = site.sink.error(E0101, at=site.span, problem=f"expected {missing} between {between}")
-    draft.note(Span("", site.before.start, site.before.end), "the value before it ends here")
+    draft.note(site.source.span(site.before.start, site.before.end), "the value before it ends here")
     return True
 
 

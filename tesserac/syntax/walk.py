@@ -15,12 +15,16 @@ N = TypeVar("N", bound=Node)
 _FIELDS: dict[type[Node], tuple[str, ...]] = {}
 
 
-def field_names(cls: type[Node]) -> tuple[str, ...]:
-    """The fields of a node, without its span."""
+def _all_fields(cls: type[Node]) -> tuple[str, ...]:
     names = _FIELDS.get(cls)
     if names is None:
-        names = _FIELDS[cls] = tuple(field.name for field in fields(cls) if field.name != "span")
+        names = _FIELDS[cls] = tuple(field.name for field in fields(cls))
     return names
+
+
+def field_names(cls: type[Node]) -> tuple[str, ...]:
+    """The fields of a node, without its span, which is the first."""
+    return _all_fields(cls)[1:]
 
 
 def children(node: Node) -> Iterator[Node]:
@@ -40,23 +44,19 @@ def descendants(node: Node) -> Iterator[Node]:
         yield from descendants(child)
 
 
-def moved(node: N, file: str, by: int) -> N:
-    """A copy of a tree in which every span belongs to `file` and stands `by` characters further on."""
+def moved(node: N, by: int) -> N:
+    """A copy of a tree that stands `by` characters further on."""
 
-    def span(old: Span) -> Span:
-        return Span(file, old.start + by, old.end + by)
-
-    def value(old: object) -> object:
+    def copied(old: object) -> object:
         if isinstance(old, Node):
-            return tree(old)
-        if isinstance(old, Span):
-            return span(old)
-        return tuple([value(item) for item in old]) if isinstance(old, tuple) else old
+            make: Callable[..., Node] = type(old)
+            return make(*[copied(getattr(old, name)) for name in _all_fields(type(old))])
+        if type(old) is Span:
+            return Span(old.file, old.start + by, old.end + by)
+        if type(old) is tuple:
+            return tuple([copied(item) for item in old])
+        return old
 
-    def tree(old: Node) -> Node:
-        make: Callable[..., Node] = type(old)
-        return make(span(old.span), *[value(getattr(old, name)) for name in field_names(type(old))])
-
-    copy = tree(node)
+    copy = copied(node)
     assert isinstance(copy, type(node))
     return copy
