@@ -1,0 +1,325 @@
+"""Typed functions become Graph IR: every expression an operation, every name the value it is bound to.
+
+Enters: `TypedFunction`s, callees included. Leaves: a module of `graph.func`, one per function, in the same order.
+Static values leave nothing behind: what is known while compiling is an attribute, a dim or a constant. A tuple is as
+many values as it has leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.graph.dialect import PREFIX, operator_attrs
+from tesserac.graph.substitute import copy_block
+from tesserac.ir import forms
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Attr, Block, Module, Op, Value
+from tesserac.ir.index import dim_value
+from tesserac.ir.types import INDEX
+from tesserac.ops.convert import Cast
+from tesserac.ops.create import Full
+from tesserac.ops.registry import Operator
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import F64
+from tesserac.types.ty import BoolType, FloatType, IntType, TensorType, TupleType, Type
+
+
+class Unsupported(Exception):
+    """The program is right, but the compiler cannot build this part of it yet."""
+
+    def __init__(self, span: Span, message: str) -> None:
+        super().__init__(message)
+        self.span = span
+
+
+@dataclass(frozen=True)
+class Known:
+    """A value that exists only while compiling; its type carries it."""
+
+    type: Type
+
+
+Built = Value | Known | tuple["Built", ...]
+Names = Mapping[str, Built]
+
+
+def build_module(functions: Sequence[typed.TypedFunction], entries: Collection[str]) -> Module:
+    """The functions as Graph IR; `entries` are the symbols of those that may be called from outside."""
+    return Module([_build_function(f, f.symbol in entries) for f in functions])
+
+
+def _build_function(function: typed.TypedFunction, entry: bool) -> Op:
+    block = Block()
+    names: dict[str, Built] = {}
+    for param in function.params:
+        names[param.name] = _argument(block, param.name, param.type)
+    body = _Body(Builder(block, function.span))
+    returned = body.statements(function.body, names)
+    with body.builder.spanned(function.span):
+        body.builder.op("graph.return", _leaves(returned) if returned is not None else ())
+    guards = tuple(forms.Guard(g.kind, g.left, g.right, g.text) for g in function.guards)
+    params = tuple(arg.name for arg in block.args)
+    attrs: dict[str, Attr] = {"sym_name": function.symbol, "params": params, "guards": guards, "entry": entry}
+    outer = Builder(Block(), function.span)
+    func = outer.op("graph.func", (), (), attrs, (block,))
+    func.detach()
+    return func
+
+
+def _argument(block: Block, name: str, ty: Type) -> Built:
+    """Block arguments for the leaves of a parameter; a static one has none."""
+    if isinstance(ty, TupleType):
+        return tuple(_argument(block, f"{name}.{i}", item) for i, item in enumerate(ty.items))
+    tensor = _run_time_type(ty)
+    return Known(ty) if tensor is None else block.add_arg(tensor, name)
+
+
+def _run_time_type(ty: Type) -> TensorType | None:
+    """What a value of this type is at run time; a float that is not known yet is one f64."""
+    if isinstance(ty, TensorType):
+        return ty
+    return TensorType((), F64) if isinstance(ty, FloatType) and ty.value is None else None
+
+
+def _leaf_types(ty: Type) -> Iterator[TensorType]:
+    if isinstance(ty, TupleType):
+        for item in ty.items:
+            yield from _leaf_types(item)
+    elif (tensor := _run_time_type(ty)) is not None:
+        yield tensor
+
+
+def _leaves(built: Built) -> list[Value]:
+    if isinstance(built, tuple):
+        return [leaf for item in built for leaf in _leaves(item)]
+    return [built] if isinstance(built, Value) else []
+
+
+def _regrow(ty: Type, leaves: Iterator[Value]) -> Built:
+    """The inverse of `_leaves`, for a value of this type."""
+    if isinstance(ty, TupleType):
+        return tuple(_regrow(item, leaves) for item in ty.items)
+    return Known(ty) if _run_time_type(ty) is None else next(leaves)
+
+
+class _Body:
+    """Builds statements and expressions. `names` is what every name is bound to at the point being built."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+
+    def statements(self, body: typed.Block, names: dict[str, Built]) -> Built | None:
+        """Runs over a block, rebinding in `names`; what it returns, or None if it goes on."""
+        for statement in body:
+            with self.builder.spanned(statement.span):
+                returned = self._statement(statement, names)
+            if returned is not None:
+                return returned
+        return None
+
+    def _statement(self, statement: typed.Stmt, names: dict[str, Built]) -> Built | None:
+        match statement:
+            case typed.Bind():
+                names[statement.name] = self._named(statement.name, self.expression(statement.value, names))
+            case typed.BindTuple():
+                value = self.expression(statement.value, names)
+                assert isinstance(value, tuple)
+                names.update(zip(statement.names, value, strict=True))
+            case typed.Evaluate():
+                self.expression(statement.value, names)
+            case typed.Return():
+                return self.expression(statement.value, names)
+            case typed.If():
+                return self._if(statement, names)
+            case typed.For():
+                self._for(statement, names)
+            case typed.While():
+                self._while(statement, names)
+            case typed.Print() | typed.Assert():
+                word = type(statement).__name__.lower()
+                raise Unsupported(statement.span, f"`{word}` at run time is not compiled yet")
+        return None
+
+    @staticmethod
+    def _named(name: str, built: Built) -> Built:
+        if isinstance(built, Value) and not built.name:
+            built.name = name
+        return built
+
+    # ------------------------------------------------------------------------------------------ control flow
+
+    def _if(self, statement: typed.If, names: dict[str, Built]) -> Built | None:
+        flag = self._value(statement.test, names)
+        blocks, outcomes = [], []
+        for branch in (statement.then, statement.otherwise):
+            inner = dict(names)
+            with self.builder.at(Block()) as block:
+                returned = self.statements(branch, inner)
+                results: Built = returned if returned is not None else tuple(inner[c.name] for c in statement.results)
+                self.builder.op("form.yield", _leaves(results))
+            blocks.append(block)
+            outcomes.append((returned is not None, results))
+        types = [leaf.type for leaf in _leaves(outcomes[0][1])]
+        leaves = iter(self.builder.op("form.cond", (flag,), types, None, blocks).results)
+        if outcomes[0][0]:
+            return _replant(outcomes[0][1], leaves)
+        names.update((c.name, _regrow(c.type, leaves)) for c in statement.results)
+        return None
+
+    def _for(self, statement: typed.For, names: dict[str, Built]) -> None:
+        start, stop = self._bound(statement.start, names), self._bound(statement.stop, names)
+        initial = self._carried(names, statement.carried)
+        inner = dict(names)
+        block = Block((INDEX,), (statement.index,))
+        for carried in statement.carried:
+            inner[carried.name] = _argument(block, carried.name, carried.type)
+        inner[statement.index] = Known(IntType(Dim.sym(statement.index)))
+        with self.builder.at(block):
+            self.statements(statement.body, inner)
+            self._yield(inner, statement.carried)
+        if statement.step != 1:
+            start, stop, block = _with_unit_step(statement, start, stop, block)
+        bounds = [dim_value(self.builder, bound) for bound in (start, stop)]
+        attrs: dict[str, Attr] = {"counter": statement.index}
+        op = self.builder.op("form.loop", (*bounds, *initial), [v.type for v in initial], attrs, (block,))
+        self._rebind(names, statement.carried, op)
+
+    def _bound(self, expression: typed.Expr, names: Names) -> Dim:
+        bound = self.expression(expression, names)
+        if isinstance(bound, Known) and isinstance(bound.type, IntType):
+            return bound.type.value
+        raise Unsupported(expression.span, "a loop bound that is a tensor is not compiled yet")
+
+    def _while(self, statement: typed.While, names: dict[str, Built]) -> None:
+        blocks = []
+        for is_test in (True, False):
+            inner = dict(names)
+            block = Block()
+            for carried in statement.carried:
+                inner[carried.name] = _argument(block, carried.name, carried.type)
+            with self.builder.at(block):
+                if is_test:
+                    self.builder.op("form.yield", (self._value(statement.test, inner),))
+                else:
+                    self.statements(statement.body, inner)
+                    self._yield(inner, statement.carried)
+            blocks.append(block)
+        initial = self._carried(names, statement.carried)
+        op = self.builder.op("form.while", initial, [v.type for v in initial], None, blocks)
+        self._rebind(names, statement.carried, op)
+
+    def _carried(self, names: Names, carried: Sequence[typed.Carried]) -> list[Value]:
+        return [leaf for c in carried for leaf in _leaves(names[c.name])]
+
+    def _yield(self, names: Names, carried: Sequence[typed.Carried]) -> None:
+        self.builder.op("form.yield", self._carried(names, carried))
+
+    def _rebind(self, names: dict[str, Built], carried: Sequence[typed.Carried], op: Op) -> None:
+        leaves = iter(op.results)
+        for c in carried:
+            names[c.name] = self._named(c.name, _regrow(c.type, leaves))
+
+    # ------------------------------------------------------------------------------------------- expressions
+
+    def expression(self, expression: typed.Expr, names: Names) -> Built:
+        with self.builder.spanned(expression.span):
+            return self._expression(expression, names)
+
+    def _value(self, expression: typed.Expr, names: Names) -> Value:
+        built = self.expression(expression, names)
+        assert isinstance(built, Value), f"{built} has no run-time value"
+        return built
+
+    def _expression(self, expression: typed.Expr, names: Names) -> Built:
+        match expression:
+            case typed.Static():
+                return Known(expression.type)
+            case typed.Local():
+                return names[expression.name]
+            case typed.Coerce():
+                return self._coerce(self.expression(expression.value, names), expression.type)
+            case typed.Apply():
+                return self._apply(
+                    expression.op, [self._operand(e, names) for e in expression.operands], expression.type
+                )
+            case typed.Call():
+                return self._call(expression, names)
+            case typed.TupleOf():
+                return tuple(self.expression(item, names) for item in expression.items)
+            case typed.Item():
+                value = self.expression(expression.value, names)
+                assert isinstance(value, tuple)
+                return value[expression.index]
+            case typed.Conditional():
+                return self._conditional(expression, names)
+
+    def _operand(self, expression: typed.Expr, names: Names) -> Value:
+        built = self.expression(expression, names)
+        return built if isinstance(built, Value) else self._materialize(built, TensorType((), F64))
+
+    def _apply(self, operator: Operator, operands: Sequence[Value], ty: Type) -> Value:
+        result = _run_time_type(ty)
+        assert result is not None, f"{operator.name} has no run-time result"
+        return self.builder.value(PREFIX + operator.name, operands, result, operator_attrs(operator))
+
+    def _coerce(self, built: Built, ty: Type) -> Built:
+        target = _run_time_type(ty)
+        if target is None:
+            return Known(ty)
+        if not isinstance(built, Value):
+            return self._materialize(built, target)
+        if built.type == target:
+            return built
+        return self._apply(Cast(target.dtype, target.policy), (built,), target)
+
+    def _materialize(self, built: Built, target: TensorType) -> Value:
+        """A compile-time number as a 0-d tensor, rounded once to its dtype."""
+        assert isinstance(built, Known), f"{built} is not a number"
+        number = _number(built.type)
+        if isinstance(number, Dim):
+            return self.builder.value("graph.size", (), target, {"dim": number})
+        return self._apply(Full((), target.dtype, target.policy, number), (), target)
+
+    def _call(self, call: typed.Call, names: Names) -> Built:
+        operands = [leaf for arg in call.args for leaf in _leaves(self.expression(arg, names))]
+        attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims}
+        op = self.builder.op("graph.call", operands, list(_leaf_types(call.type)), attrs)
+        return _regrow(call.type, iter(op.results))
+
+    def _conditional(self, expression: typed.Conditional, names: Names) -> Built:
+        flag = self._value(expression.test, names)
+        blocks = []
+        for branch in (expression.then, expression.otherwise):
+            with self.builder.at(Block()) as block:
+                self.builder.op("form.yield", _leaves(self.expression(branch, names)))
+            blocks.append(block)
+        op = self.builder.op("form.cond", (flag,), list(_leaf_types(expression.type)), None, blocks)
+        return _regrow(expression.type, iter(op.results))
+
+
+def _with_unit_step(loop: typed.For, start: Dim, stop: Dim, block: Block) -> tuple[Dim, Dim, Block]:
+    """The same loop counted from zero by one: in its body the index is `start + step * count`."""
+    span = stop - start if loop.step > 0 else start - stop
+    trips = span.ceil_div(abs(loop.step)).max(ZERO)
+    index = start + Dim.sym(loop.index) * loop.step
+    counted = copy_block(block, {}, {loop.index: index})
+    block.drop_all_uses()
+    return ZERO, trips, counted
+
+
+def _replant(shape: Built, leaves: Iterator[Value]) -> Built:
+    """`shape` with its leaves replaced in order."""
+    if isinstance(shape, tuple):
+        return tuple(_replant(item, leaves) for item in shape)
+    return next(leaves) if isinstance(shape, Value) else shape
+
+
+def _number(ty: Type) -> int | float | bool | Dim:
+    if isinstance(ty, IntType):
+        constant = ty.value.constant
+        return ty.value if constant is None else constant
+    assert isinstance(ty, BoolType | FloatType) and ty.value is not None, f"{ty} is not a number"
+    return ty.value

@@ -1,0 +1,113 @@
+"""Graph IR: operators under their own names, calls, and structured control flow.
+
+    graph.func @scale {entry = true, guards = [], params = ["x"]} {
+      ^(%x: tensor<[N], f32>):
+        %two = graph.full() {dtype = dtype<f32>, policy = policy<>, shape = [], value = 2.0} : tensor<[], f32>
+        %y = graph.mul(%x, %two) : tensor<[N], f32>
+        graph.return(%y)
+    }
+
+graph.<operator>(x...) {static attributes} : tensor
+    A tier-1 operator of `ops/`; the attributes are its fields. Its type is checked by its own signature.
+graph.size() {dim} : tensor<[], dtype>
+    A size as a value: `float(D)`.
+graph.call(x...) {callee, dims} : tensor...
+    A function of this module. `dims` pairs each of its symbols with what it is here, so that inlining substitutes.
+graph.func @name {params, guards, entry} { ^(tensor...): ... graph.return(tensor...) }
+    `entry` says that it may be called from outside; `inline` leaves only those.
+Control flow is `form.loop`, `form.while` and `form.cond`; a loop's attribute `counter` is the symbol that stands for
+its count in the dims of its body.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import OPDEFS, Attr, Op, define_op
+from tesserac.ir.forms import Guard, tensor_type
+from tesserac.ir.types import TensorType
+from tesserac.ir.verify import require
+from tesserac.ops.registry import OPERATORS, Operator, static_fields
+from tesserac.ops.unify import Mismatch
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
+from tesserac.types.policy import Policy
+
+PREFIX = "graph."
+
+
+def is_operator(op: Op) -> bool:
+    """Whether this is a tier-1 operator under its name."""
+    return op.name.startswith(PREFIX) and op.name.removeprefix(PREFIX) in OPERATORS
+
+
+def operator_of(op: Op) -> Operator:
+    """The operator that an operation applies, with its static attributes."""
+    return OPERATORS[op.name.removeprefix(PREFIX)](**op.attrs)
+
+
+def operator_attrs(operator: Operator) -> dict[str, Attr]:
+    """The attributes of the operation that applies it."""
+    return {name: _as_attr(value) for name, value in static_fields(operator).items()}
+
+
+def _as_attr(value: object) -> Attr:
+    assert isinstance(value, tuple | bool | int | float | str | None | Dim | DType | Policy), (
+        f"{value!r} is no attribute"
+    )
+    return tuple(map(_as_attr, value)) if isinstance(value, tuple) else value
+
+
+def call_dims(op: Op) -> dict[str, Dim]:
+    """What each symbol of the callee is at this call."""
+    pairs = op.attrs["dims"]
+    assert isinstance(pairs, tuple)
+    dims: dict[str, Dim] = {}
+    for pair in pairs:
+        assert isinstance(pair, tuple)
+        name, dim = pair
+        assert isinstance(name, str) and isinstance(dim, Dim)
+        dims[name] = dim
+    return dims
+
+
+def _verify_operator(op: Op) -> None:
+    try:
+        inferred = operator_of(op).infer([tensor_type(v) for v in op.operands], lambda left, right: True)
+    except (Mismatch, TypeError) as error:
+        require(False, f"does not fit its operands: {error!r}", op)
+        return
+    require(op.result.type == inferred, f"gives {inferred}", op)
+
+
+def _verify_func(op: Op) -> None:
+    names, guards = op.attrs.get("params"), op.attrs.get("guards")
+    require(isinstance(names, tuple) and len(names) == len(op.body.args), "needs one name per argument", op)
+    require(isinstance(guards, tuple) and all(isinstance(g, Guard) for g in guards), "needs guards", op)
+    require(isinstance(op.attrs.get("entry"), bool), "says whether it is an entry", op)
+    require(op.body.terminator.name == "graph.return", "ends in graph.return", op)
+    _verify_tensors(op)
+
+
+def _verify_tensors(op: Op) -> None:
+    values = (*op.operands, *op.results, *(a for r in op.regions for a in r.block.args))
+    require(all(isinstance(v.type, TensorType) for v in values), "works on tensors", op)
+
+
+def _verify_size(op: Op) -> None:
+    require(isinstance(op.attrs.get("dim"), Dim) and not op.operands, "needs a dim and nothing else", op)
+    require(tensor_type(op.result).rank == 0, "gives one number", op)
+
+
+def _verify_call(op: Op) -> None:
+    _verify_tensors(op)
+    require(isinstance(op.attrs.get("callee"), str), "needs a callee", op)
+    require(isinstance(op.attrs.get("dims"), tuple), "needs the callee's sizes", op)
+
+
+for _name in OPERATORS:
+    if PREFIX + _name not in OPDEFS:
+        define_op(PREFIX + _name, pure=True, verify=_verify_operator)
+
+define_op("graph.func", pure=False, verify=_verify_func)
+define_op("graph.return", pure=False, verify=_verify_tensors, terminator=True)
+define_op("graph.size", pure=True, verify=_verify_size)
+define_op("graph.call", pure=True, verify=_verify_call)

@@ -1,0 +1,136 @@
+"""Takes reindexing and constants into the forms that read them, where it costs nothing.
+
+A map reads through a permutation or broadcast by changing its index map, and computes a constant in its body. A
+contraction reads through a permutation by changing its indices; on the left only while it sums one index, since the
+order of several is the left operand's.
+
+Before:
+    func.func @f {guards = [], params = ["x", "m"]} {
+      ^(%x: tensor<[M, N], f32>, %m: tensor<[M], f32>):
+        %c = form.map() {maps = []} : tensor<[], f32> {
+          ^():
+            %0 = scalar.constant() {value = 2.0} : scalar<f32>
+            form.yield(%0)
+        }
+        %w = form.view(%m) {view = #broadcast<dims=[0]>} : tensor<[M, 1], f32>
+        %y = form.map(%x, %w, %c) {maps = [[0, 1], [0, none], []]} : tensor<[M, N], f32> {
+          ^(%1: scalar<f32>, %2: scalar<f32>, %3: scalar<f32>):
+            %4 = scalar.fma(%1, %2, %3) : scalar<f32>
+            form.yield(%4)
+        }
+        func.return(%y)
+    }
+After:
+    func.func @f {guards = [], params = ["x", "m"]} {
+      ^(%x: tensor<[M, N], f32>, %m: tensor<[M], f32>):
+        %y = form.map(%x, %m) {maps = [[0, 1], [0]]} : tensor<[M, N], f32> {
+          ^(%1: scalar<f32>, %2: scalar<f32>):
+            %3 = scalar.constant() {value = 2.0} : scalar<f32>
+            %4 = scalar.fma(%1, %2, %3) : scalar<f32>
+            form.yield(%4)
+        }
+        func.return(%y)
+    }
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
+from tesserac.ir.forms import Broadcast, Permute, contracted, indices, operand_maps, tensor_type
+from tesserac.ir.passes import FORMS, pass_
+from tesserac.ir.rewrite import Rewriter, erase_dead, rewrite
+from tesserac.ops.lowering import DimMap, Scalars
+from tesserac.types.policy import compute_dtype
+
+
+@pass_(FORMS, FORMS, "absorb")
+def absorb(module: Module) -> Module:
+    rewrite(module, (map_reads_through_view, map_computes_constant, contraction_reads_through_permutation))
+    while erase_dead(module):
+        pass
+    return module
+
+
+def map_reads_through_view(op: Op, rewriter: Rewriter) -> bool:
+    if op.name != "form.map":
+        return False
+    maps = list(operand_maps(op))
+    for position, operand in enumerate(op.operands):
+        source, through = _through_view(operand, maps[position])
+        if source is not operand:
+            op.set_operand(position, source)
+            maps[position] = through
+            op.attrs["maps"] = tuple(maps)
+            return True
+    return False
+
+
+def _through_view(value: Value, dim_map: DimMap) -> tuple[Value, DimMap]:
+    """The value that a view shows, and where its dims go when the view's go where `dim_map` says."""
+    op = value.defining_op
+    if op is None or op.name != "form.view":
+        return value, dim_map
+    view = op.attrs["view"]
+    if isinstance(view, Permute):
+        return op.operands[0], tuple(dim_map[view.order.index(i)] for i in range(len(dim_map)))
+    if isinstance(view, Broadcast):
+        return op.operands[0], tuple(None if d is None else dim_map[d] for d in view.dims)
+    return value, dim_map
+
+
+def map_computes_constant(op: Op, rewriter: Rewriter) -> bool:
+    if op.name != "form.map":
+        return False
+    for position, operand in enumerate(op.operands):
+        maker = operand.defining_op
+        if maker is not None and _is_constant(maker):
+            _replace_map(op, rewriter, position, maker)
+            return True
+    return False
+
+
+def _is_constant(op: Op) -> bool:
+    """A map without operands whose body does not ask where it is."""
+    return op.name == "form.map" and not op.operands and all(inner.name != "scalar.index" for inner in op.walk())
+
+
+def _replace_map(op: Op, rewriter: Rewriter, position: int, maker: Op) -> None:
+    """The map without that operand; its body begins with the body of the constant, rounded as it was stored."""
+    builder = rewriter.builder(op)
+    keep = [i for i in range(len(op.operands)) if i != position]
+    block = Block([op.body.args[i].type for i in keep], [op.body.args[i].name for i in keep])
+    values: dict[Value, Value] = dict(zip((op.body.args[i] for i in keep), block.args, strict=True))
+    for inner in maker.body.ops[:-1]:
+        block.append(clone_op(inner, values))
+    constant = values[maker.body.terminator.operands[0]]
+    stored = tensor_type(maker.result)
+    if stored.dtype != compute_dtype(stored.dtype, stored.policy):
+        with builder.at(block):
+            constant = Scalars(builder).round(constant, stored)
+    values[op.body.args[position]] = constant
+    for inner in op.body.ops:
+        block.append(clone_op(inner, values))
+    maps = operand_maps(op)
+    attrs: dict[str, Attr] = {**op.attrs, "maps": tuple(maps[i] for i in keep)}
+    new = Op(
+        op.opdef, [op.operands[i] for i in keep], [op.result.type], attrs, [Region(block)], op.span, [op.result.name]
+    )
+    assert op.parent is not None
+    op.parent.insert(op.parent.ops.index(op), new)
+    rewriter.replace(op, new.results)
+
+
+def contraction_reads_through_permutation(op: Op, rewriter: Rewriter) -> bool:
+    if op.name != "form.contract":
+        return False
+    for position, name in enumerate(("lhs", "rhs")):
+        maker = op.operands[position].defining_op
+        if maker is None or maker.name != "form.view":
+            continue
+        view = maker.attrs["view"]
+        if isinstance(view, Permute) and (name == "rhs" or len(contracted(op)) <= 1):
+            own = indices(op, name)
+            op.attrs[name] = tuple(own[view.order.index(i)] for i in range(len(own)))
+            op.set_operand(position, maker.operands[0])
+            return True
+    return False

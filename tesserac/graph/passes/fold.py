@@ -1,0 +1,81 @@
+"""Computes while compiling what depends on constants alone: an operator on single numbers becomes its value.
+
+The value is the oracle's, so folding never changes a bit.
+
+Before:
+    graph.func @f {entry = true, guards = [], params = ["x"]} {
+      ^(%x: tensor<[N], f32>):
+        %d = graph.size() {dim = `64`} : tensor<[], f32>
+        %s = graph.rsqrt(%d) : tensor<[], f32>
+        %y = graph.mul(%x, %s) : tensor<[N], f32>
+        graph.return(%y)
+    }
+After:
+    graph.func @f {entry = true, guards = [], params = ["x"]} {
+      ^(%x: tensor<[N], f32>):
+        %d = graph.full() {dtype = dtype<f32>, policy = policy<>, shape = [], value = 64.0} : tensor<[], f32>
+        %s = graph.full() {dtype = dtype<f32>, policy = policy<>, shape = [], value = 0.125} : tensor<[], f32>
+        %y = graph.mul(%x, %s) : tensor<[N], f32>
+        graph.return(%y)
+    }
+"""
+
+from __future__ import annotations
+
+from tesserac.graph.dialect import PREFIX, is_operator, operator_attrs
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes.generalize import generalize
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Module, Op, Region, Value, clone_op
+from tesserac.ir.core import Block as IRBlock
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.passes import GRAPH, pass_
+from tesserac.ops.create import Full
+from tesserac.types.dims import Dim
+from tesserac.types.ty import TensorType
+
+
+@pass_(GRAPH, GRAPH, "fold")
+def fold(module: Module) -> Module:
+    for op in module.walk():
+        if _is_constant_expression(op):
+            constant = _constant(Builder.before(op), tensor_type(op.result), _evaluate(op))
+            constant.name = op.result.name
+            op.result.replace_all_uses(constant)
+            op.erase()
+    return module
+
+
+def _is_constant_expression(op: Op) -> bool:
+    """One number from numbers; a constant itself is not computed again."""
+    if op.name == "graph.size":
+        dim = op.attrs["dim"]
+        return isinstance(dim, Dim) and dim.constant is not None
+    if not is_operator(op) or _is_constant(op.result) or tensor_type(op.result).rank > 0:
+        return False
+    return bool(op.operands) and all(map(_is_constant, op.operands))
+
+
+def _is_constant(value: Value) -> bool:
+    op = value.defining_op
+    return op is not None and op.name == "graph.full" and tensor_type(value).rank == 0
+
+
+def _evaluate(op: Op) -> bool | int | float:
+    """Runs the one operation in the interpreter."""
+    block = IRBlock()
+    values: dict[Value, Value] = {}
+    for operand in dict.fromkeys(op.operands):
+        assert operand.defining_op is not None
+        block.append(clone_op(operand.defining_op, values))
+    block.append(clone_op(op, values))
+    block.append(Op(OPDEFS["graph.return"], (values[op.result],)))
+    attrs = {"sym_name": "constant", "params": (), "guards": (), "entry": True}
+    alone = Module([Op(OPDEFS["graph.func"], (), (), attrs, (Region(block),))])
+    (result,) = run_function(generalize.run(alone), "constant", ())
+    kind = tensor_type(op.result).dtype.kind
+    return bool(result) if kind == "b" else int(result) if kind in "iu" else float(result)
+
+
+def _constant(builder: Builder, ty: TensorType, value: bool | int | float) -> Value:
+    return builder.value(PREFIX + Full.name, (), ty, operator_attrs(Full((), ty.dtype, ty.policy, value)))

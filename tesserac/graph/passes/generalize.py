@@ -1,0 +1,75 @@
+"""Rewrites every operator into structural forms, by its own `lower`: here names stop.
+
+Before:
+    graph.func @f {entry = true, guards = [], params = ["x"]} {
+      ^(%x: tensor<[M, N], f32>):
+        %s = graph.sum(%x) {axes = [1], keep = false} : tensor<[M], f32>
+        %y = graph.neg(%s) : tensor<[M], f32>
+        graph.return(%y)
+    }
+After:
+    func.func @f {guards = [], params = ["x"]} {
+      ^(%x: tensor<[M, N], f32>):
+        %s = form.reduce(%x) {accum = dtype<f32>, axes = [1], kind = "sum",
+                              order = #blocks<block=512, lanes=64>} : tensor<[M], f32>
+        %y = form.map(%s) {maps = [[0]]} : tensor<[M], f32> {
+          ^(%0: scalar<f32>):
+            %1 = scalar.neg(%0) : scalar<f32>
+            form.yield(%1)
+        }
+        func.return(%y)
+    }
+"""
+
+from __future__ import annotations
+
+from tesserac.graph.dialect import is_operator, operator_of
+from tesserac.ir import func as _func_dialect  # noqa: F401  (the functions this pass leaves)
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Module, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.passes import FORMS, GRAPH, pass_
+from tesserac.ops.lowering import map_form
+from tesserac.types.dims import Dim
+from tesserac.types.policy import compute_dtype
+
+
+@pass_(GRAPH, FORMS, "generalize")
+def generalize(module: Module) -> Module:
+    for function in module.ops:
+        for op in list(function.walk()):
+            if is_operator(op) or op.name == "graph.size":
+                _lower(op)
+    return Module([_as_forms(function) for function in list(module.ops)])
+
+
+def _lower(op: Op) -> None:
+    result = tensor_type(op.result)
+    builder = Builder.before(op)
+    value = _size(op, builder) if op.name == "graph.size" else operator_of(op).lower(builder, op.operands, result)
+    assert value.type == result, f"{op.name} lowers to {value.type}, not {result}"
+    if value.defining_op is not None:
+        value.name = value.name or op.result.name
+    op.result.replace_all_uses(value)
+    op.erase()
+
+
+def _size(op: Op, builder: Builder) -> Value:
+    dim, result = op.attrs["dim"], tensor_type(op.result)
+    assert isinstance(dim, Dim)
+    dtype = compute_dtype(result.dtype, result.policy)
+    return map_form(builder, (), result, lambda s, args: s.dim(dim, dtype))
+
+
+def _as_forms(function: Op) -> Op:
+    """The function under its new definition; its body moves over as it is."""
+    assert function.attrs["entry"] is True, "inline leaves only entries"
+    end = function.body.terminator
+    returned = Op(OPDEFS["func.return"], end.operands, span=end.span)
+    end.erase()
+    function.body.append(returned)
+    attrs = {name: value for name, value in function.attrs.items() if name != "entry"}
+    regions = list(function.regions)
+    function.regions.clear()
+    function.detach()
+    return Op(OPDEFS["func.func"], (), (), attrs, regions, function.span)

@@ -1,0 +1,113 @@
+"""Replaces calls by the bodies of their callees, and drops the functions that only calls reached.
+
+Sizes are substituted, guards of the callee move to the caller, counters of its loops get names that are free there.
+
+Before:
+    graph.func @double {entry = false, guards = [], params = ["v"]} {
+      ^(%v: tensor<[K], f32>):
+        %0 = graph.add(%v, %v) : tensor<[K], f32>
+        graph.return(%0)
+    }
+    graph.func @f {entry = true, guards = [], params = ["x"]} {
+      ^(%x: tensor<[2*N], f32>):
+        %y = graph.call(%x) {callee = "double", dims = [["K", `2*N`]]} : tensor<[2*N], f32>
+        graph.return(%y)
+    }
+After:
+    graph.func @f {entry = true, guards = [], params = ["x"]} {
+      ^(%x: tensor<[2*N], f32>):
+        %0 = graph.add(%x, %x) : tensor<[2*N], f32>
+        graph.return(%0)
+    }
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from tesserac.graph.dialect import call_dims
+from tesserac.graph.substitute import copy_op, counters, substitute_attr
+from tesserac.ir.core import Module, Op, Value, VerifyError
+from tesserac.ir.forms import Guard
+from tesserac.ir.passes import GRAPH, pass_
+from tesserac.types.dims import Dim
+
+
+@pass_(GRAPH, GRAPH, "inline")
+def inline(module: Module) -> Module:
+    finished: set[str] = set()
+    for function in list(module.ops):
+        _inline_calls(module, function, finished, ())
+    for function in list(module.ops):
+        if function.attrs["entry"] is False:
+            function.erase()
+    return module
+
+
+def _inline_calls(module: Module, function: Op, finished: set[str], callers: tuple[str, ...]) -> None:
+    """Inlines callees first, so that what is copied has no calls left."""
+    name = function.symbol
+    if name in callers:
+        raise VerifyError(f"@{name} calls itself through {', '.join(callers)}", function)
+    if name in finished:
+        return
+    for op in list(function.walk()):
+        if op.name == "graph.call":
+            callee = module.lookup(str(op.attrs["callee"]))
+            _inline_calls(module, callee, finished, (*callers, name))
+            _inline_call(op, callee, function)
+    finished.add(name)
+
+
+def _inline_call(call: Op, callee: Op, caller: Op) -> None:
+    dims = call_dims(call)
+    dims |= _fresh_counters(callee, caller, dims)
+    values: dict[Value, Value] = dict(zip(callee.body.args, call.operands, strict=True))
+    block = call.parent
+    assert block is not None
+    for op in callee.body.ops[:-1]:
+        block.insert(block.ops.index(call), copy_op(op, values, dims))
+    for old, new in zip(call.results, callee.body.terminator.operands, strict=True):
+        replacement = values[new]
+        replacement.name = replacement.name or old.name
+        old.replace_all_uses(replacement)
+    call.erase()
+    caller.attrs["guards"] = _merged_guards(caller, callee, dims)
+
+
+def _fresh_counters(callee: Op, caller: Op, dims: dict[str, Dim]) -> dict[str, Dim]:
+    taken = counters(caller).union(*(d.symbols() for d in dims.values()))
+    renamed: dict[str, Dim] = {}
+    for name in sorted(counters(callee) & taken):
+        fresh = next(f"{name}_{i}" for i in count(1) if f"{name}_{i}" not in taken)
+        taken.add(fresh)
+        renamed[name] = Dim.sym(fresh)
+    return renamed
+
+
+def _merged_guards(caller: Op, callee: Op, dims: dict[str, Dim]) -> tuple[Guard, ...]:
+    """The caller's guards, then those of the callee that are not among them or already known to hold."""
+    merged = list(_guards(caller))
+    for guard in _guards(callee):
+        new = substitute_attr(guard, dims)
+        assert isinstance(new, Guard)
+        known = {(g.kind, g.left, g.right) for g in merged}
+        if (new.kind, new.left, new.right) not in known and not _holds(new):
+            merged.append(new)
+    return tuple(merged)
+
+
+def _guards(function: Op) -> tuple[Guard, ...]:
+    guards = function.attrs["guards"]
+    assert isinstance(guards, tuple)
+    return tuple(g for g in guards if isinstance(g, Guard))
+
+
+def _holds(guard: Guard) -> bool:
+    """Whether a guard on these sizes needs no run to be decided."""
+    left, right = guard.left.constant, guard.right.constant
+    if guard.kind == "equal":
+        return guard.left == guard.right
+    if left is None or right is None:
+        return guard.kind == "divides" and left == 1
+    return left != 0 and right % left == 0 if guard.kind == "divides" else left >= right

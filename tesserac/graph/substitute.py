@@ -1,0 +1,74 @@
+"""Copies of operations in which symbols of sizes are replaced: what inlining and loops with a step need.
+
+Enters: an operation, replacements of values and of symbols. Leaves: a deep copy, every type and attribute rewritten.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import cast
+
+from tesserac.ir.core import Attr, Block, Op, Region, Value
+from tesserac.ir.types import TensorType, Type
+from tesserac.types.dims import Dim
+
+Dims = Mapping[str, Dim]
+
+
+def copy_op(op: Op, values: dict[Value, Value], dims: Dims) -> Op:
+    """`values` gives the replacement of outside values and receives those of inside ones."""
+    regions = [Region(copy_block(region.block, values, dims)) for region in op.regions]
+    copy = Op(
+        op.opdef,
+        [values.get(v, v) for v in op.operands],
+        [substitute_type(v.type, dims) for v in op.results],
+        {name: substitute_attr(attr, dims) for name, attr in op.attrs.items()},
+        regions,
+        op.span,
+        [v.name for v in op.results],
+    )
+    if op.name == "form.loop":
+        copy.attrs["counter"] = _renamed(op.attrs["counter"], dims)
+    values.update(zip(op.results, copy.results, strict=True))
+    return copy
+
+
+def copy_block(block: Block, values: dict[Value, Value], dims: Dims) -> Block:
+    copy = Block([substitute_type(v.type, dims) for v in block.args], [v.name for v in block.args])
+    values.update(zip(block.args, copy.args, strict=True))
+    for op in block.ops:
+        copy.append(copy_op(op, values, dims))
+    return copy
+
+
+def _renamed(counter: Attr, dims: Dims) -> str:
+    """A counter is bound by its loop, so what replaces it can only be another name."""
+    assert isinstance(counter, str)
+    new = dims[counter].symbol if counter in dims else counter
+    assert new is not None, f"the counter {counter} cannot become {dims[counter]}"
+    return new
+
+
+def substitute_type(ty: Type, dims: Dims) -> Type:
+    if isinstance(ty, TensorType):
+        return TensorType(tuple(d.substitute(dims) for d in ty.dims), ty.dtype, ty.policy)
+    return ty
+
+
+def substitute_attr(attr: Attr, dims: Dims) -> Attr:
+    if isinstance(attr, Dim):
+        return attr.substitute(dims)
+    if isinstance(attr, tuple):
+        return tuple(substitute_attr(a, dims) for a in attr)
+    if isinstance(attr, TensorType):
+        return substitute_type(attr, dims)
+    if dataclasses.is_dataclass(attr) and not isinstance(attr, type):
+        fields = {f.name: substitute_attr(getattr(attr, f.name), dims) for f in dataclasses.fields(attr)}
+        return cast(Attr, dataclasses.replace(attr, **fields))
+    return attr
+
+
+def counters(op: Op) -> set[str]:
+    """The counters of all loops inside an operation."""
+    return {str(inner.attrs["counter"]) for inner in op.walk() if inner.name == "form.loop"}
