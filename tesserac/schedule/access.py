@@ -1,0 +1,135 @@
+"""Where the elements of a tensor lie in memory: an offset and one stride per dim, through any chain of views.
+
+Enters: memory and the `form.view` operations over it. Leaves: an `Access`, or None where no strides describe the view
+(a reshape that merges dims which are not neighbours in memory), so that the tensor must be copied first.
+
+    x: memref<[M, K]>          offset 0, strides [K, 1]
+    permute (1, 0)             offset 0, strides [1, K]
+    slice starts (2, 0)        offset 2*K, strides [K, 1]
+    reshape to [M*K]           offset 0, strides [1]; of the permuted one: None
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, tensor_type
+from tesserac.ir.types import row_major
+from tesserac.types.dims import ONE, ZERO, Dim, product
+
+Dims = tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class Access:
+    """Element [i, j, ...] lies at `offset + i * strides[0] + j * strides[1] + ...`, counted in elements."""
+
+    offset: Dim
+    strides: Dims
+
+
+def contiguous(dims: Dims) -> Access:
+    return Access(ZERO, row_major(dims))
+
+
+def is_view(op: Op | None) -> bool:
+    return op is not None and op.name == "form.view"
+
+
+def view_source(value: Value) -> tuple[Value, list[Op]]:
+    """The value that a chain of views reads, and the views, the innermost first."""
+    views: list[Op] = []
+    while (op := value.defining_op) is not None and is_view(op):
+        views.append(op)
+        value = op.operands[0]
+    return value, views[::-1]
+
+
+def access_through(views: Sequence[Op], base: Value) -> Access | None:
+    """How the result of the last view lies in the memory of `base`, which is contiguous."""
+    access: Access | None = contiguous(tensor_type(base).dims)
+    for view in views:
+        if access is None:
+            return None
+        access = view_access(view, access)
+    return access
+
+
+def view_access(op: Op, access: Access) -> Access | None:
+    """One view applied to where its operand lies."""
+    view = op.attrs["view"]
+    source, result = tensor_type(op.operands[0]).dims, tensor_type(op.result).dims
+    match view:
+        case Permute(order):
+            return Access(access.offset, tuple(access.strides[i] for i in order))
+        case Broadcast(places):
+            strides = [ZERO] * len(result)
+            for place, stride, dim in zip(places, access.strides, source, strict=True):
+                if place is not None and dim != ONE:
+                    strides[place] = stride
+            return Access(access.offset, tuple(strides))
+        case Slice(starts, steps):
+            moved = sum((a * s for a, s in zip(starts, access.strides, strict=True)), access.offset)
+            scaled = tuple(s * step for s, step in zip(access.strides, steps, strict=True))
+            return Access(moved, scaled)
+        case Reshape():
+            strides_or_none = _reshaped(source, access.strides, result)
+            return None if strides_or_none is None else Access(access.offset, strides_or_none)
+    raise AssertionError(f"no rule for the view {view}")
+
+
+def _reshaped(source: Dims, strides: Dims, result: Dims) -> Dims | None:
+    if strides == row_major(source):
+        return row_major(result)
+    runs = reshape_runs(source, result)
+    if runs is None:
+        return None
+    new = [ONE] * len(result)
+    for taken, given in runs:
+        stride = merged_stride([source[i] for i in taken], [strides[i] for i in taken])
+        if stride is None:
+            return None
+        for place, step in zip(given, row_major(tuple(result[i] for i in given)), strict=True):
+            new[place] = step * stride
+    return tuple(new)
+
+
+def reshape_runs(source: Dims, result: Dims) -> list[tuple[list[int], list[int]]] | None:
+    """The shortest runs of neighbouring dims with equal products, in order; None if the dims do not pair up so.
+
+    Dims of literal 1 belong to no run: they neither hold nor need anything.
+    """
+    left = [i for i, d in enumerate(source) if d != ONE]
+    right = [i for i, d in enumerate(result) if d != ONE]
+    runs: list[tuple[list[int], list[int]]] = []
+    while left or right:
+        cut = _first_run([source[i] for i in left], [result[i] for i in right])
+        if cut is None:
+            return None
+        runs.append((left[: cut[0]], right[: cut[1]]))
+        left, right = left[cut[0] :], right[cut[1] :]
+    return runs
+
+
+def _first_run(left: list[Dim], right: list[Dim]) -> tuple[int, int] | None:
+    for length in range(2, len(left) + len(right) + 1):
+        for taken in range(1, length):
+            if taken > len(left) or length - taken > len(right):
+                continue
+            if product(left[:taken]) == product(right[: length - taken]):
+                return taken, length - taken
+    return None
+
+
+def merged_stride(dims: Sequence[Dim], strides: Sequence[Dim]) -> Dim | None:
+    """The stride of neighbouring dims walked as one index; None if they are not one run in memory."""
+    kept = [(d, s) for d, s in zip(dims, strides, strict=True) if d != ONE]
+    if not kept:
+        return ZERO
+    for (_, outer), (size, inner) in pairwise(kept):
+        if outer != inner * size:
+            return None
+    return kept[-1][1]

@@ -1,0 +1,32 @@
+"""Forms to a host program: groups become launches, values between them become buffers.
+
+Enters: a `func.func` in normal form. Leaves: a `schedule.func` whose launches and memory are still undecided.
+
+    func.func @f { ^(%x): %y = form.map(%x) ...; func.return(%y) }
+becomes
+    schedule.func @f { ^(%x): %m = schedule.buffer() {role = "output", slot = 0}; schedule.launch(%x, %m) ... }
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import OPDEFS, Block, Op, Region
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.func import guards
+from tesserac.schedule.control import run_block
+from tesserac.schedule.host import HostProgram, memory_of
+from tesserac.schedule.machine import Machine
+
+
+def build_host(func: Op, machine: Machine) -> Op:
+    """The host program of a function."""
+    block = Block([memory_of(tensor_type(a)) for a in func.body.args], [a.name for a in func.body.args])
+    program = HostProgram(block, machine, func.span)
+    for guard in guards(func):
+        program.builder.op("schedule.guard", (), (), {"guard": guard})
+    program.memory.update(zip(func.body.args, block.args, strict=True))
+    program.take_results(func.body.terminator)
+    run_block(program, func.body)
+    results = [program.results[i] for i in range(len(program.results))]
+    program.builder.op("schedule.return", results)
+    attrs = {"sym_name": func.symbol, "params": func.attrs["params"]}
+    return Op(OPDEFS["schedule.func"], (), (), attrs, [Region(block)], func.span)

@@ -1,0 +1,146 @@
+"""The host program while it grows: buffers, launches, and where each tensor value lives.
+
+Enters: groups of forms (`fuse.py`). Leaves: `schedule.launch` operations that walk their space one element at a time;
+`auto.py` decides how they walk it, `memory.py` which buffers share memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tesserac.base.source import Span
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Value, clone_op
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.types import MemRefType, TensorType
+from tesserac.schedule.access import is_view, view_source
+from tesserac.schedule.dialect import Loop, Units
+from tesserac.schedule.fuse import Group
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.views import copy_of
+
+FIRST = ("schedule.guard", "schedule.buffer")
+
+Out = tuple[Value, Value]
+"""A value, perhaps a reshape of a computed one, and the memory it is written to."""
+
+
+def memory_of(ty: TensorType) -> MemRefType:
+    return MemRefType(ty.dims, ty.dtype, ty.policy)
+
+
+class HostProgram:
+    """The program while it grows. `memory` tells where each tensor value lives, once it is written."""
+
+    def __init__(self, block: Block, machine: Machine, span: Span) -> None:
+        self.builder = Builder(block, span)
+        self.machine = machine
+        self.memory: dict[Value, Value] = {}
+        self.results: dict[int, Value] = {}
+        self.wanted: dict[Op, list[Out]] = {}
+        self._top = block
+        self._slots = 0
+
+    def buffer(self, ty: TensorType, role: str, slot: int, hint: str) -> Value:
+        """Memory of the call; buffers stand together before the first launch."""
+        attrs = {"role": role, "slot": slot}
+        op = Op(OPDEFS["schedule.buffer"], (), (memory_of(ty),), attrs, (), self.builder.span, (hint,))
+        first = (i for i, other in enumerate(self._top.ops) if other.name not in FIRST)
+        return self._top.insert(next(first, len(self._top.ops)), op).result
+
+    def workspace(self, ty: TensorType, hint: str) -> Value:
+        self._slots += 1
+        return self.buffer(ty, "workspace", self._slots - 1, hint)
+
+    def take_results(self, terminator: Op) -> None:
+        """One output per returned value; a form that computes several of them writes each."""
+        for position, value in enumerate(terminator.operands):
+            out = self.buffer(tensor_type(value), "output", position, value.name)
+            self.results[position] = out
+            base, _ = view_source(value)
+            assert base.defining_op is not None
+            self.wanted.setdefault(base.defining_op, []).append((value, out))
+
+    def launch(self, group: Group) -> Op:
+        outs = [out for op in group.ops for out in self._outs(group, op)]
+        ins = list(dict.fromkeys(base for op in group.ops for base in self._inputs(group, op)))
+        block = Block([v.type for v in ins], [v.name for v in ins])
+        mapping = dict(zip(ins, block.args, strict=True))
+        places = self._fill(block, group, mapping, [value for value, _ in outs])
+        memories = [*(self.memory[v] for v in ins), *(mem for _, mem in outs)]
+        with self.builder.spanned(group.ops[-1].span):
+            launch = self.builder.op("schedule.launch", memories, (), _undecided(group, len(outs)), (block,))
+        launch.attrs["places"] = tuple(places)
+        return launch
+
+    def _inputs(self, group: Group, op: Op) -> list[Value]:
+        bases = [view_source(v)[0] for v in op.operands]
+        return [b for b in bases if b.defining_op is None or b.defining_op not in group.places]
+
+    def _outs(self, group: Group, op: Op) -> list[Out]:
+        """Where a value is written: to the results that are it, else to workspace if another launch reads it."""
+        outs = self.wanted.get(op, [])
+        for value, mem in outs:
+            if value is op.result:
+                self.memory.setdefault(value, mem)
+        if op.result not in self.memory and self._read_elsewhere(group, op.result):
+            mem = self.workspace(tensor_type(op.result), op.result.name)
+            self.memory[op.result] = mem
+            outs = [(op.result, mem), *outs]
+        return outs
+
+    def _read_elsewhere(self, group: Group, value: Value) -> bool:
+        for user, _ in value.uses:
+            if is_view(user):
+                if self._read_elsewhere(group, user.result):
+                    return True
+            elif user not in group.places and user.name != "func.return":
+                return True
+        return False
+
+    def _fill(
+        self, block: Block, group: Group, mapping: dict[Value, Value], yielded: Sequence[Value]
+    ) -> list[tuple[int, ...]]:
+        """The body of a launch: the views that its forms read through, the forms, and what it yields."""
+        places: list[tuple[int, ...]] = []
+
+        def add(op: Op, place: tuple[int, ...]) -> None:
+            block.append(clone_op(op, mapping))
+            places.append(place)
+
+        def add_views(value: Value) -> None:
+            for view in view_source(value)[1]:
+                if view.result not in mapping:
+                    add(view, ())
+
+        for op in group.ops:
+            for value in op.operands:
+                add_views(value)
+            add(op, group.places[op])
+        for value in yielded:
+            add_views(value)
+        Builder(block).op("form.yield", [mapping[v] for v in yielded])
+        return places
+
+    def copy(self, value: Value, mem: Value, before: Op) -> Value:
+        """Writes a value, seen through its views, to other memory; returns the copy."""
+        copied = copy_of(Builder.before(before), value)
+        self.wanted[copied] = [(copied.result, mem)]
+        self.launch(Group.of(copied))
+        return copied.result
+
+
+def _undecided(group: Group, outs: int) -> Mapping[str, Attr]:
+    """A launch that walks its space element by element."""
+    kinds = {axis: "fold" if group.kind == "rows" else "serial" for axis in group.folded}
+    loops = tuple(Loop((a,), size, 1, kinds.get(a, "parallel")) for a, size in enumerate(group.space))
+    return {
+        "kind": group.kind,
+        "outs": outs,
+        "space": group.space,
+        "loops": loops,
+        "keep": (),
+        "stages": (),
+        "units": Units(1, "uniform"),
+        "reason": "; ".join(dict.fromkeys(group.reasons)),
+    }

@@ -1,0 +1,41 @@
+"""What the cost model knows of a machine. Descriptions, not measurements: the same program for the same target always
+gets the same schedule, on whatever machine the compiler runs.
+
+Bits never depend on a schedule, so nothing here can change a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A target as scheduling sees it.
+
+    `near_bytes` is the memory closest to one computing unit (L1 data cache, shared memory of a multiprocessor),
+    `middle_bytes` the next one (L2 per core). `flops_per_byte` is how many f32 operations one unit does while it
+    moves a byte to or from main memory: what a recomputation may cost to save traffic.
+    """
+
+    arch: str
+    kind: Literal["cpu", "gpu"]
+    cores: int
+    vector_bytes: int
+    near_bytes: int
+    middle_bytes: int
+    flops_per_byte: int
+
+    @property
+    def has_async_matrix_unit(self) -> bool:
+        """Matrix products run beside the warps that feed them, so some warps had better only move data."""
+        return self.arch == "sm_90a"
+
+
+AARCH64 = Machine("aarch64", "cpu", 8, 16, 64 * 1024, 1024 * 1024, 4)
+X86_64_V3 = Machine("x86-64-v3", "cpu", 8, 32, 32 * 1024, 1024 * 1024, 4)
+SM_80 = Machine("sm_80", "gpu", 108, 16, 163 * 1024, 40 * 1024 * 1024, 12)
+SM_90A = Machine("sm_90a", "gpu", 132, 16, 227 * 1024, 50 * 1024 * 1024, 16)
+
+MACHINES = {machine.arch: machine for machine in (AARCH64, X86_64_V3, SM_80, SM_90A)}

@@ -1,0 +1,105 @@
+"""The normal form in which fusion decides: few views, every view readable from memory, every result computed.
+
+Enters: a `func.func` of forms as the Graph left it. Leaves: the same function, in place, where
+- maps and reductions have no unit dims, views between maps are gone (`views.py`), and the others have strides
+  (`access.py`), by a copy where needed;
+- integers are cast to the accumulation type before a reduction or contraction, as a map that fusion may take;
+- every returned value is computed in this function, or is a reshape of such a one: results never alias inputs.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import Broadcast, Reshape, compute_type, tensor_type
+from tesserac.ir.types import ScalarType, TensorType
+from tesserac.schedule.access import access_through, view_source
+from tesserac.schedule.views import copy_of, fold_views, hoist_view, squeeze
+from tesserac.types.dims import product
+from tesserac.types.dtype import DType
+
+COMPUTED = ("form.map", "form.reduce", "form.contract")
+CONTROL = ("form.loop", "form.while", "form.cond")
+
+
+def normalise(func: Op) -> None:
+    _normalise_block(func.body)
+    _own_results(func.body.terminator)
+    _drop_dead(func.body)
+
+
+def _normalise_block(block: Block) -> None:
+    for op in list(block.ops):
+        match op.name:
+            case "form.map":
+                fold_views(op)
+                squeeze(op)
+            case "form.view":
+                _normalise_view(op)
+            case "form.reduce":
+                _widen_integers(op)
+                squeeze(op)
+            case "form.contract":
+                _widen_integers(op)
+        for region in op.regions if op.name in CONTROL else ():
+            _normalise_block(region.block)
+
+
+def _normalise_view(view: Op) -> None:
+    if (hoisted := hoist_view(view)) is not None:
+        squeeze(hoisted)
+        return
+    base, views = view_source(view.result)
+    if access_through(views, base) is None:
+        copy = copy_of(Builder.before(view), view.operands[0])
+        view.set_operand(0, copy.result)
+
+
+def _widen_integers(op: Op) -> None:
+    accum = op.attrs["accum"]
+    assert isinstance(accum, DType)
+    for position, value in enumerate(op.operands):
+        if tensor_type(value).dtype.kind in "iub" and compute_type(value).dtype != accum:
+            op.set_operand(position, _cast_map(Builder.before(op), value, accum))
+
+
+def _cast_map(builder: Builder, value: Value, dtype: DType) -> Value:
+    ty = tensor_type(value)
+    block = Block([compute_type(value)])
+    inner = Builder(block, builder.span)
+    cast = inner.value("scalar.cast", block.args, ScalarType(dtype), {"dtype": dtype})
+    inner.op("form.yield", (cast,))
+    result = TensorType(ty.dims, dtype, ty.policy)
+    attrs = {"maps": (tuple(range(ty.rank)),)}
+    widened = builder.op("form.map", (value,), (result,), attrs, (block,), (value.name,))
+    fold_views(widened)
+    return widened.result
+
+
+def _own_results(terminator: Op) -> None:
+    """Copies what is returned but not computed here."""
+    for position, value in enumerate(terminator.operands):
+        if not _is_owned(value):
+            terminator.set_operand(position, copy_of(Builder.before(terminator), value).result)
+
+
+def _is_owned(value: Value) -> bool:
+    base, views = view_source(value)
+    computed = base.defining_op is not None and base.defining_op.name in COMPUTED
+    return computed and all(_keeps_memory(view) for view in views)
+
+
+def _keeps_memory(view: Op) -> bool:
+    """The elements are the same, in the same order: only dims are named otherwise."""
+    kind = view.attrs["view"]
+    same_size = product(tensor_type(view.operands[0]).dims) == product(tensor_type(view.result).dims)
+    in_order = isinstance(kind, Broadcast) and [d for d in kind.dims if d is not None] == sorted(
+        d for d in kind.dims if d is not None
+    )
+    return isinstance(kind, Reshape) or (in_order and same_size)
+
+
+def _drop_dead(block: Block) -> None:
+    for op in reversed(block.ops[:-1]):
+        if op.opdef.pure and not any(v.uses for v in op.results):
+            op.erase()

@@ -1,0 +1,116 @@
+"""How a launch's operations reach memory along the axes of its space.
+
+Enters: a `schedule.launch`. Leaves: one `Reach` per read of an input by an operation and per result written: the
+strides along each axis of the space. From these follow which axes are one run in memory and what a kernel's argument
+looks like.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import indices, operand_maps, tensor_type
+from tesserac.ir.types import MemRefType, row_major
+from tesserac.schedule.access import Dims, access_through, merged_stride, view_source
+from tesserac.schedule.dialect import launch_places, launch_space, memory
+from tesserac.types.dims import ONE, ZERO, Dim
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The launch operand `operand`, seen from the space: `offset` plus one stride per axis (0 where it does not vary).
+    `panels` memory has no strides of its own."""
+
+    operand: int
+    offset: Dim
+    strides: Dims
+    panels: bool = False
+
+    def stride(self, axes: tuple[int, ...], space: Dims) -> Dim | None:
+        """The stride of neighbouring axes walked as one; None if they are not one run here."""
+        if all(self.strides[a] == ZERO for a in axes):
+            return ZERO
+        return merged_stride([space[a] for a in axes], [self.strides[a] for a in axes])
+
+
+def followed_axes(op: Op, place: tuple[int, ...], position: int) -> tuple[int | None, ...]:
+    """The axis of the space that each dim of an operand follows; none for a unit dim that stretches."""
+    match op.name:
+        case "form.map":
+            return tuple(None if i is None else place[i] for i in operand_maps(op)[position])
+        case "form.reduce":
+            return tuple(range(tensor_type(op.operands[0]).rank))
+        case "form.contract":
+            return indices(op, ("lhs", "rhs")[position])
+    raise AssertionError(f"{op.name} has no place in a space")
+
+
+def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
+    """How an operation reads an operand from the launch's inputs; None if the launch computes it."""
+    base, views = view_source(op.operands[position])
+    if base.owner is not launch.body:
+        return None
+    rank = len(launch_space(launch))
+    if memory(launch.operands[base.index]).layout == "panels":
+        return Reach(base.index, ZERO, (ZERO,) * rank, panels=True)
+    access = access_through(views, base)
+    assert access is not None, "the normal form leaves only views that have strides"
+    place = launch_places(launch)[launch.body.ops.index(op)]
+    strides = [ZERO] * rank
+    dims = tensor_type(op.operands[position]).dims
+    for axis, stride, dim in zip(followed_axes(op, place, position), access.strides, dims, strict=True):
+        if axis is not None and dim != ONE:
+            strides[axis] = strides[axis] + stride  # an axis followed twice is a diagonal
+    return Reach(base.index, access.offset, tuple(strides))
+
+
+def write_reach(launch: Op, number: int) -> Reach:
+    """How the launch writes result `number`."""
+    yielded, _ = view_source(launch.body.terminator.operands[number])
+    op = yielded.defining_op
+    assert op is not None, "the normal form computes every result"
+    operand = len(launch.body.args) + number
+    space, place = launch_space(launch), launch_places(launch)[launch.body.ops.index(op)]
+    mem = launch.operands[operand].type
+    if isinstance(mem, MemRefType) and mem.layout == "panels":
+        return Reach(operand, ZERO, (ZERO,) * len(space), panels=True)
+    strides = [ZERO] * len(space)
+    dims = tensor_type(yielded).dims
+    for axis, stride in zip(place, row_major(dims), strict=True):
+        strides[axis] = stride if space[axis] != ONE else ZERO
+    return Reach(operand, ZERO, tuple(strides))
+
+
+def reaches(launch: Op) -> list[Reach]:
+    """Every read and write of memory in the launch."""
+    found: list[Reach] = []
+    for op in computing(launch):
+        for position in range(len(op.operands)):
+            reach = read_reach(launch, op, position)
+            found.extend([reach] if reach is not None else [])
+    return found + [write_reach(launch, i) for i in range(len(launch.body.terminator.operands))]
+
+
+def computing(launch: Op) -> list[Op]:
+    """The operations of the body that compute; views only say where to read."""
+    return [op for op in launch.body.ops[:-1] if op.name != "form.view"]
+
+
+def positions_used(launch: Op) -> set[int]:
+    """Axes of the space whose position a body asks for: they cannot be walked as part of a longer one."""
+    used: set[int] = set()
+    places = launch_places(launch)
+    for op, place in zip(launch.body.ops[:-1], places, strict=True):
+        for inner in op.body.ops if op.name == "form.map" else ():
+            axis = inner.attrs.get("axis")
+            if inner.name == "scalar.index" and isinstance(axis, int):
+                used.add(place[axis])
+    return used
+
+
+def yielded_op(value: Value) -> Op:
+    """The form that computes a yielded value, below the reshapes that only rename its dims."""
+    op = view_source(value)[0].defining_op
+    assert op is not None
+    return op

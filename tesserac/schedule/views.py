@@ -1,0 +1,237 @@
+"""Views and maps: a view between two maps disappears, one behind a map moves to its operands.
+
+    map(permute(x))                 -> map(x) with permuted index maps             `fold_views`
+    permute(map(x))                 -> map(x) with a permuted space                `hoist_view`
+    slice(map(x, y))                -> map(slice(x), slice(y))
+    map over [M, 1]                 -> reshape of a map over [M]                   `squeeze`
+    reshape(map(x, s)), s a scalar  -> map(reshape(x), s)
+
+A view that stays reads memory, where it costs nothing (`access.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Block, Op, Value, clone_region
+from tesserac.ir.forms import (
+    Broadcast,
+    Permute,
+    Reshape,
+    Slice,
+    compute_type,
+    indices,
+    operand_maps,
+    tensor_type,
+)
+from tesserac.ir.types import TensorType
+from tesserac.schedule.access import Dims, is_view, reshape_runs
+from tesserac.schedule.primitives.fuse import fuse, refusal
+from tesserac.types.dims import ONE, ZERO
+
+DimMap = tuple[int | None, ...]
+
+
+def copy_of(builder: Builder, value: Value) -> Op:
+    """A map that copies, reading through the views that an index map can say."""
+    ty = tensor_type(value)
+    block = Block([compute_type(value)])
+    Builder(block, builder.span).op("form.yield", block.args)
+    copy = builder.op("form.map", (value,), (ty,), {"maps": (tuple(range(ty.rank)),)}, (block,), (value.name,))
+    fold_views(copy)
+    return copy
+
+
+def fold_views(consumer: Op) -> None:
+    """Makes a map read through permutations, broadcasts and unit dims by its index maps alone."""
+    operands, maps = list(consumer.operands), list(operand_maps(consumer))
+    for position in range(len(operands)):
+        while (op := operands[position].defining_op) is not None and is_view(op):
+            folded = _through(op, maps[position])
+            if folded is None:
+                break
+            operands[position], maps[position] = op.operands[0], folded
+    consumer.set_operands(operands)
+    consumer.attrs["maps"] = tuple(maps)
+
+
+def _through(op: Op, dim_map: DimMap) -> DimMap | None:
+    """The index map of the view's operand, given that of its result; None for slices and real reshapes."""
+    match op.attrs["view"]:
+        case Permute(order):
+            source: list[int | None] = [None] * len(order)
+            for place, axis in zip(dim_map, order, strict=True):
+                source[axis] = place
+            return tuple(source)
+        case Broadcast(places):
+            return tuple(None if p is None else dim_map[p] for p in places)
+        case Reshape():
+            return _through_unit_dims(tensor_type(op.operands[0]).dims, tensor_type(op.result).dims, dim_map)
+    return None
+
+
+def _through_unit_dims(source: Dims, result: Dims, dim_map: DimMap) -> DimMap | None:
+    if real_dims(source) != real_dims(result):
+        return None
+    places = iter([place for place, dim in zip(dim_map, result, strict=True) if dim != ONE])
+    return tuple(None if dim == ONE else next(places) for dim in source)
+
+
+def real_dims(dims: Dims) -> Dims:
+    """The dims that are not the literal 1."""
+    return tuple(d for d in dims if d != ONE)
+
+
+def squeeze(op: Op) -> None:
+    """Takes the unit dims out of the space of a map or a reduction; a reshape gives them back to its readers."""
+    source = tensor_type(op.operands[0] if op.name == "form.reduce" else op.result).dims
+    axes = indices(op, "axes") if op.name == "form.reduce" else ()
+    if ONE not in source or (axes and all(source[a] == ONE for a in axes)):
+        return
+    builder, ty = Builder.before(op), tensor_type(op.result)
+    old_dims = ty.dims
+    number = {axis: i for i, axis in enumerate(a for a, d in enumerate(source) if d != ONE)}
+    if op.name == "form.reduce":
+        op.set_operand(0, _view_of(builder, op.operands[0], real_dims(source), Reshape()))
+        op.attrs["axes"] = tuple(number[a] for a in axes if a in number)
+    else:
+        op.attrs["maps"] = tuple(tuple(_renumbered(m, number)) for m in operand_maps(op))
+        _renumber_positions(op, number)
+    op.result.type = TensorType(real_dims(ty.dims), ty.dtype, ty.policy)
+    if op.result.type.dims != old_dims:
+        _give_back(op, ty)
+
+
+def _renumbered(dim_map: DimMap, number: dict[int, int]) -> Iterator[int | None]:
+    return (None if place is None else number.get(place) for place in dim_map)
+
+
+def _renumber_positions(op: Op, number: dict[int, int]) -> None:
+    for inner in list(op.body.ops):
+        axis = inner.attrs.get("axis")
+        if inner.name == "scalar.index" and isinstance(axis, int):
+            replaced = Builder.before(inner)
+            name, attrs = ("scalar.index", {"axis": number[axis]}) if axis in number else _ORIGIN
+            inner.result.replace_all_uses(replaced.value(name, (), inner.result.type, attrs))
+            inner.erase()
+
+
+_ORIGIN: tuple[str, dict[str, int]] = ("scalar.constant", {"value": 0})
+
+
+def _give_back(op: Op, ty: TensorType) -> None:
+    """Behind `op`, a view of its result with all dims of `ty`, for everyone who reads it."""
+    assert op.parent is not None
+    uses = list(op.result.uses)
+    view = Op(OPDEFS["form.view"], (op.result,), (ty,), {"view": Reshape()}, (), op.span, (op.result.name,))
+    op.parent.insert(op.parent.ops.index(op) + 1, view)
+    for user, position in uses:
+        user.set_operand(position, view.result)
+
+
+def hoist_view(view: Op) -> Op | None:
+    """A map that computes what `view` shows of the map it reads, if nothing else reads that map."""
+    producer = view.operands[0].defining_op
+    if producer is None or producer.name != "form.map" or len(producer.result.uses) != 1:
+        return None
+    hoisted = _moved_over(view, producer)
+    if hoisted is None:
+        return None
+    view.result.replace_all_uses(hoisted.result)
+    view.erase()
+    if not producer.result.uses:
+        producer.erase()
+    return hoisted
+
+
+def _moved_over(view: Op, producer: Op) -> Op | None:
+    source, result = _shapes(view)
+    if real_dims(source) == real_dims(result) and not isinstance(view.attrs["view"], Permute | Slice):
+        return None  # only unit dims come or go: every reader folds it
+    match view.attrs["view"]:
+        case Slice() as cut:
+            return _sliced_map(view, producer, cut)
+        case Reshape():
+            return _reshaped_map(view, producer)
+    copy = copy_of(Builder.before(view), view.result)
+    if copy.operands[0].owner is not producer or refusal(copy, producer) is not None:
+        copy.erase()
+        return None
+    fuse(copy, producer)
+    return copy
+
+
+def _shapes(view: Op) -> tuple[Dims, Dims]:
+    return tensor_type(view.operands[0]).dims, tensor_type(view.result).dims
+
+
+def _uses_position(producer: Op) -> bool:
+    return any(op.name == "scalar.index" for op in producer.body.ops)
+
+
+def _rebuilt(view: Op, producer: Op, operands: Sequence[Value], maps: Sequence[DimMap]) -> Op:
+    region = clone_region(producer.regions[0], {})
+    builder = Builder.before(view)
+    ty = view.result.type
+    attrs = {"maps": tuple(maps)}
+    rebuilt = builder.op("form.map", operands, (ty,), attrs, (region.block,), (view.result.name,))
+    fold_views(rebuilt)
+    return rebuilt
+
+
+def _sliced_map(view: Op, producer: Op, cut: Slice) -> Op | None:
+    if _uses_position(producer):
+        return None
+    result, builder = tensor_type(view.result).dims, Builder.before(view)
+    operands: list[Value] = []
+    for value, dim_map in zip(producer.operands, operand_maps(producer), strict=True):
+        ty = tensor_type(value)
+        dims = tuple(ONE if p is None else result[p] for p in dim_map)
+        starts = tuple(ZERO if p is None else cut.starts[p] for p in dim_map)
+        steps = tuple(1 if p is None else cut.steps[p] for p in dim_map)
+        operands.append(_view_of(builder, value, dims, Slice(starts, steps)))
+        assert ty.rank == len(dims)
+    return _rebuilt(view, producer, operands, operand_maps(producer))
+
+
+def _view_of(builder: Builder, value: Value, dims: Dims, view: Slice | Reshape) -> Value:
+    ty, source = tensor_type(value), value.defining_op
+    same = isinstance(view, Reshape) or (set(view.starts) <= {ZERO} and set(view.steps) <= {1})
+    if dims == ty.dims and same:
+        return value
+    if source is not None and is_view(source) and isinstance(source.attrs["view"], Reshape) and same:
+        return _view_of(builder, source.operands[0], dims, view)  # a reshape of a reshape is one
+    type_ = TensorType(dims, ty.dtype, ty.policy)
+    return builder.value("form.view", (value,), type_, {"view": view}, hint=value.name)
+
+
+def _reshaped_map(view: Op, producer: Op) -> Op | None:
+    """Each operand must follow whole runs of the reshape, in order, or none of a run."""
+    source, result = _shapes(view)
+    runs = reshape_runs(source, result)
+    if runs is None or _uses_position(producer):
+        return None
+    plans = [_operand_plan(dim_map, runs) for dim_map in operand_maps(producer)]
+    if any(plan is None for plan in plans):
+        return None
+    builder = Builder.before(view)
+    operands = [
+        _view_of(builder, value, tuple(result[i] for i in plan or ()), Reshape())
+        for value, plan in zip(producer.operands, plans, strict=True)
+    ]
+    return _rebuilt(view, producer, operands, [plan or () for plan in plans])
+
+
+def _operand_plan(dim_map: DimMap, runs: list[tuple[list[int], list[int]]]) -> tuple[int, ...] | None:
+    """The result dims that an operand has after the reshape; None if it follows a part of a run."""
+    followed = [p for p in dim_map if p is not None]
+    plan: list[int] = []
+    for taken, given in runs:
+        part = [p for p in followed if p in taken]
+        if part and part != taken:
+            return None
+        plan.extend(given if part else ())
+    covered = [i for taken, _ in runs for i in taken]
+    in_order = followed == sorted(followed) and all(p in covered for p in followed)
+    return tuple(plan) if in_order else None
