@@ -70,7 +70,10 @@ def _reserved(site: _Site) -> bool:
     return True
 
 
-_STAR_ADVICE = "a tuple has a fixed length: name its parts, or take a list"
+_UNPACKING = {
+    "*": "write the elements one by one, or pass the list itself",
+    "**": "write the entries one by one",
+}
 
 
 def _python_only(site: _Site) -> bool:
@@ -82,11 +85,11 @@ def _python_only(site: _Site) -> bool:
     if kind == ":" and after == "=":
         found = "`:=`", "assign on a line of its own"
     elif in_def and kind == "NAME" and before == "*":
-        found = "a parameter that takes any number of arguments", _STAR_ADVICE
+        found = "a parameter that takes any number of arguments", "take a list instead"
     elif in_def and kind in ("**", "/"):
         found = f"`{kind}` in a signature", "only `*`, before the parameters that need a name, is"
     elif kind in ("*", "**") and before in ("(", "[", "{", ",", "=", "_NEWLINE", "_INDENT", "_DEDENT"):
-        found = f"unpacking with `{kind}`", _STAR_ADVICE
+        found = f"unpacking with `{kind}`", _UNPACKING[kind]
     elif kind == "as" and site.line.kind == "with":
         found = "`as` in `with`", "a context needs no name"
     elif kind == "else" and site.at == site.first and _follows_loop(site):
