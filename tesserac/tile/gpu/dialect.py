@@ -1,0 +1,310 @@
+"""The GPU dialect: what the threads of one block do. Layouts, copies, stages, roles and barriers are explicit.
+
+Kernel
+    gpu.kernel @name {grid, warps, when, variant_of} { ^(pid..., memref..., workspace..., tensor_map...): ... gpu.return }
+        `when` are the conditions on sizes under which this variant of the neutral kernel `variant_of` may run.
+    gpu.program() : index                       the program's number in the grid
+    gpu.alloc() : memref | stages | barriers    memory of the block, shared by its threads
+Registers
+    gpu.axis(start, stop) : axis                as tile.axis
+    gpu.load(mem, at...) : fragment             each thread its elements, in vectors where they are aligned and inside
+    gpu.store(fragment, mem, at...) {team}      elements outside the axes are not written; of copies, one is, in the
+                                                block or, where `team` says so, in each team of threads
+    gpu.full / iota / map / cast                as in neutral Tile IR, on fragments of one layout
+    gpu.mask(x, axis) {dim, value}              elements outside the axis become `value`
+    gpu.fold(x) {dim, kind, width}              element i: x[i], x[i + width], ... of one thread, folded ascending
+    gpu.butterfly(x) {dim, kind, lane}          element i with the one that the lane `lane` away holds; halves `dim`
+    gpu.shuffle(x) {lane}                       what the lane `lane` away (exclusive or) holds
+    gpu.less(i, n) : scalar<bool>, gpu.choose(flag, x, y)
+Several blocks at once
+    gpu.team() {size} : index                   the number of the team of `size` threads that this thread is in
+    gpu.publish(x, mem), gpu.collect(mem)       each warp's value through shared memory: one result per warp
+Loops
+    gpu.for(low, high, init...) {step}          as tile.for
+    gpu.tree(n, empty...) { block } { combine } as tile.tree: a binary counter in the thread's own memory, `levels` deep
+    gpu.yield(...)
+Copies in flight
+    gpu.copy(mem, at..., stages, slot)          starts a copy into a stage; zeros where the axes end. Gives a token.
+    gpu.commit(copy...), gpu.wait(group) {pending}
+                                                a group of copies; wait until at most `pending` later groups are under way
+    gpu.tensor_copy(map, at..., stages, slot, barriers)
+                                                one thread starts it; the bytes arrive at the barrier of the slot
+    gpu.expect(barriers, slot) {bytes}          announces bytes, and arrives
+    gpu.await(barriers, slot, parity)           until the phase of that parity is complete
+    gpu.arrive(barriers, slot)                  one arrival per warp
+    gpu.barrier()                               all threads of the block
+    gpu.role() {name, first, warps, registers} { ... gpu.end }
+                                                what only some warps do, and how many registers each of their threads
+                                                has; of a `producer` one thread runs it
+Products
+    gpu.multiply(a, slot, b, slot, acc) {unit} : fragment, token<matrix>
+    gpu.settle(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way
+Gone when lowering is done
+    gpu.stage(mem, at...) {depth} : tile        a block wanted in shared memory      (pipeline, roles)
+    gpu.dot(a, b, acc) {unit}                   a product of two such blocks         (pipeline, roles)
+    gpu.reduce(x, axis...) {kind, axes, order}  as tile.reduce                       (reduce)
+    gpu.scratch() : memref<..., local>          as tile.alloc                        (scratch)
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.forms import Guard, operand_maps
+from tesserac.ir.passes import Level
+from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
+from tesserac.ir.verify import require
+from tesserac.tile.gpu.matrix import MatrixUnit
+from tesserac.tile.gpu.types import (
+    COPY,
+    FLAG,
+    GROUP,
+    MATRIX,
+    BarriersType,
+    FragmentType,
+    StagesType,
+    TensorMapType,
+)
+from tesserac.types.dims import Dim
+from tesserac.types.policy import compute_dtype
+
+GPU = Level("gpu", frozenset({"schedule", "tile", "gpu", "scalar", "index", "form"}))
+"""`tile` is here for the host's `tile.launch` only."""
+
+
+def fragment(value: Value) -> FragmentType:
+    assert isinstance(value.type, FragmentType), f"expected a fragment, not {value.type}"
+    return value.type
+
+
+def memory(value: Value) -> MemRefType:
+    assert isinstance(value.type, MemRefType), f"expected memory, not {value.type}"
+    return value.type
+
+
+def stages(value: Value) -> StagesType:
+    assert isinstance(value.type, StagesType), f"expected stages, not {value.type}"
+    return value.type
+
+
+def barriers(value: Value) -> BarriersType:
+    assert isinstance(value.type, BarriersType), f"expected barriers, not {value.type}"
+    return value.type
+
+
+def axis_block(value: Value) -> int:
+    assert isinstance(value.type, AxisType), f"expected an axis, not {value.type}"
+    return value.type.block
+
+
+def integer(op: Op, name: str) -> int:
+    value = op.attrs[name]
+    assert isinstance(value, int), f"{op.name} needs {name}"
+    return value
+
+
+def text(op: Op, name: str) -> str:
+    value = op.attrs[name]
+    assert isinstance(value, str), f"{op.name} needs {name}"
+    return value
+
+
+def matrix_unit_of(op: Op) -> MatrixUnit:
+    unit = op.attrs["unit"]
+    assert isinstance(unit, MatrixUnit), f"{op.name} needs a matrix unit"
+    return unit
+
+
+def kernel_grid(kernel: Op) -> tuple[Dim, ...]:
+    sizes = kernel.attrs["grid"]
+    assert isinstance(sizes, tuple)
+    return tuple(d for d in sizes if isinstance(d, Dim))
+
+
+def kernel_parameters(kernel: Op) -> list[Value]:
+    """Memory and tensor maps, behind the program's position."""
+    return kernel.body.args[len(kernel_grid(kernel)) :]
+
+
+def kernel_conditions(kernel: Op) -> tuple[Guard, ...]:
+    when = kernel.attrs["when"]
+    assert isinstance(when, tuple)
+    return tuple(g for g in when if isinstance(g, Guard))
+
+
+def kernel_threads(kernel: Op) -> int:
+    return 32 * integer(kernel, "warps")
+
+
+def scalar_of(ty: FragmentType) -> ScalarType:
+    """The type in which elements of a fragment take part in computation."""
+    return ScalarType(compute_dtype(ty.dtype, ty.policy))
+
+
+def _verify_kernel(op: Op) -> None:
+    positions = op.body.args[: len(kernel_grid(op))]
+    require(all(isinstance(v.type, IndexType) for v in positions), "takes one index per grid axis", op)
+    known = all(isinstance(v.type, MemRefType | TensorMapType) for v in kernel_parameters(op))
+    require(known, "takes memory and tensor maps", op)
+    require(isinstance(op.attrs.get("warps"), int), "needs a number of warps", op)
+    require(isinstance(op.attrs.get("variant_of"), str), "is a variant of a neutral kernel", op)
+    kernel_conditions(op)
+
+
+def _verify_access(op: Op, mem: Value, at: tuple[Value, ...], shape: tuple[int, ...]) -> None:
+    require(len(at) == len(memory(mem).dims), "needs one coordinate per dim", op)
+    blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
+    require(shape == blocks, f"the block has shape {shape}, its axes {blocks}", op)
+
+
+def _verify_load(op: Op) -> None:
+    ty, mem = fragment(op.result), memory(op.operands[0])
+    _verify_access(op, op.operands[0], op.operands[1:], ty.shape)
+    require((ty.dtype, ty.policy) == (mem.dtype, mem.policy), "changes the element type or policy", op)
+
+
+def _verify_store(op: Op) -> None:
+    ty, mem = fragment(op.operands[0]), memory(op.operands[1])
+    _verify_access(op, op.operands[1], op.operands[2:], ty.shape)
+    require((ty.dtype, ty.policy) == (mem.dtype, mem.policy), "changes the element type or policy", op)
+
+
+def _verify_map(op: Op) -> None:
+    result, maps = fragment(op.result), operand_maps(op)
+    require(len(maps) == len(op.operands), "needs one index map per operand", op)
+    for value, dim_map in zip(op.operands, maps, strict=True):
+        expected = result.layout.project(dim_map)
+        require(fragment(value).layout == expected, f"an operand must have the layout {expected}", op)
+    require([a.type for a in op.body.args] == [scalar_of(fragment(v)) for v in op.operands], "bad body", op)
+    (yielded,) = op.body.terminator.operands
+    require(yielded.type == scalar_of(result), f"its body must yield {scalar_of(result)}", op)
+
+
+def _verify_same_type(op: Op) -> None:
+    require(op.operands[0].type == op.result.type, "keeps the type", op)
+
+
+def _verify_cast(op: Op) -> None:
+    source, result = fragment(op.operands[0]), fragment(op.result)
+    require((source.shape, source.layout) == (result.shape, result.layout), "keeps shape and layout", op)
+
+
+def _verify_butterfly(op: Op) -> None:
+    source, result, dim = fragment(op.operands[0]), fragment(op.result), integer(op, "dim")
+    bit = source.layout.lanes[integer(op, "lane").bit_length() - 1]
+    require(bit is not None and bit == (dim, source.shape[dim] // 2), "folds the lanes of the upper half", op)
+    assert bit is not None
+    require(result.layout == source.layout.halved(*bit), "gives copies in both halves", op)
+
+
+def _verify_choose(op: Op) -> None:
+    flag, yes, no = op.operands
+    require(flag.type == FLAG and yes.type == no.type == op.result.type, "chooses between equal types", op)
+
+
+def _verify_copy(op: Op) -> None:
+    mem, *at, ring, _ = op.operands
+    _verify_access(op, mem, tuple(at), stages(ring).layout.shape)
+    require(op.result.type == COPY and memory(mem).dtype == stages(ring).dtype, "gives a copy token", op)
+
+
+def _verify_tensor_copy(op: Op) -> None:
+    source, *at, ring, _, group = op.operands
+    require(isinstance(source.type, TensorMapType) and len(at) == 2, "reads a tensor map at two axes", op)
+    assert isinstance(source.type, TensorMapType)
+    require(source.type.dtype == stages(ring).dtype and op.result.type == COPY, "gives a copy token", op)
+    require(barriers(group).count == stages(ring).depth, "needs one barrier per stage", op)
+
+
+def _verify_commit(op: Op) -> None:
+    tokens = all(v.type == COPY for v in op.operands)
+    require(tokens and op.result.type == GROUP, "makes a group of copies", op)
+
+
+def _verify_wait(op: Op) -> None:
+    require(op.operands[0].type == GROUP and isinstance(op.attrs.get("pending"), int), "waits for a group", op)
+
+
+def _verify_multiply(op: Op) -> None:
+    a, _, b, _, acc = op.operands
+    left, right, sum_ = stages(a).layout.shape, stages(b).layout.shape, fragment(acc)
+    require(left[1] == right[0] and sum_.shape == (left[0], right[1]), "shapes do not fit", op)
+    require(sum_.dtype == compute_dtype(stages(a).dtype, stages(a).policy), "has another accumulator", op)
+    require(stages(a).policy == stages(b).policy, "the operands have two policies", op)
+    require([v.type for v in op.results] == [acc.type, MATRIX], "gives its accumulator and a token", op)
+    matrix_unit_of(op)
+
+
+def _verify_settle(op: Op) -> None:
+    token, acc = op.operands
+    require(token.type == MATRIX and acc.type == op.result.type, "gives its accumulator", op)
+
+
+def _verify_for(op: Op) -> None:
+    inits = [v.type for v in op.operands[2:]]
+    require(isinstance(op.attrs.get("step"), int), "needs a step", op)
+    lists = (op.body.args[1:], op.results, op.body.terminator.operands)
+    require(all([v.type for v in values] == inits for values in lists), "carries what it starts with", op)
+
+
+def _verify_tree(op: Op) -> None:
+    types = [v.type for v in op.operands[1:]]
+    block, combine = (r.block for r in op.regions)
+    require([v.type for v in op.results] == types, "gives the type of its empty value", op)
+    require([a.type for a in combine.args] == [*types, *types], "combines two of its values", op)
+    for body in (block, combine):
+        require([v.type for v in body.terminator.operands] == types, "each region yields one value", op)
+    require(isinstance(op.attrs.get("levels"), int), "needs a number of levels", op)
+
+
+def _verify_role(op: Op) -> None:
+    for name in ("first", "warps", "registers"):
+        require(isinstance(op.attrs.get(name), int), f"needs {name}", op)
+    require(isinstance(op.attrs.get("name"), str), "needs a name", op)
+
+
+def _verify_dot(op: Op) -> None:
+    a, b, acc = op.operands
+    require(isinstance(a.type, TileType) and isinstance(b.type, TileType), "multiplies staged blocks", op)
+    require(fragment(acc) == op.result.type, "gives its accumulator", op)
+    matrix_unit_of(op)
+
+
+define_op("gpu.kernel", pure=False, verify=_verify_kernel)
+define_op("gpu.return", pure=False, terminator=True)
+define_op("gpu.program", pure=True)
+define_op("gpu.alloc", pure=False)
+define_op("gpu.axis", pure=True)
+define_op("gpu.load", pure=False, verify=_verify_load)
+define_op("gpu.store", pure=False, verify=_verify_store)
+define_op("gpu.full", pure=True)
+define_op("gpu.iota", pure=True)
+define_op("gpu.map", pure=True, verify=_verify_map)
+define_op("gpu.cast", pure=True, verify=_verify_cast)
+define_op("gpu.mask", pure=True, verify=_verify_same_type)
+define_op("gpu.fold", pure=True)
+define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)
+define_op("gpu.shuffle", pure=False, verify=_verify_same_type)
+define_op("gpu.less", pure=True)
+define_op("gpu.choose", pure=True, verify=_verify_choose)
+define_op("gpu.team", pure=True)
+define_op("gpu.publish", pure=False)
+define_op("gpu.collect", pure=False)
+define_op("gpu.for", pure=False, verify=_verify_for)
+define_op("gpu.tree", pure=False, verify=_verify_tree)
+define_op("gpu.yield", pure=False, terminator=True)
+define_op("gpu.copy", pure=False, verify=_verify_copy)
+define_op("gpu.commit", pure=False, verify=_verify_commit)
+define_op("gpu.wait", pure=False, verify=_verify_wait)
+define_op("gpu.tensor_copy", pure=False, verify=_verify_tensor_copy)
+define_op("gpu.expect", pure=False)
+define_op("gpu.await", pure=False)
+define_op("gpu.arrive", pure=False)
+define_op("gpu.barrier", pure=False)
+define_op("gpu.role", pure=False, verify=_verify_role)
+define_op("gpu.end", pure=False, terminator=True)
+define_op("gpu.multiply", pure=False, verify=_verify_multiply)
+define_op("gpu.settle", pure=False, verify=_verify_settle)
+define_op("gpu.stage", pure=False)
+define_op("gpu.dot", pure=True, verify=_verify_dot)
+define_op("gpu.reduce", pure=True)
+define_op("gpu.scratch", pure=False)

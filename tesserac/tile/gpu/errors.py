@@ -1,0 +1,5 @@
+"""What the lowering to a GPU cannot do. A missing rule is an error, never a guess."""
+
+
+class LoweringError(Exception):
+    """The kernel needs something that no rule here provides; the text says what."""

@@ -1,0 +1,197 @@
+"""Distributed register layouts: which thread holds which element of a block, in which register.
+
+A layout says for each bit of a register's number, of a lane's number and of a warp's number how far it moves along
+which dim of the block. An element's position is the sum of the moves of the bits that are set. So every layout that
+matrix units, vector accesses and butterflies want is a few pairs of numbers, and slicing one is dropping pairs.
+
+    r[1:1 0:8] l[1:2 1:4 0:1 0:2 0:4] w[0:16]      `dim:step`; `-` moves nowhere: threads hold copies
+
+Registers never hold copies; threads may. All block sizes are powers of two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tesserac.tile.gpu.errors import LoweringError
+
+LANE_BITS = 5
+VECTOR_BYTES = 16
+
+Bit = tuple[int, int] | None
+"""(dim, step) that a set bit adds, or None where the bit only makes copies."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    registers: tuple[Bit, ...]
+    lanes: tuple[Bit, ...]
+    warps: tuple[Bit, ...]
+
+    @property
+    def count(self) -> int:
+        """Registers of one thread."""
+        return 1 << len(self.registers)
+
+    @cached_property
+    def offsets(self) -> tuple[dict[int, int], ...]:
+        """For each register, its position relative to the thread's: dim -> step."""
+        return tuple(_moves(self.registers, number) for number in range(self.count))
+
+    @cached_property
+    def place(self) -> dict[tuple[tuple[int, int], ...], int]:
+        """The register at a position relative to the thread's."""
+        return {_key(offset): number for number, offset in enumerate(self.offsets)}
+
+    def register_at(self, offset: dict[int, int]) -> int:
+        return self.place[_key(offset)]
+
+    def project(self, dims: Sequence[int | None]) -> Layout:
+        """The layout of an operand whose dim j follows dim `dims[j]` of this block, or stretches over it."""
+        new_dim = {old: new for new, old in enumerate(dims) if old is not None}
+
+        def move(bit: Bit) -> Bit:
+            return (new_dim[bit[0]], bit[1]) if bit is not None and bit[0] in new_dim else None
+
+        kept = (move(bit) for bit in self.registers)
+        return Layout(
+            tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps)
+        )
+
+    def vector(self, dim: int) -> int:
+        """How many neighbouring elements along `dim` the lowest registers hold."""
+        width = 1
+        for bit in self.registers:
+            if bit != (dim, width):
+                break
+            width *= 2
+        return width
+
+    def halved(self, dim: int, step: int) -> Layout:
+        """The layout after elements `step` apart along `dim` were folded into one: that bit makes copies."""
+
+        def move(bit: Bit) -> Bit:
+            return None if bit == (dim, step) else bit
+
+        kept = (move(bit) for bit in self.registers)
+        return Layout(
+            tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps)
+        )
+
+    def __str__(self) -> str:
+        parts = zip("rlw", (self.registers, self.lanes, self.warps), strict=True)
+        return " ".join(f"{name}[{' '.join(map(_bit_text, bits))}]" for name, bits in parts)
+
+
+def _each(move: object, bits: Iterable[Bit]) -> tuple[Bit, ...]:
+    assert callable(move)
+    return tuple(move(bit) for bit in bits)
+
+
+def _moves(bits: Sequence[Bit], number: int) -> dict[int, int]:
+    moves: dict[int, int] = {}
+    for position, bit in enumerate(bits):
+        if bit is not None and number >> position & 1:
+            moves[bit[0]] = moves.get(bit[0], 0) + bit[1]
+    return moves
+
+
+def _key(offset: dict[int, int]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((dim, step) for dim, step in offset.items() if step))
+
+
+def _bit_text(bit: Bit) -> str:
+    return "-" if bit is None else f"{bit[0]}:{bit[1]}"
+
+
+_TEXT = re.compile(r"r\[([^\]]*)\] l\[([^\]]*)\] w\[([^\]]*)\]")
+
+
+def parse_layout(text: str) -> Layout:
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"not a layout: {text!r}")
+    return Layout(*(tuple(_parse_bit(word) for word in group.split()) for group in match.groups()))
+
+
+def _parse_bit(word: str) -> Bit:
+    if word == "-":
+        return None
+    dim, step = word.split(":")
+    return int(dim), int(step)
+
+
+def dim_bits(shape: Sequence[int]) -> list[Bit]:
+    """The bits of a block in row-major order, the last dim's first."""
+    bits: list[Bit] = []
+    for dim in reversed(range(len(shape))):
+        bits += bits_between(dim, 1, shape[dim])
+    return bits
+
+
+def bits_between(dim: int, low: int, high: int) -> list[Bit]:
+    """Steps low, 2*low, ... below high along one dim."""
+    if high < 1 or high & (high - 1):
+        raise LoweringError(f"a block of {high} elements is not a power of two")
+    return [(dim, low << i) for i in range(max(0, (high // low).bit_length() - 1))]
+
+
+def blocked(shape: Sequence[int], element_bytes: int, lane_bits: int, warp_bits: int, warps: int) -> Layout:
+    """Neighbours in 16-byte vectors, then over lanes, then over warps; what is left repeats in registers.
+
+    `lane_bits` and `warp_bits` say how many threads share a block; the others hold copies.
+    """
+    bits = dim_bits(shape)
+    vector = min(_log2(VECTOR_BYTES // element_bytes), len(bits))
+    held, rest = bits[:vector], bits[vector:]
+    lanes, rest = rest[:lane_bits], rest[lane_bits:]
+    spread, rest = rest[:warp_bits], rest[warp_bits:]
+    return Layout((*held, *rest), _padded(lanes, LANE_BITS), _padded(spread, _log2(warps)))
+
+
+REDUCE_LANES = 64
+REDUCE_VECTOR = 4
+TEAM_BITS = 4
+TEAM = 1 << TEAM_BITS
+"""Threads that fold one reduction block: 16 threads of four lanes each make the 64 lanes of the canonical order."""
+
+
+def reduction(shape: Sequence[int], axis: int, warps: int) -> Layout:
+    """A team's layout of a block folded along `axis`: lane i of the 64 sits in thread i // 4, its terms in registers."""
+    low = bits_between(axis, 1, min(REDUCE_VECTOR, shape[axis]))
+    lanes = bits_between(axis, REDUCE_VECTOR, min(REDUCE_LANES, shape[axis]))
+    terms = bits_between(axis, REDUCE_LANES, max(REDUCE_LANES, shape[axis]))
+    others: list[Bit] = []
+    for dim in reversed(range(len(shape))):
+        others += bits_between(dim, 1, shape[dim]) if dim != axis else []
+    return Layout((*low, *terms, *others), _padded(lanes, LANE_BITS), _padded([], _log2(warps)))
+
+
+def _padded(bits: Sequence[Bit], length: int) -> tuple[Bit, ...]:
+    return (*bits, *[None] * (length - len(bits)))
+
+
+def _log2(number: int) -> int:
+    if number < 1 or number & (number - 1):
+        raise LoweringError(f"{number} is not a power of two")
+    return number.bit_length() - 1
+
+
+def matrix_layout(
+    shape: Sequence[int],
+    registers: Sequence[Bit],
+    lanes: Sequence[Bit],
+    unit: tuple[int, int],
+    grid: tuple[int, int],
+) -> Layout:
+    """An accumulator: `unit` elements as `registers` and `lanes` of one warp say, repeated in registers until a warp's
+    part is filled, the parts laid out over a `grid` of warps, rows first."""
+    part = (shape[0] // grid[0], shape[1] // grid[1])
+    if any(have < need for have, need in zip(part, unit, strict=True)):
+        raise LoweringError(f"a block of {list(shape)} is too small for {grid[0] * grid[1]} warps")
+    repeat = [*bits_between(1, unit[1], part[1]), *bits_between(0, unit[0], part[0])]
+    warps = [*bits_between(0, part[0], shape[0]), *bits_between(1, part[1], shape[1])]
+    return Layout((*registers, *repeat), tuple(lanes), tuple(warps))

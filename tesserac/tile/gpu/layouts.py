@@ -1,0 +1,236 @@
+"""Pass `layouts`: neutral tiles become fragments; every block gets a place in the registers of the threads.
+
+    %a = tile.load(%x, %i) : tile<[512], f32>
+    %s = tile.reduce(%a, %i) {axes = [0], kind = "max"} : tile<[], f32>
+  becomes
+    %a = gpu.load(%x, %i) : fragment<[512], f32, r[0:1 0:2 0:64 0:128 0:256] l[0:4 0:8 0:16 0:32 -] w[- -]>
+    %s = gpu.reduce(%a, %i) {axes = [0], kind = "max"} : fragment<[], f32, r[] l[- - - - -] w[- -]>
+
+Products and reductions say which layout they want; it spreads from there along maps, casts and carried values. What is
+left has no wish, and is laid out for wide access to memory. Operands of products stay tiles: they live in stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
+from tesserac.ir.forms import indices, operand_maps
+from tesserac.ir.types import TileType, Type
+from tesserac.tile.dialect import Stage, tile_type
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction
+from tesserac.tile.gpu.matrix import MatrixUnit, accumulator_layout, matrix_unit
+from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar
+
+DimMap = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """`part` has the layout of `whole`, seen through `dims`."""
+
+    whole: Value
+    part: Value
+    dims: DimMap
+
+    @property
+    def same(self) -> bool:
+        shape = tile_type(self.whole).shape
+        return self.dims == tuple(range(len(shape)))
+
+
+def assign_layouts(kernel: Op, variant: Variant) -> Op:
+    """The kernel in the GPU dialect."""
+    split_constants(kernel)
+    layouts = infer_layouts(kernel, variant)
+    return _Conversion(variant, layouts).kernel(kernel)
+
+
+def split_constants(kernel: Op) -> None:
+    """One `tile.full` per use, so that each use may have a layout of its own."""
+    for op in list(kernel.walk()):
+        if op.name == "tile.full":
+            for user, position in op.result.uses[1:]:
+                copy = clone_op(op, {})
+                assert op.parent is not None
+                op.parent.insert(op.parent.ops.index(op), copy)
+                user.set_operand(position, copy.result)
+
+
+def infer_layouts(kernel: Op, variant: Variant) -> dict[Value, Layout]:
+    tiles = [v for v in _values(kernel) if isinstance(v.type, TileType) and not _staged(v)]
+    relations = [r for op in kernel.walk() for r in _relations(op)]
+    layouts = dict(_wishes(kernel, variant))
+    _spread(relations, layouts)
+    teams = any(op.name == "tile.reduce" for op in kernel.walk())
+    for value in sorted(tiles, key=lambda v: -_size(tile_type(v))):
+        if value not in layouts:
+            layouts[value] = _free_layout(kernel, tile_type(value), variant, teams)
+            _spread(relations, layouts)
+    return layouts
+
+
+def _values(kernel: Op) -> Iterator[Value]:
+    for op in kernel.walk():
+        yield from op.results
+        for region in op.regions:
+            yield from region.block.args
+
+
+def _staged(value: Value) -> bool:
+    return any(op.name == "tile.dot" and position < 2 for op, position in value.uses)
+
+
+def _size(ty: TileType) -> int:
+    size = 1
+    for n in ty.shape:
+        size *= n
+    return size
+
+
+def _free_layout(kernel: Op, ty: TileType, variant: Variant, teams: bool) -> Layout:
+    """In a kernel with reductions a team has a block for itself; otherwise all threads share it."""
+    loads = [op for op in kernel.walk() if op.name in ("tile.load", "tile.store")]
+    sizes = [tile_type(op.result if op.results else op.operands[0]).dtype.bits // 8 for op in loads]
+    narrowest = min(sizes, default=4)
+    if teams:
+        return blocked(ty.shape, max(4, narrowest), TEAM_BITS, 0, variant.warps)
+    return blocked(ty.shape, narrowest, LANE_BITS, variant.warps.bit_length() - 1, variant.warps)
+
+
+def _wishes(kernel: Op, variant: Variant) -> Iterator[tuple[Value, Layout]]:
+    for op in kernel.walk():
+        if op.name == "tile.dot":
+            shape = tile_type(op.result).shape
+            yield op.result, accumulator_layout(dot_unit(op, variant), (shape[0], shape[1]))
+        elif op.name == "tile.reduce":
+            axes = indices(op, "axes")
+            if len(axes) != 1:
+                raise LoweringError("a reduction over several dims of a block")
+            yield op.operands[0], reduction(tile_type(op.operands[0]).shape, axes[0], variant.warps)
+
+
+def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
+    return matrix_unit(variant.unit, tile_type(dot.operands[0]).dtype, variant.warps)
+
+
+def _relations(op: Op) -> Iterator[Relation]:
+    match op.name:
+        case "tile.map":
+            for value, dims in zip(op.operands, operand_maps(op), strict=True):
+                yield Relation(op.result, value, dims)
+        case "tile.cast":
+            yield _equal(op.result, op.operands[0])
+        case "tile.dot":
+            yield _equal(op.result, op.operands[2])
+        case "tile.reduce":
+            axes, rank = indices(op, "axes"), len(tile_type(op.operands[0]).shape)
+            yield Relation(op.operands[0], op.result, tuple(i for i in range(rank) if i not in axes))
+        case "tile.for":
+            yield from _carried(op.operands[2:], op.results, op.body.args[1:], op.body.terminator.operands)
+        case "tile.tree":
+            block, combine = (r.block for r in op.regions)
+            half = len(op.results)
+            yield from _carried(op.operands[1:], op.results, combine.args[:half], combine.args[half:])
+            yield from _carried(op.results, block.terminator.operands, combine.terminator.operands)
+
+
+def _carried(*groups: list[Value] | tuple[Value, ...]) -> Iterator[Relation]:
+    first, *others = groups
+    for group in others:
+        for left, right in zip(first, group, strict=True):
+            if isinstance(left.type, TileType):
+                yield _equal(left, right)
+
+
+def _equal(whole: Value, part: Value) -> Relation:
+    return Relation(whole, part, tuple(range(len(tile_type(whole).shape))))
+
+
+def _spread(relations: list[Relation], layouts: dict[Value, Layout]) -> None:
+    """Follows the relations until nothing new is known."""
+    changed = True
+    while changed:
+        changed = False
+        for relation in relations:
+            if relation.whole in layouts:
+                wanted = layouts[relation.whole].project(relation.dims)
+                if relation.part not in layouts:
+                    layouts[relation.part] = wanted
+                    changed = True
+                elif layouts[relation.part] != wanted:
+                    have = layouts[relation.part]
+                    raise LoweringError(f"a block is wanted in two layouts: {have} and {wanted}")
+            elif relation.same and relation.part in layouts:
+                layouts[relation.whole] = layouts[relation.part]
+                changed = True
+
+
+_RENAMED = {"tile.alloc": "gpu.scratch"}
+_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step")
+
+
+class _Conversion:
+    """Clones a kernel operation by operation into the GPU dialect."""
+
+    def __init__(self, variant: Variant, layouts: dict[Value, Layout]) -> None:
+        self.variant = variant
+        self.layouts = layouts
+        self.values: dict[Value, Value] = {}
+
+    def kernel(self, kernel: Op) -> Op:
+        attrs: dict[str, Attr] = {
+            "sym_name": kernel.symbol + self.variant.suffix,
+            "grid": kernel.attrs["grid"],
+            "warps": self.variant.warps,
+            "when": self.variant.when,
+            "variant_of": kernel.symbol,
+        }
+        return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
+
+    def region(self, region: Region) -> Region:
+        block = Block([self.type(v) for v in region.block.args], [v.name for v in region.block.args])
+        self.values.update(zip(region.block.args, block.args, strict=True))
+        for op in region.block.ops:
+            block.append(self.op(op))
+        return Region(block)
+
+    def op(self, op: Op) -> Op:
+        if op.opdef.dialect != "tile":
+            return clone_op(op, self.values)
+        name, attrs = self.name_and_attrs(op)
+        types = [self.type(v) for v in op.results]
+        names = [v.name for v in op.results]
+        operands = [self.values[v] for v in op.operands]
+        regions = [self.region(r) for r in op.regions]
+        new = Op(OPDEFS[name], operands, types, attrs, regions, op.span, names)
+        self.values.update(zip(op.results, new.results, strict=True))
+        return new
+
+    def name_and_attrs(self, op: Op) -> tuple[str, dict[str, Attr]]:
+        attrs = {k: v for k, v in op.attrs.items() if k in _KEPT_ATTRS}
+        match op.name:
+            case "tile.dot":
+                return "gpu.dot", {"unit": dot_unit(op, self.variant)}
+            case "tile.load" if _staged(op.result):
+                return "gpu.stage", {"depth": _depth(op)}
+            case "tile.tree":
+                scalar = fragments_are_scalar(op.operands[1:])
+                return "gpu.tree", {"levels": SCALAR_LEVELS if scalar else self.variant.levels}
+        return _RENAMED.get(op.name, op.name.replace("tile.", "gpu.")), attrs
+
+    def type(self, value: Value) -> Type:
+        ty = value.type
+        if not isinstance(ty, TileType) or value not in self.layouts:
+            return ty
+        return FragmentType(ty.shape, ty.dtype, ty.policy, self.layouts[value])
+
+
+def _depth(load: Op) -> int:
+    stage = load.attrs.get("stage")
+    if not isinstance(stage, Stage):
+        raise LoweringError("an operand of a product that is not staged")
+    return stage.depth

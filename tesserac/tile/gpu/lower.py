@@ -1,0 +1,53 @@
+"""Neutral Tile IR to the GPU dialect: the passes in order, for each variant of each kernel.
+
+Enters: a module with `tile.kernel`s, and with a host program or without. Leaves: the same module, each kernel replaced
+by its variants as `gpu.kernel`s. The host program is unchanged: a launch names the neutral kernel, and the first
+variant whose conditions hold runs.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Module, Op, clone_op
+from tesserac.ir.rewrite import erase_dead
+from tesserac.tile.gpu import dialect as dialect  # noqa: PLC0414  (registers the operations)
+from tesserac.tile.gpu.barriers import insert_barriers
+from tesserac.tile.gpu.layouts import assign_layouts
+from tesserac.tile.gpu.matrix import WGMMA
+from tesserac.tile.gpu.pipeline import pipeline_copies
+from tesserac.tile.gpu.reduce import expand_reductions
+from tesserac.tile.gpu.roles import split_roles
+from tesserac.tile.gpu.scratch import place_scratch
+from tesserac.tile.gpu.teams import deal_to_teams
+from tesserac.tile.gpu.variants import Arch, Variant, variants
+
+
+def lower_module(module: Module, arch: Arch) -> Module:
+    ops: list[Op] = []
+    for op in module.ops:
+        ops += lower_kernel(op, arch) if op.name == "tile.kernel" else [clone_op(op, {})]
+    return Module(ops)
+
+
+def lower_kernel(kernel: Op, arch: Arch) -> list[Op]:
+    """All variants of one neutral kernel, best first."""
+    return [lower_variant(kernel, variant, arch) for variant in variants(kernel, arch)]
+
+
+def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
+    # Layouts come first: all that follows is about which thread has what.
+    lowered = assign_layouts(clone_op(kernel, {}), variant)
+    # Teams before reductions: a dealt loop joins the results of whole blocks.
+    deal_to_teams(lowered)
+    expand_reductions(lowered)
+    place_scratch(lowered, variant.scratch)
+    if variant.unit == WGMMA:
+        split_roles(lowered, arch.shared_bytes)
+    elif variant.unit:
+        pipeline_copies(lowered, arch.shared_bytes)
+    # Last: only now is all traffic through shared memory visible.
+    insert_barriers(lowered)
+    module = Module([lowered])
+    while erase_dead(module):
+        pass
+    lowered.detach()
+    return lowered

@@ -1,0 +1,96 @@
+"""Matrix units: how the threads of a block share one product, and how its operands lie in shared memory.
+
+Enters: the shape and element type of a `tile.dot` and what may run it. Leaves: a `MatrixUnit`: the accumulator's
+register layout and the shared-memory layouts of both operands. The three units:
+
+    fma     any float; each thread an 8 x 8 piece in fma chains, operands in plain rows
+    mma     bf16, f16; `mma.sync` m16n8k16 of one warp, operands in 128-byte panels, swizzled, read by ldmatrix
+    wgmma   bf16, f16; m64nNk16 of four warps, operands read from the same panels through descriptors
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.attributes import register_attribute
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import Bit, Layout, bits_between, matrix_layout
+from tesserac.tile.gpu.shared import PANEL_BYTES, SharedLayout
+from tesserac.types.dtype import BF16, F16, F32, F64, DType
+
+MMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (0, 8))
+MMA_LANES: tuple[Bit, ...] = ((1, 2), (1, 4), (0, 1), (0, 2), (0, 4))
+FMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (1, 2), (0, 4), (0, 8), (0, 16))
+FMA_LANES: tuple[Bit, ...] = ((1, 4), (1, 8), (1, 16), (0, 1), (0, 2))
+"""Eight lanes side by side along n read 128 bytes of B at once; all eight read the same words of A."""
+WARPGROUP = 4
+MAX_WGMMA_COLUMNS = 256
+
+
+@dataclass(frozen=True)
+class MatrixUnit:
+    """`k` terms per instruction; `warps` that hold the accumulator."""
+
+    name: str
+    k: int
+    warps: int
+
+
+register_attribute("matrix_unit", MatrixUnit)
+
+FMA = "fma"
+MMA = "mma"
+WGMMA = "wgmma"
+
+
+def matrix_unit(name: str, dtype: DType, warps: int) -> MatrixUnit:
+    """The unit called `name` for elements of `dtype`, shared by `warps` warps."""
+    if name == FMA and dtype in (F32, F64):
+        return MatrixUnit(FMA, 1, warps)
+    if name in (MMA, WGMMA) and dtype in (BF16, F16):
+        return MatrixUnit(name, 16, warps)
+    raise LoweringError(f"matrix unit {name} does not multiply {dtype.name}")
+
+
+def accumulator_layout(unit: MatrixUnit, shape: tuple[int, int]) -> Layout:
+    """How the threads hold an accumulator of this shape."""
+    if unit.name == FMA:
+        wide = (1, 32)
+        grid = _warp_grid(unit.warps, shape, (32, 64 if shape[1] >= 64 else 32))
+        part = shape[1] // grid[1]
+        registers = (*FMA_REGISTERS, wide) if part >= 64 else FMA_REGISTERS
+        return matrix_layout(shape, registers, FMA_LANES, (32, min(part, 64)), grid)
+    if unit.name == MMA:
+        return matrix_layout(shape, MMA_REGISTERS, MMA_LANES, (16, 8), _mma_grid(unit.warps, shape))
+    return _wgmma_layout(unit, shape)
+
+
+def _warp_grid(warps: int, shape: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
+    """Rows first: as many warps along m as parts fit, the others along n."""
+    rows = min(warps, max(1, shape[0] // part[0]))
+    return rows, warps // rows
+
+
+def _mma_grid(warps: int, shape: tuple[int, int]) -> tuple[int, int]:
+    """Parts as square as possible: both operands are then read least often from shared memory."""
+    choices = [(rows, warps // rows) for rows in (1, 2, 4, 8, 16) if warps % rows == 0]
+    fitting = [g for g in choices if shape[0] // g[0] >= 16 and shape[1] // g[1] >= 16]
+    if not fitting:
+        raise LoweringError(f"a block of {list(shape)} is too small for {warps} warps")
+    return min(fitting, key=lambda g: (shape[0] // g[0] + shape[1] // g[1], g[0]))
+
+
+def _wgmma_layout(unit: MatrixUnit, shape: tuple[int, int]) -> Layout:
+    groups = unit.warps // WARPGROUP
+    if shape[0] != 64 * groups or not 8 <= shape[1] <= MAX_WGMMA_COLUMNS:
+        raise LoweringError(f"wgmma needs 64 rows for each of {groups} warp groups, not a block of {list(shape)}")
+    registers = (*MMA_REGISTERS, *bits_between(1, 8, shape[1]))
+    return Layout(registers, MMA_LANES, tuple(bits_between(0, 16, shape[0])))
+
+
+def operand_layout(unit: MatrixUnit, shape: tuple[int, int], dtype: DType) -> SharedLayout:
+    """How a block of an operand, as it lies in the program's memory, is kept in shared memory."""
+    element = dtype.bits // 8
+    if unit.name == FMA:
+        return SharedLayout(shape, element, shape[1], False)
+    return SharedLayout(shape, element, min(shape[1], PANEL_BYTES // element), True)

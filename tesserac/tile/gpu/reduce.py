@@ -1,0 +1,90 @@
+"""Pass `reduce`: a reduction block becomes what the 16 threads of a team do, in the canonical order.
+
+    %s = gpu.reduce(%x, %i) {axes = [0], kind = "sum", order = #blocks<block=512, lanes=64>}
+  becomes
+    %0 = gpu.mask(%x, %i) {dim = 0, value = -0.0}              an absent term leaves a sum as it is
+    %1 = gpu.fold(%0) {dim = 0, kind = "sum", width = 64}      lane i adds x[i], x[i + 64], ... ascending
+    %2 = gpu.butterfly(%1) {dim = 0, kind = "sum", lane = 8}   r[i] += r[i + 32]
+    ...                                                        16, 8, 4 by lanes 4, 2, 1
+    %6 = gpu.fold(%5) {dim = 0, kind = "sum", width = 2}       r[i] += r[i + 2]
+    %7 = gpu.fold(%6) {dim = 0, kind = "sum", width = 1}       the dim goes away
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import ORDERED_KINDS, indices
+from tesserac.numerics.order import Blocks, Free
+from tesserac.tile.gpu.dialect import fragment, text
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import REDUCE_LANES, REDUCE_VECTOR, Layout
+from tesserac.tile.gpu.types import FragmentType
+from tesserac.types.dtype import DType
+from tesserac.types.policy import NO_POLICY, compute_dtype
+
+
+def expand_reductions(kernel: Op) -> None:
+    """Changes the kernel in place."""
+    for op in list(kernel.walk()):
+        if op.name == "gpu.reduce":
+            result = _expand(op)
+            op.result.replace_all_uses(result)
+            op.erase()
+
+
+def _expand(op: Op) -> Value:
+    (dim,), kind, order = indices(op, "axes"), text(op, "kind"), op.attrs.get("order")
+    if kind in ORDERED_KINDS and not isinstance(order, Free) and order != Blocks(512, REDUCE_LANES):
+        raise LoweringError(f"a reduction in the order {order}")
+    source, axis = op.operands
+    b = Builder.before(op)
+    ty = fragment(source)
+    accum = compute_dtype(ty.dtype, ty.policy)
+    x = b.value("gpu.mask", (source, axis), ty, {"dim": dim, "value": identity(kind, accum)})
+    width = min(REDUCE_LANES, ty.shape[dim])
+    x = _fold(b, x, dim, kind, width, accum)
+    while width > REDUCE_VECTOR:
+        x = _butterfly(b, x, dim, kind, width // 2)
+        width //= 2
+    while width > 1:
+        width //= 2
+        x = _fold(b, x, dim, kind, width, accum)
+    return x
+
+
+def identity(kind: str, dtype: DType) -> float | int:
+    """What changes nothing. Of sums it is -0: x + -0 is x also where x is -0."""
+    if dtype.is_float:
+        return {"sum": -0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[kind]
+    lowest = 0 if dtype.kind == "u" else -int(dtype.largest) - 1
+    return {"sum": 0, "prod": 1, "max": lowest, "min": int(dtype.largest)}[kind]
+
+
+def _fold(b: Builder, x: Value, dim: int, kind: str, width: int, accum: DType) -> Value:
+    ty = fragment(x)
+    layout, step = ty.layout, ty.shape[dim] // 2
+    while step >= width:
+        layout = layout.halved(dim, step)
+        step //= 2
+    if width == 1:
+        kept = [i for i in range(len(ty.shape)) if i != dim]
+        folded = FragmentType(tuple(ty.shape[i] for i in kept), accum, NO_POLICY, layout.project(kept))
+    else:
+        folded = FragmentType(_resized(ty, dim, width), accum, NO_POLICY, layout)
+    return b.value("gpu.fold", (x,), folded, {"dim": dim, "kind": kind, "width": width})
+
+
+def _butterfly(b: Builder, x: Value, dim: int, kind: str, half: int) -> Value:
+    ty = fragment(x)
+    layout: Layout = ty.layout.halved(dim, half)
+    folded = replace(ty, shape=_resized(ty, dim, half), layout=layout)
+    attrs = {"dim": dim, "kind": kind, "lane": half // REDUCE_VECTOR}
+    return b.value("gpu.butterfly", (x,), folded, attrs)
+
+
+def _resized(ty: FragmentType, dim: int, size: int) -> tuple[int, ...]:
+    return (*ty.shape[:dim], size, *ty.shape[dim + 1 :])

@@ -1,0 +1,88 @@
+"""Shared-memory layouts of staged operands, and what the hardware must be told about them.
+
+A block is cut into panels of columns; a panel is stored row after row. In a swizzled layout the 16-byte chunks inside
+each 1024 bytes are permuted by an exclusive or, so that eight rows of one column of chunks lie in eight different
+groups of banks. It is the permutation that tensor copies call 128B: address bits 4 to 6 ^= bits 7 to 9. So one formula
+serves plain copies, ldmatrix, tensor copies and wgmma descriptors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.attributes import register_attribute
+from tesserac.tile.gpu.errors import LoweringError
+
+PANEL_BYTES = 128
+CHUNK_BYTES = 16
+ATOM_BYTES = 1024
+"""Eight rows of a panel: the unit after which the swizzle repeats."""
+
+
+@dataclass(frozen=True)
+class SharedLayout:
+    """One stage of a block of `shape` elements of `element` bytes, `panel` columns wide."""
+
+    shape: tuple[int, int]
+    element: int
+    panel: int
+    swizzled: bool
+
+    @property
+    def row_bytes(self) -> int:
+        return self.panel * self.element
+
+    @property
+    def panel_bytes(self) -> int:
+        return self.shape[0] * self.row_bytes
+
+    @property
+    def bytes(self) -> int:
+        return self.shape[0] * self.shape[1] * self.element
+
+    def offset(self, row: int, column: int) -> int:
+        """The byte where an element lies."""
+        panel, inside = divmod(column, self.panel)
+        plain = panel * self.panel_bytes + row * self.row_bytes + inside * self.element
+        return swizzle(plain) if self.swizzled else plain
+
+
+register_attribute("shared_layout", SharedLayout)
+
+
+def swizzle(offset: int) -> int:
+    return offset ^ (offset >> 3 & 0x70)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """What wgmma must know of an operand besides its address: byte distances, and whether k is the slow dim.
+
+    `leading` is the distance between panels, `stride` between groups of eight rows, `step` between blocks of 16 terms.
+    """
+
+    leading: int
+    stride: int
+    step: int
+    transposed: bool
+
+    @property
+    def constant_bits(self) -> int:
+        """The 64-bit descriptor without the address: distances in units of 16 bytes, 128-byte swizzle."""
+        return (self.leading >> 4) << 16 | (self.stride >> 4) << 32 | 1 << 62
+
+
+def descriptor(layout: SharedLayout, k_dim: int, k: int) -> Descriptor:
+    """The descriptor of an operand whose terms run along `k_dim`, `k` of them per instruction."""
+    if not layout.swizzled or layout.row_bytes != PANEL_BYTES:
+        raise LoweringError("wgmma reads operands from 128-byte panels")
+    if k_dim == 1:
+        if layout.shape[1] != layout.panel:
+            raise LoweringError("terms along rows must fit one panel")
+        return Descriptor(CHUNK_BYTES, ATOM_BYTES, k * layout.element, False)
+    return Descriptor(layout.panel_bytes, ATOM_BYTES, k * PANEL_BYTES, True)
+
+
+def tensor_box(layout: SharedLayout) -> tuple[int, int]:
+    """The block that one tensor copy fills: all rows of one panel."""
+    return layout.shape[0], layout.panel

@@ -1,0 +1,211 @@
+"""Pass `teams`: loops over reduction blocks are dealt to teams of 16 threads, each with a block of its own.
+
+    %m = gpu.for(%zero, %n, %lowest) {step = 512} { ^(%j, %best): ... max(%best, %b) ... }
+  becomes, for four warps, that is eight teams
+    %part = gpu.for(%zero, %n, %lowest) {step = 4096} { ^(%base, %best): %j = %base + %team * 512 ... }
+    %other = gpu.shuffle(%part) {lane = 16}, a max of both, then each warp's through shared memory
+
+All teams make the same number of rounds; a block behind the end has an empty axis. A loop is dealt when its iterations
+share nothing but maxima or minima, which do not depend on the order. A tree is always dealt: eight neighbouring blocks
+combine by the aligned tree, and the counter behind it takes subtrees. Other loops are run by every team alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value, clone_op
+from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.types import INDEX, MemRefType
+from tesserac.tile.gpu.dialect import fragment, integer
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import TEAM
+from tesserac.tile.gpu.types import FLAG
+from tesserac.types.dims import Dim
+
+ORDER_FREE = ("scalar.max", "scalar.min")
+
+
+def deal_to_teams(kernel: Op) -> None:
+    """Changes the kernel in place."""
+    if not any(op.name == "gpu.reduce" for op in kernel.walk()):
+        return
+    dealer = _Dealer(kernel)
+    for op in list(kernel.body.ops):
+        if op.name == "gpu.tree":
+            dealer.tree(op)
+        elif op.name == "gpu.for":
+            folds = [_order_free_fold(op, i) for i in range(len(op.results))]
+            if _independent(op):
+                dealer.loop(op, [f for f in folds if f is not None])
+
+
+class _Dealer:
+    def __init__(self, kernel: Op) -> None:
+        self.kernel = kernel
+        self.warps = integer(kernel, "warps")
+        self.teams = self.warps * 32 // TEAM
+        first = Builder.before(kernel.body.ops[0])
+        self.team = first.value("gpu.team", (), INDEX, {"size": TEAM}, hint="team")
+
+    def loop(self, op: Op, folds: list[Op]) -> None:
+        step = integer(op, "step")
+        op.attrs["step"] = step * self.teams
+        base = op.body.args[0]
+        b = Builder.before(op.body.ops[0])
+        mine = index_op(b, "add", base, index_op(b, "mul", self.team, dim_value(b, step)), "mine")
+        _replace_uses(base, mine)
+        self.own_stores(op.body)
+        end = op.body.terminator
+        last = Builder.before(end)
+        present = last.value("gpu.less", (mine, op.operands[1]), FLAG, hint="present")
+        for position, value in enumerate(end.operands):
+            kept = last.value("gpu.choose", (present, value, op.body.args[1 + position]), value.type)
+            end.set_operand(position, kept)
+        for position, fold in enumerate(folds):
+            self.join(op, op.results[position], fold)
+
+    def own_stores(self, block: Block) -> None:
+        """Teams hold different blocks now, so each of them writes."""
+        for op in (inner for top in block.ops for inner in top.walk()):
+            if op.name == "gpu.store":
+                op.attrs["team"] = TEAM
+
+    def join(self, loop: Op, part: Value, fold: Op) -> None:
+        """Folds the parts of all teams behind the loop."""
+        users = list(part.uses)
+        b = _after(loop)
+        other = b.value("gpu.shuffle", (part,), part.type, {"lane": TEAM}, hint="other")
+        total = self.apply(b, fold, part, other)
+        first, *others = self.gather(b, total)
+        for value in others:
+            first = self.apply(b, fold, first, value)
+        for user, position in users:
+            user.set_operand(position, first)
+
+    def apply(self, b: Builder, fold: Op, left: Value, right: Value) -> Value:
+        mapping = {fold.operands[0]: left, fold.operands[1]: right}
+        return b.add(clone_op(fold, mapping)).result
+
+    def gather(self, b: Builder, value: Value) -> list[Value]:
+        """What each warp holds, as values of every thread."""
+        ty = fragment(value)
+        if ty.shape != ():
+            raise LoweringError("teams exchange single numbers only")
+        if self.warps == 1:
+            return [value]
+        mem = MemRefType((Dim.const(self.warps),), ty.dtype, ty.policy, space="shared")
+        room = Builder.before(self.kernel.body.ops[0]).value("gpu.alloc", (), mem, hint="exchange")
+        b.op("gpu.publish", (value, room))
+        return b.op("gpu.collect", (room,), [ty] * self.warps).results
+
+    def tree(self, op: Op) -> None:
+        count = op.operands[0]
+        outer = Builder.before(op)
+        rounds = index_op(outer, "ceil_div", count, dim_value(outer, self.teams), "rounds")
+        op.set_operand(0, rounds)
+        block, combine = (r.block for r in op.regions)
+        number = block.args[0]
+        b = Builder.before(block.ops[0])
+        first = index_op(b, "mul", number, dim_value(b, self.teams), "first")
+        mine = index_op(b, "add", first, self.team, "mine")
+        _replace_uses(number, mine)
+        self.own_stores(block)
+        end = block.terminator
+        joined = _Subtree(self, Builder.before(end), combine, count).join(first, list(end.operands))
+        end.set_operands(joined)
+
+
+class _Subtree:
+    """The aligned tree over the values of all teams in one round, of which the last may be absent."""
+
+    def __init__(self, dealer: _Dealer, b: Builder, combine: Block, count: Value) -> None:
+        self.dealer = dealer
+        self.b = b
+        self.combine = combine
+        self.count = count
+
+    def join(self, first: Value, values: list[Value]) -> list[Value]:
+        pairs = self.within_warp(first, values)
+        gathered = [self.dealer.gather(self.b, v) for v in pairs]
+        level = [list(of_warp) for of_warp in zip(*gathered, strict=True)]
+        width = 32 // TEAM
+        while len(level) > 1:
+            level = [
+                self.pair(level[i], level[i + 1], self.offset(first, (i + 1) * width))
+                for i in range(0, len(level), 2)
+            ]
+            width *= 2
+        return level[0]
+
+    def within_warp(self, first: Value, values: list[Value]) -> list[Value]:
+        """The two teams of a warp: the even one holds the left value."""
+        b = self.b
+        odd = index_op(b, "rem", self.dealer.team, dim_value(b, 2))
+        even = b.value("gpu.less", (odd, dim_value(b, 1)), FLAG, hint="even")
+        others = [b.value("gpu.shuffle", (v,), v.type, {"lane": TEAM}) for v in values]
+        left = [b.value("gpu.choose", (even, v, o), v.type) for v, o in zip(values, others, strict=True)]
+        right = [b.value("gpu.choose", (even, o, v), v.type) for v, o in zip(values, others, strict=True)]
+        own = index_op(b, "sub", self.dealer.team, odd)
+        place = index_op(b, "add", index_op(b, "add", first, own), dim_value(b, 1))
+        return self.pair(left, right, place)
+
+    def offset(self, first: Value, distance: int) -> Value:
+        return index_op(self.b, "add", first, dim_value(self.b, distance))
+
+    def pair(self, left: Sequence[Value], right: Sequence[Value], place: Value) -> list[Value]:
+        """Left and right combined; left alone where there is no block at `place`, the first of the right ones."""
+        mapping = dict(zip(self.combine.args, [*left, *right], strict=True))
+        for op in self.combine.ops[:-1]:
+            self.b.add(clone_op(op, mapping))
+        both = [mapping.get(v, v) for v in self.combine.terminator.operands]
+        present = self.b.value("gpu.less", (place, self.count), FLAG, hint="present")
+        return [
+            self.b.value("gpu.choose", (present, c, v), v.type) for c, v in zip(both, left, strict=True)
+        ]
+
+
+def _order_free_fold(loop: Op, position: int) -> Op | None:
+    """The map that folds a new value into carried value number `position`, if it is a plain maximum or minimum."""
+    carried = loop.body.args[1 + position]
+    fold = loop.body.terminator.operands[position].defining_op
+    if fold is None or fold.name != "gpu.map" or fold.parent is not loop.body or len(carried.uses) != 1:
+        return None
+    first, *more = fold.body.ops
+    plain = len(more) == 1 and first.name in ORDER_FREE and list(first.operands) == fold.body.args
+    return fold if plain and carried in fold.operands else None
+
+
+def _independent(loop: Op) -> bool:
+    """Whether the iterations may run in any order."""
+    if any(_order_free_fold(loop, i) is None for i in range(len(loop.results))):
+        return False
+    inner = [op for op in loop.body.ops for op in op.walk()]
+    if any(op.name in ("gpu.dot", "gpu.for", "gpu.tree") for op in inner):
+        return False
+    stored = [op.operands[1] for op in inner if op.name == "gpu.store"]
+    loaded = [op.operands[0] for op in inner if op.name == "gpu.load"]
+    own = all(_depends(at, loop) for op in inner if op.name == "gpu.store" for at in op.operands[2:][-1:])
+    return own and not set(stored) & set(loaded)
+
+
+def _depends(value: Value, loop: Op) -> bool:
+    if value is loop.body.args[0]:
+        return True
+    made = value.defining_op
+    return made is not None and any(_depends(v, loop) for v in made.operands)
+
+
+def _replace_uses(old: Value, new: Value) -> None:
+    """Every use of `old` but those that `new` is made from."""
+    source = new.defining_op
+    making = set() if source is None else {source, *(v.defining_op for v in source.operands)}
+    for user, position in list(old.uses):
+        if user not in making:
+            user.set_operand(position, new)
+
+
+def _after(op: Op) -> Builder:
+    assert op.parent is not None
+    return Builder.before(op.parent.ops[op.parent.ops.index(op) + 1])
