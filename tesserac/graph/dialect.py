@@ -21,6 +21,7 @@ its count in the dims of its body.
 
 from __future__ import annotations
 
+from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indices)
 from tesserac.ir.core import OPDEFS, Attr, Op, define_op
 from tesserac.ir.forms import Guard, tensor_type
 from tesserac.ir.types import TensorType

@@ -1,0 +1,117 @@
+"""Every operator of the registry: lowered to forms, its bits from the oracle, compared with its NumPy reference."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tesserac.graph.dialect import PREFIX, operator_attrs
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.generalize import generalize
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Block, Module, Op, Region
+from tesserac.ir.passes import run_passes
+from tesserac.numerics.narrow import convert, storage
+from tesserac.ops.contract import MatMul
+from tesserac.ops.elementwise import Add, Where
+from tesserac.ops.registry import OPERATORS, Operator
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import BF16, BOOL, F32, lookup
+from tesserac.types.policy import NO_POLICY, Policy, parse_policy
+from tesserac.types.ty import TensorType
+
+
+def parse_type(text: str) -> TensorType:
+    match = re.fullmatch(r"(\w+)\s*(@.*)?\[(.*)\]", text)
+    assert match
+    dtype = lookup(match[1])
+    assert dtype is not None
+    policy = parse_policy(match[2]) if match[2] else NO_POLICY
+    return TensorType(tuple(Dim.const(int(d)) for d in match[3].split(",") if d.strip()), dtype, policy)
+
+
+def module_of(operator: Operator, types: list[TensorType]) -> Module:
+    block = Block(types)
+    builder = Builder(block)
+    result = builder.value(PREFIX + operator.name, block.args, operator.infer(types), operator_attrs(operator))
+    builder.op("graph.return", (result,))
+    attrs = {"sym_name": "f", "params": ("x",) * len(types), "guards": (), "entry": True}
+    return Module([Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])])
+
+
+def sample(ty: TensorType, rng: np.random.Generator) -> np.ndarray:
+    shape = [d.evaluate({}) for d in ty.dims]
+    if ty.dtype is BOOL:
+        return rng.integers(0, 2, shape).astype(bool)
+    if ty.dtype.is_integer:
+        return rng.integers(1, 9, shape).astype(storage(ty.dtype))
+    return convert(rng.uniform(0.5, 3, shape), ty.dtype)
+
+
+CASES = [
+    pytest.param(operator, types, id=f"{name}-{i}")
+    for name, cls in OPERATORS.items()
+    for i, (operator, types) in enumerate(cls.cases())
+]
+
+
+@pytest.mark.parametrize(("operator", "types"), CASES)
+def test_forms_agree_with_the_reference(operator: Operator, types: tuple[str, ...]) -> None:
+    tensors = [parse_type(t) for t in types]
+    args = [sample(ty, np.random.default_rng(0)) for ty in tensors]
+    result_type = operator.infer(tensors)
+    expected = np.asarray(operator.reference(*args))
+    plain = run_passes(module_of(operator, tensors), [generalize], verify=True)
+    (result,) = run_function(plain, "f", args)
+    assert result.dtype == storage(result_type.dtype)
+    assert result.shape == tuple(d.evaluate({}) for d in result_type.dims)
+    np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-6)
+    absorbed = run_passes(plain, [absorb], verify=True)
+    assert np.array_equal(run_function(absorbed, "f", args)[0], result)
+
+
+HALF = Policy(accum=F32)
+
+
+def run(operator: Operator, types: list[TensorType], args: list[np.ndarray]) -> np.ndarray:
+    return run_function(run_passes(module_of(operator, types), [generalize, absorb], verify=True), "f", args)[0]
+
+
+def tensor(*dims: int, policy: Policy = HALF) -> TensorType:
+    return TensorType(tuple(map(Dim.const, dims)), BF16, policy)
+
+
+def test_a_value_without_a_policy_takes_that_of_the_other() -> None:
+    rng = np.random.default_rng(1)
+    types = [tensor(3, 4), tensor(4, policy=NO_POLICY)]
+    x, y = (convert(rng.normal(size=s), BF16) for s in ((3, 4), (4,)))
+    expected = convert(x.astype(np.float32) + y.astype(np.float32), BF16)
+    assert np.array_equal(run(Add(), types, [x, y]).view("u2"), expected.view("u2"))
+
+
+def test_bf16_matmul_rounds_once() -> None:
+    rng = np.random.default_rng(2)
+    a, b = (convert(rng.normal(size=s), BF16) for s in ((5, 64), (64, 3)))
+    result = run(MatMul(), [tensor(5, 64), tensor(64, 3, policy=NO_POLICY)], [a, b])
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert result.dtype == storage(BF16)
+    assert np.abs(result.astype(np.float64) - exact).max() <= np.abs(exact).max() * 2.0**-8
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((2, 1, 3, 4), (1, 5, 4, 6)), ((1, 3, 4), (7, 4, 2)), ((1, 3, 4), (1, 4, 2)), ((6, 4), (4,)), ((4,), (2, 4, 3))],
+)
+def test_batched_matmul_broadcasts(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(3)
+    types = [TensorType(tuple(map(Dim.const, shape)), F32) for shape in (left, right)]
+    x, y = (rng.normal(size=s).astype(np.float32) for s in (left, right))
+    result = run(MatMul(), types, [x, y])
+    np.testing.assert_allclose(result, np.matmul(x, y), rtol=1e-5, atol=1e-5)
+
+
+def test_where_does_not_round_twice() -> None:
+    types = [TensorType((Dim.const(2),), BOOL), tensor(2), tensor(2)]
+    x, y = (convert(np.array(v), BF16) for v in ([1.0078125, 2.0], [3.0, 4.03125]))
+    assert run(Where(), types, [np.array([True, False]), x, y]).astype(float).tolist() == [1.0078125, 4.03125]

@@ -1,0 +1,227 @@
+"""Every Graph pass against the picture in its docstring, and the cases in which it must do nothing."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tesserac.graph.dialect  # noqa: F401  (registers the operations in the pictures)
+from tesserac.graph import rules
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes import absorb, cse, dce, fold, generalize, inline
+from tesserac.ir.core import Module, VerifyError
+from tesserac.ir.parser import parse_module
+from tesserac.ir.passes import Pass, check_pass, run_passes
+from tesserac.ir.printer import print_module
+from tesserac.ir.verify import verify_module
+
+PASSES = {
+    "rules": (rules.apply_rules, rules.__doc__),
+    "inline": (inline.inline, inline.__doc__),
+    "fold": (fold.fold, fold.__doc__),
+    "cse": (cse.cse, cse.__doc__),
+    "dce": (dce.dce, dce.__doc__),
+    "generalize": (generalize.generalize, generalize.__doc__),
+    "absorb": (absorb.absorb, absorb.__doc__),
+}
+
+
+def picture(doc: str) -> tuple[Module, Module]:
+    match = re.search(r"^Before:\n((?:    .*\n)+)After:\n((?:    .*\n?)+)", doc, re.MULTILINE)
+    assert match, "the docstring has no picture"
+    return parse_module(match[1]), parse_module(match[2])
+
+
+def normal(module: Module) -> str:
+    """The text without hints of names."""
+    for op in module.walk():
+        values = [*op.results, *(a for r in op.regions for a in r.block.args)]
+        for value in values:
+            value.name = ""
+    return print_module(module)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_pictures(name: str) -> None:
+    step, doc = PASSES[name]
+    before, after = picture(doc or "")
+    verify_module(before)
+    verify_module(after)
+    assert normal(before.clone()) != normal(after.clone())
+    result = run_passes(before, [step], verify=True)
+    assert normal(result) == normal(after)
+
+
+@pytest.mark.parametrize("name", [n for n in PASSES if n != "generalize"])
+def test_passes_leave_their_own_result_alone(name: str) -> None:
+    step, doc = PASSES[name]
+    _, after = picture(doc or "")
+    assert normal(run_passes(after, [step], verify=True)) == normal(after.clone())
+
+
+def apply(step: Pass, text: str) -> Module:
+    module = parse_module(text)
+    result = step.run(module.clone())
+    check_pass(step, module, result)
+    return result
+
+
+def count(module: Module, name: str) -> int:
+    return sum(op.name == name for op in module.walk())
+
+
+HEAD = 'graph.func @f {entry = true, guards = [], params = ["x"]} {\n^(%x: tensor<[N], f32>):\n'
+
+
+def test_cse_does_not_merge_across_branches() -> None:
+    module = apply(
+        cse.cse,
+        'graph.func @f {entry = true, guards = [], params = ["c", "x"]} {\n'
+        "^(%c: tensor<[], bool>, %x: tensor<[N], f32>):\n"
+        "%y = form.cond(%c) : tensor<[N], f32> {\n^():\n%a = graph.exp(%x) : tensor<[N], f32>\nform.yield(%a)\n} {\n"
+        "^():\n%b = graph.exp(%x) : tensor<[N], f32>\nform.yield(%b)\n}\ngraph.return(%y)\n}",
+    )
+    assert count(module, "graph.exp") == 2
+
+
+def test_cse_tells_zeros_apart() -> None:
+    full = "graph.full() {{dtype = dtype<f32>, policy = policy<>, shape = [], value = {}}} : tensor<[], f32>"
+    text = HEAD + f"%a = {full.format('0.0')}\n%b = {full.format('-0.0')}\n%c = {full.format('0.0')}\n"
+    text += "%d = graph.add(%a, %b) : tensor<[], f32>\n%e = graph.add(%d, %c) : tensor<[], f32>\ngraph.return(%e)\n}"
+    assert count(apply(cse.cse, text), "graph.full") == 2
+
+
+def test_fold_computes_chains_and_keeps_what_is_not_constant() -> None:
+    full = "graph.full() {dtype = dtype<f32>, policy = policy<>, shape = [], value = 3.0} : tensor<[], f32>"
+    text = HEAD + f"%a = {full}\n%b = graph.exp(%a) : tensor<[], f32>\n%c = graph.less(%b, %a) : tensor<[], bool>\n"
+    text += "%n = graph.size() {dim = `N`} : tensor<[], f32>\n%d = graph.mul(%n, %b) : tensor<[], f32>\n"
+    text += "%e = graph.where(%c, %d, %d) : tensor<[], f32>\ngraph.return(%e)\n}"
+    module = apply(fold.fold, text)
+    assert count(module, "graph.exp") == count(module, "graph.less") == 0
+    assert count(module, "graph.size") == count(module, "graph.mul") == count(module, "graph.where") == 1
+    values = [op.attrs["value"] for op in module.walk() if op.name == "graph.full"]
+    assert values[0] == 3.0 and values[2] is False
+    assert values[1] == pytest.approx(np.exp(3), rel=1e-6)
+
+
+CALLEE = """
+graph.func @g {entry = false, guards = [#guard<kind="divides", left=`2`, right=`K`, text="K % 2 == 0">],
+               params = ["v"]} {
+  ^(%v: tensor<[K], f32>):
+    %a = index.dim() {dim = `0`} : index
+    %b = index.dim() {dim = `K`} : index
+    %r = form.loop(%a, %b, %v) {counter = "i"} : tensor<[K], f32> {
+      ^(%i: index, %c: tensor<[K], f32>):
+        %n = graph.size() {dim = `i`} : tensor<[], f32>
+        %d = graph.add(%c, %n) : tensor<[K], f32>
+        form.yield(%d)
+    }
+    graph.return(%r)
+}
+"""
+
+
+def test_inline_renames_counters_and_moves_guards() -> None:
+    """Called in a loop over the same counter, on a size that mentions it."""
+    module = apply(
+        inline.inline,
+        CALLEE
+        + HEAD
+        + """%a = index.dim() {dim = `0`} : index
+        %b = index.dim() {dim = `4`} : index
+        %r = form.loop(%a, %b, %x) {counter = "i"} : tensor<[N], f32> {
+          ^(%i: index, %c: tensor<[N], f32>):
+            %d = graph.call(%c) {callee = "g", dims = [["K", `N`]]} : tensor<[N], f32>
+            %e = graph.call(%d) {callee = "g", dims = [["K", `N`]]} : tensor<[N], f32>
+            form.yield(%e)
+        }
+        graph.return(%r)
+        }""",
+    )
+    counters = [op.attrs["counter"] for op in module.walk() if op.name == "form.loop"]
+    assert len(counters) == len(set(counters)) == 3
+    (function,) = module.ops
+    (guard,) = function.attrs["guards"]
+    assert guard.text == "K % 2 == 0" and str(guard.right) == "N"
+    x = np.ones(4, np.float32)
+    forms = run_passes(module, [generalize.generalize], verify=True)
+    (result,) = run_function(forms, "f", [x])
+    assert result.tolist() == [1 + 4 * 2 * (0 + 1 + 2 + 3)] * 4
+
+
+def test_inline_refuses_recursion() -> None:
+    text = HEAD + '%y = graph.call(%x) {callee = "f", dims = [["N", `N`]]} : tensor<[N], f32>\ngraph.return(%y)\n}'
+    with pytest.raises(VerifyError, match="calls itself"):
+        inline.inline.run(parse_module(text))
+
+
+def test_absorb_leaves_reshape_and_counted_maps() -> None:
+    module = apply(
+        absorb.absorb,
+        """func.func @f {guards = [], params = ["x"]} {
+          ^(%x: tensor<[4, N], f32>):
+            %v = form.view(%x) {view = #reshape<>} : tensor<[4*N], f32>
+            %i = form.map() {maps = []} : tensor<[4*N], f32> {
+              ^():
+                %0 = scalar.index() {axis = 0} : scalar<f32>
+                form.yield(%0)
+            }
+            %y = form.map(%v, %i) {maps = [[0], [0]]} : tensor<[4*N], f32> {
+              ^(%1: scalar<f32>, %2: scalar<f32>):
+                %3 = scalar.add(%1, %2) : scalar<f32>
+                form.yield(%3)
+            }
+            func.return(%y)
+        }""",
+    )
+    assert count(module, "form.view") == 1 and count(module, "form.map") == 2
+
+
+CONTRACT = """func.func @f {guards = [], params = ["a", "b"]} {
+  ^(%a: tensor<[A, B, M], f32>, %b: tensor<[A, B, N], f32>):
+    %t = form.view(%a) {view = #permute<order=[2, 1, 0]>} : tensor<[M, B, A], f32>
+    %u = form.view(%b) {view = #permute<order=[1, 0, 2]>} : tensor<[B, A, N], f32>
+    %y = form.contract(%t, %u) {accum = dtype<f32>, lhs = [0, 2, 3], order = #chain<length=4096>, out = [0, 1],
+                                rhs = [2, 3, 1]} : tensor<[M, N], f32>
+    func.return(%y)
+}"""
+
+
+def test_absorb_keeps_the_order_of_a_contraction() -> None:
+    """Two indices are summed, B before A: the left permutation must stay, the right one may go."""
+    before = parse_module(CONTRACT)
+    after = apply(absorb.absorb, CONTRACT)
+    assert count(after, "form.view") == 1
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=s).astype(np.float32) for s in ((3, 4, 5), (3, 4, 2))]
+    assert np.array_equal(run_function(before, "f", args)[0], run_function(after, "f", args)[0])
+
+
+CORNERS = np.float32([0.0, -0.0, 1.5, -1.5, 2.5, -0.3, np.inf, -np.inf, np.nan, 1e-45])
+
+
+@pytest.mark.parametrize(("left", "right"), rules.RULES)
+def test_rules_hold_to_the_bit(left: str, right: str) -> None:
+    dtype = "bool" if "bitwise" in left else "f32"
+    values = np.array([True, False]) if dtype == "bool" else CORNERS
+    sides = [_evaluate(text, dtype, values) for text in (left, right)]
+    assert np.array_equal(sides[0], sides[1], equal_nan=dtype == "f32")
+    if dtype == "f32":
+        numbers = ~np.isnan(sides[0])
+        assert np.array_equal(np.signbit(sides[0][numbers]), np.signbit(sides[1][numbers]))
+
+
+def _evaluate(text: str, dtype: str, values: np.ndarray) -> np.ndarray:
+    lines, ty = [], f"tensor<[N], {dtype}>"
+
+    def build(term: object) -> str:
+        if not hasattr(term, "func"):
+            return "%x"
+        operands = ", ".join(build(arg) for arg in term.args)
+        lines.append(f"%v{len(lines)} = graph.{term.func.id}({operands}) : {ty}")
+        return f"%v{len(lines) - 1}"
+
+    last = build(rules.parse_term(text))
+    text = f'graph.func @f {{entry = true, guards = [], params = ["x"]}} {{\n^(%x: {ty}):\n' + "\n".join(lines)
+    module = parse_module(text + f"\ngraph.return({last})\n}}")
+    return run_function(run_passes(module, [generalize.generalize], verify=True), "f", [values])[0]
