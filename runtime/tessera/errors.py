@@ -1,19 +1,30 @@
-"""The one exception that a user of compiled code sees."""
+"""The one exception that a user of compiled code sees, and the codes of what can go wrong in a call."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNREADABLE_ARTIFACT = "E0910"
+WRONG_MACHINE = "E0911"
+NO_MEMORY_FOR_CODE = "E0912"
+NO_SUCH_FUNCTION = "E0913"
+BAD_SETTING = "E0914"
+WRONG_ARGUMENTS = "E0920"
+WRONG_KIND = "E0921"
+WRONG_DTYPE = "E0922"
+WRONG_RANK = "E0923"
+SIZE_CONFLICT = "E0924"
+GUARD_FAILED = "E0925"
+OUT_OF_MEMORY = "E0926"
+
 
 @dataclass(frozen=True)
 class Place:
-    """A stretch of source text; lines and columns count from 1."""
+    """A point of source text; line and column count from 1."""
 
     file: str
     line: int
     column: int
-    end_line: int
-    end_column: int
 
 
 class TesseraError(Exception):
@@ -27,3 +38,17 @@ class TesseraError(Exception):
 
     def __str__(self) -> str:
         return self.text
+
+
+class MissingFunctionError(TesseraError, AttributeError):
+    """A module has no such function. An AttributeError too, so that `hasattr` and `getattr` work as everywhere."""
+
+
+def failure(code: str, message: str, notes: tuple[str, ...] = (), spans: tuple[Place, ...] = ()) -> TesseraError:
+    """The error with its text laid out as the compiler lays out its own."""
+    return TesseraError(code, render(code, message, notes, spans), spans)
+
+
+def render(code: str, message: str, notes: tuple[str, ...] = (), spans: tuple[Place, ...] = ()) -> str:
+    places = [f"  --> {p.file}:{p.line}:{p.column}" for p in spans]
+    return "\n".join([f"error[{code}]: {message}", *places, *(f"  = note: {note}" for note in notes)])

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tessera.errors import TesseraError
+from tessera.errors import NO_MEMORY_FOR_CODE, WRONG_MACHINE, TesseraError, failure
 from tessera.image import Image
 
 Resolver = Callable[[str], int]
@@ -37,7 +37,7 @@ class LoadedImage:
 
 def load_image(image: Image, resolve: Resolver) -> LoadedImage:
     if image.machine != machine():
-        raise TesseraError("E0902", f"error[E0902]: compiled for {image.machine}, but this machine is {machine()}")
+        raise failure(WRONG_MACHINE, f"compiled for {image.machine}, but this machine is {machine()}")
     data = _initial_data(image, resolve)
     base = _reserve(image.size)
     _map_text(base, image.text)
@@ -97,7 +97,7 @@ def _protect(address: int, size: int, protection: int) -> None:
 
 def _refused(what: str) -> TesseraError:
     reason = os.strerror(ctypes.get_errno())
-    return TesseraError("E0903", f"error[E0903]: the system refused {what}: {reason}")
+    return failure(NO_MEMORY_FOR_CODE, f"the system refused {what}: {reason}")
 
 
 def _reserve(size: int) -> int:

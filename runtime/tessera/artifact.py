@@ -1,0 +1,79 @@
+"""A compiled function as a file: its code, the pool that its code calls, and what a caller must know of it.
+
+Enters: an `Artifact`, or the bytes of one. Leaves: the other. Bytes that are not an artifact of this version are a
+`TesseraError`, whatever is wrong with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from tessera.container import Row, image_of, image_row, pack, unpack
+from tessera.errors import UNREADABLE_ARTIFACT, TesseraError, failure
+from tessera.image import Image
+from tessera.signature import Binding, Signature, Site, TensorSpec
+from tessera.sizes import Size, Tree
+
+_KIND = "function 1"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    signature: Signature
+    code: Image
+    """Holds `entry`, and `method`, the Python function over it."""
+    pool: Image
+
+    def to_bytes(self) -> bytes:
+        content = [_KIND, astuple(self.signature), image_row(self.code), image_row(self.pool)]
+        return pack(content, [self.code.text, self.code.data, self.pool.text, self.pool.data])
+
+
+def read_artifact(data: bytes, source: str) -> Artifact:
+    """The artifact in `data`; `source` names it in errors."""
+    try:
+        content, blobs = unpack(data)
+        kind, signature, code, pool = content
+        if kind != _KIND:
+            raise ValueError(f"it holds {kind!r}, not a function")
+        return Artifact(_signature(signature), image_of(code, *blobs[:2]), image_of(pool, *blobs[2:]))
+    except (ValueError, TypeError, IndexError) as error:
+        raise unreadable(source, str(error)) from None
+
+
+def unreadable(source: str, reason: str) -> TesseraError:
+    message = f"cannot use the compiled file `{source}`: {reason}"
+    return failure(UNREADABLE_ARTIFACT, message, ("build it again from its source",))
+
+
+def _signature(row: Row) -> Signature:
+    name, parameters, results, returns_tuple, symbols, bindings, sites = row
+    return Signature(
+        name=name,
+        parameters=tuple(map(_tensor, parameters)),
+        results=tuple(map(_tensor, results)),
+        returns_tuple=returns_tuple,
+        symbols=tuple(symbols),
+        bindings=tuple(map(_binding, bindings)),
+        sites=tuple(Site(*site) for site in sites),
+    )
+
+
+def _tensor(row: Row) -> TensorSpec:
+    name, sizes, dtype, element = row
+    return TensorSpec(name, tuple(map(_size, sizes)), dtype, element)
+
+
+def _binding(row: Row) -> Binding:
+    symbol, parameter, axis, *sizes = row
+    return Binding(symbol, parameter, axis, *map(_size, sizes))
+
+
+def _size(row: Row) -> Size:
+    text, tree = row
+    return Size(text, _tree(tree))
+
+
+def _tree(value: Any) -> Tree:
+    return tuple(map(_tree, value)) if isinstance(value, list) else value

@@ -1,0 +1,125 @@
+"""The complete, careful way into compiled code, in Python: any kind of array, every error.
+
+Enters: the arguments of a call. Leaves: fresh arrays, or a `TesseraError` that names parameter, dim, value and rule.
+The entry emitted into the image does the same for the usual call and comes here for all others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tessera.arguments import arrays_of
+from tessera.dtypes import numpy_dtype
+from tessera.errors import GUARD_FAILED, OUT_OF_MEMORY, SIZE_CONFLICT, Place, TesseraError, failure
+from tessera.signature import (
+    STATUS_GUARD,
+    STATUS_OK,
+    STATUS_OUT_OF_MEMORY,
+    STATUS_SIZE,
+    Binding,
+    Signature,
+    Site,
+)
+from tessera.sizes import SizeError
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+
+Entry = Callable[[int, int], int]
+"""(address of the argument block, address of the status) -> status code"""
+
+Shape = tuple[int, ...]
+
+
+def call(signature: Signature, entry: Entry, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    inputs = arrays_of(signature, args, kwargs)
+    symbols = bind_symbols(signature, [array.shape for array in inputs])
+    outputs = [_allocate(signature, position, symbols) for position in range(len(signature.results))]
+    words = [array.ctypes.data for array in (*inputs, *outputs)] + [symbols[name] for name in signature.symbols]
+    block = (ctypes.c_int64 * len(words))(*words)
+    status = ctypes.create_string_buffer(STATUS_SIZE)
+    if entry(ctypes.addressof(block), ctypes.addressof(status)) != STATUS_OK:
+        raise failed_status(signature, status.raw, symbols)
+    results = tuple(array[()] for array in outputs)  # [()] makes a scalar of a 0-d array and keeps any other
+    return results if signature.returns_tuple else results[0]
+
+
+def bind_symbols(signature: Signature, shapes: Sequence[Shape]) -> dict[str, int]:
+    """The value of every symbol. Raises TesseraError where shapes contradict each other or the declared sizes."""
+    symbols: dict[str, int] = {}
+    for binding in signature.bindings:
+        symbols[binding.symbol] = _solve(signature, binding, shapes[binding.parameter], symbols)
+    for parameter, shape in zip(signature.parameters, shapes, strict=True):
+        for axis, size in enumerate(parameter.sizes):
+            try:
+                expected = size.evaluate(symbols)
+            except SizeError as error:
+                raise failure(SIZE_CONFLICT, f"`{size.text}` in `{signature.name}` has no value: {error}") from None
+            if expected != shape[axis]:
+                raise _conflict(signature, parameter.name, axis, shape, f"`{size.text}` is {expected}", symbols)
+    return symbols
+
+
+def _solve(signature: Signature, binding: Binding, shape: Shape, symbols: Mapping[str, int]) -> int:
+    found = binding.factor.evaluate(symbols) * shape[binding.axis] - binding.offset.evaluate(symbols)
+    scale = binding.scale.evaluate(symbols)
+    if scale == 0 or found % scale or found // scale < 0:
+        parameter = signature.parameters[binding.parameter]
+        rule = f"it must be `{parameter.sizes[binding.axis].text}` for a whole `{binding.symbol}`"
+        raise _conflict(signature, parameter.name, binding.axis, shape, rule, symbols)
+    return found // scale
+
+
+def _conflict(
+    signature: Signature, parameter: str, axis: int, shape: Shape, rule: str, symbols: Mapping[str, int]
+) -> TesseraError:
+    declared = next(p for p in signature.parameters if p.name == parameter)
+    sources = [
+        f"`{b.symbol}` = {symbols[b.symbol]} from dim {b.axis} of `{signature.parameters[b.parameter].name}`"
+        for b in signature.bindings
+        if b.symbol in symbols
+    ]
+    message = f"argument `{parameter}` of `{signature.name}` has size {shape[axis]} in dim {axis}, but {rule}"
+    return failure(SIZE_CONFLICT, message, (*sources, f"`{parameter}` is declared {declared.show()}"))
+
+
+def _allocate(signature: Signature, position: int, symbols: Mapping[str, int]) -> Array:
+    import numpy as np
+
+    result = signature.results[position]
+    try:
+        shape = tuple(size.evaluate(symbols) for size in result.sizes)
+    except SizeError as error:
+        raise failure(SIZE_CONFLICT, f"the result {result.show()} of `{signature.name}`: {error}") from None
+    try:
+        return np.empty(shape, numpy_dtype(result.dtype))
+    except (ValueError, MemoryError):
+        message = f"no memory for the result {result.show()} of `{signature.name}` with shape {shape}"
+        raise failure(OUT_OF_MEMORY, message) from None
+
+
+def failed_status(signature: Signature, status: bytes, symbols: Mapping[str, int]) -> TesseraError:
+    """The error that a status of an entry stands for."""
+    code, number, *values = struct.unpack("<ii4q", status)
+    site = signature.sites[number]
+    sizes = tuple(f"`{name}` = {value}" for name, value in symbols.items())
+    place = (Place(site.file, site.line, site.column),) if site.file else ()
+    return failure(_CODES[code], _MESSAGES[code](signature, site, values), sizes, place)
+
+
+def _guard_message(signature: Signature, site: Site, values: Sequence[int]) -> str:
+    return f"`{signature.name}` needs {site.text}, but the sides are {values[0]} and {values[1]}"
+
+
+def _memory_message(signature: Signature, site: Site, values: Sequence[int]) -> str:
+    return f"`{signature.name}` needs {values[0]} bytes of workspace, which the system does not give; {site.text}"
+
+
+_CODES = {STATUS_GUARD: GUARD_FAILED, STATUS_OUT_OF_MEMORY: OUT_OF_MEMORY}
+_MESSAGES: dict[int, Callable[[Signature, Site, Sequence[int]], str]] = {
+    STATUS_GUARD: _guard_message,
+    STATUS_OUT_OF_MEMORY: _memory_message,
+}

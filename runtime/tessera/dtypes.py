@@ -1,0 +1,24 @@
+"""NumPy's dtype objects by name; the narrow ones come from ml_dtypes, which is imported only when one is met."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
+
+
+@cache
+def numpy_dtype(name: str) -> np.dtype[np.generic]:
+    """The dtype called `name`. NumPy keeps one object per such type, which compiled code compares by address."""
+    import numpy as np
+
+    if name in _NARROW:
+        import ml_dtypes
+
+        narrow: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
+        return narrow
+    return np.dtype(name)

@@ -1,0 +1,90 @@
+"""A compiled function as a Python callable.
+
+Enters: an artifact. Leaves: an object whose call goes straight into the image: a C function that reads the arrays,
+allocates the results and runs the entry. What it does not handle comes back to `CompiledFunction.__call__`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from tessera.arguments import arrays_of
+from tessera.artifact import Artifact
+from tessera.call import bind_symbols, call, failed_status
+from tessera.dtypes import numpy_dtype
+from tessera.loader import LoadedImage, load_image
+from tessera.numpy_abi import api_function, layout_holds
+from tessera.threads import function_address, load_pool, resolve_libc
+
+
+class CompiledFunction:
+    """`fast` is what users call; calling the object itself takes the careful way. The image holds the address of
+    `_failed`, so this object must live as long as `fast`: it is the `self` of that C function."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.signature = artifact.signature
+        self._failed = self._raise_status
+        loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed))
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+        self._entry = prototype(loaded.address("entry"))
+        self.fast: Callable[..., object] = _c_function(loaded, self) if layout_holds() else self.__call__
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return call(self.signature, self._entry, args, kwargs)
+
+    def _raise_status(self, status: bytes, *args: object) -> None:
+        """Called by the image when an entry that it ran has failed."""
+        shapes = [array.shape for array in arrays_of(self.signature, args, {})]
+        raise failed_status(self.signature, status, bind_symbols(self.signature, shapes))
+
+
+class _Resolver:
+    """Finds what the slots of a code image are to hold; the part before the first dot says where."""
+
+    def __init__(self, pool: LoadedImage, failed: object) -> None:
+        self._pool = pool
+        self._failed = failed
+
+    def __call__(self, name: str) -> int:
+        space, _, rest = name.partition(".")
+        return _SPACES[space](self, rest)
+
+    def python(self, name: str) -> int:
+        return function_address(ctypes.pythonapi, name)
+
+    def numpy(self, name: str) -> int:
+        import numpy as np
+
+        return id(np.ndarray) if name == "ndarray" else api_function(int(name))
+
+    def dtype(self, name: str) -> int:
+        return id(numpy_dtype(name))
+
+    def pool(self, name: str) -> int:
+        return self._pool.address(name)
+
+    def call(self, name: str) -> int:
+        assert name == "failed"
+        return id(self._failed)
+
+    def libc(self, name: str) -> int:
+        return resolve_libc(name)
+
+
+_SPACES: dict[str, Callable[[_Resolver, str], int]] = {
+    "python": _Resolver.python,
+    "numpy": _Resolver.numpy,
+    "dtype": _Resolver.dtype,
+    "pool": _Resolver.pool,
+    "call": _Resolver.call,
+    "libc": _Resolver.libc,
+}
+
+
+def _c_function(loaded: LoadedImage, self: CompiledFunction) -> Callable[..., object]:
+    """A Python function object over the method definition that stands in the image."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    made: Callable[..., object] = make(loaded.address("method"), self, None)
+    return made

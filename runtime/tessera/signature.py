@@ -1,0 +1,64 @@
+"""What a compiled function takes and gives, as the runtime needs it: plain data, without the compiler's types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tessera.sizes import Size
+
+STATUS_OK, STATUS_GUARD, STATUS_OUT_OF_MEMORY = range(3)
+"""What an entry returns. The values of a failed guard are its two sides; of out of memory, the bytes asked for."""
+
+STATUS_VALUES = 4
+STATUS_SIZE = 8 + 8 * STATUS_VALUES
+"""Bytes of the status: {i32 code, i32 site, i64 values[4]}."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A parameter or a result. `dtype` is NumPy's name, `element` the language's with its policy."""
+
+    name: str
+    sizes: tuple[Size, ...]
+    dtype: str
+    element: str
+
+    def show(self) -> str:
+        return f"Tensor[{', '.join([*(size.text for size in self.sizes), self.element])}]"
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How a symbol follows from an argument: `factor * shape[axis] == scale * symbol + offset`."""
+
+    symbol: str
+    parameter: int
+    axis: int
+    factor: Size
+    scale: Size
+    offset: Size
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place of the program that can end a call. `text` is the rule that has to hold there."""
+
+    operator: str
+    text: str
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Signature:
+    """`symbols` is sorted: the order of their values in the argument block of the entry. `bindings` come in an order
+    in which each needs only symbols bound before it. `returns_tuple` is false for a function of one result."""
+
+    name: str
+    parameters: tuple[TensorSpec, ...]
+    results: tuple[TensorSpec, ...]
+    returns_tuple: bool
+    symbols: tuple[str, ...]
+    bindings: tuple[Binding, ...]
+    sites: tuple[Site, ...]

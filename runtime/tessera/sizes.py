@@ -1,0 +1,69 @@
+"""Size expressions as plain data, and their value.
+
+N                          "N"
+2*K*M + 1                  ("+", ("*", 2, "K", "M"), 1)
+D/heads                    ("/", "D", "heads")          exact: a rest is an error
+ceil_div(N, 64)            ("ceil_div", "N", 64)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+Tree: TypeAlias = "int | str | tuple[Tree, ...]"
+
+
+class SizeError(ValueError):
+    """The expression has no whole value for these sizes; the message says why."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size: the expression, and its text for people."""
+
+    text: str
+    tree: Tree
+
+    def evaluate(self, symbols: Mapping[str, int]) -> int:
+        return evaluate(self.tree, symbols)
+
+
+def evaluate(tree: Tree, symbols: Mapping[str, int]) -> int:
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return symbols[tree]
+    operator, *operands = tree
+    assert isinstance(operator, str)
+    values = [evaluate(operand, symbols) for operand in operands]
+    if operator in _FOLDS:
+        return _FOLDS[operator](values)
+    return reduce(_DIVISIONS[operator], values)
+
+
+def _exact(left: int, right: int) -> int:
+    if right == 0 or left % right:
+        raise SizeError(f"{right} does not divide {left}")
+    return left // right
+
+
+def _rounded(divide: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def checked(left: int, right: int) -> int:
+        if right <= 0:
+            raise SizeError(f"{left} is divided by {right}")
+        return divide(left, right)
+
+    return checked
+
+
+_FOLDS: dict[str, Callable[[list[int]], int]] = {"+": sum, "*": math.prod, "min": min, "max": max}
+_DIVISIONS: dict[str, Callable[[int, int], int]] = {
+    "/": _exact,
+    "//": _rounded(lambda a, b: a // b),
+    "%": _rounded(lambda a, b: a % b),
+    "ceil_div": _rounded(lambda a, b: -(-a // b)),
+}

@@ -1,0 +1,86 @@
+"""The end of the compiler: a host program and its kernels' code become an artifact.
+
+Enters: a `schedule.func`, the `cpu.kernel`s it launches, and the LLVM module that holds their code. Leaves: a
+`tessera.artifact.Artifact`, which runs without the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+from tessera.artifact import Artifact
+from tessera.image import Image
+from tessera.signature import Binding, Signature, Site, TensorSpec
+from tesserac.base.source import Span
+from tesserac.ir.core import Op, Value
+from tesserac.ir.types import MemRefType, element
+from tesserac.schedule.dialect import memory
+from tesserac.target.compile import Machine, data_layout, emit_object
+from tesserac.target.cpu.host import HostSite, emit_host
+from tesserac.target.cpu.pool import pool_module
+from tesserac.target.cpu.pystub import emit_stub
+from tesserac.target.cpu.workspace import BufferBytes
+from tesserac.target.emit import Module
+from tesserac.target.link import link
+from tesserac.target.sizes import size_of, solve_symbols
+
+Locate = Callable[[Span], tuple[str, int, int]]
+"""File, line and column of a span; ("", 0, 0) where it has none."""
+
+
+def build_artifact(
+    module: Module,
+    func: Op,
+    kernels: Mapping[str, Op],
+    machine: Machine,
+    buffer_bytes: BufferBytes,
+    locate: Locate,
+    *,
+    returns_tuple: bool,
+) -> Artifact:
+    """Adds the host code to `module`, which holds the kernels' code under their names, and links it."""
+    entry, sites = emit_host(module, func, kernels, buffer_bytes)
+    emit_stub(module, entry, func.symbol, _inputs(func), _outputs(func), returns_tuple)
+    code = link([emit_object(str(module), machine)])
+    return Artifact(signature_of(func, sites, locate, returns_tuple), code, pool_image(machine))
+
+
+@cache
+def pool_image(machine: Machine) -> Image:
+    return link([emit_object(str(pool_module(machine.triple, data_layout(machine))), machine)])
+
+
+def signature_of(func: Op, sites: Sequence[HostSite], locate: Locate, returns_tuple: bool) -> Signature:
+    names, inputs = func.attrs["params"], _inputs(func)
+    assert isinstance(names, tuple)
+    equations = solve_symbols([m.dims for m in inputs])
+    return Signature(
+        name=func.symbol,
+        parameters=tuple(_spec(str(name), m) for name, m in zip(names, inputs, strict=True)),
+        results=tuple(_spec("", m) for m in _outputs(func)),
+        returns_tuple=returns_tuple,
+        symbols=tuple(sorted(e.symbol for e in equations)),
+        bindings=tuple(
+            Binding(e.symbol, e.parameter, e.axis, size_of(e.factor), size_of(e.scale), size_of(e.offset))
+            for e in equations
+        ),
+        sites=tuple(Site(s.operator, s.text, *locate(s.span)) for s in sites),
+    )
+
+
+def _inputs(func: Op) -> list[MemRefType]:
+    return [memory(arg) for arg in func.body.args]
+
+
+def _outputs(func: Op) -> list[MemRefType]:
+    results: Sequence[Value] = func.body.terminator.operands
+    return [memory(value) for value in results]
+
+
+def _spec(name: str, memref: MemRefType) -> TensorSpec:
+    """Fails for element types that no array of whole elements holds."""
+    if memref.dtype.bits % 8 or memref.policy.scale_axis is not None:
+        raise NotImplementedError(f"{memref} cannot be an argument or result yet")
+    sizes = tuple(size_of(dim) for dim in memref.dims)
+    return TensorSpec(name, sizes, memref.dtype.numpy_name, element(memref.dtype, memref.policy))

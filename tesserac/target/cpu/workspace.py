@@ -1,0 +1,50 @@
+"""The memory of one call beside its inputs and outputs: one block for all workspace slots and the workers' scratch.
+
+    slot 0 | slot 1 | ... | scratch of worker 0 | scratch of worker 1 | ...
+
+Buffers of one slot never live at the same time (Schedule planned them), so a slot is as large as the largest of them;
+likewise one scratch serves all kernels, which run one after another. Every part starts at a cache line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tesserac.ir.core import Op
+from tesserac.ir.types import MemRefType
+from tesserac.schedule.dialect import memory
+from tesserac.types.dims import ZERO, Dim
+
+ALIGNMENT = 64
+
+BufferBytes = Callable[[MemRefType], Dim]
+"""How many bytes the target needs for a memref; it knows the size of its packed panels."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Bytes of each slot and of one worker's scratch, all multiples of the alignment."""
+
+    slots: tuple[Dim, ...]
+    scratch: Dim
+
+
+def plan_workspace(buffers: Sequence[Op], kernels: Iterable[Op], buffer_bytes: BufferBytes) -> Plan:
+    sizes: dict[int, Dim] = {}
+    for op in buffers:
+        slot = op.attrs["slot"]
+        assert isinstance(slot, int)
+        sizes[slot] = sizes.get(slot, ZERO).max(buffer_bytes(memory(op.result)))
+    slots = tuple(aligned(sizes.get(i, ZERO)) for i in range(max(sizes, default=-1) + 1))
+    scratch = ZERO
+    for kernel in kernels:
+        needed = kernel.attrs["scratch"]
+        assert isinstance(needed, Dim)
+        scratch = scratch.max(needed)
+    return Plan(slots, aligned(scratch))
+
+
+def aligned(size: Dim) -> Dim:
+    """The size rounded up."""
+    return size.ceil_div(ALIGNMENT) * ALIGNMENT
