@@ -236,7 +236,7 @@ class _Body:
     def _expression(self, expression: typed.Expr, names: Names) -> Built:
         match expression:
             case typed.Static():
-                return Known(expression.type)
+                return _known(expression.type)
             case typed.Local():
                 return names[expression.name]
             case typed.Coerce():
@@ -315,6 +315,11 @@ def _replant(shape: Built, leaves: Iterator[Value]) -> Built:
     if isinstance(shape, tuple):
         return tuple(_replant(item, leaves) for item in shape)
     return next(leaves) if isinstance(shape, Value) else shape
+
+
+def _known(ty: Type) -> Built:
+    """A static value; a tuple of them is a tuple like any other."""
+    return tuple(map(_known, ty.items)) if isinstance(ty, TupleType) else Known(ty)
 
 
 def _number(ty: Type) -> int | float | bool | Dim:

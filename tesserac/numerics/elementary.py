@@ -9,6 +9,8 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 | exp_frac | 1.1           | exp(x - exp_int(x) * ln2), the bound for abs(x) <= 2**14 (f64: 2**43); NaN stays;     |
 |          |               | 1 where abs(x) >= 2**22 (f64: 2**51)                                                  |
 | ldexp    | rounded once  | x * 2**k; k is an integer, cut to [-252, 254] (f64: [-2044, 2046]), NaN to the lowest |
+| sub_ln2  | two roundings | x - n ln2, as fma(n, -ln2_low, fma(n, -ln2_high, x))                                  |
+| add_ln2  | two roundings | x + n ln2, as fma(n, ln2_high, fma(n, ln2_low, x))                                    |
 | log      | 1.0           | 0 gives -inf, below gives NaN                                                         |
 | tanh     | 1.5           | odd, also for -0                                                                      |
 | rsqrt    | two roundings | 1 / sqrt(x); -0 gives -inf                                                            |
@@ -80,7 +82,7 @@ _FORMATS = {
 
 
 def ln2_parts(dtype: DType) -> tuple[float, float]:
-    """ln 2 as an unevaluated sum of two values of the dtype; log_softmax and logsumexp use the same two."""
+    """ln 2 as an unevaluated sum of two values of the dtype: the constants of sub_ln2 and add_ln2."""
     return _FORMATS[dtype].ln2_high, _FORMATS[dtype].ln2_low
 
 
@@ -95,12 +97,10 @@ def _exp_int(d: Draft, x: Ref) -> Ref:
 
 
 def _exp_reduced(d: Draft, x: Ref, n: Ref) -> Ref:
-    """exp(x - n ln2). The first fma is exact; 1 + (r + r**2 q(r)) loses least when the one is added last."""
-    f = _FORMATS[d.dtype]
-    rest = d.fma(n, d.constant(-f.ln2_high), x)
-    r = d.fma(n, d.constant(-f.ln2_low), rest)
+    """exp(x - n ln2); 1 + (r + r**2 q(r)) loses least when the one is added last."""
+    r = _sub_ln2(d, x, n)
     square = r * r
-    return d.constant(1.0) + d.fma(d.polynomial(f.exp, r), square, r)
+    return d.constant(1.0) + d.fma(d.polynomial(_FORMATS[d.dtype].exp, r), square, r)
 
 
 def _exp_frac(d: Draft, x: Ref) -> Ref:
@@ -125,6 +125,18 @@ def _exp(d: Draft, x: Ref) -> Ref:
     cut = d.select(high < cut, high, cut)
     n = d.step("rint", cut * d.constant(f.log2e))
     return _scale(d, _exp_reduced(d, cut, n), n)
+
+
+def _sub_ln2(d: Draft, x: Ref, n: Ref) -> Ref:
+    """x - n ln2. The first fma is exact where n is exp_int(x)."""
+    f = _FORMATS[d.dtype]
+    return d.fma(n, d.constant(-f.ln2_low), d.fma(n, d.constant(-f.ln2_high), x))
+
+
+def _add_ln2(d: Draft, x: Ref, n: Ref) -> Ref:
+    """x + n ln2, the small product first."""
+    f = _FORMATS[d.dtype]
+    return d.fma(n, d.constant(f.ln2_high), d.fma(n, d.constant(f.ln2_low), x))
 
 
 def _log(d: Draft, x: Ref) -> Ref:
@@ -179,6 +191,8 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "exp_int": (1, _exp_int),
     "exp_frac": (1, _exp_frac),
     "ldexp": (2, _scale),
+    "sub_ln2": (2, _sub_ln2),
+    "add_ln2": (2, _add_ln2),
     "log": (1, _log),
     "tanh": (1, _tanh),
     "rsqrt": (1, _rsqrt),

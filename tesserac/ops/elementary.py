@@ -78,6 +78,36 @@ class Ldexp(Elementwise):
 
 
 @register
+class SubLn2(Elementwise):
+    """x - n * ln2 for whole n held in the float type: the logarithm of `x` without its power of two.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return sub_ln2(x, exp_int(x))
+    """
+
+    name, primitive, signatures = "sub_ln2", "sub_ln2", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        x, n = (operand.astype(np.float64) for operand in operands)
+        return (x - n * math.log(2)).astype(operands[0].dtype)
+
+
+@register
+class AddLn2(Elementwise):
+    """x + n * ln2 for whole n held in the float type: the logarithm of `exp(x) * 2^n`.
+
+    def f(x: Tensor[N, f32], n: Tensor[N, f32]) -> Tensor[N, f32]:
+        return add_ln2(log(x), n)
+    """
+
+    name, primitive, signatures = "add_ln2", "add_ln2", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        x, n = (operand.astype(np.float64) for operand in operands)
+        return (x + n * math.log(2)).astype(operands[0].dtype)
+
+
+@register
 class Log(Elementwise):
     """Natural logarithm.
 
