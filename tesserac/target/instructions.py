@@ -212,12 +212,19 @@ class Builder:
         return self._call(f"{result} @{full}", arguments, result)
 
     def asm(
-        self, result: LType, template: str, constraints: str, arguments: Sequence[Value], pure: bool = False
+        self,
+        result: LType,
+        template: str,
+        constraints: str,
+        arguments: Sequence[Value],
+        pure: bool = False,
+        attributes: str = "",
     ) -> Value:
-        """Inline assembly. Unless `pure`, it has effects and stays in its place."""
+        """Inline assembly. Unless `pure`, it has effects and stays in its place. `attributes` such as `convergent`."""
         effects = "" if pure else "sideeffect "
         quoted = template.replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A").replace("\t", "\\09")
-        return self._call(f'{result} asm {effects}"{quoted}", "{constraints}"', arguments, result)
+        tail = f" {attributes}" if attributes else ""
+        return self._call(f'{result} asm {effects}"{quoted}", "{constraints}"', arguments, result, tail)
 
     def ret(self, value: Value | None = None) -> None:
         self.line("ret void" if value is None else f"ret {value}")
