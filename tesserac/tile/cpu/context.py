@@ -1,0 +1,200 @@
+"""The state of one lowering: where new operations go, what became of neutral values, and the scratch handed out.
+
+Pure operations are written once, in the outermost open block that has their operands, so a loop body holds only what
+varies in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Attr, Block, Op, Value
+from tesserac.ir.types import INDEX, MemRefType, Type
+from tesserac.tile.cpu.dialect import compute_type
+from tesserac.tile.cpu.shapes import loop_shape
+from tesserac.tile.cpu.target import CpuTarget
+from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Stored, Tile
+from tesserac.tile.dialect import compute_scalar
+from tesserac.types.dims import ZERO, Dim, product
+from tesserac.types.dtype import DType
+
+SCRATCH_ALIGNMENT = 64
+
+
+class Context:
+    """Sizes and scratch stand once, before the body; everything else is appended where `builder` is."""
+
+    def __init__(self, target: CpuTarget, body: Block) -> None:
+        self.target = target
+        self.builder = Builder(body)
+        self.values: dict[Value, Value] = {}
+        self.tiles: dict[Value, Tile] = {}
+        self.axes: dict[Value, Axis] = {}
+        self.versions: dict[Value, int] = {}
+        self.scratch_bytes = ZERO
+        self._prologue = Block()
+        self._open = [self._prologue, body]
+        self._pure: dict[object, Value] = {}
+
+    def finish(self) -> None:
+        """Puts sizes and scratch before the body."""
+        for position, op in enumerate(list(self._prologue.ops)):
+            op.detach()
+            self._open[1].insert(position, op)
+
+    # --- places ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[Block]:
+        """New operations go into `block`, the region of an operation still to be made."""
+        self._open.append(block)
+        with self.builder.at(block):
+            yield block
+        self._open.pop()
+
+    @property
+    def depth(self) -> int:
+        """How many blocks are open."""
+        return len(self._open)
+
+    def pure(self, name: str, operands: Sequence[Value], type_: Type, attrs: Mapping[str, Attr] | None = None) -> Value:
+        """A pure operation, as far out as its operands allow; equal ones are made once."""
+        key = (name, tuple(operands), type_, _attr_key(attrs))
+        home = self._home(operands)
+        made = self._pure.get(key)
+        if made is None or self._block_of(made) not in self._open:
+            made = self._pure[key] = self._at(home, name, operands, type_, attrs)
+        return made
+
+    def load(self, memory: Value, at: Sequence[Value], outermost: int) -> Value:
+        """Reads memory that is not written from depth `outermost` on, no further out than that."""
+        home = max(self._home(at), outermost - 1)
+        assert isinstance(memory.type, MemRefType)
+        return self._at(home, "cpu.load", (memory, *at), compute_type(memory.type), None)
+
+    def _home(self, operands: Sequence[Value]) -> int:
+        return max((self._open.index(self._block_of(v)) for v in operands), default=0)
+
+    def _at(
+        self, home: int, name: str, operands: Sequence[Value], type_: Type, attrs: Mapping[str, Attr] | None
+    ) -> Value:
+        with self.builder.at(self._open[home]):
+            return self.builder.value(name, operands, type_, attrs)
+
+    def _block_of(self, value: Value) -> Block:
+        block = value.owner.parent if isinstance(value.owner, Op) else value.owner
+        assert block is not None
+        return block
+
+    # --- indices --------------------------------------------------------------------------------------------------
+
+    def dim(self, dim: Dim | int) -> Value:
+        """The run-time value of a size, computed once."""
+        return self.pure("index.dim", (), INDEX, {"dim": Dim.const(dim) if isinstance(dim, int) else dim})
+
+    def index(self, name: str, left: Value, right: Value | int) -> Value:
+        """An index operation, folded where both are constants or the right one changes nothing."""
+        other = self.dim(right) if isinstance(right, int) else right
+        x, y = constant_of(left), constant_of(other)
+        if y is not None and y == _NEUTRAL.get(name):
+            return left
+        if x == 0 and name == "add":
+            return other
+        if x is not None and y is not None and name in ("add", "sub", "mul", "min", "max"):
+            return self.dim({"add": x + y, "sub": x - y, "mul": x * y, "min": min(x, y), "max": max(x, y)}[name])
+        return self.pure(f"index.{name}", (left, other), INDEX)
+
+    def value(self, neutral: Value) -> Value:
+        """What became of an index or memory."""
+        return self.values[neutral]
+
+    def tile(self, neutral: Value) -> Tile:
+        found = self.tiles.get(neutral)
+        if found is None:
+            raise LoweringError("a tile is used before it is computed", neutral.defining_op)
+        return found
+
+    def extents(self, axes: Axes, shape: Sequence[int]) -> list[Value]:
+        """How many elements each dim has at run time."""
+        return [self.dim(n) if a is None else a.extent for a, n in zip(axes, shape, strict=True)]
+
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def scratch(self, dims: Sequence[Dim | int], dtype: DType, layout: str = "strided") -> Value:
+        """A new part of the worker's scratch."""
+        sizes = tuple(Dim.const(d) if isinstance(d, int) else d for d in dims)
+        return self.scratch_like(MemRefType(sizes, dtype, space="local", layout=layout))
+
+    def scratch_like(self, type_: MemRefType) -> Value:
+        offset = self.scratch_bytes
+        size = product(type_.dims) * (type_.dtype.bits // 8)
+        self.scratch_bytes = offset + size.ceil_div(SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        with self.builder.at(self._prologue):
+            return self.builder.value("cpu.scratch", (), type_, {"offset": offset})
+
+    def stored(self, tile: Tile) -> Stored:
+        """Scratch for a tile's elements in the computing type, not yet written."""
+        memory = self.scratch(tile.type.shape, compute_scalar(tile.type).dtype)
+        return Stored(tile.type, memory, (None,) * len(tile.type.shape), tile.axes)
+
+    def written(self, memory: Value) -> None:
+        """From here on blocks of this memory that were loaded before must not be read."""
+        self.versions[memory] = self.versions.get(memory, 0) + 1
+
+    def check_current(self, memory: Value, version: int) -> None:
+        """Refuses to read a block of memory that was overwritten since it was loaded."""
+        if version != self.versions.get(memory, 0):
+            raise LoweringError("a block of memory is used after that memory was overwritten")
+
+    # --- loops ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(self, low: Value, high: Value, step: int = 1, hint: str = "i") -> Iterator[Value]:
+        """A counted loop that carries nothing."""
+        block = Block([INDEX], [hint])
+        with self.inside(block):
+            yield block.args[0]
+            self.builder.op("cpu.yield")
+        self.builder.op("cpu.loop", (low, high), attrs={"step": step}, blocks=[block])
+
+    @contextmanager
+    def vector_loop(self, high: Value, hint: str = "i") -> Iterator[Value]:
+        """Every element from 0 to `high`; the shape is decided by the body that is put into it."""
+        block = Block([INDEX], [hint])
+        with self.inside(block):
+            yield block.args[0]
+            self.builder.op("cpu.yield")
+        attrs = {"shape": loop_shape(self.target, block)}
+        self.builder.op("cpu.vector_loop", (self.dim(0), high), attrs=attrs, blocks=[block])
+
+    @contextmanager
+    def when(self, left: Value, test: str, right: Value) -> Iterator[None]:
+        block = Block()
+        with self.inside(block):
+            yield
+            self.builder.op("cpu.yield")
+        self.builder.op("cpu.when", (left, right), attrs={"test": test}, blocks=[block])
+
+
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "floor_div": 1, "ceil_div": 1}
+
+
+def only_user(value: Value) -> tuple[Op, int] | None:
+    """The one operation that uses a value, and as which operand."""
+    return value.uses[0] if len(value.uses) == 1 else None
+
+
+def _attr_key(attrs: Mapping[str, Attr] | None) -> object:
+    """Attributes as a key; the text keeps 0.0 and -0.0, or 1 and True, apart."""
+    return tuple((name, repr(value)) for name, value in sorted((attrs or {}).items()))
+
+
+def constant_of(value: Value) -> int | None:
+    """The number, if an index is one."""
+    op = value.defining_op
+    if op is None or op.name != "index.dim":
+        return None
+    dim = op.attrs["dim"]
+    return dim.constant if isinstance(dim, Dim) else None

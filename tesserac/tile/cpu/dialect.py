@@ -1,0 +1,186 @@
+"""The CPU dialect: one program as loops over elements and register blocks. Written by `lower.py`, read by target/cpu.
+
+Tiles are gone. What was a tile is either computed where it is used, a scalar, or scratch memory. Loop bodies are
+scalar: a body says what happens to one element, and the loop around it says how many are taken at a time. All values are
+in the computing type; `cpu.load` widens and `cpu.store` rounds to the element type of the memory.
+
+    cpu.kernel @name {grid, symbols, scratch, target} { ^(pid..., memref...): ... cpu.return }
+        `symbols`: the dims whose run-time values the kernel is called with, sorted; `scratch`: bytes per worker.
+    cpu.scratch() {offset} : memref<..., local>        a part of the worker's scratch
+    cpu.loop(low, high, init...) {step} { ^(i, carried...): ... cpu.yield }
+    cpu.when(left, right) {test} { ^(): ... cpu.yield }           runs its region where left `test` right
+    cpu.vector_loop(low, high) {shape} { ^(i): ... cpu.yield }
+        Every element from low to high in any order, `shape.parts` vectors of `shape.lanes` at a time; the rest singly.
+    cpu.fold(low, high) {shape, kinds, order} { ^(i): ... cpu.yield(x...) } : scalar...
+        As vector_loop, and folds the yielded values: a sum or product in the order of one block, a maximum in any.
+    cpu.tree(n, empty...) { ^(i): ... cpu.yield(x...) } { ^(level, left..., right...): ... cpu.yield } { ^(level): ... }
+        Combines n blocks by the aligned tree with a binary counter. The first region computes block i; the second
+        combines what the counter holds at `level` with the newer value; the third puts the value into that level.
+        Scalars travel as values; tiles stay in memory, which the regions read and write.
+    cpu.load(mem, at...) : scalar        cpu.store(x, mem, at...)        cpu.position(i) : scalar<i64>
+    cpu.pack(panels, k0, c0, depth, count, total) {width, across} { ^(k, c): ... cpu.yield(x) }
+        Element (k, c) of a depth x count block goes to row k0 + k, column c0 + c of `panels`, whose columns are stored
+        in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
+        the source is contiguous along k, so vectors run along k and are transposed on the way.
+    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done) {micro}
+        One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
+        steps, into c[row.., column..]. Continues what stands there, or starts from +0 where `done` is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.attributes import register_attribute
+from tesserac.ir.core import Op, define_op
+from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS
+from tesserac.ir.types import INDEX, MemRefType, ScalarType
+from tesserac.ir.verify import require
+from tesserac.numerics.order import Blocks, Free
+from tesserac.tile.cpu.target import TARGETS, Micro
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import I64
+from tesserac.types.policy import compute_dtype
+
+TESTS = ("lt", "ge")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many elements a vector loop takes at a time: `parts` independent vectors of `lanes`."""
+
+    lanes: int
+    parts: int
+
+
+register_attribute("shape", Shape)
+
+
+def compute_type(memory: MemRefType) -> ScalarType:
+    """The type in which an element of the memory takes part in computation."""
+    return ScalarType(compute_dtype(memory.dtype, memory.policy))
+
+
+def _indices(op: Op, first: int, count: int | None = None) -> None:
+    values = op.operands[first:] if count is None else op.operands[first : first + count]
+    require(all(v.type == INDEX for v in values), "takes indices", op)
+    require(count is None or len(values) == count, f"takes {count} indices", op)
+
+
+def _verify_kernel(op: Op) -> None:
+    symbols, scratch = op.attrs.get("symbols"), op.attrs.get("scratch")
+    require(isinstance(symbols, tuple) and list(symbols) == sorted(map(str, symbols)), "sorted symbols", op)
+    require(isinstance(scratch, Dim), "needs the bytes of its scratch", op)
+    require(op.attrs.get("target") in TARGETS, "needs a known target", op)
+
+
+def _verify_scratch(op: Op) -> None:
+    local = isinstance(op.result.type, MemRefType) and op.result.type.space == "local"
+    require(local and isinstance(op.attrs.get("offset"), Dim), "gives local memory at an offset", op)
+
+
+def _verify_loop(op: Op) -> None:
+    _indices(op, 0, 2)
+    types = [v.type for v in op.operands[2:]]
+    require(isinstance(op.attrs.get("step"), int), "needs a step", op)
+    require([a.type for a in op.body.args] == [INDEX, *types], "its body takes a counter and what is carried", op)
+    require([v.type for v in op.body.terminator.operands] == types, "must yield what it carries", op)
+    require([v.type for v in op.results] == types, "gives what it carries", op)
+
+
+def _verify_when(op: Op) -> None:
+    _indices(op, 0, 2)
+    require(op.attrs.get("test") in TESTS and not op.results, "compares two indices and gives nothing", op)
+
+
+def _verify_vector_loop(op: Op) -> None:
+    _indices(op, 0, 2)
+    require(isinstance(op.attrs.get("shape"), Shape), "needs a shape", op)
+    require([a.type for a in op.body.args] == [INDEX] and not op.results, "counts and gives nothing", op)
+
+
+def _verify_fold(op: Op) -> None:
+    _indices(op, 0, 2)
+    kinds, shape, order = op.attrs.get("kinds"), op.attrs.get("shape"), op.attrs.get("order")
+    require(isinstance(kinds, tuple) and all(k in REDUCE_KINDS for k in kinds), "needs known kinds", op)
+    assert isinstance(kinds, tuple)
+    require(isinstance(shape, Shape), "needs a shape", op)
+    if any(k in ORDERED_KINDS for k in kinds):
+        require(isinstance(order, Blocks | Free), "needs an order", op)
+    yielded = [v.type for v in op.body.terminator.operands]
+    require(yielded == [v.type for v in op.results] and len(kinds) == len(yielded), "one kind per result", op)
+
+
+def _verify_tree(op: Op) -> None:
+    types = [v.type for v in op.operands[1:]]
+    block, combine, keep = (r.block for r in op.regions)
+    require([a.type for a in block.args] == [INDEX], "its first region takes a counter", op)
+    require([a.type for a in combine.args] == [INDEX, *types, *types], "combines two of its values", op)
+    require([a.type for a in keep.args] == [INDEX], "its last region takes a level", op)
+    for body in (block, combine):
+        require([v.type for v in body.terminator.operands] == types, "a region must yield its values", op)
+
+
+def _verify_access(op: Op, memory: object, places: int) -> None:
+    require(isinstance(memory, MemRefType) and memory.layout == "strided", "reads and writes strided memory", op)
+    assert isinstance(memory, MemRefType)
+    require(len(memory.dims) == places, "needs one index per dim", op)
+
+
+def _verify_load(op: Op) -> None:
+    memory = op.operands[0].type
+    _verify_access(op, memory, len(op.operands) - 1)
+    assert isinstance(memory, MemRefType)
+    _indices(op, 1)
+    require(op.result.type == compute_type(memory), f"gives {compute_type(memory)}", op)
+
+
+def _verify_store(op: Op) -> None:
+    value, memory = op.operands[0].type, op.operands[1].type
+    _verify_access(op, memory, len(op.operands) - 2)
+    assert isinstance(memory, MemRefType)
+    _indices(op, 2)
+    require(value == compute_type(memory), f"takes {compute_type(memory)}", op)
+
+
+def _verify_position(op: Op) -> None:
+    _indices(op, 0, 1)
+    require(op.result.type == ScalarType(I64), "gives an i64", op)
+
+
+def _verify_pack(op: Op) -> None:
+    memory = op.operands[0].type
+    panels = isinstance(memory, MemRefType) and memory.layout == "panels" and len(memory.dims) == 2
+    require(panels, "writes panels", op)
+    assert isinstance(memory, MemRefType)
+    _indices(op, 1, 5)
+    known = isinstance(op.attrs.get("width"), int) and isinstance(op.attrs.get("across"), bool)
+    require(known, "needs a width and a direction", op)
+    require([a.type for a in op.body.args] == [INDEX, INDEX], "its body takes row and column", op)
+    yielded = [v.type for v in op.body.terminator.operands]
+    require(yielded == [compute_type(memory)], f"its body must yield {compute_type(memory)}", op)
+
+
+def _verify_micro_kernel(op: Op) -> None:
+    a, b, c = (op.operands[i].type for i in (0, 2, 5))
+    for panels in (a, b):
+        require(isinstance(panels, MemRefType) and panels.layout == "panels", "reads panels", op)
+    require(isinstance(c, MemRefType) and c.layout == "strided" and len(c.dims) == 2, "writes a block", op)
+    require(isinstance(op.attrs.get("micro"), Micro), "needs its register block", op)
+    require(all(op.operands[i].type == INDEX for i in (1, 3, 4, 6, 7, 8, 9)), "takes indices", op)
+
+
+define_op("cpu.kernel", pure=False, verify=_verify_kernel)
+define_op("cpu.return", pure=False, terminator=True)
+define_op("cpu.yield", pure=False, terminator=True)
+define_op("cpu.scratch", pure=True, verify=_verify_scratch)
+define_op("cpu.loop", pure=False, verify=_verify_loop)
+define_op("cpu.when", pure=False, verify=_verify_when)
+define_op("cpu.vector_loop", pure=False, verify=_verify_vector_loop)
+define_op("cpu.fold", pure=False, verify=_verify_fold)
+define_op("cpu.tree", pure=False, verify=_verify_tree)
+define_op("cpu.load", pure=False, verify=_verify_load)
+define_op("cpu.store", pure=False, verify=_verify_store)
+define_op("cpu.position", pure=True, verify=_verify_position)
+define_op("cpu.pack", pure=False, verify=_verify_pack)
+define_op("cpu.micro_kernel", pure=False, verify=_verify_micro_kernel)

@@ -1,0 +1,218 @@
+"""Loops and trees. Scalars are carried as values, tiles in scratch; an accumulator of products starts as it is.
+
+A carried tile keeps its scratch through the loop: the next value is written over the last one, after everything that
+an element needs was read. That is right if the next value at a place needs the carried tiles at that place only; anything
+else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.ir.core import Attr, Block, Op, Value
+from tesserac.ir.types import INDEX
+from tesserac.tile.cpu.context import Context, only_user
+from tesserac.tile.cpu.nests import Copy, lower_sinks
+from tesserac.tile.cpu.products import is_zero, new_accumulator
+from tesserac.tile.cpu.tiles import Accumulator, LoweringError, Scalar, Stored, Tile, identity, leaves
+from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
+from tesserac.types.dims import Dim
+
+LowerOps = Callable[[Context, Block], None]
+"""Lowers the operations of a neutral block, except its terminator."""
+
+MOST_LEVELS = 64
+
+
+def lower_for(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
+    low, high = (ctx.value(v) for v in op.operands[:2])
+    inits, args = op.operands[2:], op.body.args[1:]
+    carried = [ctx.tile(v) for v in inits]
+    scalars = [t for t in carried if isinstance(t, Scalar)]
+    block = Block([INDEX, *(t.value.type for t in scalars)], ["i"])
+    memory = [_carried_memory(ctx, tile, arg, block, low) for tile, arg in zip(carried, args, strict=True)]
+    with ctx.inside(block):
+        ctx.values[op.body.args[0]] = block.args[0]
+        _bind(ctx, args, memory, block.args[1:])
+        lower_ops(ctx, op.body)
+        yielded = _settle(ctx, op.body.terminator.operands, memory)
+        ctx.builder.op("cpu.yield", yielded)
+    attrs: dict[str, Attr] = {"step": op.attrs["step"]}
+    types = [t.value.type for t in scalars]
+    loop = ctx.builder.op("cpu.loop", (low, high, *(t.value for t in scalars)), types, attrs, [block])
+    _fill_untouched(ctx, carried, memory, low, high)
+    _bind(ctx, op.results, [_finished(m) for m in memory], loop.results)
+
+
+def _carried_memory(ctx: Context, tile: Tile, arg: Value, loop: Block, low: Value) -> Stored | None:
+    """Scratch for a carried tile, filled with its first value; none for a scalar."""
+    if isinstance(tile, Scalar):
+        return None
+    dot = _product_of(arg)
+    if dot is None:
+        stored = ctx.stored(tile)
+        lower_sinks(ctx, [Copy(tile, stored)])
+        return stored
+    if not is_zero(tile):
+        raise LoweringError("a product starts from zero or continues a product", dot)
+    with ctx.inside(loop):
+        done = ctx.index("sub", loop.args[0], low)
+    return new_accumulator(ctx, dot, done)
+
+
+def _product_of(arg: Value) -> Op | None:
+    """The product that a carried tile is the accumulator of."""
+    user = only_user(arg)
+    return user[0] if user is not None and user[0].name == "tile.dot" and user[1] == 2 else None
+
+
+def _bind(ctx: Context, values: Sequence[Value], memory: Sequence[Stored | None], scalars: Sequence[Value]) -> None:
+    """Says what neutral values are: scratch, or the next scalar."""
+    rest = iter(scalars)
+    for value, stored in zip(values, memory, strict=True):
+        ctx.tiles[value] = Scalar(tile_type(value), next(rest)) if stored is None else stored
+
+
+def _finished(memory: Stored | None) -> Stored | None:
+    """What a loop leaves can be read, also where it was an accumulator."""
+    return None if memory is None else Stored(memory.type, memory.memory, memory.offsets, memory.axes)
+
+
+def _settle(ctx: Context, yielded: Sequence[Value], memory: Sequence[Stored | None]) -> list[Value]:
+    """Writes yielded tiles over the carried ones; gives the scalars."""
+    tiles = [ctx.tile(v) for v in yielded]
+    copies = [
+        Copy(tile, _with_axes(m, tile))
+        for tile, m in zip(tiles, memory, strict=True)
+        if m is not None and not _is_in(tile, m)
+    ]
+    written = {c.to.memory for c in copies}
+    for copy in copies:
+        _check_pointwise(copy.tile, written)
+    for group in _by_axes(copies):
+        lower_sinks(ctx, group)
+    return [t.value for t in tiles if isinstance(t, Scalar)]
+
+
+def _by_axes(copies: Sequence[Copy]) -> list[list[Copy]]:
+    groups: dict[object, list[Copy]] = {}
+    for copy in copies:
+        groups.setdefault((copy.tile.type.shape, copy.axes), []).append(copy)
+    if len(groups) > 1 and _entangled(list(groups.values())):
+        raise LoweringError("carried tiles of different axes need each other's last value")
+    return list(groups.values())
+
+
+def _entangled(groups: Sequence[Sequence[Copy]]) -> bool:
+    """Whether one group reads what an earlier one has overwritten."""
+    written: set[Value] = set()
+    for group in groups:
+        if any(leaf.memory in written for c in group for leaf, _ in leaves(c.tile, identity(c.tile))):
+            return True
+        written |= {c.to.memory for c in group}
+    return False
+
+
+def _with_axes(memory: Stored, tile: Tile) -> Stored:
+    """Carried scratch takes the axes of what is written: a first value such as zero has none."""
+    return Stored(memory.type, memory.memory, memory.offsets, tile.axes)
+
+
+def _is_in(tile: Tile, memory: Stored) -> bool:
+    return isinstance(tile, Stored) and tile.memory is memory.memory
+
+
+def _check_pointwise(tile: Tile, written: set[Value]) -> None:
+    for leaf, places in leaves(tile, identity(tile)):
+        if leaf.memory in written and places != identity(tile):
+            raise LoweringError("a carried tile is read at other places than it is written")
+
+
+def _fill_untouched(
+    ctx: Context, carried: Sequence[Tile], memory: Sequence[Stored | None], low: Value, high: Value
+) -> None:
+    """An accumulator whose loop did not run holds nothing yet."""
+    for tile, stored in zip(carried, memory, strict=True):
+        if isinstance(stored, Accumulator):
+            with ctx.when(low, "ge", high):
+                lower_sinks(ctx, [Copy(tile, Stored(stored.type, stored.memory, stored.offsets, stored.axes))])
+
+
+def lower_tree(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
+    count, empty = ctx.value(op.operands[0]), [ctx.tile(v) for v in op.operands[1:]]
+    scalars = [t for t in empty if isinstance(t, Scalar)]
+    types = [t.value.type for t in scalars]
+    compute, combine, keep = Block([INDEX], ["i"]), Block([INDEX, *types, *types], ["level"]), Block([INDEX], ["level"])
+    with ctx.inside(compute):
+        ctx.values[op.regions[0].block.args[0]] = compute.args[0]
+        lower_ops(ctx, op.regions[0].block)
+        results = [ctx.tile(v) for v in op.regions[0].block.terminator.operands]
+        held = [None if isinstance(t, Scalar) else _in_scratch(ctx, t) for t in results]
+        ctx.builder.op("cpu.yield", [t.value for t in results if isinstance(t, Scalar)])
+    slots = [None if t is None else _slots(ctx, t, op.operands[0]) for t in held]
+    with ctx.inside(combine):
+        _combine(ctx, op.regions[1].block, combine, held, slots, lower_ops)
+    with ctx.inside(keep):
+        _keep(ctx, keep.args[0], held, slots)
+    tree = ctx.builder.op("cpu.tree", (count, *(t.value for t in scalars)), types, {}, [compute, combine, keep])
+    with_memory = [(t, m) for t, m in zip(empty, held, strict=True) if m is not None]
+    if with_memory:
+        with ctx.when(count, "lt", ctx.dim(1)):
+            for tile, stored in with_memory:
+                lower_sinks(ctx, [Copy(tile, stored)])
+    _bind(ctx, op.results, held, tree.results)
+
+
+def _in_scratch(ctx: Context, tile: Tile) -> Stored:
+    """The tile's own scratch, or a copy: the tree writes over it."""
+    if isinstance(tile, Stored):
+        return tile
+    stored = ctx.stored(tile)
+    lower_sinks(ctx, [Copy(tile, stored)])
+    return stored
+
+
+def _slots(ctx: Context, tile: Stored, count: Value) -> Value:
+    """Scratch for the levels of the counter, each as the tile's own scratch."""
+    dims = memref_type(tile.memory).dims
+    return ctx.scratch((tree_levels(count), *dims), compute_scalar(tile.type).dtype)
+
+
+def tree_levels(count: Value) -> Dim:
+    """Levels that a binary counter of so many blocks needs: at least log2 of them, in terms a size can be written in."""
+    op = count.defining_op
+    blocks = op.attrs["dim"] if op is not None and op.name == "index.dim" else None
+    if not isinstance(blocks, Dim):
+        return Dim.const(MOST_LEVELS)
+    few = 5
+    return blocks.min(few) + blocks.floor_div(2**few).min(MOST_LEVELS - few)
+
+
+def _combine(
+    ctx: Context,
+    neutral: Block,
+    block: Block,
+    held: Sequence[Stored | None],
+    slots: Sequence[Value | None],
+    lower_ops: LowerOps,
+) -> None:
+    """The left values stand in the counter, the right ones are the newer; the result replaces the newer."""
+    count = len(held)
+    scalars = sum(1 for m in held if m is None)
+    level, left, right = block.args[0], block.args[1 : 1 + scalars], block.args[1 + scalars :]
+    older = [None if m is None or s is None else _level(m, s, level) for m, s in zip(held, slots, strict=True)]
+    _bind(ctx, neutral.args[:count], older, left)
+    _bind(ctx, neutral.args[count:], held, right)
+    lower_ops(ctx, neutral)
+    ctx.builder.op("cpu.yield", _settle(ctx, neutral.terminator.operands, held))
+
+
+def _level(tile: Stored, slots: Value, level: Value) -> Stored:
+    return Stored(tile.type, slots, tile.offsets, tile.axes, (level,))
+
+
+def _keep(ctx: Context, level: Value, held: Sequence[Stored | None], slots: Sequence[Value | None]) -> None:
+    for tile, slot in zip(held, slots, strict=True):
+        if tile is not None and slot is not None:
+            lower_sinks(ctx, [Copy(tile, _level(tile, slot, level))])
+    ctx.builder.op("cpu.yield")

@@ -1,0 +1,256 @@
+"""Neutral Tile to the CPU dialect, kernel by kernel.
+
+Enters: a `tile.kernel`. Leaves: a `cpu.kernel` of the same name, arguments and grid. Accepted:
+
+- loads and stores of strided memory of any strides and rank; axes and indices in any position
+- maps of any rank and broadcasting, casts, iotas, reductions along any dims (a sum of at most one block)
+- tile.for and tile.tree that carry tiles of any rank, as long as a carried tile is updated place by place
+- tile.dot of two blocks that are loaded or computed: the left one is packed per program; the right one is read from memory
+  of layout `panels` (two dims, rows k, columns in panels), or packed per program; the accumulator starts as a tile of +0
+  or is carried by a tile.for from there
+- tile.store into memory of layout `panels`: packs the right operand of a later kernel
+
+Anything else raises LoweringError. A load is read where its tile is used; the memory must not be written in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.ir.core import OPDEFS, Block, Op, Region, Value
+from tesserac.ir.index import BINARY
+from tesserac.ir.types import AxisType, MemRefType
+from tesserac.tile.cpu.context import Context
+from tesserac.tile.cpu.elements import Evaluator
+from tesserac.tile.cpu.loops import lower_for, lower_tree
+from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
+from tesserac.tile.cpu.products import lower_dot, store_panels
+from tesserac.tile.cpu.target import CpuTarget
+from tesserac.tile.cpu.tiles import (
+    Axis,
+    Converted,
+    Counted,
+    Filled,
+    Loaded,
+    LoweringError,
+    Mapped,
+    Scalar,
+    Tile,
+    identity,
+    leaves,
+    mapped_axes,
+)
+from tesserac.tile.dialect import grid, kernel_memrefs, memref_type, tile_type
+from tesserac.types.dims import Dim, product
+
+
+def lower_kernel(kernel: Op, target: CpuTarget) -> Op:
+    """The CPU form of a neutral kernel."""
+    body = Block([a.type for a in kernel.body.args], [a.name for a in kernel.body.args])
+    ctx = Context(target, body)
+    ctx.values.update(zip(kernel.body.args, body.args, strict=True))
+    _lower_ops(ctx, kernel.body)
+    ctx.builder.op("cpu.return")
+    ctx.finish()
+    attrs = {
+        "sym_name": kernel.symbol,
+        "grid": kernel.attrs["grid"],
+        "symbols": kernel_symbols(kernel),
+        "scratch": ctx.scratch_bytes,
+        "target": target.name,
+    }
+    return Op(OPDEFS["cpu.kernel"], (), (), attrs, [Region(body)], kernel.span)
+
+
+def kernel_symbols(kernel: Op) -> tuple[str, ...]:
+    """The dims whose values a kernel takes behind its memory, in that order."""
+    found: set[str] = set()
+    for size in grid(kernel):
+        found |= size.symbols()
+    for value in kernel_memrefs(kernel):
+        type_ = memref_type(value)
+        found = found.union(*(d.symbols() for d in (*type_.dims, *type_.strides)))
+    for op in kernel.walk():
+        dims = [op.attrs.get("dim"), *(d for v in op.results if isinstance(v.type, MemRefType) for d in v.type.dims)]
+        found = found.union(*(d.symbols() for d in dims if isinstance(d, Dim)))
+    return tuple(sorted(found))
+
+
+def scratch_bytes(lowered: Op) -> Dim:
+    """Scratch that each worker needs to run a lowered kernel."""
+    size = lowered.attrs["scratch"]
+    assert isinstance(size, Dim)
+    return size
+
+
+def buffer_bytes(memory: MemRefType, target: CpuTarget) -> Dim:
+    """Bytes of a buffer of the host program. Panels hold the accumulation type and whole blocks of columns."""
+    if memory.layout == "strided":
+        if not memory.contiguous:
+            raise LoweringError(f"a buffer must be contiguous, not {memory}")
+        return product(memory.dims) * (memory.dtype.bits // 8)
+    rows, columns = memory.dims
+    accum = memory.policy.accum or memory.dtype
+    width = target.micro(accum).columns
+    return columns.ceil_div(width) * width * rows * (accum.bits // 8)
+
+
+# --- operations ---------------------------------------------------------------------------------------------------
+
+
+class _Pending:
+    """Stores and reductions over one set of axes that wait to share a loop nest."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.sinks: list[Sink] = []
+
+    def add(self, sink: Store | Reduce) -> None:
+        if self.sinks and not self._shares(sink):
+            self.flush()
+        self.sinks.append(sink)
+
+    def flush(self) -> None:
+        sinks, self.sinks = self.sinks, []
+        if sinks:
+            lower_sinks(self.ctx, sinks)
+
+    def before(self, op: Op) -> None:
+        """Computes what waits if `op` needs it: a result, or memory that is still to be written."""
+        waiting = {s.result for s in self.sinks if isinstance(s, Reduce)}
+        written = self._written()
+        reads = {self.ctx.values.get(v) for v in op.operands} if op.name == "tile.load" else set()
+        if (op.regions and op.name != "tile.map") or waiting & set(op.operands) or written & reads:
+            self.flush()
+
+    def _written(self) -> set[Value | None]:
+        return {s.memory for s in self.sinks if isinstance(s, Store)}
+
+    def _shares(self, sink: Store | Reduce) -> bool:
+        first = self.sinks[0]
+        reads = {leaf.memory for leaf, _ in leaves(sink.tile, identity(sink.tile))}
+        return (
+            sink.axes == first.axes
+            and sink.tile.type.shape == first.tile.type.shape
+            and not reads & self._written()
+            and not (isinstance(sink, Store) and sink.memory in self._written())
+        )
+
+
+def _lower_ops(ctx: Context, block: Block) -> None:
+    """Everything but the terminator."""
+    pending = _Pending(ctx)
+    for op in block.ops:
+        if op.opdef.terminator:
+            break
+        with ctx.builder.spanned(op.span):
+            pending.before(op)
+            _lower_op(ctx, op, pending)
+    pending.flush()
+
+
+def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
+    match op.name:
+        case "tile.store":
+            _store(ctx, op, pending)
+        case "tile.reduce":
+            pending.add(reduce_sink(ctx, op))
+        case "tile.for":
+            lower_for(ctx, op, _lower_ops)
+        case "tile.tree":
+            lower_tree(ctx, op, _lower_ops)
+        case "tile.dot":
+            pending.flush()
+            lower_dot(ctx, op)
+        case name if name in _SIMPLE:
+            _SIMPLE[name](ctx, op)
+        case _:
+            raise LoweringError("has no lowering to a CPU", op)
+
+
+def _store(ctx: Context, op: Op, pending: _Pending) -> None:
+    tile, memory = ctx.tile(op.operands[0]), ctx.value(op.operands[1])
+    at = _coordinates(ctx, op.operands[2:])
+    if memref_type(memory).layout == "panels":
+        pending.flush()
+        store_panels(ctx, tile, memory, at)
+        ctx.written(memory)
+        return
+    pending.add(Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis))))
+
+
+def _coordinates(ctx: Context, at: tuple[Value, ...]) -> tuple[Value | Axis, ...]:
+    return tuple(ctx.axes[v] if isinstance(v.type, AxisType) else ctx.value(v) for v in at)
+
+
+def _axis(ctx: Context, op: Op) -> None:
+    start, stop = (ctx.value(v) for v in op.operands)
+    assert isinstance(op.result.type, AxisType)
+    block = op.result.type.block
+    present = ctx.index("max", ctx.index("min", ctx.index("sub", stop, start), block), 0)
+    ctx.axes[op.result] = Axis(start, present, block)
+
+
+def _load(ctx: Context, op: Op) -> None:
+    memory = ctx.value(op.operands[0])
+    at = _coordinates(ctx, op.operands[1:])
+    axes = tuple(p for p in at if isinstance(p, Axis))
+    _define(ctx, op, Loaded(tile_type(op.result), memory, at, axes, ctx.versions.get(memory, 0)))
+
+
+def _full(ctx: Context, op: Op) -> None:
+    value, type_ = op.attrs["value"], tile_type(op.result)
+    assert isinstance(value, bool | int | float)
+    _define(ctx, op, Filled(type_, value, (None,) * len(type_.shape)))
+
+
+def _iota(ctx: Context, op: Op) -> None:
+    _define(ctx, op, Counted(tile_type(op.result), (ctx.axes[op.operands[0]],)))
+
+
+def _map(ctx: Context, op: Op) -> None:
+    operands = tuple(ctx.tile(v) for v in op.operands)
+    _define(ctx, op, Mapped(tile_type(op.result), op, operands, mapped_axes(op, operands)))
+
+
+def _cast(ctx: Context, op: Op) -> None:
+    source = ctx.tile(op.operands[0])
+    _define(ctx, op, Converted(tile_type(op.result), source, source.axes))
+
+
+def _define(ctx: Context, op: Op, tile: Tile) -> None:
+    """Tiles of rank 0 are computed at once, others where they are used."""
+    if not tile.type.shape and not isinstance(tile, Scalar):
+        tile = Scalar(tile.type, Evaluator(ctx, ctx.depth).element(tile, ()))
+    ctx.tiles[op.result] = tile
+
+
+def _alloc(ctx: Context, op: Op) -> None:
+    type_ = memref_type(op.result)
+    if not type_.contiguous:
+        raise LoweringError("scratch must be contiguous", op)
+    ctx.values[op.result] = ctx.scratch_like(type_)
+
+
+def _index_dim(ctx: Context, op: Op) -> None:
+    dim = op.attrs["dim"]
+    assert isinstance(dim, Dim)
+    ctx.values[op.result] = ctx.dim(dim)
+
+
+def _index_binary(ctx: Context, op: Op) -> None:
+    left, right = (ctx.value(v) for v in op.operands)
+    ctx.values[op.result] = ctx.index(op.name.removeprefix("index."), left, right)
+
+
+_SIMPLE: dict[str, Callable[[Context, Op], None]] = {
+    "tile.axis": _axis,
+    "tile.load": _load,
+    "tile.full": _full,
+    "tile.iota": _iota,
+    "tile.map": _map,
+    "tile.cast": _cast,
+    "tile.alloc": _alloc,
+    "index.dim": _index_dim,
+    **{f"index.{name}": _index_binary for name in BINARY},
+}

@@ -1,0 +1,188 @@
+"""Loop nests over the elements of tiles: stores, copies into scratch, reductions.
+
+    tile.store(%t, %y, %row, %cols)        cpu.vector_loop(0, %extent) { ^(%i):
+                                    ==>       ... the elements %t is made of ...
+                                              cpu.store(%x, %y, %row, %start + %i) }
+
+Stores and reductions over one set of axes share a nest, so what they have in common is computed once. A reduction
+along the vectors of the nest is a `cpu.fold`; any other one keeps its lanes in scratch rows and runs in vectors along a
+dim that stays (`rows.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from tesserac.ir.core import Attr, Block, Op, Value
+from tesserac.ir.forms import indices
+from tesserac.ir.types import INDEX
+from tesserac.numerics.order import Blocks, Free
+from tesserac.tile.cpu.context import Context
+from tesserac.tile.cpu.elements import Evaluator, memory_places, scratch_places
+from tesserac.tile.cpu.rows import fold_rows
+from tesserac.tile.cpu.shapes import best_dim, destination_dim, loop_shape
+from tesserac.tile.cpu.tiles import Axes, Axis, Scalar, Stored, Tile
+from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """A tile that goes to memory. A coordinate is an index or an axis."""
+
+    tile: Tile
+    memory: Value
+    at: tuple[Value | Axis, ...]
+    axes: Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """A tile that goes to scratch."""
+
+    tile: Tile
+    to: Stored
+
+    @property
+    def axes(self) -> Axes:
+        return self.to.axes
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce:
+    """A tile whose dims `folded` are reduced; `result` is the neutral value that it becomes."""
+
+    tile: Tile
+    kind: str
+    folded: tuple[int, ...]
+    order: Blocks | Free
+    axes: Axes
+    result: Value
+
+
+Sink = Store | Copy | Reduce
+
+
+def reduce_sink(ctx: Context, op: Op) -> Reduce:
+    tile, folded = ctx.tile(op.operands[0]), indices(op, "axes")
+    axes = list(tile.axes)
+    for dim, axis in zip(folded, op.operands[1:], strict=True):
+        axes[dim] = ctx.axes[axis]
+    kind, order = op.attrs["kind"], op.attrs.get("order")
+    assert isinstance(kind, str)
+    return Reduce(tile, kind, folded, order if isinstance(order, Blocks) else Free(), tuple(axes), op.result)
+
+
+def lower_sinks(ctx: Context, sinks: Sequence[Sink]) -> None:
+    """Sinks over the same axes, in one nest where they can share it, else one after the other."""
+    dim = vector_dim(sinks)
+    if all(not isinstance(s, Reduce) or s.folded == (dim,) for s in sinks):
+        _nest(ctx, sinks, dim)
+    else:
+        for sink in sinks:
+            _alone(ctx, sink)
+    for sink in sinks:
+        if isinstance(sink, Store):
+            ctx.written(sink.memory)
+
+
+def vector_dim(sinks: Sequence[Sink]) -> int:
+    return best_dim([s.tile for s in sinks], [_destination(s) for s in sinks])
+
+
+def _destination(sink: Sink) -> int | None:
+    match sink:
+        case Store():
+            kept = [d for d, place in enumerate(sink.at) if isinstance(place, Axis)]
+            return destination_dim(memref_type(sink.memory), kept)
+        case Copy():
+            return len(sink.tile.type.shape) - 1
+        case Reduce():
+            return None
+
+
+def _alone(ctx: Context, sink: Sink) -> None:
+    dim = vector_dim([sink])
+    if not isinstance(sink, Reduce) or sink.folded == (dim,):
+        _nest(ctx, [sink], dim)
+        return
+    target = _result(ctx, sink)
+    fold_rows(ctx, sink.tile, sink.axes, sink.folded, sink.kind, sink.order, target)
+    if not target.type.shape:
+        value = Evaluator(ctx, ctx.depth).element(target, ())
+        ctx.tiles[sink.result] = Scalar(target.type, value)
+
+
+def _result(ctx: Context, sink: Reduce) -> Stored:
+    """Scratch for what stays of a reduced tile."""
+    kept = tuple(a for d, a in enumerate(sink.axes) if d not in sink.folded)
+    type_ = tile_type(sink.result)
+    memory = ctx.scratch(type_.shape, compute_scalar(type_).dtype)
+    stored = Stored(type_, memory, (None,) * len(type_.shape), kept)
+    ctx.tiles[sink.result] = stored
+    return stored
+
+
+def _nest(ctx: Context, sinks: Sequence[Sink], dim: int) -> None:
+    """Plain loops over all dims but one, and a vector loop or fold along that one."""
+    shape = sinks[0].tile.type.shape
+    evaluator = Evaluator(ctx, ctx.depth, frozenset(m for m in map(_written, sinks) if m is not None))
+    if not shape:
+        _write_elements(ctx, evaluator, sinks, ())
+        return
+    extents = ctx.extents(sinks[0].axes, shape)
+    folds = [s for s in sinks if isinstance(s, Reduce)]
+    results = [_result(ctx, s) for s in folds] if len(shape) > 1 else []
+    with ExitStack() as loops:
+        places = {
+            d: loops.enter_context(ctx.loop(ctx.dim(0), extents[d], hint="r")) for d in range(len(shape)) if d != dim
+        }
+        block = Block([INDEX], ["i"])
+        with ctx.inside(block):
+            at = tuple(places.get(d, block.args[0]) for d in range(len(shape)))
+            yielded = _write_elements(ctx, evaluator, sinks, at)
+            ctx.builder.op("cpu.yield", yielded)
+        values = _vector_op(ctx, block, extents[dim], folds)
+        outer = tuple(places[d] for d in sorted(places))
+        for stored, value in zip(results, values, strict=bool(results)):
+            ctx.builder.op("cpu.store", (value, stored.memory, *outer))
+        for sink, value in zip(folds, values, strict=True):
+            if not results:
+                ctx.tiles[sink.result] = Scalar(tile_type(sink.result), value)
+
+
+def _vector_op(ctx: Context, block: Block, extent: Value, folds: Sequence[Reduce]) -> list[Value]:
+    shape = loop_shape(ctx.target, block)
+    bounds = (ctx.dim(0), extent)
+    if not folds:
+        ctx.builder.op("cpu.vector_loop", bounds, attrs={"shape": shape}, blocks=[block])
+        return []
+    orders = {s.order for s in folds if isinstance(s.order, Blocks)}
+    order: Attr = max(orders, key=str) if orders else Free()
+    kinds = tuple(s.kind for s in folds)
+    types = [v.type for v in block.terminator.operands]
+    attrs: dict[str, Attr] = {"shape": shape, "kinds": kinds, "order": order}
+    return ctx.builder.op("cpu.fold", bounds, types, attrs, [block]).results
+
+
+def _written(sink: Sink) -> Value | None:
+    match sink:
+        case Store():
+            return sink.memory
+        case Copy():
+            return sink.to.memory
+        case Reduce():
+            return None
+
+
+def _write_elements(ctx: Context, evaluator: Evaluator, sinks: Sequence[Sink], at: tuple[Value, ...]) -> list[Value]:
+    """One element of every sink: all are computed before the first is written. Gives those that are folded."""
+    values = [evaluator.unrounded(s.tile, at) if isinstance(s, Store) else evaluator.element(s.tile, at) for s in sinks]
+    for sink, value in zip(sinks, values, strict=True):
+        match sink:
+            case Store():
+                ctx.builder.op("cpu.store", (value, sink.memory, *memory_places(ctx, sink.at, at)))
+            case Copy():
+                ctx.builder.op("cpu.store", (value, sink.to.memory, *scratch_places(ctx, sink.to, at)))
+    return [value for sink, value in zip(sinks, values, strict=True) if isinstance(sink, Reduce)]

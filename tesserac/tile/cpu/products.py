@@ -1,0 +1,196 @@
+"""Matrix products: operands in panels, register blocks over them, accumulators in scratch.
+
+    tile.dot(%a, %b, %acc)     ==>    cpu.pack the rows of %a into panels of the micro-kernel's height
+                                      (%b is read from panels, or packed into panels of its width)
+                                      for panel j of %b: for panel i of %a: cpu.micro_kernel
+
+The accumulator has whole panels: edges of the operands are padded, so a register block is never cut. Where the columns of
+the program do not start at the edge of a panel of %b, the accumulator starts at that edge, and the tile lies in it with an
+offset.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.types import INDEX
+from tesserac.tile.cpu.context import Context
+from tesserac.tile.cpu.elements import Evaluator
+from tesserac.tile.cpu.shapes import best_dim
+from tesserac.tile.cpu.target import Micro
+from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Loaded, LoweringError, Stored, Tile
+from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
+from tesserac.types.dtype import DType
+
+
+@dataclass(frozen=True)
+class Panels:
+    """An operand in panels: its rows start at `row`, its columns in `panel`, `offset` behind the edge of that one."""
+
+    memory: Value
+    row: Value
+    panel: Value
+    offset: Value | None
+
+
+def is_zero(tile: Tile) -> bool:
+    """Whether a tile is +0 everywhere, from where a chain starts."""
+    return isinstance(tile, Filled) and tile.value == 0 and math.copysign(1, tile.value) > 0
+
+
+def new_accumulator(ctx: Context, dot: Op, done: Value) -> Accumulator:
+    """Scratch for the result of a product, whole panels of it."""
+    type_ = tile_type(dot.result)
+    micro = ctx.target.micro(_accum(dot))
+    offset = _column_offset(ctx, dot, micro)
+    rows, columns = (_round_up(n, to) for n, to in zip(type_.shape, (micro.rows, micro.columns), strict=True))
+    memory = ctx.scratch((rows, columns + (micro.columns if offset is not None else 0)), type_.dtype)
+    return Accumulator(type_, memory, (None, offset), _result_axes(ctx, dot), done=done)
+
+
+def lower_dot(ctx: Context, dot: Op) -> None:
+    """Adds a product to its accumulator; the result is that scratch."""
+    a, acc = ctx.tile(dot.operands[0]), ctx.tile(dot.operands[2])
+    target = acc if isinstance(acc, Accumulator) else _start(ctx, dot, acc)
+    micro = ctx.target.micro(_accum(dot))
+    rows, depth = ctx.extents(a.axes, a.type.shape)
+    left = _pack(ctx, a, transposed=True, width=micro.rows)
+    right = _right_panels(ctx, dot, micro)
+    columns = _extent(ctx, target, 1)
+    _register_blocks(ctx, micro, left, right, target, rows, columns, depth)
+    ctx.tiles[dot.result] = Stored(target.type, target.memory, target.offsets, target.axes)
+
+
+def _accum(dot: Op) -> DType:
+    return tile_type(dot.result).dtype
+
+
+def _round_up(count: int, to: int) -> int:
+    return -(-count // to) * to
+
+
+def _extent(ctx: Context, tile: Stored, dim: int) -> Value:
+    return ctx.extents(tile.axes, tile.type.shape)[dim]
+
+
+def _result_axes(ctx: Context, dot: Op) -> tuple[Axis | None, Axis | None]:
+    """Rows of the left operand, columns of the right one."""
+    return _operand_axis(ctx, dot.operands[0], 0), _operand_axis(ctx, dot.operands[1], 1)
+
+
+def _operand_axis(ctx: Context, operand: Value, dim: int) -> Axis | None:
+    """The axis of an operand that may stand inside a loop not yet lowered; its axis must stand before the loop."""
+    if operand in ctx.tiles:
+        return ctx.tiles[operand].axes[dim]
+    load = operand.defining_op
+    if load is None or load.name != "tile.load":
+        raise LoweringError("rows and columns of a product in a loop must be known before it", load)
+    coordinates = [v for v in load.operands[1:] if v.type != INDEX]
+    axis = ctx.axes.get(coordinates[dim])
+    if axis is None:
+        raise LoweringError("rows and columns of a product in a loop must be known before it", load)
+    return axis
+
+
+def _panels_load(dot: Op) -> Op | None:
+    """The load of the right operand, where it reads panels as they stand."""
+    load = dot.operands[1].defining_op
+    if load is None or load.name != "tile.load" or memref_type(load.operands[0]).layout != "panels":
+        return None
+    return load
+
+
+def _column_offset(ctx: Context, dot: Op, micro: Micro) -> Value | None:
+    """How far behind the edge of a panel the columns of a product start; none where they start at the edge."""
+    if _panels_load(dot) is None:
+        return None
+    axis = _operand_axis(ctx, dot.operands[1], 1)
+    assert axis is not None
+    return ctx.index("rem", axis.start, micro.columns)
+
+
+def _start(ctx: Context, dot: Op, acc: Tile) -> Accumulator:
+    """An accumulator for a product that no loop carries."""
+    if not is_zero(acc):
+        raise LoweringError("a product starts from zero or continues a product", dot)
+    return new_accumulator(ctx, dot, ctx.dim(0))
+
+
+def _right_panels(ctx: Context, dot: Op, micro: Micro) -> Panels:
+    load = _panels_load(dot)
+    if load is None:
+        return _pack(ctx, ctx.tile(dot.operands[1]), transposed=False, width=micro.columns)
+    tile = ctx.tile(load.result)
+    assert isinstance(tile, Loaded)
+    k, columns = tile.at
+    if not isinstance(k, Axis) or not isinstance(columns, Axis):
+        raise LoweringError("panels are read by two axes", load)
+    panel = ctx.index("floor_div", columns.start, micro.columns)
+    return Panels(tile.memory, k.start, panel, ctx.index("rem", columns.start, micro.columns))
+
+
+def _pack(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels:
+    """A block in panels of scratch. `transposed`: the tile is [column, row] of the panels, as a left operand is."""
+    shape, extents = tile.type.shape, ctx.extents(tile.axes, tile.type.shape)
+    row, column = (1, 0) if transposed else (0, 1)
+    memory = ctx.scratch((shape[row], _round_up(shape[column], width)), compute_scalar(tile.type).dtype, "panels")
+    zero = ctx.dim(0)
+    pack(ctx, tile, memory, (zero, zero), (extents[row], extents[column]), extents[column], width, transposed)
+    return Panels(memory, zero, zero, None)
+
+
+def pack(
+    ctx: Context,
+    tile: Tile,
+    memory: Value,
+    start: tuple[Value, Value],
+    extents: tuple[Value, Value],
+    total: Value,
+    width: int,
+    transposed: bool,
+) -> None:
+    """Writes a tile into panels, from (row, column) `start` on."""
+    block = Block([INDEX, INDEX], ["k", "c"])
+    k, c = block.args
+    evaluator = Evaluator(ctx, ctx.depth)
+    with ctx.inside(block):
+        element = evaluator.element(tile, (c, k) if transposed else (k, c))
+        ctx.builder.op("cpu.yield", (element,))
+    across = best_dim([tile], []) == (1 if transposed else 0)
+    attrs = {"width": width, "across": across}
+    ctx.builder.op("cpu.pack", (memory, *start, *extents, total), attrs=attrs, blocks=[block])
+
+
+def _register_blocks(
+    ctx: Context,
+    micro: Micro,
+    left: Panels,
+    right: Panels,
+    target: Accumulator,
+    rows: Value,
+    columns: Value,
+    depth: Value,
+) -> None:
+    """Panels of the right operand outside, so that one of them stays in the first cache."""
+    whole = columns if right.offset is None else ctx.index("add", columns, right.offset)
+    zero = ctx.dim(0)
+    with ctx.loop(zero, ctx.index("ceil_div", whole, micro.columns), hint="j") as j:
+        panel = ctx.index("add", j, right.panel)
+        column = ctx.index("mul", j, micro.columns)
+        with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
+            row = ctx.index("mul", i, micro.rows)
+            operands = (left.memory, i, right.memory, panel, right.row, target.memory, row, column, depth, target.done)
+            ctx.builder.op("cpu.micro_kernel", operands, attrs={"micro": micro})
+
+
+def store_panels(ctx: Context, tile: Tile, memory: Value, at: tuple[Value | Axis, ...]) -> None:
+    """A block of the right operand of a later product, into the panels that its kernel reads."""
+    row, column = at
+    if not isinstance(row, Axis) or not isinstance(column, Axis):
+        raise LoweringError("panels are written by two axes")
+    type_ = memref_type(memory)
+    width = ctx.target.micro(compute_scalar(tile.type).dtype).columns
+    total = ctx.dim(type_.dims[1])
+    pack(ctx, tile, memory, (row.start, column.start), (row.extent, column.extent), total, width, False)

@@ -1,0 +1,144 @@
+"""Reductions over dims along which the nest does not run in vectors: lanes are rows of scratch.
+
+    tile.reduce(%t: tile<[512, 128]>, axes = [0])   ==>    rows[64, 128] = 0
+                                                           for p: vectors c:  rows[p % 64, c] += t[p, c]
+                                                           for h in 32, 16, ..., 1, l < h:  rows[l, c] += rows[l + h, c]
+                                                           result[c] = rows[0, c]
+
+Position p counts the folded dims in row-major order, so several of them fold as one sequence.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack
+
+from tesserac.ir.core import Value
+from tesserac.numerics.order import Blocks, Free
+from tesserac.tile.cpu.context import Context
+from tesserac.tile.cpu.elements import Evaluator
+from tesserac.tile.cpu.shapes import best_dim
+from tesserac.tile.cpu.tiles import Axes, Stored, Tile
+from tesserac.tile.dialect import compute_scalar
+from tesserac.types.dtype import DType
+
+COMBINE = {"sum": "scalar.add", "prod": "scalar.mul", "max": "scalar.max", "min": "scalar.min"}
+
+
+def fold_identity(kind: str, dtype: DType) -> bool | int | float:
+    """What an empty fold gives, and what lanes start from."""
+    if kind in ("sum", "prod"):
+        one = int(kind == "prod")
+        return float(one) if dtype.is_float else one
+    return lowest(dtype) if kind == "max" else highest(dtype)
+
+
+def lowest(dtype: DType) -> bool | int | float:
+    if dtype.kind == "b":
+        return False
+    if dtype.is_float:
+        return float("-inf")
+    return -int(dtype.largest) - 1 if dtype.kind == "i" else 0
+
+
+def highest(dtype: DType) -> bool | int | float:
+    if dtype.kind == "b":
+        return True
+    return float("inf") if dtype.is_float else int(dtype.largest)
+
+
+def fold_rows(
+    ctx: Context, tile: Tile, axes: Axes, folded: tuple[int, ...], kind: str, order: Blocks | Free, result: Stored
+) -> None:
+    """Folds the dims `folded` of a tile into `result`."""
+    _RowFold(ctx, tile, axes, folded, kind, order, result).run()
+
+
+class _RowFold:
+    def __init__(
+        self,
+        ctx: Context,
+        tile: Tile,
+        axes: Axes,
+        folded: tuple[int, ...],
+        kind: str,
+        order: Blocks | Free,
+        result: Stored,
+    ) -> None:
+        self.ctx, self.tile, self.result = ctx, tile, result
+        shape = tile.type.shape
+        self.extents = ctx.extents(axes, shape)
+        self.folded = folded
+        self.kept = [d for d in range(len(shape)) if d not in folded]
+        self.inner = self._inner_dim()
+        self.type = compute_scalar(tile.type)
+        self.kind = kind
+        self.lanes = order.lanes if isinstance(order, Blocks) else 1
+        width = 1 if self.inner is None else shape[self.inner]
+        self.rows = ctx.scratch((self.lanes, width), self.type.dtype)
+        self.evaluator = Evaluator(ctx, ctx.depth)
+
+    def _inner_dim(self) -> int | None:
+        """The dim that stays along which vectors run."""
+        if not self.kept:
+            return None
+        best = best_dim([self.tile], [])
+        return best if best in self.kept else self.kept[-1]
+
+    def run(self) -> None:
+        ctx = self.ctx
+        with ExitStack() as loops:
+            outer = {
+                d: loops.enter_context(ctx.loop(ctx.dim(0), self.extents[d])) for d in self.kept if d != self.inner
+            }
+            self._clear()
+            self._accumulate(outer)
+            half = self.lanes // 2
+            while half:
+                self._fold(half)
+                half //= 2
+            self._finish(outer)
+
+    def _clear(self) -> None:
+        ctx = self.ctx
+        with ctx.loop(ctx.dim(0), ctx.dim(self.lanes), hint="lane") as lane, self._columns() as column:
+            start = self.evaluator.constant(self.type, fold_identity(self.kind, self.type.dtype))
+            ctx.builder.op("cpu.store", (start, self.rows, lane, column))
+
+    def _accumulate(self, outer: dict[int, Value]) -> None:
+        ctx = self.ctx
+        with ExitStack() as loops:
+            places = dict(outer)
+            position = ctx.dim(0)
+            for d in self.folded:
+                places[d] = loops.enter_context(ctx.loop(ctx.dim(0), self.extents[d], hint="p"))
+                position = ctx.index("add", ctx.index("mul", position, self.extents[d]), places[d])
+            lane = ctx.index("rem", position, self.lanes) if self.lanes > 1 else ctx.dim(0)
+            with self._columns() as column:
+                at = tuple(column if d == self.inner else places[d] for d in range(len(self.extents)))
+                value = self.evaluator.element(self.tile, at)
+                self._combine(lane, column, value)
+
+    def _fold(self, half: int) -> None:
+        ctx = self.ctx
+        with ctx.loop(ctx.dim(0), ctx.dim(half), hint="lane") as lane:
+            other = ctx.index("add", lane, half)
+            with self._columns() as column:
+                value = ctx.builder.value("cpu.load", (self.rows, other, column), self.type)
+                self._combine(lane, column, value)
+
+    def _combine(self, lane: Value, column: Value, value: Value) -> None:
+        b = self.ctx.builder
+        held = b.value("cpu.load", (self.rows, lane, column), self.type)
+        total = b.value(COMBINE[self.kind], (held, value), self.type)
+        b.op("cpu.store", (total, self.rows, lane, column))
+
+    def _finish(self, outer: dict[int, Value]) -> None:
+        ctx = self.ctx
+        with self._columns() as column:
+            value = ctx.builder.value("cpu.load", (self.rows, ctx.dim(0), column), self.type)
+            places = [column if d == self.inner else outer[d] for d in self.kept]
+            ctx.builder.op("cpu.store", (value, self.result.memory, *places))
+
+    def _columns(self) -> AbstractContextManager[Value]:
+        """Vectors along the inner dim; one element where none is left."""
+        return self.ctx.vector_loop(self.ctx.dim(1) if self.inner is None else self.extents[self.inner], "c")

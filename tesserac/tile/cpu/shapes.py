@@ -1,0 +1,68 @@
+"""Decides along which dim a loop nest runs in vectors, and how many elements it takes at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tesserac.ir.core import Block, Op
+from tesserac.ir.types import MemRefType, ScalarType
+from tesserac.numerics.elementary import ELEMENTARY
+from tesserac.tile.cpu.dialect import Shape
+from tesserac.tile.cpu.target import CpuTarget
+from tesserac.tile.cpu.tiles import Tile, contiguous_dim, identity, leaves
+
+LIGHT_BODY = 12
+"""Operations up to which a body is unrolled four times; a longer one fills the machine twice."""
+ELEMENTARY_COST = 16
+
+
+def best_dim(tiles: Sequence[Tile], destinations: Sequence[int | None]) -> int:
+    """The dim along which most accesses are contiguous; the last one where nothing speaks for another.
+
+    `destinations` are the dims along which results are contiguous where they are stored.
+    """
+    rank = max((len(tile.type.shape) for tile in tiles), default=1)
+    votes = [0] * rank
+    for dim in destinations:
+        if dim is not None:
+            votes[dim] += 1
+    for tile in tiles:
+        for leaf, places in leaves(tile, identity(tile)):
+            dim = contiguous_dim(leaf)
+            place = None if dim is None else places[dim]
+            if place is not None:
+                votes[place] += 1
+    return max(range(rank), key=lambda d: (votes[d], d))
+
+
+def loop_shape(target: CpuTarget, body: Block) -> Shape:
+    """Lanes by the narrowest type that computes in the body, parts by its length."""
+    widths = {bits for bits in _widths(body) if bits} or {32}
+    bits = max(min(widths), max(widths) // 2)
+    cost = sum(_cost(op) for op in _inside(body))
+    return Shape(target.lanes(bits), 4 if cost <= LIGHT_BODY else 2)
+
+
+def _inside(body: Block) -> Iterator[Op]:
+    for op in body.ops:
+        yield from op.walk()
+
+
+def _widths(body: Block) -> Iterator[int]:
+    for op in _inside(body):
+        for value in (*op.operands, *op.results):
+            if isinstance(value.type, ScalarType) and value.type.dtype.kind != "b":
+                yield max(value.type.dtype.bits, 32) if value.type.dtype.is_float else value.type.dtype.bits
+
+
+def _cost(op: Op) -> int:
+    name = op.name.removeprefix("scalar.")
+    if name in ELEMENTARY:
+        return ELEMENTARY_COST
+    return 0 if op.name in ("scalar.constant", "cpu.yield") or op.opdef.dialect == "index" else 1
+
+
+def destination_dim(memory: MemRefType, kept: Sequence[int]) -> int | None:
+    """The dim of a stored tile whose neighbours are neighbours in the memory it goes to."""
+    found = [i for i, dim in enumerate(kept) if memory.strides[dim].constant == 1]
+    return found[-1] if found else None

@@ -1,0 +1,48 @@
+"""What the lowering must know of a processor: vectors, registers, the shape of its matrix product.
+
+Nothing here changes a result: orders of summation are fixed elsewhere, and every shape below only regroups outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.attributes import register_attribute
+from tesserac.types.dtype import DType
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """One family of processors. `micro_rows` x `micro_vectors` vectors of accumulators fill its registers, leaving
+    room for one row of the right operand and the left elements."""
+
+    name: str
+    vector_bits: int
+    micro_rows: int
+    micro_vectors: int
+
+    def lanes(self, bits: int) -> int:
+        """Elements of one vector register."""
+        return max(1, self.vector_bits // bits)
+
+    def micro(self, accum: DType) -> Micro:
+        """The register block of a product that accumulates in `accum`."""
+        lanes = self.lanes(accum.bits)
+        return Micro(self.micro_rows, self.micro_vectors * lanes, lanes)
+
+
+@dataclass(frozen=True)
+class Micro:
+    """A register block: `rows` x `columns` accumulators, in vectors of `lanes` along the columns."""
+
+    rows: int
+    columns: int
+    lanes: int
+
+
+register_attribute("micro", Micro)
+
+NEON = CpuTarget("neon", vector_bits=128, micro_rows=8, micro_vectors=3)
+AVX2 = CpuTarget("avx2", vector_bits=256, micro_rows=6, micro_vectors=2)
+
+TARGETS = {target.name: target for target in (NEON, AVX2)}

@@ -1,0 +1,147 @@
+"""What a tile is while a kernel is lowered: a recipe for its elements, a scalar, or scratch memory.
+
+A recipe is followed where an element is needed (`elements.py`), so chains of maps fuse by themselves and nothing is
+stored between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import operand_maps
+from tesserac.ir.types import TileType
+from tesserac.tile.dialect import memref_type, tile_type
+from tesserac.types.dims import ONE
+
+
+class LoweringError(Exception):
+    """Neutral IR of a shape that this lowering does not take. A fault of the compiler, never of the user."""
+
+    def __init__(self, message: str, op: Op | None = None) -> None:
+        super().__init__(f"{op.name}: {message}" if op is not None else message)
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """A lowered axis: where it starts, how many indices it has at run time, and at most how many."""
+
+    start: Value
+    extent: Value
+    block: int
+
+
+Axes = tuple[Axis | None, ...]
+"""One axis per dim of a tile; none where every element of the dim is present."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """A tile of rank 0: a value in the computing type, already rounded to the element type."""
+
+    type: TileType
+    value: Value
+    axes: Axes = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    type: TileType
+    value: bool | int | float
+    axes: Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The indices of an axis."""
+
+    type: TileType
+    axes: Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A block of memory, read where it is used. `version` tells whether the memory was written since."""
+
+    type: TileType
+    memory: Value
+    at: tuple[Value | Axis, ...]
+    axes: Axes
+    version: int
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    type: TileType
+    op: Op
+    operands: tuple[Tile, ...]
+    axes: Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Converted:
+    """A tile rounded to another element type."""
+
+    type: TileType
+    source: Tile
+    axes: Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A tile in scratch memory: element (i, ...) stands at (prefix..., i + offset, ...)."""
+
+    type: TileType
+    memory: Value
+    offsets: tuple[Value | None, ...]
+    axes: Axes
+    prefix: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulator(Stored):
+    """Scratch that products add to. Where `done` is 0 at run time it counts as +0 everywhere, whatever it holds."""
+
+    done: Value = field(kw_only=True)
+
+
+Tile = Scalar | Filled | Counted | Loaded | Mapped | Converted | Stored
+
+
+def mapped_axes(op: Op, operands: Sequence[Tile]) -> Axes:
+    """The axes of a map's result: each dim takes its axis from an operand that follows it."""
+    axes: list[Axis | None] = [None] * len(tile_type(op.result).shape)
+    for tile, places in zip(operands, operand_maps(op), strict=True):
+        for axis, place in zip(tile.axes, places, strict=True):
+            if place is not None and axes[place] is None:
+                axes[place] = axis
+    return tuple(axes)
+
+
+def leaves(tile: Tile, at: tuple[int | None, ...]) -> Iterator[tuple[Loaded | Stored, tuple[int | None, ...]]]:
+    """The memory that a tile is computed from, and which dim of the outermost tile each of its dims follows."""
+    match tile:
+        case Loaded() | Stored():
+            yield tile, at
+        case Mapped():
+            for operand, places in zip(tile.operands, operand_maps(tile.op), strict=True):
+                yield from leaves(operand, tuple(None if p is None else at[p] for p in places))
+        case Converted():
+            yield from leaves(tile.source, at)
+
+
+def identity(tile: Tile) -> tuple[int, ...]:
+    return tuple(range(len(tile.type.shape)))
+
+
+def contiguous_dim(tile: Loaded | Stored) -> int | None:
+    """The dim of the tile whose neighbours are neighbours in memory."""
+    memory = memref_type(tile.memory)
+    kept = range(len(tile.prefix), len(memory.dims)) if isinstance(tile, Stored) else _kept(tile)
+    found = [i for i, dim in enumerate(kept) if memory.strides[dim] == ONE and memory.dims[dim] != ONE]
+    return found[-1] if found else None
+
+
+def _kept(tile: Loaded) -> Sequence[int]:
+    return [dim for dim, place in enumerate(tile.at) if isinstance(place, Axis)]
