@@ -16,10 +16,13 @@ from tesserac.ir.types import INDEX
 from tesserac.schedule.access import view_source
 from tesserac.schedule.fuse import Group, fuse_maps, plan
 from tesserac.schedule.host import HostProgram
+from tesserac.schedule.primitives.stage import stage_before_grid
 
 
 def run_block(program: HostProgram, block: Block) -> None:
     """Launches and control flow of a block, in order."""
+    if program.machine.kind == "cpu":
+        _lay_out_operands(block)
     reasons = fuse_maps(block, program.machine)
     for op in block.ops:
         if op.opdef.dialect == "index":
@@ -29,6 +32,13 @@ def run_block(program: HostProgram, block: Block) -> None:
             program.launch(step)
         else:
             _lower_control(program, step)
+
+
+def _lay_out_operands(block: Block) -> None:
+    """Right operands that every program of a product reads become panels before the grid."""
+    for op in list(block.ops):
+        if op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2:
+            stage_before_grid(op)
 
 
 def _lower_control(program: HostProgram, op: Op) -> None:

@@ -1,8 +1,4 @@
-"""What things cost: work of scalar bodies, bytes, and nominal sizes for dims that only a run knows.
-
-A schedule is chosen from the program and the machine's description alone. A symbol counts as 1024 here: the choice
-must be sensible for that and correct for every size.
-"""
+"""What things cost: work of scalar bodies, bytes, and sizes, with a nominal one for dims that only a run knows."""
 
 from __future__ import annotations
 
@@ -14,8 +10,6 @@ from tesserac.schedule.machine import Machine
 from tesserac.types.dims import Dim, DimError, product
 from tesserac.types.dtype import DType
 
-NOMINAL = 1024
-
 WEIGHTS = {
     "constant": 0, "dim": 0, "cast": 1, "round": 3, "ldexp": 6, "exp_int": 4,
     "div": 8, "floor_div": 20, "mod": 20, "sqrt": 8, "rsqrt": 10,
@@ -25,12 +19,12 @@ WEIGHTS = {
 
 
 @cache
-def nominal(dim: Dim) -> int:
+def nominal(dim: Dim, machine: Machine) -> int:
     """The size with every symbol at its nominal value."""
     try:
-        return max(1, dim.evaluate(dict.fromkeys(dim.symbols(), NOMINAL)))
+        return max(1, dim.evaluate(dict.fromkeys(dim.symbols(), machine.nominal)))
     except DimError:  # a quotient that is not whole at the nominal values
-        return NOMINAL
+        return machine.nominal
 
 
 def element_bytes(dtype: DType) -> int:
@@ -54,8 +48,8 @@ def recompute_pays(producer: Op, consumers: list[Op], kept_anyway: bool, machine
     """
     if not producer.operands:
         return True
-    size = nominal(product(tensor_type(producer.result).dims))
-    spaces = [nominal(product(tensor_type(c.result).dims)) / size for c in consumers]
+    size = nominal(product(tensor_type(producer.result).dims), machine)
+    spaces = [nominal(product(tensor_type(c.result).dims), machine) / size for c in consumers]
     evaluations = sum(max(1.0, s) for s in spaces) + (1 if kept_anyway else 0)
     moved = element_traffic(producer) * (len(consumers) + (0 if kept_anyway else 1))
     return (evaluations - 1) * body_work(producer) <= moved * machine.flops_per_byte

@@ -7,6 +7,7 @@ A form joins the group of its latest producer, if that group can take it; so a g
     rows      begins with a reduction; takes maps over its rows, with or without the folded axes, and reductions over
               the same axes: softmax and layernorm are one launch
     contract  begins with a contraction; takes the maps over its result
+    pack      one map that lays an operand of a contraction out; alone
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Group:
         if op.name == "form.reduce":
             space, axes = tensor_type(op.operands[0]).dims, indices(op, "axes")
             return cls("rows", space, axes, [op], {op: _without(len(space), axes)})
-        space = tensor_type(op.result).dims
-        return cls("map", space, (), [op], {op: tuple(range(len(space)))})
+        space, kind = tensor_type(op.result).dims, "pack" if "layout" in op.attrs else "map"
+        return cls(kind, space, (), [op], {op: tuple(range(len(space)))})
 
     @property
     def rows(self) -> frozenset[int]:
@@ -115,11 +116,16 @@ class _Grouping:
         self.number: dict[Op, int] = {}
 
     def take(self, op: Op) -> Group:
+        if "layout" in op.attrs:
+            return self._begin(op)
         for candidate in self._candidates(op):
             group = self.groups[candidate]
-            if self._join(group, op, candidate):
+            if group.kind != "pack" and self._join(group, op, candidate):
                 self.number[op] = candidate
                 return group
+        return self._begin(op)
+
+    def _begin(self, op: Op) -> Group:
         self.number[op] = len(self.groups)
         self.groups.append(Group.of(op))
         return self.groups[-1]

@@ -25,8 +25,8 @@ Out = tuple[Value, Value]
 """A value, perhaps a reshape of a computed one, and the memory it is written to."""
 
 
-def memory_of(ty: TensorType) -> MemRefType:
-    return MemRefType(ty.dims, ty.dtype, ty.policy)
+def memory_of(ty: TensorType, layout: str = "strided") -> MemRefType:
+    return MemRefType(ty.dims, ty.dtype, ty.policy, layout=layout)
 
 
 class HostProgram:
@@ -41,21 +41,21 @@ class HostProgram:
         self._top = block
         self._slots = 0
 
-    def buffer(self, ty: TensorType, role: str, slot: int, hint: str) -> Value:
+    def buffer(self, ty: MemRefType, role: str, slot: int, hint: str) -> Value:
         """Memory of the call; buffers stand together before the first launch."""
         attrs = {"role": role, "slot": slot}
-        op = Op(OPDEFS["schedule.buffer"], (), (memory_of(ty),), attrs, (), self.builder.span, (hint,))
+        op = Op(OPDEFS["schedule.buffer"], (), (ty,), attrs, (), self.builder.span, (hint,))
         first = (i for i, other in enumerate(self._top.ops) if other.name not in FIRST)
         return self._top.insert(next(first, len(self._top.ops)), op).result
 
-    def workspace(self, ty: TensorType, hint: str) -> Value:
+    def workspace(self, ty: TensorType, hint: str, layout: str = "strided") -> Value:
         self._slots += 1
-        return self.buffer(ty, "workspace", self._slots - 1, hint)
+        return self.buffer(memory_of(ty, layout), "workspace", self._slots - 1, hint)
 
     def take_results(self, terminator: Op) -> None:
         """One output per returned value; a form that computes several of them writes each."""
         for position, value in enumerate(terminator.operands):
-            out = self.buffer(tensor_type(value), "output", position, value.name)
+            out = self.buffer(memory_of(tensor_type(value)), "output", position, value.name)
             self.results[position] = out
             base, _ = view_source(value)
             assert base.defining_op is not None
@@ -84,7 +84,9 @@ class HostProgram:
             if value is op.result:
                 self.memory.setdefault(value, mem)
         if op.result not in self.memory and self._read_elsewhere(group, op.result):
-            mem = self.workspace(tensor_type(op.result), op.result.name)
+            layout = op.attrs.get("layout", "strided")
+            assert isinstance(layout, str)
+            mem = self.workspace(tensor_type(op.result), op.result.name, layout)
             self.memory[op.result] = mem
             outs = [(op.result, mem), *outs]
         return outs

@@ -4,6 +4,7 @@ Enters: a `func.func` of forms as the Graph left it. Leaves: the same function, 
 - maps and reductions have no unit dims, views between maps are gone (`views.py`), and the others have strides
   (`access.py`), by a copy where needed;
 - integers are cast to the accumulation type before a reduction or contraction, as a map that fusion may take;
+- a contraction is a matrix product with leading indices, a reduction folds one axis (`canonical.py`);
 - every returned value is computed in this function, or is a reshape of such a one: results never alias inputs.
 """
 
@@ -14,7 +15,8 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Broadcast, Reshape, compute_type, tensor_type
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.schedule.access import access_through, view_source
-from tesserac.schedule.views import copy_of, fold_views, hoist_view, squeeze
+from tesserac.schedule.canonical import matrix_product, single_fold
+from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, squeeze
 from tesserac.types.dims import product
 from tesserac.types.dtype import DType
 
@@ -32,17 +34,29 @@ def _normalise_block(block: Block) -> None:
     for op in list(block.ops):
         match op.name:
             case "form.map":
-                fold_views(op)
-                squeeze(op)
+                _normalise_map(op)
             case "form.view":
                 _normalise_view(op)
             case "form.reduce":
                 _widen_integers(op)
                 squeeze(op)
+                _normalise_views(single_fold(op))
             case "form.contract":
                 _widen_integers(op)
+                _normalise_views(matrix_product(op))
         for region in op.regions if op.name in CONTROL else ():
             _normalise_block(region.block)
+
+
+def _normalise_map(op: Op) -> None:
+    fold_views(op)
+    squeeze(op)
+    respace(op)
+
+
+def _normalise_views(views: list[Op]) -> None:
+    for view in views:
+        _normalise_view(view)
 
 
 def _normalise_view(view: Op) -> None:

@@ -223,6 +223,41 @@ def _reshaped_map(view: Op, producer: Op) -> Op | None:
     return _rebuilt(view, producer, operands, [plan or () for plan in plans])
 
 
+def respace(op: Op) -> None:
+    """A map over a reshaped matrix product, or over such a map, becomes one over the product itself, so that it can
+    follow it directly.
+
+    map(reshape(c), bias) over [B, S, E]  ->  reshape(map(c, bias)) over [B*S, E]
+    """
+    found = next((v for v in op.operands if _is_reshaped(v)), None)
+    if found is None or _uses_position(op) or found.defining_op is None:
+        return
+    source, ty = tensor_type(found.defining_op.operands[0]).dims, tensor_type(op.result)
+    if operand_maps(op)[op.operands.index(found)] != tuple(range(ty.rank)):
+        return
+    runs = reshape_runs(ty.dims, source)
+    plans = [None if runs is None else _operand_plan(m, runs) for m in operand_maps(op)]
+    if any(plan is None for plan in plans):
+        return
+    builder = Builder.before(op)
+    shapes = [tuple(source[i] for i in plan or ()) for plan in plans]
+    views = [_view_of(builder, v, d, Reshape()) for v, d in zip(op.operands, shapes, strict=True)]
+    op.set_operands(views)
+    op.attrs["maps"] = tuple(plan or () for plan in plans)
+    op.result.type = TensorType(source, ty.dtype, ty.policy)
+    _give_back(op, ty)
+    fold_views(op)
+    squeeze(op)
+
+
+def _is_reshaped(value: Value) -> bool:
+    view = value.defining_op
+    if view is None or not is_view(view) or not isinstance(view.attrs["view"], Reshape):
+        return False
+    made = view.operands[0].defining_op
+    return made is not None and made.name in ("form.contract", "form.map")
+
+
 def _operand_plan(dim_map: DimMap, runs: list[tuple[list[int], list[int]]]) -> tuple[int, ...] | None:
     """The result dims that an operand has after the reshape; None if it follows a part of a run."""
     followed = [p for p in dim_map if p is not None]

@@ -1,0 +1,176 @@
+"""The default schedule: composes primitives for each launch, by the cost model.
+
+Enters: a host program whose launches walk their space element by element. Leaves: the same program with loops merged
+and cut into blocks, operands staged, values kept, units bound; each launch says why.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Module, Op
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.passes import FORMS, SCHEDULE, Pass
+from tesserac.schedule.build import build_host
+from tesserac.schedule.contract import schedule_contract
+from tesserac.schedule.cost import element_bytes, power_of_two_below, scratch_pays
+from tesserac.schedule.dialect import launch_kind, launch_loops, launch_places, launch_space, memory
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.memory import assign_slots
+from tesserac.schedule.normal import normalise
+from tesserac.schedule.primitives.bind import bind
+from tesserac.schedule.primitives.keep import keep
+from tesserac.schedule.primitives.merge import merge
+from tesserac.schedule.primitives.merge import refusal as merge_refusal
+from tesserac.schedule.primitives.split import split
+from tesserac.schedule.reason import because
+from tesserac.schedule.space import Reach, computing, reaches
+from tesserac.schedule.uses import passes_that_need
+from tesserac.types.dims import ONE, ZERO
+
+ROW_BLOCK = 512
+"""Elements of a row at a time where no order of summation says it."""
+COLUMNS = 64
+"""Rows of different sums walked side by side where neighbours in memory belong to different sums."""
+SQUARE = 64
+SMALLEST, LARGEST = 256, 4096
+GPU_WARPS = 4
+GPU_REGISTERS = 96
+"""Elements that a thread may hold in registers at once."""
+
+
+def schedule_pass(machine: Machine) -> Pass:
+    """FORMS to SCHEDULE for one machine."""
+
+    def run(module: Module) -> Module:
+        hosts: list[Op] = []
+        for func in module.ops:
+            normalise(func)
+            host = build_host(func, machine)
+            for op in host.walk():
+                if op.name == "schedule.launch":
+                    schedule_launch(op, machine)
+            assign_slots(host)
+            hosts.append(host)
+        return Module(hosts)
+
+    return Pass("schedule", FORMS, SCHEDULE, run)
+
+
+def schedule_launch(launch: Op, machine: Machine) -> None:
+    match launch_kind(launch):
+        case "map":
+            _schedule_map(launch, machine)
+        case "rows":
+            _schedule_rows(launch, machine)
+        case "contract" | "pack":
+            schedule_contract(launch, machine)
+
+
+def merge_runs(launch: Op, found: list[Reach]) -> None:
+    """Walks neighbouring loops as one wherever memory allows."""
+    loop = 0
+    while loop + 1 < len(launch_loops(launch)):
+        if merge_refusal(launch, loop, found) is None:
+            merge(launch, loop)
+        else:
+            loop += 1
+
+
+def _bytes_per_point(launch: Op) -> int:
+    """Bytes that a point of the space reads and writes."""
+    return sum(element_bytes(memory(v).dtype) for v in launch.operands) or 1
+
+
+def _block_elements(launch: Op, machine: Machine) -> int:
+    """How many elements a program takes: what fits nearest to the unit, or in registers on a GPU."""
+    if machine.kind == "gpu":
+        room = GPU_WARPS * 32 * GPU_REGISTERS / max(1, len(launch.operands))
+    else:
+        room = machine.near_bytes * 0.75 / _bytes_per_point(launch)
+    return power_of_two_below(room, SMALLEST, LARGEST)
+
+
+def _schedule_map(launch: Op, machine: Machine) -> None:
+    found = reaches(launch)
+    merge_runs(launch, found)
+    loops, elements = launch_loops(launch), _block_elements(launch, machine)
+    if machine.kind == "gpu":
+        bind(launch, GPU_WARPS, "uniform")
+    if not loops:
+        because(launch, "one element")
+        return
+    last, crossing = len(loops) - 1, _crossing_loop(launch, found)
+    if crossing is not None:
+        split(launch, crossing, SQUARE)
+        split(launch, last, SQUARE)
+        because(launch, f"an operand runs across the others: squares of {SQUARE}")
+        return
+    inner = _fitting(launch, last, elements)
+    split(launch, last, inner)
+    if last and inner < elements:
+        split(launch, last - 1, _fitting(launch, last - 1, elements // inner))
+    run = " of one run in memory" if len(loops) == 1 else ""
+    because(launch, f"blocks of {elements} elements{run}: {_bytes_per_point(launch)} bytes each stay near")
+
+
+def _fitting(launch: Op, loop: int, block: int) -> int:
+    """The block, not larger than the next power of two above a size known now."""
+    size = launch_loops(launch)[loop].size.constant
+    if size is None or size >= block:
+        return block
+    return 1 << max(0, size - 1).bit_length()
+
+
+def _crossing_loop(launch: Op, found: list[Reach]) -> int | None:
+    """A loop other than the last along which some operand is contiguous."""
+    space, loops = launch_space(launch), launch_loops(launch)
+    for reach in found:
+        for number, loop in enumerate(loops[:-1]):
+            last_stride = reach.stride(loops[-1].axes, space)
+            if reach.stride(loop.axes, space) == ONE and last_stride not in (ZERO, ONE):
+                return number
+    return None
+
+
+def _schedule_rows(launch: Op, machine: Machine) -> None:
+    _fold_last(launch)
+    merge_runs(launch, reaches(launch))
+    loops, space = launch_loops(launch), launch_space(launch)
+    fold = len(loops) - 1
+    split(launch, fold, _fold_block(launch))
+    across = next((i for i, x in enumerate(loops[:fold]) if x.axes[-1] == len(space) - 1), None)
+    if across is not None:
+        split(launch, across, _fitting(launch, across, COLUMNS))
+        because(launch, f"neighbours in memory belong to different rows: {COLUMNS} rows side by side")
+    else:
+        because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
+    if machine.kind == "gpu":
+        bind(launch, GPU_WARPS, "uniform")
+    _keep_values(launch, machine)
+
+
+def _fold_last(launch: Op) -> None:
+    loops = launch_loops(launch)
+    launch.attrs["loops"] = tuple(sorted(loops, key=lambda x: x.kind == "fold"))
+
+
+def _fold_block(launch: Op) -> int:
+    """The block of the sums; a maximum may be taken in any."""
+    for op in computing(launch):
+        order = op.attrs.get("order")
+        if order is not None and hasattr(order, "block"):
+            return int(order.block)
+    return ROW_BLOCK
+
+
+def _keep_values(launch: Op, machine: Machine) -> None:
+    rank, places = len(launch_space(launch)), launch_places(launch)
+    for position, op in enumerate(launch.body.ops[:-1]):
+        if op.name != "form.map" or len(places[position]) != rank:
+            continue
+        count = len(passes_that_need(launch, op))
+        name = op.result.name or str(tensor_type(op.result))
+        if count > 1 and scratch_pays(op, machine):
+            keep(launch, position)
+            because(launch, f"%{name} is kept for {count} passes")
+        elif count > 1:
+            because(launch, f"%{name} is computed in {count} passes: cheaper than keeping it")

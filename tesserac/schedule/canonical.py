@@ -1,0 +1,134 @@
+"""Contractions as matrix products, reductions over one axis.
+
+    contract(x[b, s, d], w[d, h, e]) -> [b, s, h, e]
+becomes
+    x' = reshape(x) [b*s, d];  w' = reshape(w) [d, h*e]
+    y' = contract(x', w') {lhs = [0, 2], rhs = [2, 1], out = [0, 1]};  y = reshape(y') [b, s, h, e]
+
+Indices of both operands and the result lead, one grid axis each; a batch index that one operand only repeats belongs to
+the other. The contracted indices keep the order of the left operand, and the folded axes that of the reduced one: the
+sequence that is summed, hence every bit, is the same.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import Broadcast, Permute, Reshape, contract_dims, contracted, indices, tensor_type
+from tesserac.ir.types import TensorType
+from tesserac.schedule.access import Dims, is_view
+from tesserac.schedule.legality import IllegalSchedule
+from tesserac.types.dims import Dim, product
+
+Labels = tuple[int, ...]
+
+
+def single_fold(op: Op) -> list[Op]:
+    """Makes a reduction fold one axis. Returns the views it made, to be normalised."""
+    axes, ty = indices(op, "axes"), tensor_type(op.operands[0])
+    if len(axes) == 1:
+        return []
+    kept = tuple(i for i in range(ty.rank) if i not in axes)
+    groups: list[Labels] = [(i,) for i in kept]
+    groups.insert(min(axes, default=len(kept)), tuple(sorted(axes)))
+    view, made = _arranged(Builder.before(op), op.operands[0], tuple(range(ty.rank)), groups)
+    op.set_operand(0, view)
+    op.attrs["axes"] = (min(axes, default=len(kept)),)
+    return made
+
+
+def matrix_product(op: Op) -> list[Op]:
+    """Makes a contraction a product of matrices with leading indices. Returns the views it made, to be normalised."""
+    sizes, out, summed = contract_dims(op), indices(op, "out"), contracted(op)
+    (left, lhs), (right, rhs) = _operands(op, set(out), set(summed))
+    lead = tuple(i for i in out if i in lhs and i in rhs)
+    rows = tuple(i for i in out if i in lhs and i not in rhs)
+    columns = tuple(i for i in out if i not in lhs)
+    builder = Builder.before(op)
+    leads: list[Labels] = [(i,) for i in lead]
+    a, made_a = _arranged(builder, left, lhs, [*leads, rows, summed])
+    b, made_b = _arranged(builder, right, rhs, [*leads, summed, columns])
+    op.set_operands((a, b))
+    places = tuple(range(len(lead)))
+    m, n, k = len(lead), len(lead) + 1, len(lead) + 2
+    op.attrs.update({"lhs": (*places, m, k), "rhs": (*places, k, n), "out": (*places, m, n)})
+    dims = (*(sizes[i] for i in lead), _size(sizes, rows), _size(sizes, columns))
+    return made_a + made_b + _give_result(op, dims, (*lead, *rows, *columns), out)
+
+
+def _operands(op: Op, out: set[int], summed: set[int]) -> list[tuple[Value, Labels]]:
+    """Each operand with the index of each of its dims, seen below broadcasts that only repeat it."""
+    found: list[tuple[Value, Labels]] = []
+    for value, name in zip(op.operands, ("lhs", "rhs"), strict=True):
+        labels = indices(op, name)
+        if set(labels) - out - summed or len(set(labels)) != len(labels):
+            raise IllegalSchedule("contract", f"{name} = {labels} sums or repeats an index of its own", op)
+        found.append((value, labels))
+    bare = [_below_broadcasts(value, labels, summed) for value, labels in found]
+    if out <= set(bare[0][1]) | set(bare[1][1]):
+        return bare
+    return [found[0], bare[1]]
+
+
+def _below_broadcasts(value: Value, labels: Labels, summed: set[int]) -> tuple[Value, Labels]:
+    while (op := value.defining_op) is not None and is_view(op):
+        view = op.attrs["view"]
+        if isinstance(view, Permute):
+            order = view.order
+            labels = tuple(labels[order.index(i)] for i in range(len(order)))
+        elif isinstance(view, Broadcast) and None not in view.dims:
+            reached = tuple(labels[place] for place in view.dims if place is not None)
+            if summed & set(labels) - set(reached):
+                break
+            labels = reached
+        else:
+            break
+        value = op.operands[0]
+    return value, labels
+
+
+def _size(sizes: dict[int, Dim], labels: Labels) -> Dim:
+    return product([sizes[i] for i in labels])
+
+
+def _arranged(
+    builder: Builder, value: Value, labels: Labels, groups: list[Labels]
+) -> tuple[Value, list[Op]]:
+    """`value`, whose dims carry `labels`, permuted into the order of the groups and merged group by group."""
+    ty = tensor_type(value)
+    sizes = dict(zip(labels, ty.dims, strict=True))
+    order = tuple(labels.index(label) for group in groups for label in group)
+    made: list[Op] = []
+    if order != tuple(range(len(order))):
+        permuted = TensorType(tuple(ty.dims[i] for i in order), ty.dtype, ty.policy)
+        made.append(builder.op("form.view", (value,), (permuted,), {"view": Permute(order)}, (), (value.name,)))
+    dims = tuple(_size(sizes, group) for group in groups)
+    source = made[-1].result if made else value
+    if dims != tensor_type(source).dims:
+        shaped = TensorType(dims, ty.dtype, ty.policy)
+        made.append(builder.op("form.view", (source,), (shaped,), {"view": Reshape()}, (), (value.name,)))
+    return (made[-1].result if made else value), made
+
+
+def _give_result(op: Op, dims: Dims, labels: Labels, out: Labels) -> list[Op]:
+    """Gives the matrix product its own dims, and its readers views with the dims they had."""
+    assert op.parent is not None
+    old = tensor_type(op.result)
+    uses = list(op.result.uses)
+    op.result.type = TensorType(dims, old.dtype, old.policy)
+    order = tuple(labels.index(i) for i in out)
+    natural = tuple(old.dims[order.index(i)] for i in range(len(order)))
+    behind = Builder.before(op.parent.ops[op.parent.ops.index(op) + 1])
+    made: list[Op] = []
+    value = op.result
+    if natural != dims:
+        shaped = TensorType(natural, old.dtype, old.policy)
+        made.append(behind.op("form.view", (value,), (shaped,), {"view": Reshape()}, (), (value.name,)))
+        value = made[-1].result
+    if order != tuple(range(len(order))):
+        made.append(behind.op("form.view", (value,), (old,), {"view": Permute(order)}, (), (value.name,)))
+        value = made[-1].result
+    for user, position in uses if made else ():
+        user.set_operand(position, value)
+    return made
+

@@ -1,0 +1,82 @@
+"""Schedules of matrix products and of the launches that lay their operands out.
+
+The space of a product is its leading indices, rows, columns, terms, in this order (`canonical.py`).
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op
+from tesserac.ir.forms import tensor_type
+from tesserac.schedule.cost import element_bytes, nominal
+from tesserac.schedule.dialect import launch_ins, launch_kind, launch_loops, launch_space, memory
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.primitives.bind import bind
+from tesserac.schedule.primitives.split import split
+from tesserac.schedule.primitives.stage import stage
+from tesserac.schedule.reason import because
+from tesserac.schedule.space import computing, read_reach
+from tesserac.schedule.tiles import Block, Problem, best_block, programs
+from tesserac.types.dims import product
+from tesserac.types.policy import compute_dtype
+
+PACK_ROWS, PACK_COLUMNS = 256, 192
+MOST_STAGES = 4
+UNIFORM_WARPS = 8
+WARPGROUP = 4
+
+
+def schedule_contract(launch: Op, machine: Machine) -> None:
+    if launch_kind(launch) == "pack":
+        _schedule_pack(launch)
+        return
+    loops, contract = len(launch_loops(launch)), computing(launch)[0]
+    problem = _problem(launch, contract, machine)
+    block = best_block(problem, machine)
+    for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
+        split(launch, loop, size)
+    if machine.kind == "cpu":
+        _stage_cpu(launch, contract)
+    else:
+        _stage_gpu(launch, problem, block, machine)
+    because(launch, f"blocks of {block}: {programs(problem, block)} programs at nominal sizes")
+
+
+def _problem(launch: Op, contract: Op, machine: Machine) -> Problem:
+    *leads, rows, columns, terms = launch_space(launch)
+    ty = tensor_type(contract.operands[0])
+    lead, m, n, k = (nominal(d, machine) for d in (product(leads), rows, columns, terms))
+    return Problem(lead, m, n, k, ty.dtype, compute_dtype(ty.dtype, ty.policy))
+
+
+def _stage_cpu(launch: Op, contract: Op) -> None:
+    """The left block is packed by each program; the right operand too, unless it was laid out before the grid."""
+    stage(launch, 0, "panels", 1)
+    right = read_reach(launch, contract, 1)
+    if right is not None and right.panels:
+        because(launch, "the right operand is laid out once, before the grid")
+    else:
+        stage(launch, 1, "panels", 1)
+
+
+def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> None:
+    """As many copies in flight as shared memory holds beside the block of the result."""
+    copy = (block.rows + block.columns) * block.depth * element_bytes(problem.dtype)
+    result = block.rows * block.columns * element_bytes(problem.dtype)
+    depth = max(2, min(MOST_STAGES, (machine.near_bytes - result) // copy))
+    for operand in (0, 1):
+        stage(launch, operand, "panels", depth)
+    if machine.has_async_matrix_unit and problem.dtype.bits == 16:
+        bind(launch, WARPGROUP * (block.rows // 64 + 1), "producer_consumer")
+        because(launch, "one group of warps feeds the matrix unit")
+    else:
+        bind(launch, UNIFORM_WARPS, "uniform")
+    because(launch, f"{depth} copies of {copy} bytes in flight")
+
+
+def _schedule_pack(launch: Op) -> None:
+    """Columns in parallel, so that a program writes whole panels; rows stream through it."""
+    loops = launch_loops(launch)
+    split(launch, len(loops) - 1, PACK_COLUMNS)
+    split(launch, len(loops) - 2, PACK_ROWS)
+    source = memory(launch_ins(launch)[0]) if launch_ins(launch) else "nothing"
+    because(launch, f"lays {source} out for the product that follows")

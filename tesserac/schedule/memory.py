@@ -1,0 +1,92 @@
+"""Buffers that share memory: workspace slots by liveness.
+
+Enters: a host program whose workspace buffers have a slot each. Leaves: buffers whose lives do not overlap in one slot,
+so that a chain of launches needs two slots, whatever its length. Sizes are symbols: a slot is as large as the largest
+of its buffers, and a buffer takes a free slot of its own size first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.types import MemRefType
+from tesserac.schedule.dialect import launch_outs, memory
+
+LOOPS = ("schedule.loop", "schedule.while")
+
+
+@dataclass
+class _Life:
+    """First and last place in program order where a buffer holds something."""
+
+    buffer: Op
+    first: int
+    last: int
+
+
+@dataclass
+class _Slot:
+    free_from: int
+    types: set[MemRefType]
+
+
+def assign_slots(host: Op) -> None:
+    slots: list[_Slot] = []
+    for life in sorted(_lives(host), key=lambda x: x.first):
+        ty = memory(life.buffer.result)
+        number = _free_slot(slots, life.first, ty)
+        slots[number].free_from = life.last + 1
+        slots[number].types.add(ty)
+        life.buffer.attrs["slot"] = number
+
+
+def _free_slot(slots: list[_Slot], place: int, ty: MemRefType) -> int:
+    free = [i for i, slot in enumerate(slots) if slot.free_from <= place]
+    same = [i for i in free if ty in slots[i].types]
+    if same or free:
+        return (same or free)[0]
+    slots.append(_Slot(0, set()))
+    return len(slots) - 1
+
+
+def _lives(host: Op) -> list[_Life]:
+    places: dict[Op, tuple[int, int]] = {}
+    _number(host.body, 0, places)
+    found: list[_Life] = []
+    for op in host.body.ops:
+        if op.name == "schedule.buffer" and op.attrs["role"] == "workspace":
+            spans = [_span(user, op.result, places) for user, _ in op.result.uses]
+            if spans:
+                found.append(_Life(op, min(a for a, _ in spans), max(b for _, b in spans)))
+    return found
+
+
+def _number(block: Block, start: int, places: dict[Op, tuple[int, int]]) -> int:
+    """Numbers operations in program order; one with regions spans all inside it."""
+    for op in block.ops:
+        first = start
+        start += 1
+        for region in op.regions if op.name != "schedule.launch" else ():
+            start = _number(region.block, start, places)
+        places[op] = (first, start - 1 if op.regions else first)
+    return start
+
+
+def _span(user: Op, buffer: Value, places: dict[Op, tuple[int, int]]) -> tuple[int, int]:
+    """Where a use keeps the buffer alive: a value that enters a loop lives as long as the loop."""
+    first, last = places[user]
+    outer = user
+    while (block := outer.parent) is not None and (around := block.parent_op) is not None:
+        if around.name in LOOPS and not _begins_inside(around, buffer, places):
+            first, last = min(first, places[around][0]), max(last, places[around][1])
+        outer = around
+    return first, last
+
+
+def _begins_inside(loop: Op, buffer: Value, places: dict[Op, tuple[int, int]]) -> bool:
+    """Whether each round writes the buffer before it reads it, and nothing outside touches it."""
+    low, high = places[loop]
+    users = sorted({user for user, _ in buffer.uses}, key=lambda u: places[u][0])
+    inside = all(low <= places[u][0] <= high for u in users)
+    return inside and users[0].name == "schedule.launch" and buffer in launch_outs(users[0])

@@ -1,0 +1,78 @@
+"""Blocks of a matrix product: candidates and what each would cost.
+
+A program computes `rows` x `columns` of the result and walks k in steps of `depth`. Time is counted in multiply-adds of
+one core: waves of programs, each with its products, the copying of its operands and the traffic of its accumulators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.schedule.cost import element_bytes
+from tesserac.schedule.machine import Machine
+from tesserac.types.dtype import DType
+
+
+@dataclass(frozen=True)
+class Block:
+    rows: int
+    columns: int
+    depth: int
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}x{self.depth}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Nominal sizes of a product; `leads` is the number of products, `dtype` that of the operands."""
+
+    leads: int
+    rows: int
+    columns: int
+    terms: int
+    dtype: DType
+    accum: DType
+
+
+CPU_ROWS = (24, 48, 96, 192)
+CPU_COLUMNS = (96, 192, 384, 768)
+"""Multiples of every register block's height and width, so that no panel belongs to two programs."""
+CPU_BLOCK_BYTES = 2048
+"""Bytes of a row of a left block: a panel of the right operand as long as that stays in the first cache."""
+VECTOR_RATE, COPY_RATE, LOAD_RATE = 8.0, 0.5, 4.0
+"""Per cycle of a CPU core: multiply-adds, elements copied into panels, elements read from the second cache."""
+
+NARROW_BLOCKS = {"sm_90a": ((128, 256, 64), (128, 128, 64), (64, 128, 64)), "sm_80": ((128, 128, 32), (64, 64, 32))}
+WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
+PROGRAM_START = 2.0e6
+"""Multiply-adds that a multiprocessor misses while a program fills and drains its pipeline."""
+
+
+def candidates(problem: Problem, machine: Machine) -> list[Block]:
+    if machine.kind == "cpu":
+        depth = CPU_BLOCK_BYTES // element_bytes(problem.accum)
+        return [Block(m, n, depth) for m in CPU_ROWS for n in CPU_COLUMNS]
+    shapes = NARROW_BLOCKS[machine.arch] if problem.dtype.bits == 16 else WIDE_BLOCKS
+    return [Block(*shape) for shape in shapes]
+
+
+def programs(problem: Problem, block: Block) -> int:
+    return problem.leads * -(-problem.rows // block.rows) * -(-problem.columns // block.columns)
+
+
+def time(problem: Problem, block: Block, machine: Machine) -> float:
+    """The cost of the whole product with this block, smaller is better."""
+    waves = -(-programs(problem, block) // machine.cores)
+    products = block.rows * block.columns * problem.terms
+    if machine.kind == "gpu":
+        traffic = (block.rows + block.columns) * problem.terms * element_bytes(problem.dtype)
+        return waves * (products + traffic * machine.flops_per_byte + PROGRAM_START)
+    copies = block.rows * problem.terms / COPY_RATE + block.columns * problem.terms / LOAD_RATE
+    rounds = 2 * block.rows * block.columns * (problem.terms / block.depth) / LOAD_RATE
+    return waves * (products / VECTOR_RATE + copies + rounds)
+
+
+def best_block(problem: Problem, machine: Machine) -> Block:
+    """The cheapest candidate; of equals the larger."""
+    return min(candidates(problem, machine), key=lambda b: (time(problem, b, machine), -b.rows * b.columns))
