@@ -1,0 +1,154 @@
+"""What is known while one kernel is written as LLVM text: its threads, its memory and the values made so far.
+
+A fragment is a list of LLVM values, one per register of its layout, in storage types. Everything is from the view of one
+thread; `uniform` values are equal in all threads of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import MemRefType
+from tesserac.target import llvm_types as lt
+from tesserac.target.dims import emit_dim
+from tesserac.target.emit import Function, Module
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I32, I64, LType, Value, const_i64, const_int
+from tesserac.tile.gpu.dialect import kernel_threads
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import Bit, Layout
+from tesserac.tile.gpu.types import FragmentType, StagesType
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, DType
+
+GLOBAL, SHARED = 1, 3
+_FLOATS = {F32: lt.F32, F64: lt.F64, BF16: lt.BF16, F16: lt.F16}
+
+
+def register_type(dtype: DType) -> LType:
+    """How an element is held in a register."""
+    if dtype in _FLOATS:
+        return _FLOATS[dtype]
+    if dtype == BOOL:
+        return lt.I1
+    if dtype.is_integer and dtype.bits >= 8:
+        return lt.integer(dtype.bits)
+    raise LoweringError(f"elements of {dtype.name} on a GPU")
+
+
+def memory_type(dtype: DType) -> LType:
+    """How an element is held in memory."""
+    return lt.I8 if dtype == BOOL else register_type(dtype)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Indices start .. min(start + block, stop)."""
+
+    start: Value
+    stop: Value
+    block: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memref with its strides as values."""
+
+    pointer: Value
+    type: MemRefType
+    strides: tuple[Value, ...]
+    constant: bool
+    """Nothing in this kernel writes it."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Stages in shared memory."""
+
+    pointer: Value
+    type: StagesType
+
+
+class Context:
+    """One kernel under construction."""
+
+    def __init__(self, module: Module, function: Function, kernel: Op, symbols: dict[str, Value]) -> None:
+        self.module = module
+        self.function = function
+        self.kernel = kernel
+        self.b: Builder = function.builder
+        self.threads = kernel_threads(kernel)
+        self.symbols = symbols
+        self.indices: dict[IRValue, Value] = {}
+        self.fragments: dict[IRValue, list[Value]] = {}
+        self.axes: dict[IRValue, Axis] = {}
+        self.memories: dict[IRValue, Memory] = {}
+        self.rings: dict[IRValue, Ring] = {}
+        self.barriers: dict[IRValue, Value] = {}
+        self.maps: dict[IRValue, Value] = {}
+        self.flags: dict[IRValue, Value] = {}
+        self._coordinates: dict[Layout, dict[int, Value]] = {}
+        self._empty_metadata = ""
+        self.thread = self.sreg("tid.x")
+        self.lane = self.b.binary("and", self.thread, const_int(I32, 31))
+        for layout in dict.fromkeys(kernel_layouts(kernel)):
+            self._coordinates[layout] = self._thread_coordinates(layout)
+
+    def sreg(self, name: str) -> Value:
+        return self.b.intrinsic(f"llvm.nvvm.read.ptx.sreg.{name}", I32, [])
+
+    def dim(self, dim: Dim) -> Value:
+        return emit_dim(self.b, dim, self.symbols)
+
+    def coordinates(self, layout: Layout) -> dict[int, Value]:
+        """This thread's position in a block: dim -> i64. Dims that no thread bit moves along are absent."""
+        return self._coordinates[layout]
+
+    def _thread_coordinates(self, layout: Layout) -> dict[int, Value]:
+        found: dict[int, Value] = {}
+        for dim, shift, width, step in bit_runs((*layout.lanes, *layout.warps)):
+            field = self.b.binary("lshr", self.thread, const_int(I32, shift)) if shift else self.thread
+            field = self.b.binary("and", field, const_int(I32, (1 << width) - 1))
+            moved = self.b.mul(self.b.cast("zext", field, I64), const_i64(step))
+            found[dim] = self.b.add(found[dim], moved) if dim in found else moved
+        return found
+
+    def invariant(self) -> str:
+        """Marks a load from memory that no one writes during the kernel."""
+        if not self._empty_metadata:
+            self._empty_metadata = self.module.metadata("!{}")
+        return f"!invariant.load {self._empty_metadata}"
+
+    def i32(self, value: Value) -> Value:
+        return const_int(I32, value.number) if value.number is not None else self.b.cast("trunc", value, I32)
+
+
+def bit_runs(bits: Sequence[Bit]) -> Iterator[tuple[int, int, int, int]]:
+    """Neighbouring thread bits that move along one dim in doubling steps: (dim, first bit, how many, first step)."""
+    position = 0
+    while position < len(bits):
+        bit, width = bits[position], 1
+        if bit is None:
+            position += 1
+            continue
+        while position + width < len(bits) and bits[position + width] == (bit[0], bit[1] << width):
+            width += 1
+        yield bit[0], position, width, bit[1]
+        position += width
+
+
+def kernel_layouts(kernel: Op) -> Iterator[Layout]:
+    for op in kernel.walk():
+        values = [*op.results, *(a for region in op.regions for a in region.block.args)]
+        for value in values:
+            if isinstance(value.type, FragmentType):
+                yield value.type.layout
+                yield warps_only(value.type.layout)
+
+
+def warps_only(layout: Layout) -> Layout:
+    """Where a warp's part of a block begins."""
+    return Layout((), (None,) * len(layout.lanes), layout.warps)

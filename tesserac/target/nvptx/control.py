@@ -1,0 +1,204 @@
+"""Loops, the tree of segments, warp roles, and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import IndexType, TokenType
+from tesserac.target import flow
+from tesserac.target.dims import ceil_div, floor_div, modulo
+from tesserac.target.llvm_types import I1, I32, I64, VOID, Value, array, const_i64, const_int
+from tesserac.target.nvptx.context import Axis, Context, memory_type
+from tesserac.tile.gpu.dialect import axis_block, fragment, integer, text
+from tesserac.tile.gpu.types import FragmentType
+from tesserac.types.dims import Dim
+
+EmitBlock = Callable[[Context, Block], Sequence[IRValue]]
+"""Writes a block and gives the operands of its terminator."""
+
+_INDEX = {
+    "add": lambda b, x, y: b.add(x, y),
+    "sub": lambda b, x, y: b.sub(x, y),
+    "mul": lambda b, x, y: b.mul(x, y),
+    "floor_div": floor_div,
+    "ceil_div": ceil_div,
+    "rem": modulo,
+    "min": lambda b, x, y: b.minimum_int(x, y),
+    "max": lambda b, x, y: b.maximum_int(x, y),
+}
+
+
+def emit_index(ctx: Context, op: Op) -> None:
+    name = op.name.removeprefix("index.")
+    if name == "dim":
+        dim = op.attrs["dim"]
+        assert isinstance(dim, Dim)
+        ctx.indices[op.result] = ctx.dim(dim)
+    else:
+        left, right = (ctx.indices[v] for v in op.operands)
+        ctx.indices[op.result] = _INDEX[name](ctx.b, left, right)
+
+
+def emit_axis(ctx: Context, op: Op) -> None:
+    start, stop = (ctx.indices[v] for v in op.operands)
+    ctx.axes[op.result] = Axis(start, stop, axis_block(op.result))
+
+
+def emit_team(ctx: Context, op: Op) -> None:
+    shift = const_int(I32, integer(op, "size").bit_length() - 1)
+    ctx.indices[op.result] = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.thread, shift), I64)
+
+
+def emit_program(ctx: Context, op: Op) -> None:
+    ctx.indices[op.result] = ctx.b.cast("zext", ctx.sreg("ctaid.x"), I64)
+
+
+# --- values that travel around loops ------------------------------------------------------------------------------
+
+
+def flatten(ctx: Context, values: Sequence[IRValue]) -> list[Value]:
+    """Registers and indices as one list. Tokens exist only in the order of instructions."""
+    flat: list[Value] = []
+    for value in values:
+        if isinstance(value.type, FragmentType):
+            flat += ctx.fragments[value]
+        elif not isinstance(value.type, TokenType):
+            flat.append(ctx.indices[value])
+    return flat
+
+
+def assign(ctx: Context, values: Sequence[IRValue], flat: Sequence[Value]) -> None:
+    """The reverse of `flatten`."""
+    rest = list(flat)
+    for value in values:
+        if isinstance(value.type, FragmentType):
+            count = value.type.layout.count
+            ctx.fragments[value], rest = rest[:count], rest[count:]
+        elif isinstance(value.type, IndexType):
+            ctx.indices[value], rest = rest[0], rest[1:]
+    assert not rest
+
+
+def emit_for(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+    low, high, *inits = op.operands
+
+    def body(index: Value, carried: list[Value]) -> list[Value]:
+        ctx.indices[op.body.args[0]] = index
+        assign(ctx, op.body.args[1:], carried)
+        return flatten(ctx, emit_block(ctx, op.body))
+
+    step = const_i64(integer(op, "step"))
+    results = flow.for_loop(
+        ctx.b, ctx.indices[low], ctx.indices[high], step, flatten(ctx, inits), body
+    )
+    assign(ctx, op.results, results)
+
+
+# --- the tree -----------------------------------------------------------------------------------------------------
+
+
+def emit_tree(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+    """A binary counter: slot l waits with a full subtree of 2**l blocks. See Note [The last block stays]."""
+    count = ctx.indices[op.operands[0]]
+    empty = flatten(ctx, op.operands[1:])
+    counter = _Counter(ctx, op, emit_block)
+    some = ctx.b.icmp("sgt", count, const_i64(0))
+    results = flow.choose(ctx.b, some, lambda: counter.run(count), lambda: empty)
+    assign(ctx, op.results, results)
+
+
+class _Counter:
+    def __init__(self, ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+        self.ctx = ctx
+        self.emit_block = emit_block
+        self.block, self.combine_block = (r.block for r in op.regions)
+        self.registers = [
+            memory_type(fragment(v).dtype) for v in op.results for _ in range(fragment(v).layout.count)
+        ]
+        self.slots = [ctx.b.alloca(array(ty, integer(op, "levels")), 8) for ty in self.registers]
+
+    def run(self, count: Value) -> list[Value]:
+        b = self.ctx.b
+
+        def one(carried: list[Value]) -> tuple[Value, list[Value]]:
+            number = carried[0]
+            self.ctx.indices[self.block.args[0]] = number
+            values = flatten(self.ctx, self.emit_block(self.ctx, self.block))
+            following = b.add(number, const_i64(1))
+            more = b.icmp("slt", following, count)
+            flow.if_then(b, more, lambda: self.push(number, values))
+            return more, [following, *values]
+
+        start = [Value(ty, "poison") for ty in self.registers]
+        _, *last = flow.do_while(b, [const_i64(0), *start], one)
+        return self.close(b.sub(count, const_i64(1)), last)
+
+    def push(self, number: Value, values: list[Value]) -> None:
+        """Block `number` carries through as many full slots as its number has ones at the end."""
+        b = self.ctx.b
+        flipped = b.binary("xor", number, const_i64(-1))
+        ones = b.intrinsic("llvm.cttz", I64, [flipped, const_int(I1, 0)], [I64])
+        carry = lambda level, carried: self.combine(self.read(level), carried)  # noqa: E731
+        values = flow.for_loop(b, const_i64(0), ones, const_i64(1), values, carry)
+        for slot, ty, value in zip(self.slots, self.registers, values, strict=True):
+            b.store(value, b.gep(ty, slot, ones), ty.bits // 8)
+
+    def close(self, number: Value, values: list[Value]) -> list[Value]:
+        """The last block, behind `number` others, meets every slot that is still full, the smallest first."""
+        b = self.ctx.b
+        zeros = b.intrinsic("llvm.ctlz", I64, [number, const_int(I1, 0)], [I64])
+        levels = b.sub(const_i64(64), zeros)
+
+        def meet(level: Value, carried: list[Value]) -> list[Value]:
+            bit = b.binary("and", b.binary("lshr", number, level), const_i64(1))
+            full = b.icmp("ne", bit, const_i64(0))
+            return flow.choose(
+                b, full, lambda: self.combine(self.read(level), carried), lambda: carried
+            )
+
+        return flow.for_loop(b, const_i64(0), levels, const_i64(1), values, meet)
+
+    def read(self, level: Value) -> list[Value]:
+        b = self.ctx.b
+        pairs = zip(self.slots, self.registers, strict=True)
+        return [b.load(ty, b.gep(ty, slot, level), ty.bits // 8) for slot, ty in pairs]
+
+    def combine(self, left: list[Value], right: list[Value]) -> list[Value]:
+        assign(self.ctx, self.combine_block.args, [*left, *right])
+        return flatten(self.ctx, self.emit_block(self.ctx, self.combine_block))
+
+
+# --- roles --------------------------------------------------------------------------------------------------------
+
+
+def emit_role(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+    """Whole warp groups change their share of registers; then the threads of the role go on."""
+    b = ctx.b
+    first, warps, registers = (integer(op, name) for name in ("first", "warps", "registers"))
+    warp = b.binary("lshr", ctx.thread, const_int(I32, 5))
+    place = b.sub(warp, const_int(I32, first))
+    mine = b.icmp("ult", place, const_int(I32, warps))
+
+    def body() -> None:
+        producer = text(op, "name") == "producer"
+        direction = "dec" if producer else "inc"
+        b.intrinsic(f"llvm.nvvm.setmaxnreg.{direction}.sync.aligned.u32", VOID, [const_int(I32, registers)])
+        if producer:
+            leader = b.icmp("eq", ctx.thread, const_int(I32, 32 * first))
+            flow.if_then(b, leader, lambda: _ignore(emit_block(ctx, op.body)))
+        else:
+            emit_block(ctx, op.body)
+
+    flow.if_then(b, mine, body)
+
+
+def _ignore(_: object) -> None:
+    """A block that yields nothing."""
+
+
+# Note [The last block stays]
+# A value is pushed only when another block follows, so a tree of one block, by far the most frequent, touches no slot:
+# its registers go straight on. The last block meets the full slots exactly as a push and the final sweep would
+# do: the slots that its number's ones name, smallest first.

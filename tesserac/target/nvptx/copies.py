@@ -1,0 +1,222 @@
+"""Asynchronous copies into stages, and the barriers in shared memory that tell when they are complete.
+
+A copy by all threads (`cp.async`) goes in chunks of 16 bytes where rows are aligned to that; chunks behind the end of an
+axis are cut and filled with zeros by the hardware. Other rows go element by element. Tensor copies are started by one
+thread and cut by the hardware alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.ir.core import Op
+from tesserac.target import flow
+from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, zero
+from tesserac.target.nvptx.context import Context, Ring
+from tesserac.target.nvptx.memory import Place, all_of, shared_offset
+from tesserac.tile.gpu.dialect import barriers, integer
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.shared import ATOM_BYTES, CHUNK_BYTES
+
+ASYNC_BYTES = (4, 8)
+"""Sizes of elements that can be copied asynchronously one by one."""
+BARRIER_BYTES = 8
+
+
+def stage_pointer(ctx: Context, ring: Ring, slot: Value) -> Value:
+    return ctx.b.gep(I8, ring.pointer, ctx.b.mul(slot, const_i64(ring.type.layout.bytes)))
+
+
+def emit_copy(ctx: Context, op: Op) -> None:
+    mem, *at, ring, slot = op.operands
+    place = Place(ctx, ctx.memories[mem], at)
+    target = ctx.rings[ring]
+    b = ctx.b
+    destination = stage_pointer(ctx, target, ctx.indices[slot])
+    copy = _Copy(ctx, place, target, destination)
+    some = all_of(ctx, [b.icmp("slt", axis.start, axis.stop) for axis in place.axes])
+    aligned = all_of(ctx, place.aligned(CHUNK_BYTES // place.bytes))
+    inside = all_of(ctx, place.inside())
+
+    def chunks() -> None:
+        _either(ctx, inside, lambda: copy.chunks(cut=False), lambda: copy.chunks(cut=True))
+
+    flow.if_then(b, some, lambda: _either(ctx, aligned, chunks, copy.elements))
+
+
+def _either(ctx: Context, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    def arm(body: Callable[[], None]) -> Callable[[], list[Value]]:
+        def run() -> list[Value]:
+            body()
+            return []
+
+        return run
+
+    flow.choose(ctx.b, condition, arm(yes), arm(no))
+
+
+class _Copy:
+    """One block on its way into one stage, by all threads."""
+
+    def __init__(self, ctx: Context, place: Place, ring: Ring, destination: Value) -> None:
+        if len(place.axes) != 2 or place.strides[1].number != 1:
+            raise LoweringError("a staged block is two-dimensional, its rows contiguous")
+        self.ctx = ctx
+        self.b = ctx.b
+        self.place = place
+        self.layout = ring.type.layout
+        self.destination = destination
+
+    def chunks(self, cut: bool) -> None:
+        """Each thread copies 16 bytes at a time; neighbouring threads neighbouring chunks of a row."""
+        rows, columns = self.layout.shape
+        per_row = columns * self.layout.element // CHUNK_BYTES
+        rounds, rest = divmod(rows * per_row, self.ctx.threads)
+        step = self.ctx.threads // per_row
+        if rest or not step:
+            raise LoweringError(f"{rows * per_row} chunks do not divide over {self.ctx.threads} threads")
+        row = self.b.binary("lshr", self.ctx.thread, const_int(I32, per_row.bit_length() - 1))
+        chunk = self.b.binary("and", self.ctx.thread, const_int(I32, per_row - 1))
+        column = self.b.mul(chunk, const_int(I32, CHUNK_BYTES // self.layout.element))
+        first = shared_offset(self.ctx, self.layout, row, column)
+        repeats = step * self.layout.row_bytes % ATOM_BYTES == 0 or not self.layout.swizzled
+        for number in range(rounds):
+            here = self.b.add(row, const_int(I32, number * step))
+            if repeats:
+                offset = self.b.add(first, const_int(I32, number * step * self.layout.row_bytes))
+            else:
+                offset = shared_offset(self.ctx, self.layout, here, column)
+            self.chunk(here, column, offset, cut)
+
+    def chunk(self, row: Value, column: Value, offset: Value, cut: bool) -> None:
+        target = self.b.gep(I8, self.destination, self.b.cast("zext", offset, I64))
+        source = self.source(row, column)
+        if not cut:
+            self.b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16", VOID, [target, source])
+            return
+        size = self.b.mul(self.left(row, column), const_i64(self.place.bytes))
+        size = self.b.minimum_int(size, const_i64(CHUNK_BYTES))
+        source = self.b.select(self.b.icmp("sgt", size, const_i64(0)), source, self.place.memory.pointer)
+        arguments = [target, source, self.b.cast("trunc", size, I32)]
+        self.b.intrinsic("llvm.nvvm.cp.async.cg.shared.global.16.s", VOID, arguments)
+
+    def source(self, row: Value, column: Value) -> Value:
+        b, place = self.b, self.place
+        offset = b.mul(b.cast("zext", row, I64), place.strides[0])
+        offset = b.add(b.add(place.start, offset), b.cast("zext", column, I64))
+        return b.gep(place.element, place.memory.pointer, offset)
+
+    def left(self, row: Value, column: Value) -> Value:
+        """How many elements of the row there are from here on; not below 0."""
+        b = self.b
+        rows, columns = self.place.axes
+        below = b.icmp("slt", b.add(rows.start, b.cast("zext", row, I64)), rows.stop)
+        count = b.sub(columns.stop, b.add(columns.start, b.cast("zext", column, I64)))
+        return b.select(below, b.maximum_int(count, const_i64(0)), const_i64(0))
+
+    def elements(self) -> None:
+        """One element at a time, neighbouring threads neighbouring columns."""
+        rows, columns = self.layout.shape
+        total, step = const_int(I32, rows * columns), const_int(I32, self.ctx.threads)
+
+        def body(number: Value, _: list[Value]) -> list[Value]:
+            row = self.b.binary("lshr", number, const_int(I32, columns.bit_length() - 1))
+            column = self.b.binary("and", number, const_int(I32, columns - 1))
+            self.element(row, column)
+            return []
+
+        flow.for_loop(self.b, self.ctx.thread, total, step, [], body)
+
+    def element(self, row: Value, column: Value) -> None:
+        b, size = self.b, self.place.bytes
+        offset = shared_offset(self.ctx, self.layout, row, column)
+        target = b.gep(I8, self.destination, b.cast("zext", offset, I64))
+        exists = b.icmp("sgt", self.left(row, column), const_i64(0))
+        source = b.select(exists, self.source(row, column), self.place.memory.pointer)
+        if size in ASYNC_BYTES:
+            amount = b.select(exists, const_int(I32, size), const_int(I32, 0))
+            b.intrinsic(f"llvm.nvvm.cp.async.ca.shared.global.{size}.s", VOID, [target, source, amount])
+        else:
+            loaded = b.load(self.place.element, source, size)
+            b.store(b.select(exists, loaded, zero(loaded.type)), target, size)
+
+
+def emit_commit(ctx: Context, op: Op) -> None:
+    ctx.b.intrinsic("llvm.nvvm.cp.async.commit.group", VOID, [])
+
+
+def emit_wait(ctx: Context, op: Op) -> None:
+    ctx.b.intrinsic("llvm.nvvm.cp.async.wait.group", VOID, [const_int(I32, integer(op, "pending"))])
+
+
+def emit_barrier(ctx: Context, op: Op) -> None:
+    ctx.b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [const_int(I32, 0)])
+
+
+# --- barriers in shared memory ------------------------------------------------------------------------------------
+
+
+def initialize_barriers(ctx: Context, pointer: Value, count: int, arrivals: int) -> None:
+    """By one thread; other threads, and the hardware that copies, see it behind the next block barrier."""
+    b = ctx.b
+
+    def start() -> None:
+        for number in range(count):
+            address = b.gep(I8, pointer, number * BARRIER_BYTES)
+            b.intrinsic("llvm.nvvm.mbarrier.init.shared", VOID, [address, const_int(I32, arrivals)])
+        b.intrinsic("llvm.nvvm.fence.mbarrier_init.release.cluster", VOID, [])
+        b.intrinsic("llvm.nvvm.fence.proxy.async.shared_cta", VOID, [])
+
+    flow.if_then(b, b.icmp("eq", ctx.thread, const_int(I32, 0)), start)
+
+
+def _barrier(ctx: Context, op: Op, slot: int = 1) -> Value:
+    group, place = op.operands[slot - 1], op.operands[slot]
+    assert barriers(group)
+    return ctx.b.gep(I8, ctx.barriers[group], ctx.b.mul(ctx.indices[place], const_i64(BARRIER_BYTES)))
+
+
+def emit_expect(ctx: Context, op: Op) -> None:
+    size = const_int(I32, integer(op, "bytes"))
+    name = "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta"
+    ctx.b.intrinsic(name, I64, [_barrier(ctx, op), size])
+
+
+def emit_arrive(ctx: Context, op: Op) -> None:
+    """The first lane of each warp, when the warp has come here."""
+    address = _barrier(ctx, op)
+    ctx.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [const_int(I32, -1)])
+
+    def arrive() -> None:
+        name = "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta"
+        ctx.b.intrinsic(name, I64, [address, const_int(I32, 1)])
+
+    flow.if_then(ctx.b, ctx.b.icmp("eq", ctx.lane, const_int(I32, 0)), arrive)
+
+
+def emit_await(ctx: Context, op: Op) -> None:
+    address, parity = _barrier(ctx, op), ctx.i32(ctx.indices[op.operands[2]])
+
+    def again(_: list[Value]) -> tuple[Value, list[Value]]:
+        name = "llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta"
+        done = ctx.b.intrinsic(name, I1, [address, parity])
+        return ctx.b.binary("xor", done, const_int(I1, 1)), []
+
+    flow.do_while(ctx.b, [], again)
+
+
+def emit_tensor_copy(ctx: Context, op: Op) -> None:
+    """One tensor copy per panel; all of them arrive at the barrier of the slot."""
+    source, rows, columns, ring, slot, group = op.operands
+    b, target = ctx.b, ctx.rings[ring]
+    layout = target.type.layout
+    stage = stage_pointer(ctx, target, ctx.indices[slot])
+    barrier = b.gep(I8, ctx.barriers[group], b.mul(ctx.indices[slot], const_i64(BARRIER_BYTES)))
+    row, column = ctx.i32(ctx.axes[rows].start), ctx.i32(ctx.axes[columns].start)
+    for panel in range(layout.shape[1] // layout.panel):
+        place = b.add(column, const_int(I32, panel * layout.panel))
+        arguments = [
+            b.gep(I8, stage, panel * layout.panel_bytes), barrier, ctx.maps[source], place, row,
+            const_i64(0), const_int(I1, 0),
+        ]  # fmt: skip
+        b.intrinsic("llvm.nvvm.cp.async.bulk.tensor.g2s.cta.tile.2d", VOID, arguments)

@@ -1,0 +1,156 @@
+"""Operations on registers: maps, constants, folds, exchanges between lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.ir.core import Op
+from tesserac.ir.forms import operand_maps
+from tesserac.target.llvm_types import F32, I32, I64, Value, const_i64, const_int, integer
+from tesserac.target.nvptx.context import Context, register_type
+from tesserac.target.nvptx.scalars import constant, convert, emit_body, emit_rule
+from tesserac.tile.gpu.dialect import fragment, integer as int_attr, scalar_of, text
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.types import FragmentType
+
+FOLDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+ALL_LANES = const_int(I32, -1)
+CLAMP = const_int(I32, 31)
+
+
+def emit_full(ctx: Context, op: Op) -> None:
+    ty, value = fragment(op.result), op.attrs["value"]
+    assert isinstance(value, int | float)
+    ctx.fragments[op.result] = [constant(ty.dtype, value)] * ty.layout.count
+
+
+def emit_iota(ctx: Context, op: Op) -> None:
+    ty, axis = fragment(op.result), ctx.axes[op.operands[0]]
+    mine = ctx.b.add(axis.start, ctx.coordinates(ty.layout).get(0, const_i64(0)))
+    places = [ctx.b.add(mine, const_i64(offset.get(0, 0))) for offset in ty.layout.offsets]
+    element = register_type(ty.dtype)
+    if ty.dtype.is_float:
+        ctx.fragments[op.result] = [ctx.b.cast("sitofp", p, element) for p in places]
+    else:
+        ctx.fragments[op.result] = [ctx.b.cast("trunc", p, element) for p in places]
+
+
+def emit_map(ctx: Context, op: Op) -> None:
+    """The body once per register. An operand that stretches has fewer registers: each serves several."""
+    result = fragment(op.result)
+    maps = operand_maps(op)
+    values: list[Value] = []
+    for offset in result.layout.offsets:
+        args = [
+            _operand(ctx, op, position, {j: offset.get(d, 0) for j, d in enumerate(dims) if d is not None})
+            for position, dims in enumerate(maps)
+        ]
+        computed = emit_body(ctx, op.body.args, op.body.ops, args)
+        values.append(convert(ctx.b, computed, scalar_of(result).dtype, result.dtype, result.policy))
+    ctx.fragments[op.result] = values
+
+
+def _operand(ctx: Context, op: Op, position: int, offset: dict[int, int]) -> Value:
+    value = op.operands[position]
+    ty = fragment(value)
+    register = ctx.fragments[value][ty.layout.register_at(offset)]
+    return convert(ctx.b, register, ty.dtype, scalar_of(ty).dtype)
+
+
+def emit_cast(ctx: Context, op: Op) -> None:
+    source, result = fragment(op.operands[0]), fragment(op.result)
+    ctx.fragments[op.result] = [
+        convert(ctx.b, v, source.dtype, result.dtype, result.policy) for v in ctx.fragments[op.operands[0]]
+    ]
+
+
+def emit_mask(ctx: Context, op: Op) -> None:
+    ty, dim, axis = fragment(op.result), int_attr(op, "dim"), ctx.axes[op.operands[1]]
+    fill = op.attrs["value"]
+    assert isinstance(fill, int | float)
+    neutral = constant(ty.dtype, fill)
+    here = ctx.coordinates(ty.layout).get(dim, const_i64(0))
+    room = ctx.b.sub(axis.stop, ctx.b.add(axis.start, here))
+    tests: dict[int, Value] = {}
+    values: list[Value] = []
+    for value, offset in zip(ctx.fragments[op.operands[0]], ty.layout.offsets, strict=True):
+        step = offset.get(dim, 0)
+        if step not in tests:
+            tests[step] = ctx.b.icmp("sgt", room, const_i64(step))
+        values.append(ctx.b.select(tests[step], value, neutral))
+    ctx.fragments[op.result] = values
+
+
+def emit_fold(ctx: Context, op: Op) -> None:
+    """Element i of the result folds the source's i, i + width, ... ascending, all in this thread."""
+    source, result = fragment(op.operands[0]), fragment(op.result)
+    dim, width, kind = int_attr(op, "dim"), int_attr(op, "width"), text(op, "kind")
+    values = [convert(ctx.b, v, source.dtype, result.dtype) for v in ctx.fragments[op.operands[0]]]
+    folded: list[Value] = []
+    for offset in result.layout.offsets:
+        start = _source_offset(source, result, offset, dim)
+        terms = [
+            values[source.layout.register_at({**start, dim: start.get(dim, 0) + step})]
+            for step in range(0, source.shape[dim], width)
+        ]
+        folded.append(_chain(ctx, kind, result, terms))
+    ctx.fragments[op.result] = folded
+
+
+def _source_offset(source: FragmentType, result: FragmentType, offset: dict[int, int], dim: int) -> dict[int, int]:
+    """A position of the result as one of the source, which may have a dim more."""
+    if len(source.shape) == len(result.shape):
+        return dict(offset)
+    return {d + (d >= dim): step for d, step in offset.items()}
+
+
+def _chain(ctx: Context, kind: str, ty: FragmentType, terms: Sequence[Value]) -> Value:
+    total, *others = terms
+    for term in others:
+        total = emit_rule(ctx.b, FOLDS[kind], ty.dtype, [total, term])
+    return total
+
+
+def emit_butterfly(ctx: Context, op: Op) -> None:
+    result, kind, lane = fragment(op.result), text(op, "kind"), int_attr(op, "lane")
+    ctx.fragments[op.result] = [
+        emit_rule(ctx.b, FOLDS[kind], result.dtype, [v, shuffle(ctx, v, lane)])
+        for v in ctx.fragments[op.operands[0]]
+    ]
+
+
+def emit_shuffle(ctx: Context, op: Op) -> None:
+    lane = int_attr(op, "lane")
+    ctx.fragments[op.result] = [shuffle(ctx, v, lane) for v in ctx.fragments[op.operands[0]]]
+
+
+def shuffle(ctx: Context, value: Value, lane: int) -> Value:
+    """What the lane `lane` away (exclusive or) holds. Lanes exchange words of 32 bits."""
+    b, ty = ctx.b, value.type
+    if ty == F32:
+        arguments = [ALL_LANES, value, const_int(I32, lane), CLAMP]
+        return b.intrinsic("llvm.nvvm.shfl.sync.bfly.f32", F32, arguments)
+    if ty.is_float:
+        word = b.cast("bitcast", value, integer(ty.bits))
+        return b.cast("bitcast", shuffle(ctx, word, lane), ty)
+    if ty.bits == 64:
+        low = shuffle(ctx, b.cast("trunc", value, I32), lane)
+        high = shuffle(ctx, b.cast("trunc", b.binary("lshr", value, const_i64(32)), I32), lane)
+        upper = b.binary("shl", b.cast("zext", high, I64), const_i64(32))
+        return b.binary("or", b.cast("zext", low, I64), upper)
+    if ty.bits > 32:
+        raise LoweringError(f"exchange of {ty} between lanes")
+    word = value if ty == I32 else b.cast("zext", value, I32)
+    moved = b.intrinsic("llvm.nvvm.shfl.sync.bfly.i32", I32, [ALL_LANES, word, const_int(I32, lane), CLAMP])
+    return moved if ty == I32 else b.cast("trunc", moved, ty)
+
+
+def emit_less(ctx: Context, op: Op) -> None:
+    left, right = (ctx.indices[v] for v in op.operands)
+    ctx.flags[op.result] = ctx.b.icmp("slt", left, right)
+
+
+def emit_choose(ctx: Context, op: Op) -> None:
+    flag, yes, no = op.operands
+    pairs = zip(ctx.fragments[yes], ctx.fragments[no], strict=True)
+    ctx.fragments[op.result] = [ctx.b.select(ctx.flags[flag], x, y) for x, y in pairs]

@@ -1,0 +1,209 @@
+"""A `gpu.kernel` as LLVM text.
+
+Enters: the operation. Leaves: text with one `ptx_kernel`, and what the host must know to launch it. Parameters are all
+eight bytes wide, in this order: memory and workspaces (pointers), tensor maps (pointers to them in global memory),
+the values of the dim symbols in sorted order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import MemRefType
+from tesserac.target.dims import emit_dim, modulo
+from tesserac.target.emit import Module
+from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, array, const_i64, pointer
+from tesserac.target.nvptx import control, copies, fragments, memory, products
+from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
+from tesserac.tile.gpu.dialect import kernel_grid, kernel_parameters, kernel_threads
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.shared import ATOM_BYTES
+from tesserac.tile.gpu.types import BarriersType, StagesType, TensorMapType
+from tesserac.tile.gpu.variants import scratch_bytes
+from tesserac.types.dims import Dim, product
+
+TRIPLE = "nvptx64-nvidia-cuda"
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+
+Emit = Callable[[Context, Op], None]
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """`shared` is the dynamic shared memory in bytes, `symbols` the dims passed as values."""
+
+    name: str
+    llvm: str
+    threads: int
+    shared: Dim
+    symbols: tuple[str, ...]
+
+
+def emit_kernel(kernel: Op) -> KernelText:
+    module = Module(kernel.symbol, TRIPLE, DATA_LAYOUT)
+    parameters, symbols = kernel_parameters(kernel), kernel_symbols(kernel)
+    threads = kernel_threads(kernel)
+    types = [pointer(GLOBAL) if isinstance(p.type, MemRefType) else PTR for p in parameters]
+    function = module.function(
+        kernel.symbol,
+        VOID,
+        [*types, *[I64] * len(symbols)],
+        attributes=[f'"nvvm.maxntid"="{threads},1,1"', "nounwind"],
+        convention="ptx_kernel",
+    )
+    values = dict(zip(symbols, function.args[len(parameters) :], strict=True))
+    ctx = Context(module, function, kernel, values)
+    _bind_parameters(ctx, parameters, function.args)
+    _bind_position(ctx)
+    room = _SharedRoom(ctx)
+    _EMIT["gpu.alloc"] = room.allocate
+    _emit_block(ctx, kernel.body)
+    ctx.b.ret()
+    return KernelText(kernel.symbol, str(module), threads, room.total, symbols)
+
+
+def kernel_symbols(kernel: Op) -> tuple[str, ...]:
+    """The dim symbols that the kernel's code or its memory mentions."""
+    dims: list[Dim] = list(kernel_grid(kernel))
+    for op in kernel.walk():
+        dims += [v for v in op.attrs.values() if isinstance(v, Dim)]
+        for value in (*op.results, *(a for r in op.regions for a in r.block.args)):
+            if isinstance(value.type, MemRefType):
+                dims += [*value.type.dims, *value.type.strides]
+    return tuple(sorted(frozenset().union(*(d.symbols() for d in dims))))
+
+
+def _bind_parameters(ctx: Context, parameters: Sequence[IRValue], args: Sequence[Value]) -> None:
+    written = {op.operands[1] for op in ctx.kernel.walk() if op.name == "gpu.store"}
+    for parameter, arg in zip(parameters, args, strict=False):
+        if isinstance(parameter.type, TensorMapType):
+            ctx.maps[parameter] = arg
+        else:
+            assert isinstance(parameter.type, MemRefType)
+            ctx.memories[parameter] = _memory(ctx, parameter.type, arg, parameter not in written)
+
+
+def _memory(ctx: Context, ty: MemRefType, base: Value, constant: bool) -> Memory:
+    if ty.layout != "strided":
+        raise LoweringError(f"memory in the layout {ty.layout} on a GPU")
+    return Memory(base, ty, tuple(ctx.dim(s) for s in ty.strides), constant)
+
+
+def _bind_position(ctx: Context) -> None:
+    """The grid is launched flat, so that no axis has a limit of its own; the last axis varies fastest."""
+    grid = kernel_grid(ctx.kernel)
+    rest = ctx.b.cast("zext", ctx.sreg("ctaid.x"), I64)
+    positions = ctx.kernel.body.args[: len(grid)]
+    for value, size in reversed(list(zip(positions[1:], grid[1:], strict=True))):
+        extent = emit_dim(ctx.b, size, ctx.symbols)
+        ctx.indices[value] = modulo(ctx.b, rest, extent)
+        rest = ctx.b.binary("udiv", rest, extent)
+    if positions:
+        ctx.indices[positions[0]] = rest
+
+
+class _SharedRoom:
+    """Places what the block shares: stages first, since they must be aligned, memory of run-time size last."""
+
+    def __init__(self, ctx: Context) -> None:
+        allocs = [op for op in ctx.kernel.walk() if op.name == "gpu.alloc"]
+        self.base = ctx.module.variable(
+            "shared_memory", array(I8, 0), "", space=SHARED, align=ATOM_BYTES, linkage="external"
+        )
+        self.places: dict[IRValue, Dim] = {}
+        self.total = Dim.const(0)
+        for op in sorted(allocs, key=_allocation_order):
+            self.places[op.result] = self.total
+            self.total = self.total + allocation_bytes(op)
+
+    def allocate(self, ctx: Context, op: Op) -> None:
+        offset = emit_dim(ctx.b, self.places[op.result], ctx.symbols)
+        address = ctx.b.gep(I8, self.base, offset)
+        ty = op.result.type
+        if isinstance(ty, StagesType):
+            ctx.rings[op.result] = Ring(address, ty)
+        elif isinstance(ty, BarriersType):
+            ctx.barriers[op.result] = address
+            copies.initialize_barriers(ctx, address, ty.count, ty.arrivals)
+        else:
+            assert isinstance(ty, MemRefType)
+            ctx.memories[op.result] = _memory(ctx, ty, address, False)
+
+
+def _allocation_order(op: Op) -> int:
+    if isinstance(op.result.type, StagesType):
+        return 0
+    return 1 if allocation_bytes(op).constant is not None else 2
+
+
+def allocation_bytes(op: Op) -> Dim:
+    ty = op.result.type
+    if isinstance(ty, StagesType):
+        size = ty.depth * ty.layout.bytes
+        return Dim.const(-(-size // ATOM_BYTES) * ATOM_BYTES)
+    if isinstance(ty, BarriersType):
+        return Dim.const(-(-ty.count * copies.BARRIER_BYTES // 16) * 16)
+    assert isinstance(ty, MemRefType)
+    return scratch_bytes(ty)
+
+
+def programs(kernel: Op) -> Dim:
+    """How many blocks a launch has."""
+    return product(kernel_grid(kernel))
+
+
+def _emit_block(ctx: Context, block: Block) -> Sequence[IRValue]:
+    for op in block.ops[:-1]:
+        _emit_op(ctx, op)
+    return block.ops[-1].operands
+
+
+def _emit_op(ctx: Context, op: Op) -> None:
+    if op.opdef.dialect == "index":
+        control.emit_index(ctx, op)
+    elif op.name in _STRUCTURED:
+        _STRUCTURED[op.name](ctx, op, _emit_block)
+    elif op.name in _EMIT:
+        _EMIT[op.name](ctx, op)
+    else:
+        raise LoweringError(f"no rule for {op.name}")
+
+
+_STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
+    "gpu.for": control.emit_for,
+    "gpu.tree": control.emit_tree,
+    "gpu.role": control.emit_role,
+}
+
+_EMIT: dict[str, Emit] = {
+    "gpu.axis": control.emit_axis,
+    "gpu.team": control.emit_team,
+    "gpu.program": control.emit_program,
+    "gpu.load": memory.emit_load,
+    "gpu.store": memory.emit_store,
+    "gpu.publish": memory.emit_publish,
+    "gpu.collect": memory.emit_collect,
+    "gpu.full": fragments.emit_full,
+    "gpu.iota": fragments.emit_iota,
+    "gpu.map": fragments.emit_map,
+    "gpu.cast": fragments.emit_cast,
+    "gpu.mask": fragments.emit_mask,
+    "gpu.fold": fragments.emit_fold,
+    "gpu.butterfly": fragments.emit_butterfly,
+    "gpu.shuffle": fragments.emit_shuffle,
+    "gpu.less": fragments.emit_less,
+    "gpu.choose": fragments.emit_choose,
+    "gpu.copy": copies.emit_copy,
+    "gpu.commit": copies.emit_commit,
+    "gpu.wait": copies.emit_wait,
+    "gpu.barrier": copies.emit_barrier,
+    "gpu.expect": copies.emit_expect,
+    "gpu.arrive": copies.emit_arrive,
+    "gpu.await": copies.emit_await,
+    "gpu.tensor_copy": copies.emit_tensor_copy,
+    "gpu.multiply": products.emit_multiply,
+    "gpu.settle": products.emit_settle,
+}

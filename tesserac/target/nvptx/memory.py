@@ -1,0 +1,233 @@
+"""Loads and stores of fragments, and shared-memory addresses.
+
+A block inside its axes at an aligned place is read and written in whole vectors. Elsewhere each element is tested. The
+test which of the two it is is the same for all threads, so no warp takes both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.target import flow
+from tesserac.target.llvm_types import I1, I32, I64, Value, const_i64, const_int, vector, zero
+from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
+from tesserac.tile.gpu.dialect import fragment
+from tesserac.tile.gpu.layout import VECTOR_BYTES, Layout
+from tesserac.tile.gpu.shared import SharedLayout
+from tesserac.types.dtype import BOOL, DType
+
+
+class Place:
+    """A block of memory: where it starts, how its dims run, where it ends."""
+
+    def __init__(self, ctx: Context, mem: Memory, at: Sequence[IRValue]) -> None:
+        self.ctx = ctx
+        self.memory = mem
+        self.element = memory_type(mem.type.dtype)
+        self.bytes = mem.type.dtype.bits // 8
+        self.axes: list[Axis] = []
+        self.strides: list[Value] = []
+        b = ctx.b
+        self.start = const_i64(0)
+        for value, stride in zip(at, mem.strides, strict=True):
+            if value in ctx.axes:
+                axis = ctx.axes[value]
+                self.axes.append(axis)
+                self.strides.append(stride)
+                self.start = b.add(self.start, b.mul(axis.start, stride))
+            else:
+                self.start = b.add(self.start, b.mul(ctx.indices[value], stride))
+
+    def inside(self) -> list[Value]:
+        """Conditions under which every element of the block exists; equal in all threads."""
+        b = self.ctx.b
+        return [b.icmp("sle", b.add(axis.start, const_i64(axis.block)), axis.stop) for axis in self.axes]
+
+    def aligned(self, width: int) -> list[Value]:
+        """Conditions under which vectors of `width` elements along the last dim are aligned; equal in all threads."""
+        if width == 1:
+            return []
+        b, size = self.ctx.b, width * self.bytes
+        address = b.cast("ptrtoint", b.gep(self.element, self.memory.pointer, self.start), I64)
+        places = [address, *(b.mul(s, const_i64(self.bytes)) for s in self.strides[:-1])]
+        tests = [b.binary("and", p, const_i64(size - 1)) for p in places]
+        return [b.icmp("eq", t, const_i64(0)) for t in tests]
+
+    def vector_width(self, layout: Layout) -> int:
+        if not self.strides or self.strides[-1].number != 1:
+            return 1
+        return min(layout.vector(len(self.strides) - 1), VECTOR_BYTES // self.bytes)
+
+
+class _Elements:
+    """The elements of one thread: their addresses and whether they exist."""
+
+    def __init__(self, place: Place, layout: Layout) -> None:
+        self.place = place
+        self.layout = layout
+        self.b = place.ctx.b
+        mine = place.ctx.coordinates(layout)
+        offset = place.start
+        self.room: list[Value] = []
+        for dim, (axis, stride) in enumerate(zip(place.axes, place.strides, strict=True)):
+            here = mine.get(dim, const_i64(0))
+            offset = self.b.add(offset, self.b.mul(here, stride))
+            self.room.append(self.b.sub(axis.stop, self.b.add(axis.start, here)))
+        self.base = self.b.gep(place.element, place.memory.pointer, offset)
+
+    def address(self, register: int) -> Value:
+        offset = const_i64(0)
+        for dim, step in self.layout.offsets[register].items():
+            offset = self.b.add(offset, self.b.mul(self.place.strides[dim], const_i64(step)))
+        return self.b.gep(self.place.element, self.base, offset)
+
+    def exists(self, register: int) -> Value:
+        steps = self.layout.offsets[register]
+        tests = [self.b.icmp("sgt", r, const_i64(steps.get(d, 0))) for d, r in enumerate(self.room)]
+        return all_of(self.place.ctx, tests)
+
+
+def all_of(ctx: Context, conditions: Sequence[Value]) -> Value:
+    total = const_int(I1, 1)
+    for condition in conditions:
+        total = condition if total.number is not None else ctx.b.binary("and", total, condition)
+    return total
+
+
+def emit_load(ctx: Context, op: Op) -> None:
+    ty, mem = fragment(op.result), ctx.memories[op.operands[0]]
+    place = Place(ctx, mem, op.operands[1:])
+    elements = _Elements(place, ty.layout)
+    width = place.vector_width(ty.layout)
+    simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
+    attributes = ctx.invariant() if mem.constant else ""
+
+    def whole() -> list[Value]:
+        values: list[Value] = []
+        for register in range(0, ty.layout.count, width):
+            values += _load_vector(ctx, elements.address(register), ty.dtype, width, attributes)
+        return values
+
+    def tested() -> list[Value]:
+        return [_load_tested(ctx, elements, r, ty.dtype, attributes) for r in range(ty.layout.count)]
+
+    ctx.fragments[op.result] = whole() if simple.number else flow.choose(ctx.b, simple, whole, tested)
+
+
+def _load_vector(ctx: Context, address: Value, dtype: DType, width: int, attributes: str) -> list[Value]:
+    element, size = memory_type(dtype), dtype.bits // 8
+    if width == 1:
+        return [_to_register(ctx, ctx.b.load(element, address, size, attributes), dtype)]
+    loaded = ctx.b.load(vector(element, width), address, size * width, attributes)
+    return [_to_register(ctx, ctx.b.extract(loaded, i), dtype) for i in range(width)]
+
+
+def _load_tested(ctx: Context, elements: _Elements, register: int, dtype: DType, attributes: str) -> Value:
+    """An element that does not exist is zero: the load goes to the first one instead, which does."""
+    exists = elements.exists(register)
+    address = ctx.b.select(exists, elements.address(register), elements.place.memory.pointer)
+    loaded = ctx.b.load(memory_type(dtype), address, dtype.bits // 8, attributes)
+    value = _to_register(ctx, loaded, dtype)
+    return ctx.b.select(exists, value, zero(value.type))
+
+
+def _to_register(ctx: Context, value: Value, dtype: DType) -> Value:
+    return ctx.b.icmp("ne", value, zero(value.type)) if dtype == BOOL else value
+
+
+def _to_memory(ctx: Context, value: Value, dtype: DType) -> Value:
+    return ctx.b.cast("zext", value, memory_type(dtype)) if dtype == BOOL else value
+
+
+def emit_store(ctx: Context, op: Op) -> None:
+    source, target, *at = op.operands
+    ty, values = fragment(source), ctx.fragments[source]
+    place = Place(ctx, ctx.memories[target], at)
+    elements = _Elements(place, ty.layout)
+    width = place.vector_width(ty.layout)
+    simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
+
+    def whole() -> list[Value]:
+        for register in range(0, ty.layout.count, width):
+            group = [_to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
+            _store_vector(ctx, group, elements.address(register), place.bytes)
+        return []
+
+    def tested() -> list[Value]:
+        for register, value in enumerate(values):
+            stored = _to_memory(ctx, value, ty.dtype)
+            exists = elements.exists(register)
+            flow.if_then(ctx.b, exists, _storing(ctx, stored, elements.address(register), place.bytes))
+        return []
+
+    def write() -> None:
+        whole() if simple.number else flow.choose(ctx.b, simple, whole, tested)
+
+    owner = _owner(ctx, ty.layout, op.attrs.get("team"))
+    write() if owner.number else flow.if_then(ctx.b, owner, write)
+
+
+def _storing(ctx: Context, value: Value, address: Value, size: int) -> Callable[[], None]:
+    return lambda: ctx.b.store(value, address, size)
+
+
+def _store_vector(ctx: Context, values: list[Value], address: Value, size: int) -> None:
+    if len(values) == 1:
+        ctx.b.store(values[0], address, size)
+        return
+    whole = Value(vector(values[0].type, len(values)), "poison")
+    for i, value in enumerate(values):
+        whole = ctx.b.insert(whole, value, i)
+    ctx.b.store(whole, address, size * len(values))
+
+
+def _owner(ctx: Context, layout: Layout, team: object) -> Value:
+    """Whether this thread is the one of those with copies that writes."""
+    bits = (*layout.lanes, *layout.warps)
+    if isinstance(team, int):
+        bits = bits[: team.bit_length() - 1]
+    copies = sum(1 << i for i, bit in enumerate(bits) if bit is None)
+    if not copies:
+        return const_int(I1, 1)
+    return ctx.b.icmp("eq", ctx.b.binary("and", ctx.thread, const_int(I32, copies)), const_int(I32, 0))
+
+
+def shared_offset(ctx: Context, layout: SharedLayout, row: Value, column: Value) -> Value:
+    """The byte, in a stage, of an element at i32 coordinates."""
+    b = ctx.b
+    plain = b.mul(row, const_int(I32, layout.row_bytes))
+    if layout.panel != layout.shape[1]:
+        shift = const_int(I32, layout.panel.bit_length() - 1)
+        panel = b.binary("lshr", column, shift)
+        plain = b.add(plain, b.mul(panel, const_int(I32, layout.panel_bytes)))
+        column = b.binary("and", column, const_int(I32, layout.panel - 1))
+    plain = b.add(plain, b.mul(column, const_int(I32, layout.element)))
+    return swizzled(ctx, plain) if layout.swizzled else plain
+
+
+def swizzled(ctx: Context, offset: Value) -> Value:
+    """Address bits 4 to 6 ^= bits 7 to 9."""
+    high = ctx.b.binary("lshr", offset, const_int(I32, 3))
+    return ctx.b.binary("xor", offset, ctx.b.binary("and", high, const_int(I32, 0x70)))
+
+
+def emit_publish(ctx: Context, op: Op) -> None:
+    """The first lane of each warp writes its value."""
+    source, room = op.operands
+    (value,) = ctx.fragments[source]
+    mem = ctx.memories[room]
+    dtype = fragment(source).dtype
+    warp = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.thread, const_int(I32, 5)), I64)
+    address = ctx.b.gep(memory_type(dtype), mem.pointer, warp)
+    first = ctx.b.icmp("eq", ctx.lane, const_int(I32, 0))
+    flow.if_then(ctx.b, first, _storing(ctx, _to_memory(ctx, value, dtype), address, dtype.bits // 8))
+
+
+def emit_collect(ctx: Context, op: Op) -> None:
+    mem = ctx.memories[op.operands[0]]
+    dtype = mem.type.dtype
+    for warp, result in enumerate(op.results):
+        loaded = ctx.b.load(memory_type(dtype), ctx.b.gep(memory_type(dtype), mem.pointer, warp), dtype.bits // 8)
+        ctx.fragments[result] = [_to_register(ctx, loaded, dtype)]

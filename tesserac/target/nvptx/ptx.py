@@ -1,0 +1,126 @@
+"""LLVM text to PTX, and PTX to machine code where `ptxas` is installed.
+
+Enters: text from `kernel.py`. Leaves: PTX. LLVM ends the process on an operation it cannot select, so only intrinsics
+known to work are let through.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from tesserac.target.compile import CodegenError
+from tesserac.target.nvptx.kernel import TRIPLE
+
+PTX_FEATURES = {"sm_80": "+ptx80", "sm_90a": "+ptx86"}
+"""The PTX version must be said: LLVM takes an old one otherwise, and an unknown one only warns."""
+
+SAFE_INTRINSICS = frozenset(
+    """
+    llvm.fma llvm.sqrt llvm.fabs llvm.copysign llvm.floor llvm.ceil llvm.rint llvm.minimum llvm.maximum llvm.smin
+    llvm.smax llvm.umin llvm.umax llvm.cttz llvm.ctlz llvm.fptosi.sat llvm.fptoui.sat
+    llvm.nvvm.read.ptx.sreg llvm.nvvm.shfl.sync.bfly llvm.nvvm.barrier.cta.sync.aligned.all llvm.nvvm.bar.warp.sync
+    llvm.nvvm.cp.async llvm.nvvm.mbarrier llvm.nvvm.fence llvm.nvvm.setmaxnreg llvm.nvvm.ldmatrix llvm.nvvm.mma
+    """.split()
+)
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@cache
+def _machine(arch: str) -> Any:
+    _initialize()
+    target = llvm.Target.from_triple(TRIPLE)
+    return target.create_target_machine(cpu=arch, features=PTX_FEATURES[arch], opt=3)
+
+
+def emit_ptx(text: str, arch: str) -> str:
+    """PTX for one architecture."""
+    machine = _machine(arch)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CodegenError(str(error)) from error
+    for function in module.functions:
+        if function.is_declaration and not _is_safe(function.name):
+            raise CodegenError(f"intrinsic {function.name} is not known to be safe on a GPU")
+    _simplify(module, machine)
+    return str(machine.emit_assembly(module))
+
+
+def _simplify(module: Any, machine: Any) -> None:
+    """Common addresses are computed once and before loops. Loops stay as they are written."""
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_unrolling = False
+    builder = llvm.create_pass_builder(machine, options)
+    manager = builder.getModulePassManager()
+    manager.run(module, builder)
+
+
+def _is_safe(name: str) -> bool:
+    parts = name.split(".")
+    return any(".".join(parts[:length]) in SAFE_INTRINSICS for length in range(2, len(parts) + 1))
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """Machine code of one kernel and what the assembler said of it."""
+
+    cubin: bytes
+    registers: int
+    spilled_bytes: int
+    stack_bytes: int
+    notes: tuple[str, ...]
+    """Warnings and remarks such as C7510, that products of a warp group are serialised."""
+
+
+class AssemblerError(Exception):
+    """The assembler refused the text, or is not installed."""
+
+
+@cache
+def find_ptxas() -> Path | None:
+    """The assembler in the `nvidia-cuda-nvcc` package, if that is installed."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        for path in sorted(Path(folder).glob("cu*/bin/ptxas")):
+            return path
+    return None
+
+
+def assemble(ptx: str, arch: str) -> Assembled:
+    """Runs the assembler and reads its report."""
+    ptxas = find_ptxas()
+    if ptxas is None:
+        raise AssemblerError("ptxas is not installed: it comes with the package nvidia-cuda-nvcc")
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(ptx)
+        command = [str(ptxas), "-v", f"-arch={arch}", str(source), "-o", str(result)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        report = done.stdout + done.stderr
+        if done.returncode:
+            raise AssemblerError(report)
+        return Assembled(result.read_bytes(), *_read_report(report))
+
+
+def _read_report(report: str) -> tuple[int, int, int, tuple[str, ...]]:
+    def number(pattern: str) -> int:
+        return sum(int(n) for n in re.findall(pattern, report))
+
+    notes = tuple(line for line in report.splitlines() if re.search(r"C7\d\d\d|warning", line, re.IGNORECASE))
+    spilled = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
+    return number(r"Used (\d+) registers"), spilled, number(r"(\d+) bytes stack frame"), notes

@@ -1,0 +1,284 @@
+"""Scalar primitives as PTX-ready LLVM instructions: correctly rounded, no approximation, no contraction.
+
+Enters: `scalar.*` operations inside the body of a map, and values of their operands. Leaves: LLVM values. Elementary
+functions are expanded from their programs in `numerics/`, primitive by primitive, as on every other target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import ScalarType
+from tesserac.numerics.elementary import ELEMENTARY, program
+from tesserac.numerics.program import Program
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I1, LType, Value, const_float, const_int, integer
+from tesserac.target.nvptx.context import Context, register_type
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL, DType
+from tesserac.types.policy import NO_POLICY, Policy
+
+Rule = Callable[[Builder, Sequence[Value]], Value]
+
+
+def emit_body(ctx: Context, block_args: Sequence[IRValue], ops: Sequence[Op], args: Sequence[Value]) -> Value:
+    """Runs the body of a map on one element of each operand."""
+    values = dict(zip(block_args, args, strict=True))
+    for op in ops[:-1]:
+        values[op.result] = emit_scalar(ctx, op, [values[v] for v in op.operands])
+    return values[ops[-1].operands[0]]
+
+
+def emit_scalar(ctx: Context, op: Op, args: Sequence[Value]) -> Value:
+    name, dtype = op.name.removeprefix("scalar."), _dtype(op.result)
+    match name:
+        case "constant":
+            value = op.attrs["value"]
+            assert isinstance(value, int | float)
+            return constant(dtype, value)
+        case "cast":
+            return convert(ctx.b, args[0], _dtype(op.operands[0]), dtype)
+        case "round":
+            stored, policy = op.attrs["dtype"], op.attrs["policy"]
+            assert isinstance(stored, DType) and isinstance(policy, Policy)
+            narrow = convert(ctx.b, args[0], dtype, stored, policy)
+            return convert(ctx.b, narrow, stored, dtype)
+        case "dim":
+            dim = op.attrs["dim"]
+            assert isinstance(dim, Dim)
+            return ctx.b.cast("sitofp", ctx.dim(dim), register_type(dtype))
+    if name in ELEMENTARY:
+        return expand(ctx.b, program(name, dtype), args)
+    rule_dtype = _dtype(op.operands[-1])  # of select, whose first operand is a bool
+    return emit_rule(ctx.b, name, rule_dtype, args)
+
+
+def emit_rule(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Value:
+    """One primitive on values of `dtype`."""
+    return _rule(name, dtype)(b, args)
+
+
+def _dtype(value: IRValue) -> DType:
+    assert isinstance(value.type, ScalarType)
+    return value.type.dtype
+
+
+def constant(dtype: DType, value: float | int) -> Value:
+    ty = register_type(dtype)
+    return const_float(ty, float(value)) if dtype.is_float else const_int(ty, int(value))
+
+
+def expand(b: Builder, steps: Program, inputs: Sequence[Value]) -> Value:
+    """An elementary function, step by step."""
+    values = list(inputs)
+    for step in steps.steps:
+        if step.op == "constant":
+            values.append(constant(steps.dtype, step.value))
+        else:
+            values.append(emit_rule(b, step.op, steps.dtype, [values[i] for i in step.args]))
+    return values[-1]
+
+
+def _rule(name: str, dtype: DType) -> Rule:
+    whole = _UNSIGNED if dtype.kind in "ub" else _SIGNED
+    tables = [_COMMON, _FLOAT] if dtype.is_float else [_COMMON, _INTEGER, whole]
+    rule = next((table[name] for table in tables if name in table), None)
+    if rule is None:
+        raise LoweringError(f"no rule for scalar.{name} of {dtype.name} on a GPU")
+    return rule
+
+
+def _binary(instruction: str) -> Rule:
+    return lambda b, x: b.binary(instruction, x[0], x[1])
+
+
+def _compare(kind: str, predicate: str) -> Rule:
+    def rule(b: Builder, x: Sequence[Value]) -> Value:
+        return b.fcmp(predicate, x[0], x[1]) if kind == "f" else b.icmp(predicate, x[0], x[1])
+
+    return rule
+
+
+def _call(name: str) -> Rule:
+    return lambda b, x: b.intrinsic(f"llvm.{name}", x[0].type, list(x), [x[0].type])
+
+
+def _bits(b: Builder, x: Value) -> Value:
+    return b.cast("bitcast", x, integer(x.type.bits))
+
+
+class _Shape:
+    """Where sign, exponent and fraction stand in the bits of a float type."""
+
+    def __init__(self, ty: LType) -> None:
+        self.fraction = 52 if ty.bits == 64 else 23
+        self.bias = 1023 if ty.bits == 64 else 127
+        self.word = integer(ty.bits)
+
+
+def _pow2(b: Builder, x: Sequence[Value]) -> Value:
+    """2**n by an addition that leaves the biased exponent in the low bits, and a shift."""
+    ty = x[0].type
+    shape = _Shape(ty)
+    magic = 1.5 * 2.0**shape.fraction + shape.bias
+    shifted = b.binary("shl", _bits(b, b.fadd(x[0], const_float(ty, magic))), const_int(shape.word, shape.fraction))
+    return b.cast("bitcast", shifted, ty)
+
+
+def _logb(b: Builder, x: Sequence[Value]) -> Value:
+    shape = _Shape(x[0].type)
+    exponent = b.binary("lshr", _bits(b, x[0]), const_int(shape.word, shape.fraction))
+    return b.cast("sitofp", b.sub(exponent, const_int(shape.word, shape.bias)), x[0].type)
+
+
+def _significand(b: Builder, x: Sequence[Value]) -> Value:
+    shape = _Shape(x[0].type)
+    fraction = b.binary("and", _bits(b, x[0]), const_int(shape.word, (1 << shape.fraction) - 1))
+    one = const_int(shape.word, shape.bias << shape.fraction)
+    return b.cast("bitcast", b.binary("or", fraction, one), x[0].type)
+
+
+def _extreme(intrinsic: str, predicate: str) -> Rule:
+    """NaN wins and -0 < +0. PTX has it as one instruction, except for f64."""
+
+    def rule(b: Builder, x: Sequence[Value]) -> Value:
+        if x[0].type.bits != 64:
+            return b.intrinsic(f"llvm.{intrinsic}", x[0].type, list(x), [x[0].type])
+        left, right = x
+        either = b.select(b.fcmp(predicate, left, right), left, right)
+        merge = "or" if intrinsic == "minimum" else "and"
+        zeros = b.cast("bitcast", b.binary(merge, _bits(b, left), _bits(b, right)), left.type)
+        ordered = b.select(b.fcmp("oeq", left, right), zeros, either)
+        return b.select(b.fcmp("uno", left, right), b.fadd(left, right), ordered)
+
+    return rule
+
+
+def _floor_div(signed: bool) -> Rule:
+    """Rounds down; by zero gives 0."""
+
+    def rule(b: Builder, x: Sequence[Value]) -> Value:
+        left, right = x
+        zero, one = const_int(left.type, 0), const_int(left.type, 1)
+        bad = b.icmp("eq", right, zero)
+        divisor = b.select(bad, one, right)
+        quotient = b.binary("sdiv" if signed else "udiv", left, divisor)
+        if signed:
+            rest = b.sub(left, b.mul(quotient, divisor))
+            differs = b.icmp("ne", rest, zero)
+            opposite = b.icmp("slt", b.binary("xor", rest, divisor), zero)
+            low = b.binary("and", differs, opposite)
+            quotient = b.sub(quotient, b.cast("zext", low, left.type))
+        return b.select(bad, zero, quotient)
+
+    return rule
+
+
+def _mod(signed: bool) -> Rule:
+    def rule(b: Builder, x: Sequence[Value]) -> Value:
+        zero = const_int(x[0].type, 0)
+        rest = b.sub(x[0], b.mul(_floor_div(signed)(b, x), x[1]))
+        return b.select(b.icmp("eq", x[1], zero), zero, rest)
+
+    return rule
+
+
+_COMMON: dict[str, Rule] = {"select": lambda b, x: b.select(x[0], x[1], x[2])}
+_FLOAT: dict[str, Rule] = {
+    "add": _binary("fadd"),
+    "sub": _binary("fsub"),
+    "mul": _binary("fmul"),
+    "div": _binary("fdiv"),
+    "fma": lambda b, x: b.fma(x[0], x[1], x[2]),
+    "neg": lambda b, x: b.fneg(x[0]),
+    "abs": _call("fabs"),
+    "copysign": _call("copysign"),
+    "rint": _call("rint"),
+    "floor": _call("floor"),
+    "ceil": _call("ceil"),
+    "sqrt": _call("sqrt"),
+    "min": _extreme("minimum", "olt"),
+    "max": _extreme("maximum", "ogt"),
+    "lt": _compare("f", "olt"),
+    "le": _compare("f", "ole"),
+    "eq": _compare("f", "oeq"),
+    "pow2": _pow2,
+    "logb": _logb,
+    "significand": _significand,
+}
+_INTEGER: dict[str, Rule] = {
+    "add": _binary("add"),
+    "sub": _binary("sub"),
+    "mul": _binary("mul"),
+    "and": _binary("and"),
+    "or": _binary("or"),
+    "xor": _binary("xor"),
+    "eq": _compare("i", "eq"),
+    "neg": lambda b, x: b.sub(const_int(x[0].type, 0), x[0]),
+    "not": lambda b, x: b.binary("xor", x[0], const_int(x[0].type, -1)),
+}
+_SIGNED: dict[str, Rule] = {
+    "abs": lambda b, x: b.maximum_int(x[0], b.sub(const_int(x[0].type, 0), x[0])),
+    "min": lambda b, x: b.minimum_int(x[0], x[1]),
+    "max": lambda b, x: b.maximum_int(x[0], x[1]),
+    "lt": _compare("i", "slt"),
+    "le": _compare("i", "sle"),
+    "floor_div": _floor_div(True),
+    "mod": _mod(True),
+}
+_UNSIGNED: dict[str, Rule] = {
+    "abs": lambda b, x: x[0],
+    "min": _call("umin"),
+    "max": _call("umax"),
+    "lt": _compare("i", "ult"),
+    "le": _compare("i", "ule"),
+    "floor_div": _floor_div(False),
+    "mod": _mod(False),
+}
+
+
+def convert(b: Builder, value: Value, source: DType, to: DType, policy: Policy = NO_POLICY) -> Value:
+    """A value of one dtype as another: floats round to nearest even, floats to integers saturate, integers wrap."""
+    if policy.stochastic_round or policy.scale_axis is not None:
+        raise LoweringError(f"rounding{policy} on a GPU")
+    ty = register_type(to)
+    if source == to:
+        return value
+    if source.is_float and to.is_float:
+        return _float_to_float(b, value, source, to, policy)
+    if source.is_float:
+        return _float_to_integer(b, value, to)
+    if to.is_float:
+        return b.cast("uitofp" if source.kind in "ub" else "sitofp", value, ty)
+    return _integer_to_integer(b, value, source, to)
+
+
+def _float_to_float(b: Builder, value: Value, source: DType, to: DType, policy: Policy) -> Value:
+    if policy.saturate:
+        top = constant(source, to.largest)
+        value = b.select(b.fcmp("ogt", value, top), top, value)
+        value = b.select(b.fcmp("olt", value, b.fneg(top)), b.fneg(top), value)
+    ty = register_type(to)
+    if source.bits == 64 and to.bits == 16:
+        raise LoweringError(f"{source.name} rounded once to {to.name} on a GPU")
+    return b.cast("fpext" if to.bits > source.bits else "fptrunc", value, ty)
+
+
+def _float_to_integer(b: Builder, value: Value, to: DType) -> Value:
+    if to == BOOL:
+        return b.fcmp("une", value, const_float(value.type, 0.0))
+    name = "llvm.fptoui.sat" if to.kind == "u" else "llvm.fptosi.sat"
+    ty = register_type(to)
+    return b.intrinsic(name, ty, [value], [ty, value.type])
+
+
+def _integer_to_integer(b: Builder, value: Value, source: DType, to: DType) -> Value:
+    ty = register_type(to)
+    if to == BOOL:
+        return b.icmp("ne", value, const_int(value.type, 0))
+    if ty.bits <= value.type.bits and value.type != I1:
+        return b.cast("trunc", value, ty)
+    return b.cast("zext" if source.kind in "ub" else "sext", value, ty)
