@@ -7,7 +7,7 @@ viewed; Python numbers fit scalar parameters. Nothing is converted from one elem
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tessera.dtypes import numpy_dtype
 from tessera.errors import WRONG_ARGUMENTS, WRONG_DTYPE, WRONG_KIND, WRONG_RANK, TesseraError, failure
@@ -15,40 +15,46 @@ from tessera.signature import Signature, TensorSpec
 
 if TYPE_CHECKING:
     import numpy as np
-    import numpy.typing as npt
 
-    Array = npt.NDArray[np.generic]
+Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.generic]]"
 
 
 def arrays_of(signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Array]:
     """One contiguous array per parameter."""
     names = [p.name for p in signature.parameters]
-    values = match_arguments(signature.name, names, args, kwargs)
+    values = match_arguments(signature.name, names, names, {}, args, kwargs)
     pairs = zip(signature.parameters, values, strict=True)
     return [_as_array(signature.name, spec, value) for spec, value in pairs]
 
 
 def match_arguments(
-    function: str, names: Sequence[str], args: Sequence[object], kwargs: Mapping[str, object]
+    function: str,
+    names: Sequence[str],
+    positional: Sequence[str],
+    defaults: Mapping[str, object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
 ) -> list[object]:
-    """The values in the order of the parameters."""
-    if len(args) > len(names):
-        raise failure(WRONG_ARGUMENTS, f"`{function}` takes {_count(len(names))}, but {len(args)} were given")
-    given = dict(zip(names, args, strict=False))
+    """The values in the order of `names`, of which only `positional` may be given without their name."""
+    if len(args) > len(positional):
+        raise failure(WRONG_ARGUMENTS, f"`{function}` takes {_count(positional)}, but {len(args)} were given")
+    given = dict(zip(positional, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
             raise failure(WRONG_ARGUMENTS, f"`{function}` has no parameter `{name}`")
         if name in given:
             raise failure(WRONG_ARGUMENTS, f"`{function}` was given `{name}` twice")
         given[name] = value
-    if missing := [name for name in names if name not in given]:
+    complete = {**defaults, **given}
+    if missing := [name for name in names if name not in complete]:
         listed = ", ".join(f"`{name}`" for name in missing)
-        raise failure(WRONG_ARGUMENTS, f"`{function}` takes {_count(len(names))}; {listed} is missing")
-    return [given[name] for name in names]
+        verb = "is" if len(missing) == 1 else "are"
+        raise failure(WRONG_ARGUMENTS, f"`{function}` takes {_count(names)}; {listed} {verb} missing")
+    return [complete[name] for name in names]
 
 
-def _count(number: int) -> str:
-    return "no arguments" if number == 0 else f"{number} argument{'' if number == 1 else 's'}"
+def _count(names: Sequence[str]) -> str:
+    return "no arguments" if not names else f"{len(names)} argument{'' if len(names) == 1 else 's'}"
 
 
 def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
@@ -56,7 +62,7 @@ def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
 
     array = _viewed(spec, value)
     if array is None:
-        raise _misfit(WRONG_KIND, function, spec, f"is a {_kind(value)}, not an array")
+        raise _misfit(WRONG_KIND, function, spec, f"is {_kind(value)}, not an array")
     if array.dtype != numpy_dtype(spec.dtype):
         raise _misfit(WRONG_DTYPE, function, spec, f"has dtype {array.dtype}")
     if array.ndim != len(spec.sizes):
@@ -69,7 +75,7 @@ def _misfit(code: str, function: str, spec: TensorSpec, what: str) -> TesseraErr
 
 
 def _kind(value: object) -> str:
-    return "None" if value is None else type(value).__name__
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _viewed(spec: TensorSpec, value: object) -> Array | None:

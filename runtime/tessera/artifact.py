@@ -6,8 +6,7 @@ Enters: an `Artifact`, or the bytes of one. Leaves: the other. Bytes that are no
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tessera.container import Row, image_of, image_row, pack, unpack
 from tessera.errors import UNREADABLE_ARTIFACT, TesseraError, failure
@@ -18,15 +17,14 @@ from tessera.sizes import Size, Tree
 _KIND = "function 1"
 
 
-@dataclass(frozen=True)
-class Artifact:
+class Artifact(NamedTuple):
     signature: Signature
     code: Image
     """Holds `entry`, and `method`, the Python function over it."""
     pool: Image
 
     def to_bytes(self) -> bytes:
-        content = [_KIND, astuple(self.signature), image_row(self.code), image_row(self.pool)]
+        content = [_KIND, self.signature, image_row(self.code), image_row(self.pool)]
         return pack(content, [self.code.text, self.code.data, self.pool.text, self.pool.data])
 
 

@@ -1,7 +1,7 @@
-"""The complete, careful way into compiled code, in Python: any kind of array, every error.
+"""The careful way into compiled code, in Python, which can explain what is wrong with a call.
 
-Enters: the arguments of a call. Leaves: fresh arrays, or a `TesseraError` that names parameter, dim, value and rule.
-The entry emitted into the image does the same for the usual call and comes here for all others.
+Enters: contiguous arrays of the declared dtypes and ranks. Leaves: fresh arrays, or a `TesseraError` that names
+parameter, dim, value and rule. The stub in the image does the same for the usual call and comes here otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tessera.arguments import arrays_of
 from tessera.dtypes import numpy_dtype
 from tessera.errors import GUARD_FAILED, OUT_OF_MEMORY, SIZE_CONFLICT, Place, TesseraError, failure
 from tessera.signature import (
@@ -34,8 +33,7 @@ Entry = Callable[[int, int], int]
 Shape = tuple[int, ...]
 
 
-def call(signature: Signature, entry: Entry, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-    inputs = arrays_of(signature, args, kwargs)
+def call(signature: Signature, entry: Entry, inputs: Sequence[Array]) -> object:
     symbols = bind_symbols(signature, [array.shape for array in inputs])
     outputs = [_allocate(signature, position, symbols) for position in range(len(signature.results))]
     words = [array.ctypes.data for array in (*inputs, *outputs)] + [symbols[name] for name in signature.symbols]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
+UNREADABLE_FILE = "E0901"
+NOT_TEXT = "E0902"
 UNREADABLE_ARTIFACT = "E0910"
 WRONG_MACHINE = "E0911"
 NO_MEMORY_FOR_CODE = "E0912"
 NO_SUCH_FUNCTION = "E0913"
 BAD_SETTING = "E0914"
+NO_COMPILER = "E0915"
 WRONG_ARGUMENTS = "E0920"
 WRONG_KIND = "E0921"
 WRONG_DTYPE = "E0922"
@@ -18,8 +21,7 @@ GUARD_FAILED = "E0925"
 OUT_OF_MEMORY = "E0926"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A point of source text; line and column count from 1."""
 
     file: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from tessera.arguments import arrays_of
+from tessera.arguments import Array, arrays_of
 from tessera.artifact import Artifact
 from tessera.call import bind_symbols, call, failed_status
 from tessera.dtypes import numpy_dtype
@@ -28,14 +28,24 @@ class CompiledFunction:
         loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed))
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
         self._entry = prototype(loaded.address("entry"))
-        self.fast: Callable[..., object] = _c_function(loaded, self) if layout_holds() else self.__call__
+        self._fast = _c_function(loaded, self) if layout_holds() else None
+
+    @property
+    def fast(self) -> Callable[..., object]:
+        return self._fast or self.__call__
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        return call(self.signature, self._entry, args, kwargs)
+        """Brings the arguments into the form that `fast` takes and calls it, or says why that cannot be. Arguments
+        that have this form already were refused by `fast` for another reason: then Python does the whole call."""
+        arrays = arrays_of(self.signature, args, kwargs)
+        changed = bool(kwargs) or any(array is not value for array, value in zip(arrays, args, strict=True))
+        if changed and self._fast is not None:
+            return self._fast(*arrays)
+        return call(self.signature, self._entry, arrays)
 
-    def _raise_status(self, status: bytes, *args: object) -> None:
+    def _raise_status(self, status: bytes, *arrays: Array) -> None:
         """Called by the image when an entry that it ran has failed."""
-        shapes = [array.shape for array in arrays_of(self.signature, args, {})]
+        shapes = [array.shape for array in arrays]
         raise failed_status(self.signature, status, bind_symbols(self.signature, shapes))
 
 

@@ -14,7 +14,7 @@ import platform
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tessera.errors import NO_MEMORY_FOR_CODE, WRONG_MACHINE, TesseraError, failure
 from tessera.image import Image
@@ -24,8 +24,7 @@ Resolver = Callable[[str], int]
 _NO_ACCESS, _FAILED = 0, ctypes.c_void_p(-1).value
 
 
-@dataclass(frozen=True)
-class LoadedImage:
+class LoadedImage(NamedTuple):
     """A mapped image. `base` plus an offset of the image is an address."""
 
     image: Image

@@ -1,8 +1,12 @@
-"""What a compiled function takes and gives, as the runtime needs it: plain data, without the compiler's types."""
+"""What a compiled function takes and gives, as the runtime needs it: plain data, without the compiler's types.
+
+Named tuples, here and elsewhere in the runtime: they are made in a fifth of the time that a dataclass takes, which
+every start of a program pays, and they are rows of JSON as they stand.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tessera.sizes import Size
 
@@ -14,8 +18,7 @@ STATUS_SIZE = 8 + 8 * STATUS_VALUES
 """Bytes of the status: {i32 code, i32 site, i64 values[4]}."""
 
 
-@dataclass(frozen=True)
-class TensorSpec:
+class TensorSpec(NamedTuple):
     """A parameter or a result. `dtype` is NumPy's name, `element` the language's with its policy."""
 
     name: str
@@ -27,8 +30,7 @@ class TensorSpec:
         return f"Tensor[{', '.join([*(size.text for size in self.sizes), self.element])}]"
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """How a symbol follows from an argument: `factor * shape[axis] == scale * symbol + offset`."""
 
     symbol: str
@@ -39,8 +41,7 @@ class Binding:
     offset: Size
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """A place of the program that can end a call. `text` is the rule that has to hold there."""
 
     operator: str
@@ -50,8 +51,7 @@ class Site:
     column: int
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """`symbols` is sorted: the order of their values in the argument block of the entry. `bindings` come in an order
     in which each needs only symbols bound before it. `returns_tuple` is false for a function of one result."""
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Tree: TypeAlias = "int | str | tuple[Tree, ...]"
 
@@ -21,8 +20,7 @@ class SizeError(ValueError):
     """The expression has no whole value for these sizes; the message says why."""
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """A size: the expression, and its text for people."""
 
     text: str

@@ -1,0 +1,48 @@
+"""From a path or a text to a module: which provider serves it, and when the compiler is imported."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from tessera.bundle import BundleReader
+from tessera.cache import DiskCache, default_directory
+from tessera.errors import NO_COMPILER, NOT_TEXT, UNREADABLE_FILE, failure
+from tessera.interface import Compiler, Source
+from tessera.module import Module
+from tessera.store import Store
+from tessera.toolchain import toolchain_key
+
+BUNDLE_SUFFIX = ".tessb"
+
+
+def load_module(path: str | os.PathLike[str]) -> Module:
+    file = os.fspath(path)
+    name, suffix = os.path.splitext(os.path.basename(file))
+    try:
+        with open(file, "rb") as stream:
+            data = stream.read()
+    except OSError as error:
+        raise failure(UNREADABLE_FILE, f"cannot read `{file}`: {error.strerror}") from None
+    if suffix == BUNDLE_SUFFIX:
+        return Module(name, BundleReader(data, file))
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise failure(NOT_TEXT, f"`{file}` is not UTF-8 text") from None
+    return module_of(name, Source(file, text))
+
+
+def module_of(name: str, source: Source) -> Module:
+    try:
+        toolchain = toolchain_key()
+    except ModuleNotFoundError as error:
+        raise failure(NO_COMPILER, f"cannot compile `{source.path}`: {error}") from None
+    return Module(name, Store(source, compiler, DiskCache(default_directory()), toolchain))
+
+
+@cache
+def compiler() -> Compiler:
+    from tesserac.session import runtime_compiler
+
+    return runtime_compiler()

@@ -1,0 +1,76 @@
+"""Between a module and the compiler: compiled functions come from the disk cache where it has them.
+
+A module is found by its text, its path and the toolchain; a function by its module, its name and its compile-time
+arguments. An entry that is damaged or was made from other files than those here now is made again and replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+
+from tessera.artifact import Artifact, read_artifact
+from tessera.cache import DiskCache, cache_key
+from tessera.errors import TesseraError
+from tessera.interface import Compiler, ModuleInterface, Source, Specialization, read_interface
+
+_COMPILING = threading.RLock()
+"""The compiler serves one thread at a time."""
+
+
+class Store:
+    """Serves one source. `compiler` is called, and so imported, only for what the cache lacks."""
+
+    def __init__(self, source: Source, compiler: Callable[[], Compiler], cache: DiskCache, toolchain: str) -> None:
+        self._source = source
+        self._compiler = compiler
+        self._cache = cache
+        self._key = cache_key([toolchain, source.path, source.text])
+
+    def interface(self) -> ModuleInterface:
+        key = cache_key([self._key, "interface"])
+        found = self._cached_interface(key)
+        if found is None:
+            with _COMPILING:
+                found = self._compiler().interface(self._source)
+            self._cache.write(key, found.to_bytes())
+        return found
+
+    def _cached_interface(self, key: str) -> ModuleInterface | None:
+        data = self._cache.read(key)
+        if data is None:
+            return None
+        try:
+            found = read_interface(data)
+        except (ValueError, TypeError):
+            return None
+        fresh = all(file_digest(path) == digest for path, digest in found.reads)
+        return found if fresh else None
+
+    def function(self, interface: ModuleInterface, name: str, specialization: Specialization) -> Artifact:
+        key = cache_key([self._key, repr(interface.reads), name, repr(specialization)])
+        found = self._cached_function(key)
+        if found is None:
+            with _COMPILING:
+                found = self._compiler().compile_function(self._source, name, specialization)
+            self._cache.write(key, found.to_bytes())
+        return found
+
+    def _cached_function(self, key: str) -> Artifact | None:
+        data = self._cache.read(key)
+        if data is None:
+            return None
+        try:
+            return read_artifact(data, key)
+        except TesseraError:
+            return None
+
+
+def file_digest(path: str) -> str:
+    """SHA-256 of a file's content, as it stands in `ModuleInterface.reads`; of nothing where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return ""

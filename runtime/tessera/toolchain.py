@@ -1,0 +1,58 @@
+"""What compiled code depends on beside its source: the compiler, its library, LLVM and this processor.
+
+Found without importing any of them, so that a program whose code is in the cache starts fast.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+
+from tessera.cache import cache_key
+
+_CPU_INFO = "/proc/cpuinfo"
+_CPU_INFO_BYTES = 4096
+_CPU_FIELDS = ("flags", "Features", "model name", "cpu family", "model", "CPU implementer", "CPU part")
+
+
+@cache
+def toolchain_key() -> str:
+    """Changes whenever a file of the compiler, its library or LLVM does, or the processor."""
+    return cache_key([*_file_stamps(), sys.platform, platform.machine(), *_processor()])
+
+
+def _file_stamps() -> Iterator[str]:
+    package = _package("tesserac")
+    roots = [package, *(os.path.join(os.path.dirname(package), name) for name in ("stdlib", "grammar"))]
+    files = [file for root in roots for file in _files(root)]
+    for file in (*sorted(files), os.path.join(_package("llvmlite"), "_version.py")):
+        status = os.stat(file)
+        yield f"{file}:{status.st_size}:{status.st_mtime_ns}"
+
+
+def _package(name: str) -> str:
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"compiling needs the package {name}", name=name)
+    return spec.submodule_search_locations[0]
+
+
+def _files(root: str) -> Iterator[str]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [f for f in folders if f != "__pycache__"]
+        yield from (os.path.join(folder, name) for name in names)
+
+
+def _processor() -> list[str]:
+    """What the system says of the first core; the others are taken to be alike."""
+    try:
+        with open(_CPU_INFO, "rb") as file:
+            text = file.read(_CPU_INFO_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return [platform.processor()]
+    first = text.split("\n\n")[0].splitlines()
+    return [line for line in first if line.split(":")[0].strip() in _CPU_FIELDS]
