@@ -1,0 +1,47 @@
+"""Schedule to neutral Tile: every launch becomes a kernel, and its place in the host program a `tile.launch`.
+
+Enters: a module of `schedule.func` with decided launches. Leaves: the kernels, then the host programs, which now
+contain only guards, buffers, tile launches and host control flow. A kernel's argument is the memory of the launch
+operand at the same base address, under the shape and strides that its loops want (`frame.py`).
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Module, Op
+from tesserac.ir.passes import SCHEDULE, TILE, Pass
+from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.machine import Machine
+from tesserac.tile.build_contract import build_contract
+from tesserac.tile.build_map import build_map
+from tesserac.tile.build_rows import build_rows
+from tesserac.tile.frame import Frame
+from tesserac.tile.merge import merge_maps
+
+BUILDERS = {"map": build_map, "pack": build_map, "rows": build_rows, "contract": build_contract}
+
+
+def tile_pass(machine: Machine) -> Pass:
+    """SCHEDULE to TILE. What the machine wants stands in the schedule already; its name is part of the pass's."""
+
+    def run(module: Module) -> Module:
+        kernels: list[Op] = []
+        hosts = list(module.ops)
+        for host in hosts:
+            launches = [op for op in host.walk() if op.name == "schedule.launch"]
+            for number, launch in enumerate(launches):
+                kernels.append(_build(launch, f"{host.symbol}${number}"))
+            host.detach()
+        return Module([*kernels, *hosts])
+
+    return Pass(f"tile for {machine.arch}", SCHEDULE, TILE, run)
+
+
+def _build(launch: Op, name: str) -> Op:
+    frame = Frame(launch)
+    BUILDERS[launch_kind(launch)](frame)
+    kernel = frame.finish(name)
+    merge_maps(kernel)
+    Builder.before(launch).op("tile.launch", frame.operands(), (), {"kernel": name})
+    launch.erase()
+    return kernel

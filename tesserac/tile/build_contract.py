@@ -1,0 +1,93 @@
+"""Contraction kernels: one block of the product per program, k in segments that the aligned tree combines.
+
+    rows = axis of m, cols = axis of n
+    sum = tile.tree(ceil_div(K, 4096)) { chain over the blocks of one segment: acc = tile.dot(a, b, acc) }
+    out = maps of (sum + 0), stored at rows, cols
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.types import INDEX, TileType
+from tesserac.numerics.order import CONTRACTION, Chain
+from tesserac.schedule.dialect import launch_stages
+from tesserac.schedule.space import computing, read_reach, yielded_op
+from tesserac.tile.bodies import combine_body, finished
+from tesserac.tile.dialect import Stage
+from tesserac.tile.frame import Frame
+from tesserac.types.dtype import DType
+
+
+def build_contract(frame: Frame) -> None:
+    rows, columns, terms = (len(frame.loops) - i for i in (3, 2, 1))
+    frame.enter_grid((rows, columns, terms))
+    contract = computing(frame.launch)[0]
+    total = _segments(frame, contract, (rows, columns, terms))
+    frame.remember(contract, finished(frame.builder, "sum", total, tensor_type(contract.result)))
+    for number, value in enumerate(frame.launch.body.terminator.operands):
+        tile = _epilogue(frame, yielded_op(value), (rows, columns))
+        frame.store(number, tile, (rows, columns))
+
+
+def _segments(frame: Frame, contract: Op, loops: tuple[int, int, int]) -> Value:
+    rows, columns, terms = loops
+    builder, loop = frame.builder, frame.loops[terms]
+    order, accum = contract.attrs["order"], contract.attrs["accum"]
+    assert isinstance(accum, DType)
+    length = (order if isinstance(order, Chain) else CONTRACTION).length
+    end_of_k = frame.size(loop.size)
+    count = frame.size(loop.size.ceil_div(length))
+    acc = TileType((frame.loops[rows].block, frame.loops[columns].block), accum)
+    zero = builder.value("tile.full", (), acc, {"value": 0.0 if accum.kind in "fc" else 0}, hint="zero")
+    segment = Block([INDEX], ["segment"])
+    with frame.inside(segment):
+        low = index_op(builder, "mul", segment.args[0], dim_value(builder, length), "low")
+        end = index_op(builder, "add", low, dim_value(builder, length))
+        high = index_op(builder, "min", end, end_of_k, "high")
+        part = _chain(frame, contract, loops, (low, high, zero))
+        builder.op("tile.yield", (part,))
+    blocks = (segment, combine_body([acc], ["sum"]))
+    return builder.value("tile.tree", (count, zero), acc, {}, blocks, hint="sum")
+
+
+def _chain(
+    frame: Frame, contract: Op, loops: tuple[int, int, int], bounds: tuple[Value, Value, Value]
+) -> Value:
+    """One segment: ascending blocks of k, each continuing the chain."""
+    rows, columns, terms = loops
+    low, high, zero = bounds
+    body = Block([INDEX, zero.type], ["k", "acc"])
+    stages = {s.operand: Stage(s.layout, s.depth) for s in launch_stages(frame.launch)}
+    with frame.inside(body):
+        frame.at[terms] = frame.axis(frame.loops[terms], body.args[0], high)
+        tiles = []
+        for position, dims in enumerate(((rows, terms), (terms, columns))):
+            reach = read_reach(frame.launch, contract, position)
+            assert reach is not None, "operands of a contraction are read from memory"
+            tiles.append(frame.load(reach, dims, stages.get(position)))
+        dot = frame.builder.value("tile.dot", (*tiles, body.args[1]), zero.type, hint="acc")
+        frame.builder.op("tile.yield", (dot,))
+        del frame.at[terms]
+    step = {"step": frame.loops[terms].block}
+    return frame.builder.value("tile.for", (low, high, zero), zero.type, step, (body,), hint="part")
+
+
+def _epilogue(frame: Frame, op: Op, loops: tuple[int, int]) -> Value:
+    """A map behind the product, on the whole block of rows and columns, whichever of them it names."""
+    known = frame.known(op)
+    if known is not None:
+        return known
+    tiles: list[Value] = []
+    dims: list[tuple[int, ...]] = []
+    for position, value in enumerate(op.operands):
+        reach = read_reach(frame.launch, op, position)
+        if reach is not None:
+            tiles.append(frame.load(reach))
+            dims.append(frame.blocked([i for i in frame.argument(reach).loops if i is not None]))
+        else:
+            assert value.defining_op is not None
+            tiles.append(_epilogue(frame, value.defining_op, loops))
+            dims.append(loops)
+    return frame.remember(op, frame.map(op, tiles, dims, loops))

@@ -1,0 +1,39 @@
+"""Map kernels: each program computes one block of every result.
+
+    schedule.launch {kind = "map", loops = [#loop<axes=[0, 1], size=`M*N`, block=4096, kind="parallel">]}
+becomes
+    tile.kernel {grid = [`ceil_div(M*N, 4096)`]} { load every operand's block; tile.map; tile.store }
+
+Launches of kind `pack` are the same, with panels as the memory they write.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op, Value
+from tesserac.schedule.space import read_reach, yielded_op
+from tesserac.tile.frame import Frame
+
+
+def build_map(frame: Frame) -> None:
+    frame.enter_grid()
+    for number, value in enumerate(frame.launch.body.terminator.operands):
+        frame.store(number, map_tile(frame, yielded_op(value)))
+
+
+def map_tile(frame: Frame, op: Op) -> Value:
+    """The block of a map's result at the present coordinates."""
+    known = frame.known(op)
+    if known is not None:
+        return known
+    tiles: list[Value] = []
+    dims: list[tuple[int, ...]] = []
+    for position, value in enumerate(op.operands):
+        reach = read_reach(frame.launch, op, position)
+        if reach is not None:
+            tiles.append(frame.load(reach))
+            dims.append(frame.blocked([i for i in frame.argument(reach).loops if i is not None]))
+        else:
+            assert value.defining_op is not None
+            tiles.append(map_tile(frame, value.defining_op))
+            dims.append(frame.blocked(frame.walked(value.defining_op)))
+    return frame.remember(op, frame.map(op, tiles, dims, frame.blocked(frame.walked(op))))

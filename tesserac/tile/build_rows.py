@@ -1,0 +1,216 @@
+"""Row kernels: passes over the folded axis, then the results.
+
+Pass p folds what needs p earlier reductions; sums go through `tile.tree` in their blocks, extremes through `tile.for`.
+Values without the folded axis are computed between the passes, once per row; values with it inside them, kept ones in
+scratch. The last pass writes the results that have the folded axis.
+
+    softmax:  m = for { max(exp_int(x)) };  s = tree { t = ...; keep t; sum(t) };  for { y = t / s }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import ORDERED_KINDS, tensor_type
+from tesserac.ir.index import index_op
+from tesserac.ir.types import INDEX, MemRefType, TileType
+from tesserac.numerics.order import REDUCTION, Blocks
+from tesserac.schedule.dialect import launch_keep
+from tesserac.schedule.space import computing, read_reach, yielded_op
+from tesserac.schedule.uses import has_fold, level
+from tesserac.tile.bodies import combine_body, finished, identity_of, pairwise
+from tesserac.tile.dialect import tile_type
+from tesserac.tile.frame import Frame
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
+
+
+def build_rows(frame: Frame) -> None:
+    frame.enter_grid()
+    rows = _Rows(frame)
+    reduces = [op for op in computing(frame.launch) if op.name == "form.reduce"]
+    for number in sorted({level(op.operands[0]) for op in reduces}):
+        here = [op for op in reduces if level(op.operands[0]) == number]
+        rows.extremes([op for op in here if op.attrs["kind"] not in ORDERED_KINDS])
+        rows.sums([op for op in here if op.attrs["kind"] in ORDERED_KINDS])
+    rows.results()
+
+
+class _Rows:
+    """A row kernel while it grows. `scratch` holds the kept values that some pass has written."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.fold = len(frame.loops) - 1
+        self.scratch: dict[Op, Value] = {}
+        self.keep = {frame.launch.body.ops[i] for i in launch_keep(frame.launch)}
+        self.allocated = {op: self._alloc(op) for op in computing(frame.launch) if op in self.keep}
+
+    # -- passes
+
+    def extremes(self, ops: Sequence[Op]) -> None:
+        if not ops:
+            return
+        frame, loop = self.frame, self.frame.loops[self.fold]
+        self._prepare(ops)
+        inits = [self._empty(op) for op in ops]
+        types = [v.type for v in inits]
+        body = Block([INDEX, *types], ["i", *(op.result.name for op in ops)])
+        bounds = (frame.size(0), frame.size(loop.size))
+        with frame.inside(body):
+            self._enter(body.args[0])
+            best = [
+                pairwise(frame.builder, _kind(op), held, self._reduced(op))
+                for op, held in zip(ops, body.args[1:], strict=True)
+            ]
+            frame.builder.op("tile.yield", best)
+        done = frame.builder.op("tile.for", (*bounds, *inits), types, {"step": loop.block}, (body,))
+        self._finish(ops, done)
+
+    def sums(self, ops: Sequence[Op]) -> None:
+        if not ops:
+            return
+        frame, loop = self.frame, self.frame.loops[self.fold]
+        self._prepare(ops)
+        inits = [self._empty(op) for op in ops]
+        types = [tile_type(v) for v in inits]
+        count = frame.size(loop.size.ceil_div(loop.block))
+        body = Block([INDEX], ["block"])
+        with frame.inside(body):
+            self._enter(index_op(frame.builder, "mul", body.args[0], frame.size(loop.block)))
+            frame.builder.op("tile.yield", [self._reduced(op) for op in ops])
+        blocks = (body, combine_body(types, [_kind(op) for op in ops]))
+        self._finish(ops, frame.builder.op("tile.tree", (count, *inits), types, {}, blocks))
+
+    def results(self) -> None:
+        """Values per row are stored at once; those along the row in one more pass."""
+        frame = self.frame
+        outs = [(i, yielded_op(v)) for i, v in enumerate(frame.launch.body.terminator.operands)]
+        along = [(i, op) for i, op in outs if has_fold(frame.launch, op)]
+        for number, op in outs:
+            if not has_fold(frame.launch, op):
+                frame.store(number, self.value(op))
+        if not along:
+            return
+        loop = frame.loops[self.fold]
+        self._prepare([op for _, op in along])
+        bounds = (frame.size(0), frame.size(loop.size))
+        body = Block([INDEX], ["i"])
+        with frame.inside(body):
+            self._enter(body.args[0])
+            for number, op in along:
+                frame.store(number, self.value(op))
+            frame.builder.op("tile.yield")
+        frame.builder.op("tile.for", bounds, (), {"step": loop.block}, (body,))
+        self._leave()
+
+    def _enter(self, start: Value) -> None:
+        self.frame.at[self.fold] = self.frame.axis(self.frame.loops[self.fold], start)
+
+    def _leave(self) -> None:
+        self.frame.at.pop(self.fold, None)
+
+    def _finish(self, ops: Sequence[Op], done: Op) -> None:
+        self._leave()
+        for op, total in zip(ops, done.results, strict=True):
+            result = finished(self.frame.builder, _kind(op), total, tensor_type(op.result))
+            self.frame.remember(op, result)
+
+    # -- values
+
+    def value(self, op: Op) -> Value:
+        """The tile of a value at the present coordinates."""
+        frame = self.frame
+        known = frame.known(op)
+        if known is not None:
+            return known
+        if op in self.scratch:
+            return frame.remember(op, frame.load_from(self.scratch[op], self._scratch_at()))
+        operands = [self._operand(op, position) for position in range(len(op.operands))]
+        tiles, dims = [t for t, _ in operands], [d for _, d in operands]
+        tile = frame.remember(op, frame.map(op, tiles, dims, frame.blocked(frame.walked(op))))
+        if op in self.keep:
+            self.scratch[op] = self.allocated[op]
+            frame.builder.op("tile.store", (tile, self.scratch[op], *self._scratch_at()))
+        return tile
+
+    def _operand(self, op: Op, position: int) -> tuple[Value, tuple[int, ...]]:
+        frame = self.frame
+        reach = read_reach(frame.launch, op, position)
+        if reach is not None:
+            loops = [i for i in frame.argument(reach).loops if i is not None]
+            return frame.load(reach), frame.blocked(loops)
+        made = op.operands[position].defining_op
+        assert made is not None
+        return self.value(made), frame.blocked(frame.walked(made))
+
+    def _prepare(self, ops: Sequence[Op]) -> None:
+        """Before a pass: the values and inputs per row that it will need."""
+        for op in ops:
+            if op in self.scratch or self.frame.known(op) is not None:
+                continue
+            for position, value in enumerate(op.operands):
+                made = value.defining_op
+                reach = read_reach(self.frame.launch, op, position)
+                if reach is not None:
+                    if self.fold not in self.frame.argument(reach).loops:
+                        self.frame.load(reach)
+                elif made is not None and has_fold(self.frame.launch, made):
+                    self._prepare([made])
+                elif made is not None:
+                    self.value(made)
+
+    # -- reductions
+
+    def _reduced(self, op: Op) -> Value:
+        """The fold of the present block of a reduction's operand."""
+        frame = self.frame
+        tile, loops = self._operand(op, 0)
+        order = op.attrs.get("order")
+        attrs = {"kind": _kind(op), "axes": (loops.index(self.fold),)}
+        if _kind(op) in ORDERED_KINDS:
+            attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
+        operands = (tile, frame.at[self.fold])
+        return frame.builder.value("tile.reduce", operands, self._partial(op), attrs, hint=op.result.name)
+
+    def _partial(self, op: Op) -> TileType:
+        accum = op.attrs["accum"]
+        assert isinstance(accum, DType)
+        return TileType(self.frame.tile_shape(self.frame.walked(op)), accum)
+
+    def _empty(self, op: Op) -> Value:
+        ty = self._partial(op)
+        return self.frame.builder.value("tile.full", (), ty, {"value": identity_of(_kind(op), ty.dtype)})
+
+    # -- scratch
+
+    def _alloc(self, op: Op) -> Value:
+        frame, ty = self.frame, tensor_type(op.result)
+        dims = tuple(
+            frame.loops[i].size if i == self.fold else Dim.const(frame.loops[i].block)
+            for i in frame.ordered([*frame.blocked(frame.walked(op)), self.fold])
+        )
+        type_ = MemRefType(dims, ty.dtype, ty.policy, space="local")
+        return frame.builder.value("tile.alloc", (), type_, hint=op.result.name)
+
+    def _scratch_at(self) -> list[Value]:
+        """Coordinates in scratch: along the row as in memory, across rows from 0."""
+        frame = self.frame
+        at: list[Value] = []
+        for i in frame.blocked(range(len(frame.loops))):
+            at.append(frame.at[i] if i == self.fold else self._from_zero(i))
+        return at
+
+    def _from_zero(self, loop: int) -> Value:
+        frame = self.frame
+        axis = frame.at[loop].defining_op
+        assert axis is not None
+        present = index_op(frame.builder, "sub", axis.operands[1], axis.operands[0])
+        return frame.axis(frame.loops[loop], frame.size(0), present)
+
+
+def _kind(op: Op) -> str:
+    kind = op.attrs["kind"]
+    assert isinstance(kind, str)
+    return kind

@@ -1,0 +1,278 @@
+"""One kernel under construction: its grid, its memory arguments, and the tiles of values at the program's place.
+
+Enters: a `schedule.launch` with decided loops. The builders of map, row and contraction kernels walk the loops and ask
+the frame for tiles. A kernel sees memory under its own shape: same base address, dims in the order of its loops,
+strides from the views that the launch reads through. An offset is a coordinate along a first dim of stride 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Block, Op, Region, Value, clone_op
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.types import INDEX, AxisType, MemRefType, ScalarType, TileType
+from tesserac.schedule.access import Dims
+from tesserac.schedule.dialect import (
+    Loop,
+    launch_loops,
+    launch_places,
+    launch_space,
+    launch_units,
+    memory,
+)
+from tesserac.schedule.space import Reach, computing, read_reach, write_reach
+from tesserac.tile.dialect import Config, Stage, memref_type, tile_type
+from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dtype import I64
+from tesserac.types.policy import compute_dtype
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A memory argument: the launch operand it is, its type, and the loop whose coordinate each dim takes (none for the
+    dim that carries an offset)."""
+
+    operand: int
+    type: MemRefType
+    loops: tuple[int | None, ...]
+    offset: Dim
+
+
+class Frame:
+    """The kernel's body grows through `builder`; `at` holds the coordinate of each loop entered so far."""
+
+    def __init__(self, launch: Op) -> None:
+        self.launch = launch
+        self.space = launch_space(launch)
+        self.loops = launch_loops(launch)
+        self.block = Block()
+        self.builder = Builder(self.block, launch.span)
+        self.at: dict[int, Value] = {}
+        self.grid: list[Dim] = []
+        self._arguments: dict[Argument, Value] = {}
+        self._tiles: list[dict[object, Value]] = [{}]
+
+    # -- grid and coordinates
+
+    def enter_grid(self, always_axes: Sequence[int] = ()) -> None:
+        """One grid axis per parallel loop; a loop in blocks has an axis as coordinate, as have `always_axes`."""
+        pids: dict[int, Value] = {}
+        for number, loop in enumerate(self.loops):
+            if loop.kind == "parallel" and (loop.size != ONE or number in always_axes):
+                pids[number] = self.block.add_arg(INDEX, f"p{len(pids)}")
+                self.grid.append(loop.size.ceil_div(loop.block))
+        if not pids:
+            self.block.add_arg(INDEX, "p0")
+            self.grid.append(ONE)
+        self._declare_arguments(always_axes)
+        for number, pid in pids.items():
+            loop = self.loops[number]
+            if loop.block == 1 and number not in always_axes:
+                self.at[number] = pid
+            else:
+                start = index_op(self.builder, "mul", pid, self.size(loop.block))
+                self.at[number] = self.axis(loop, start)
+
+    def axis(self, loop: Loop, start: Value, stop: Value | None = None) -> Value:
+        """Up to a block of indices of a loop, from `start`."""
+        end = stop if stop is not None else self.size(loop.size)
+        return self.builder.value("tile.axis", (start, end), AxisType(loop.block))
+
+    def size(self, dim: Dim | int) -> Value:
+        """The value of a size; each is made once per block."""
+        expression = Dim.const(dim) if isinstance(dim, int) else dim
+        known = self.known(expression)
+        return known if known is not None else self.remember(expression, dim_value(self.builder, expression))
+
+    def walked(self, op: Op) -> tuple[int, ...]:
+        """The loops that a value of the launch varies along."""
+        place = launch_places(self.launch)[self.launch.body.ops.index(op)]
+        return tuple(i for i, loop in enumerate(self.loops) if set(loop.axes) & set(place))
+
+    def ordered(self, loops: Sequence[int]) -> tuple[int, ...]:
+        """Dims of tiles follow the axes of the space, whatever the nesting of the loops."""
+        return tuple(sorted(loops, key=lambda i: self.loops[i].axes[0] if self.loops[i].axes else -1))
+
+    def blocked(self, loops: Sequence[int]) -> tuple[int, ...]:
+        """Those loops whose coordinate is an axis, hence a dim of the tile, in the order of dims."""
+        return tuple(i for i in self.ordered(loops) if i in self.at and isinstance(self.at[i].type, AxisType))
+
+    def tile_shape(self, loops: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.loops[i].block for i in self.blocked(loops))
+
+    # -- memory
+
+    def _declare_arguments(self, always_axes: Sequence[int]) -> None:
+        """Reads in order of the operations, then results: the arguments of the kernel."""
+        for op in computing(self.launch):
+            for position in range(len(op.operands)):
+                reach = read_reach(self.launch, op, position)
+                if reach is not None:
+                    self._declare(self.argument(reach, self._dims_of(op, position, always_axes)))
+        for number in range(len(self.launch.body.terminator.operands)):
+            self._declare(self.argument(write_reach(self.launch, number), self._result_dims(always_axes)))
+
+    def _dims_of(self, op: Op, position: int, always_axes: Sequence[int]) -> tuple[int, ...]:
+        """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks."""
+        if op.name != "form.contract":
+            return ()
+        rows, columns, terms = always_axes
+        return (rows, terms) if position == 0 else (terms, columns)
+
+    def _result_dims(self, always_axes: Sequence[int]) -> tuple[int, ...]:
+        return tuple(always_axes[:2])
+
+    def argument(self, reach: Reach, required: Sequence[int] = ()) -> Argument:
+        """How the kernel sees an operand. `required` loops are its last dims, in that order."""
+        mem = memory(self.launch.operands[reach.operand])
+        if reach.panels:
+            return Argument(reach.operand, mem, tuple(required or self.ordered(range(len(self.loops)))), ZERO)
+        strides = {i: self._stride(reach, i) for i in range(len(self.loops))}
+        leading = [i for i, s in strides.items() if s != ZERO and i not in required]
+        loops = (*self.ordered(leading), *required)
+        dims = tuple(self.loops[i].size for i in loops)
+        along = self._with_unit_strides(loops, [strides[i] for i in loops])
+        places: tuple[int | None, ...] = loops
+        if reach.offset != ZERO:
+            dims, along, places = (reach.offset + 1, *dims), (ONE, *along), (None, *loops)
+        type_ = MemRefType(dims, mem.dtype, mem.policy, along)
+        return Argument(reach.operand, type_, places, reach.offset)
+
+    def _stride(self, reach: Reach, loop: int) -> Dim:
+        stride = reach.stride(self.loops[loop].axes, self.space)
+        assert stride is not None, "loops are merged only where every operand sees one run"
+        return stride
+
+    def _with_unit_strides(self, loops: Sequence[int], strides: list[Dim]) -> Dims:
+        """A dim of size 1 has any stride; the one of a contiguous array keeps the type plain."""
+        for i in reversed(range(len(loops))):
+            if self.loops[loops[i]].size == ONE:
+                inner = i + 1 < len(loops)
+                strides[i] = strides[i + 1] * self.loops[loops[i + 1]].size if inner else ONE
+        return tuple(strides)
+
+    def _declare(self, argument: Argument) -> Value:
+        if argument not in self._arguments:
+            name = self.launch.operands[argument.operand].name
+            self._arguments[argument] = self.block.add_arg(argument.type, name)
+        return self._arguments[argument]
+
+    def coordinates(self, argument: Argument) -> list[Value]:
+        return [self.size(argument.offset) if i is None else self.at[i] for i in argument.loops]
+
+    # -- tiles
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[None]:
+        """Builds in the body of a loop; tiles made there are forgotten behind it."""
+        self._tiles.append({})
+        with self.builder.at(block):
+            yield
+        self._tiles.pop()
+
+    def known(self, key: object) -> Value | None:
+        return next((tiles[key] for tiles in reversed(self._tiles) if key in tiles), None)
+
+    def remember(self, key: object, tile: Value) -> Value:
+        self._tiles[-1][key] = tile
+        return tile
+
+    def load(self, reach: Reach, required: Sequence[int] = (), stage: Stage | None = None) -> Value:
+        """The block of an input at the present coordinates."""
+        argument = self.argument(reach, required)
+        at = self.coordinates(argument)
+        key = (argument, *at)
+        tile = self.known(key)
+        if tile is None:
+            tile = self.remember(key, self.load_from(self._arguments[argument], at, stage))
+        return tile
+
+    def load_from(self, mem: Value, at: Sequence[Value], stage: Stage | None = None) -> Value:
+        ty = memref_type(mem)
+        shape = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
+        attrs = {"stage": stage} if stage is not None else {}
+        return self.builder.value("tile.load", (mem, *at), TileType(shape, ty.dtype, ty.policy), attrs, hint=mem.name)
+
+    def store(self, number: int, tile: Value, required: Sequence[int] = ()) -> None:
+        """Writes a tile to result `number`."""
+        argument = self.argument(write_reach(self.launch, number), required)
+        self.builder.op("tile.store", (tile, self._arguments[argument], *self.coordinates(argument)))
+
+    # -- maps
+
+    def map(self, op: Op, tiles: Sequence[Value], dims: Sequence[tuple[int, ...]], loops: tuple[int, ...]) -> Value:
+        """A form.map on blocks: operand i is a tile over the loops `dims[i]`, the result one over `loops`."""
+        ty = tensor_type(op.result)
+        result = TileType(tuple(self.loops[i].block for i in loops), ty.dtype, ty.policy)
+        if is_copy(op) and tuple(dims[0]) == loops and tile_type(tiles[0]) == result:
+            return tiles[0]
+        operands, maps = list(tiles), [tuple(loops.index(i) for i in d) for d in dims]
+        block = Block([compute_type(t) for t in tiles], [a.name for a in op.body.args])
+        mapping = dict(zip(op.body.args, block.args, strict=True))
+        for inner in op.body.ops:
+            if inner.name == "scalar.index":
+                mapping[inner.result] = self._position(op, inner, block, operands, maps, loops)
+            else:
+                block.append(clone_op(inner, mapping))
+        return self.builder.value("tile.map", operands, result, {"maps": tuple(maps)}, (block,), op.result.name)
+
+    def _position(
+        self,
+        op: Op,
+        inner: Op,
+        block: Block,
+        operands: list[Value],
+        maps: list[tuple[int, ...]],
+        loops: tuple[int, ...],
+    ) -> Value:
+        """The position along an axis enters a body as one more operand: the indices of that axis."""
+        axis = inner.attrs["axis"]
+        assert isinstance(axis, int)
+        place = launch_places(self.launch)[self.launch.body.ops.index(op)][axis]
+        loop = next(i for i, x in enumerate(self.loops) if place in x.axes)
+        operands.append(self._indices(loop))
+        maps.append((loops.index(loop),) if loop in loops else ())
+        arg = block.add_arg(ScalarType(I64), "position")
+        if inner.result.type == arg.type:
+            return arg
+        assert isinstance(inner.result.type, ScalarType)
+        cast = Builder(block, inner.span)
+        return cast.value("scalar.cast", (arg,), inner.result.type, {"dtype": inner.result.type.dtype})
+
+    def _indices(self, loop: int) -> Value:
+        at = self.at[loop]
+        if isinstance(at.type, AxisType):
+            return self.builder.value("tile.iota", (at,), TileType((at.type.block,), I64))
+        end = index_op(self.builder, "add", at, self.size(1))
+        one = self.builder.value("tile.axis", (at, end), AxisType(1))
+        column = self.builder.value("tile.iota", (one,), TileType((1,), I64))
+        block = Block([ScalarType(I64)])
+        Builder(block).op("form.yield", block.args)
+        return self.builder.value("tile.map", (column,), TileType((), I64), {"maps": ((None,),)}, (block,))
+
+    # -- the kernel
+
+    def finish(self, name: str) -> Op:
+        self.builder.op("tile.return")
+        units = launch_units(self.launch)
+        attrs = {"sym_name": name, "grid": tuple(self.grid), "config": Config(units.warps, units.roles)}
+        return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
+
+    def operands(self) -> list[Value]:
+        """What the launch of this kernel passes, in the order of its arguments."""
+        return [self.launch.operands[a.operand] for a in self._arguments]
+
+
+def compute_type(tile: Value) -> ScalarType:
+    ty = tile_type(tile)
+    return ScalarType(compute_dtype(ty.dtype, ty.policy))
+
+
+def is_copy(op: Op) -> bool:
+    """Whether a map yields its operand as it is."""
+    return len(op.operands) == 1 and op.body.terminator.operands[0] is op.body.args[0]
