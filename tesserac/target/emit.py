@@ -92,6 +92,9 @@ class Module:
         self._functions.append(made)
         return made
 
+    def find_function(self, name: str) -> Function | None:
+        return next((f for f in self._functions if f.name == name), None)
+
     def declare(self, name: str, result: LType, parameters: Sequence[LType], attributes: str = "") -> Value:
         """Declares an outside function or an intrinsic once, and gives its address."""
         text = f"declare {result} @{name}({', '.join(map(str, parameters))}){' ' if attributes else ''}{attributes}"

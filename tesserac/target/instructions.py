@@ -130,6 +130,8 @@ class Builder:
         if lanes == 0:
             return value
         whole = vector(value.type, lanes)
+        if not value.text.startswith("%"):
+            return Value(whole, f"splat ({value})", value.number)
         first = self.insert(undefined(whole), value, 0)
         return self.shuffle(first, undefined(whole), [0] * lanes)
 

@@ -1,0 +1,112 @@
+"""What is known while the code of one kernel is written: the builder, and what became of each value of the CPU dialect.
+
+Inside a vector loop a value is uniform (one LLVM value), or it varies and is held in parts, one vector each. An index that
+runs with the loop is held as the place where each part begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import MemRefType
+from tesserac.target.cpu.programs import Memo
+from tesserac.target.cpu.registers import memory_type
+from tesserac.target.dims import emit_dim
+from tesserac.target.emit import Module
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import LType, Value
+from tesserac.tile.cpu.target import CpuTarget
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A value that varies: one vector per part, or one scalar per part where a part has a single value."""
+
+    parts: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """An index that runs along the lanes: part p holds base + offsets[p] and the indices that follow."""
+
+    base: Value
+    offsets: tuple[int, ...]
+
+
+Entry = Value | Lanes | Run
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of a kernel: where it starts, its element type, its dims and strides as values."""
+
+    start: Value
+    dtype: DType
+    element: LType
+    dims: tuple[Value, ...]
+    strides: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a body is written: `parts` vectors of `lanes` elements; one element at a time where `lanes` is 0."""
+
+    lanes: int
+    parts: int
+
+
+SINGLE = Mode(0, 1)
+
+
+class Frame:
+    """One kernel under construction."""
+
+    def __init__(self, module: Module, b: Builder, target: CpuTarget, symbols: Mapping[str, Value]) -> None:
+        self.module = module
+        self.b = b
+        self.target = target
+        self.symbols = dict(symbols)
+        self.entries: dict[IRValue, Entry] = {}
+        self.memories: dict[IRValue, Memory] = {}
+        self.mode = SINGLE
+        self.memo: Memo = {}
+        self._dims: dict[Dim, Value] = {}
+
+    def dim(self, dim: Dim) -> Value:
+        """The value of a size. All sizes of a kernel are made in its first block, by `prepare`."""
+        if dim not in self._dims:
+            self._dims[dim] = emit_dim(self.b, dim, self.symbols)
+        return self._dims[dim]
+
+    def prepare(self, kernel: Op) -> None:
+        """Computes every size that the kernel mentions."""
+        for op in kernel.walk():
+            for name in ("dim", "offset"):
+                dim = op.attrs.get(name)
+                if isinstance(dim, Dim):
+                    self.dim(dim)
+
+    def add_memory(self, value: IRValue, start: Value) -> None:
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        dtype = stored_dtype(type_)
+        dims, strides = (tuple(map(self.dim, sizes)) for sizes in (type_.dims, type_.strides))
+        self.memories[value] = Memory(start, dtype, memory_type(dtype), dims, strides)
+
+    def value(self, value: IRValue) -> Value:
+        """What a uniform value became."""
+        entry = self.entries[value]
+        assert isinstance(entry, Value), "a varying value is used where one value is needed"
+        return entry
+
+
+def stored_dtype(memory: MemRefType) -> DType:
+    """The dtype that stands in memory: panels hold what the product computes in."""
+    if memory.layout == "panels":
+        return memory.policy.accum or memory.dtype
+    return memory.dtype

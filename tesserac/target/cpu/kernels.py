@@ -1,0 +1,167 @@
+"""Kernels of the CPU dialect as functions of an LLVM module.
+
+    void kernel(ptr ctx, i64 begin, i64 end, i64 worker)
+
+runs the programs begin .. end of the grid, the last axis varying fastest. `ctx` is a list of 8-byte slots: the memory in
+the order of the kernel's arguments, the values of its symbols sorted by name, the start of the scratch and the bytes of it
+that each worker has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.ir.core import Block, Op
+from tesserac.ir.types import MemRefType
+from tesserac.target.cpu.bodies import emit_simple
+from tesserac.target.cpu.folds import emit_fold, emit_vector_loop
+from tesserac.target.cpu.frame import Frame, stored_dtype
+from tesserac.target.cpu.micro import micro_kernel
+from tesserac.target.cpu.panels import emit_pack
+from tesserac.target.cpu.trees import emit_tree
+from tesserac.target.emit import Function, Module
+from tesserac.target.flow import for_loop, if_then
+from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64
+from tesserac.tile.cpu.target import TARGETS, Micro
+from tesserac.tile.dialect import grid, kernel_memrefs
+from tesserac.types.dims import Dim
+
+
+def emit_kernel(module: Module, kernel: Op) -> Function:
+    """Adds the function of a lowered kernel to a module, under the kernel's name."""
+    function = module.function(kernel.symbol, VOID, [PTR, I64, I64, I64])
+    b = function.builder
+    context, begin, end, worker = function.args
+    memrefs, symbols = kernel_memrefs(kernel), _symbols(kernel)
+    count = len(memrefs)
+    values = {name: _slot(function, context, count + i) for i, name in enumerate(symbols)}
+    frame = Frame(module, b, TARGETS[str(kernel.attrs["target"])], values)
+    for i, memref in enumerate(memrefs):
+        frame.add_memory(memref, b.load(PTR, b.gep(I64, context, i), 8))
+    frame.prepare(kernel)
+    _add_scratch(frame, kernel, context, count + len(symbols), worker)
+    sizes = [frame.dim(size) for size in grid(kernel)]
+
+    def program(number: Value, _: list[Value]) -> Sequence[Value]:
+        frame.entries.update(zip(kernel.body.args, _position(frame, number, sizes), strict=False))
+        emit_ops(frame, kernel.body)
+        return []
+
+    for_loop(b, begin, end, const_i64(1), [], program)
+    b.ret()
+    return function
+
+
+def _symbols(kernel: Op) -> list[str]:
+    symbols = kernel.attrs["symbols"]
+    assert isinstance(symbols, tuple)
+    return [str(name) for name in symbols]
+
+
+def _slot(function: Function, context: Value, number: int) -> Value:
+    b = function.builder
+    return b.load(I64, b.gep(I64, context, number), 8)
+
+
+def _add_scratch(frame: Frame, kernel: Op, context: Value, slot: int, worker: Value) -> None:
+    """The parts of this worker's scratch."""
+    if kernel.attrs["scratch"] == Dim.const(0):
+        return
+    b = frame.b
+    start = b.load(PTR, b.gep(I64, context, slot), 8)
+    size = b.load(I64, b.gep(I64, context, slot + 1), 8)
+    own = b.gep(I8, start, b.mul(worker, size))
+    for op in kernel.body.ops:
+        if op.name == "cpu.scratch":
+            offset = op.attrs["offset"]
+            assert isinstance(offset, Dim)
+            frame.add_memory(op.result, b.gep(I8, own, frame.dim(offset)))
+
+
+def _position(frame: Frame, number: Value, sizes: Sequence[Value]) -> list[Value]:
+    """The program's place along each axis of the grid."""
+    b, places = frame.b, list[Value]()
+    for size in reversed(sizes[1:]):
+        places.insert(0, b.binary("urem", number, size))
+        number = b.binary("udiv", number, size)
+    return [number, *places] if sizes else []
+
+
+def emit_ops(frame: Frame, block: Block) -> list[Value]:
+    """The operations of a region, outside of loops over elements; gives what it yields."""
+    for op in block.ops[:-1]:
+        emit = _REGION_OPS.get(op.name)
+        if emit is not None:
+            emit(frame, op)
+        else:
+            emit_simple(frame, op)
+    return [frame.value(v) for v in block.terminator.operands]
+
+
+def _emit_block(frame: Frame, block: Block, arguments: Sequence[Value]) -> list[Value]:
+    frame.entries.update(zip(block.args, arguments, strict=True))
+    return emit_ops(frame, block)
+
+
+def _scratch(frame: Frame, op: Op) -> None:
+    assert op.result in frame.memories
+
+
+def _loop(frame: Frame, op: Op) -> None:
+    low, high, *inits = (frame.value(v) for v in op.operands)
+    step = op.attrs["step"]
+    assert isinstance(step, int)
+
+    def body(i: Value, carried: list[Value]) -> Sequence[Value]:
+        return _emit_block(frame, op.body, [i, *carried])
+
+    results = for_loop(frame.b, low, high, const_i64(step), inits, body)
+    frame.entries.update(zip(op.results, results, strict=True))
+
+
+def _when(frame: Frame, op: Op) -> None:
+    left, right = (frame.value(v) for v in op.operands)
+    test = {"lt": "slt", "ge": "sge"}[str(op.attrs["test"])]
+
+    def body() -> None:
+        emit_ops(frame, op.body)
+
+    if_then(frame.b, frame.b.icmp(test, left, right), body)
+
+
+def _tree(frame: Frame, op: Op) -> None:
+    emit_tree(frame, op, _emit_block)
+
+
+def _micro_kernel(frame: Frame, op: Op) -> None:
+    """The addresses of the three blocks, and a call."""
+    b, micro = frame.b, op.attrs["micro"]
+    assert isinstance(micro, Micro)
+    a, right, c = (frame.memories[op.operands[i]] for i in (0, 2, 5))
+    i, j, k, row, column, depth, done = (frame.value(op.operands[n]) for n in (1, 3, 4, 6, 7, 8, 9))
+    left_place = b.mul(b.mul(i, a.dims[0]), const_i64(micro.rows))
+    right_place = b.mul(b.add(b.mul(j, right.dims[0]), k), const_i64(micro.columns))
+    block = b.add(b.mul(row, c.strides[0]), column)
+    arguments = [
+        b.gep(a.element, a.start, left_place),
+        b.gep(right.element, right.start, right_place),
+        b.gep(c.element, c.start, block),
+        c.strides[0],
+        depth,
+        done,
+    ]
+    type_ = op.operands[5].type
+    assert isinstance(type_, MemRefType)
+    b.call(micro_kernel(frame, micro, stored_dtype(type_)), arguments)
+
+
+_REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
+    "cpu.scratch": _scratch,
+    "cpu.loop": _loop,
+    "cpu.when": _when,
+    "cpu.vector_loop": emit_vector_loop,
+    "cpu.fold": emit_fold,
+    "cpu.tree": _tree,
+    "cpu.pack": emit_pack,
+    "cpu.micro_kernel": _micro_kernel,
+}

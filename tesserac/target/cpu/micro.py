@@ -1,0 +1,106 @@
+"""The micro-kernel: one register block of a matrix product.
+
+Accumulators stay in registers over all of k: per step one row of the right panel in vectors, one column of the left
+panel, and an fma per accumulator. Each output element is one ascending chain of fma. The function is shared by all
+products of a module with the same block and type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.target.cpu.frame import Frame
+from tesserac.target.cpu.registers import register_type
+from tesserac.target.emit import Function, Module
+from tesserac.target.flow import LoopBody, choose, for_loop
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I64, PTR, VOID, LType, Value, const_i64, vector, zero
+from tesserac.tile.cpu.target import Micro
+from tesserac.types.dtype import DType
+
+UNROLL = 4
+"""Steps of k in one turn of the main loop; two to eight are equally fast."""
+
+
+def micro_kernel(frame: Frame, micro: Micro, accum: DType) -> Function:
+    """The function `(a, b, c, row stride of c, depth, done)`, made once per module."""
+    name = f"micro_{accum}_{micro.rows}x{micro.columns}"
+    found = frame.module.find_function(name)
+    return found or _MicroKernel(frame.module, name, micro, register_type(accum)).build()
+
+
+class _MicroKernel:
+    def __init__(self, module: Module, name: str, micro: Micro, element: LType) -> None:
+        self.micro, self.element = micro, element
+        self.vector = vector(element, micro.lanes)
+        self.align = element.bits // 8
+        parameters = [PTR, PTR, PTR, I64, I64, I64]
+        attributes = ("nounwind", "noinline")
+        self.function = module.function(name, VOID, parameters, attributes=attributes, linkage="internal")
+        self.b: Builder = self.function.builder
+        self.left, self.right, self.block, self.stride, self.depth, self.done = self.function.args
+
+    def build(self) -> Function:
+        b = self.b
+        fresh = b.icmp("eq", self.done, const_i64(0))
+        count = self.micro.rows * self.micro.columns // self.micro.lanes
+        totals = choose(b, fresh, lambda: [zero(self.vector)] * count, self._load_block)
+        whole = b.binary("and", self.depth, const_i64(-UNROLL))
+        totals = for_loop(b, const_i64(0), whole, const_i64(UNROLL), totals, self._steps(UNROLL))
+        totals = for_loop(b, whole, self.depth, const_i64(1), totals, self._steps(1))
+        for place, total in zip(self._places(), totals, strict=True):
+            b.store(total, place, self.align)
+        b.ret()
+        return self.function
+
+    def _places(self) -> list[Value]:
+        """The address of each vector of the block, row by row."""
+        b, places = self.b, []
+        for row in range(self.micro.rows):
+            start = b.gep(self.element, self.block, b.mul(self.stride, const_i64(row)))
+            places += [b.gep(self.element, start, column) for column in range(0, self.micro.columns, self.micro.lanes)]
+        return places
+
+    def _load_block(self) -> list[Value]:
+        return [self.b.load(self.vector, place, self.align) for place in self._places()]
+
+    def _steps(self, count: int) -> LoopBody:
+        def body(k: Value, totals: list[Value]) -> Sequence[Value]:
+            b, micro = self.b, self.micro
+            left = b.gep(self.element, self.left, b.mul(k, const_i64(micro.rows)))
+            right = b.gep(self.element, self.right, b.mul(k, const_i64(micro.columns)))
+            for step in range(count):
+                totals = self._step(left, right, step, totals)
+            return totals
+
+        return body
+
+    def _step(self, left: Value, right: Value, step: int, totals: Sequence[Value]) -> list[Value]:
+        """One k: every accumulator continues its chain."""
+        b, micro = self.b, self.micro
+        row = [
+            b.load(self.vector, b.gep(self.element, right, step * micro.columns + c), self.align)
+            for c in range(0, micro.columns, micro.lanes)
+        ]
+        column = self._left_column(left, step)
+        width = len(row)
+        return [self._multiply_add(column[n // width], row[n % width], total) for n, total in enumerate(totals)]
+
+    def _left_column(self, left: Value, step: int) -> list[Value]:
+        """Each left element in all lanes. Whole vectors are loaded where they fit: a lane of a vector is an operand of
+        NEON's fma; elsewhere an element is loaded and spread, which is one instruction on x86."""
+        b, micro = self.b, self.micro
+        place = step * micro.rows
+        if micro.rows % micro.lanes:
+            items = [b.load(self.element, b.gep(self.element, left, place + r), self.align) for r in range(micro.rows)]
+            return [b.splat(item, micro.lanes) for item in items]
+        vectors = [
+            b.load(self.vector, b.gep(self.element, left, place + r), self.align)
+            for r in range(0, micro.rows, micro.lanes)
+        ]
+        return [b.shuffle(v, v, [lane] * micro.lanes) for v in vectors for lane in range(micro.lanes)]
+
+    def _multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+        if self.element.is_float:
+            return self.b.fma(x, y, total)
+        return self.b.add(total, self.b.mul(x, y))

@@ -1,0 +1,195 @@
+"""Packing into panels: columns in blocks of a fixed width, each block stored whole, row after row.
+
+Columns before the first and behind the last whole block are copied one by one; whole blocks in vectors, either along the
+columns (the source is contiguous there), or along the rows with a transposition on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.ir.core import Op
+from tesserac.ir.types import ScalarType
+from tesserac.target.cpu.bodies import emit_body
+from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run
+from tesserac.target.cpu.registers import register_type
+from tesserac.target.dims import ceil_div, floor_div, modulo
+from tesserac.target.flow import for_loop, if_then
+from tesserac.target.llvm_types import Value, const_i64, zero
+
+BLOCKS_TOGETHER = 8
+"""Blocks filled from one row before the next row: long runs of the source, few enough streams to memory."""
+
+
+def emit_pack(frame: Frame, op: Op) -> None:
+    _Pack(frame, op).emit()
+
+
+class _Pack:
+    def __init__(self, frame: Frame, op: Op) -> None:
+        self.frame, self.b, self.body = frame, frame.b, op.body
+        width, across = op.attrs["width"], op.attrs["across"]
+        assert isinstance(width, int) and isinstance(across, bool)
+        self.width, self.across = width, across
+        self.memory = frame.memories[op.operands[0]]
+        self.row, self.column, self.depth, self.count, self.total = (frame.value(v) for v in op.operands[1:])
+        yielded = op.body.terminator.operands[0].type
+        assert isinstance(yielded, ScalarType)
+        self.element = register_type(yielded.dtype)
+        self.align = self.element.bits // 8
+        self.lanes = frame.target.lanes(self.element.bits)
+
+    def emit(self) -> None:
+        b, width = self.b, const_i64(self.width)
+        behind_edge = modulo(b, b.sub(const_i64(0), self.column), width)
+        head = b.minimum_int(behind_edge, self.count)
+        blocks = floor_div(b, b.sub(self.count, head), width)
+        self._whole_blocks(head, blocks)
+        self._single_columns(head, blocks)
+        self._padding()
+
+    def _address(self, column: Value, row: Value) -> Value:
+        """Where a column of the panels stands in a row; both count from their first."""
+        b = self.b
+        block = floor_div(b, column, const_i64(self.width))
+        inside = modulo(b, column, const_i64(self.width))
+        return b.gep(self.memory.element, self._block_row(block, row), inside)
+
+    def _block_row(self, block: Value, row: Value) -> Value:
+        b = self.b
+        place = b.mul(b.add(b.mul(block, self.memory.dims[0]), row), const_i64(self.width))
+        return b.gep(self.memory.element, self.memory.start, place)
+
+    # --- whole blocks ---------------------------------------------------------------------------------------------
+
+    def _whole_blocks(self, head: Value, blocks: Value) -> None:
+        first = floor_div(self.b, self.b.add(self.column, head), const_i64(self.width))
+        if self.across:
+            self._blocks_across(head, blocks, first)
+        else:
+            self._blocks_along(head, blocks, first)
+
+    def _blocks_along(self, head: Value, blocks: Value, first: Value) -> None:
+        """Vectors along the columns: row by row through a few blocks at a time."""
+        b, mode = self.b, Mode(self.lanes, self.width // self.lanes)
+        offsets = tuple(range(0, self.width, self.lanes))
+
+        def together(start: Value, _: list[Value]) -> Sequence[Value]:
+            stop = b.minimum_int(b.add(start, const_i64(BLOCKS_TOGETHER)), blocks)
+
+            def row(k: Value, _: list[Value]) -> Sequence[Value]:
+                def block(p: Value, _: list[Value]) -> Sequence[Value]:
+                    column = b.add(head, b.mul(p, const_i64(self.width)))
+                    values = self._evaluate([k, Run(column, offsets)], mode)
+                    target = self._block_row(b.add(first, p), b.add(self.row, k))
+                    for offset, value in zip(offsets, values, strict=True):
+                        b.store(value, b.gep(self.element, target, offset), self.align)
+                    return []
+
+                for_loop(b, start, stop, const_i64(1), [], block, nonempty=True)
+                return []
+
+            for_loop(b, const_i64(0), self.depth, const_i64(1), [], row)
+            return []
+
+        for_loop(b, const_i64(0), blocks, const_i64(BLOCKS_TOGETHER), [], together)
+
+    def _blocks_across(self, head: Value, blocks: Value, first: Value) -> None:
+        """Vectors along the rows, one per column of the block, transposed into its rows."""
+        b = self.b
+        whole = b.binary("and", self.depth, const_i64(-self.lanes))
+
+        def block(p: Value, _: list[Value]) -> Sequence[Value]:
+            column = b.add(head, b.mul(p, const_i64(self.width)))
+            columns = Lanes(tuple(b.add(column, const_i64(c)) for c in range(self.width)))
+
+            def rows(k: Value, _: list[Value]) -> Sequence[Value]:
+                mode = Mode(self.lanes, self.width)
+                values = self._evaluate([Run(k, (0,) * self.width), columns], mode)
+                self._store_transposed(self._block_row(b.add(first, p), b.add(self.row, k)), values)
+                return []
+
+            def row(k: Value, _: list[Value]) -> Sequence[Value]:
+                target = self._block_row(b.add(first, p), b.add(self.row, k))
+
+                def one(c: Value, _: list[Value]) -> Sequence[Value]:
+                    (value,) = self._evaluate([k, b.add(column, c)], SINGLE)
+                    b.store(value, b.gep(self.element, target, c), self.align)
+                    return []
+
+                for_loop(b, const_i64(0), const_i64(self.width), const_i64(1), [], one)
+                return []
+
+            for_loop(b, const_i64(0), whole, const_i64(self.lanes), [], rows)
+            for_loop(b, whole, self.depth, const_i64(1), [], row)
+            return []
+
+        for_loop(b, const_i64(0), blocks, const_i64(1), [], block)
+
+    def _store_transposed(self, target: Value, columns: Sequence[Value]) -> None:
+        """`columns[c]` holds rows 0, 1, ... of column c; in memory a row is contiguous."""
+        b, lanes = self.b, self.lanes
+        if self.width % lanes or lanes != 4:
+            for c, column in enumerate(columns):
+                for lane in range(lanes):
+                    place = b.gep(self.element, target, lane * self.width + c)
+                    b.store(b.extract(column, lane), place, self.align)
+            return
+        for c in range(0, self.width, lanes):
+            for lane, row in enumerate(self._transposed(columns[c : c + lanes])):
+                b.store(row, b.gep(self.element, target, lane * self.width + c), self.align)
+
+    def _transposed(self, x: Sequence[Value]) -> list[Value]:
+        """Four vectors of four, rows for columns, in eight shuffles."""
+        b = self.b
+        low, high = [0, 4, 1, 5], [2, 6, 3, 7]
+        a, c = b.shuffle(x[0], x[2], low), b.shuffle(x[0], x[2], high)
+        d, e = b.shuffle(x[1], x[3], low), b.shuffle(x[1], x[3], high)
+        return [b.shuffle(a, d, low), b.shuffle(a, d, high), b.shuffle(c, e, low), b.shuffle(c, e, high)]
+
+    # --- single columns -------------------------------------------------------------------------------------------
+
+    def _single_columns(self, head: Value, blocks: Value) -> None:
+        """Columns outside whole blocks, first those before, then those behind."""
+        b = self.b
+        inside = b.mul(blocks, const_i64(self.width))
+
+        def column(n: Value, _: list[Value]) -> Sequence[Value]:
+            before = b.icmp("slt", n, head)
+            c = b.select(before, n, b.add(n, inside))
+
+            def row(k: Value, _: list[Value]) -> Sequence[Value]:
+                (value,) = self._evaluate([k, c], SINGLE)
+                b.store(value, self._address(b.add(self.column, c), b.add(self.row, k)), self.align)
+                return []
+
+            for_loop(b, const_i64(0), self.depth, const_i64(1), [], row)
+            return []
+
+        for_loop(b, const_i64(0), b.sub(self.count, inside), const_i64(1), [], column)
+
+    def _padding(self) -> None:
+        """Zeros behind the last column, where this block holds it."""
+        b = self.b
+        end = b.add(self.column, self.count)
+        edge = b.mul(ceil_div(b, end, const_i64(self.width)), const_i64(self.width))
+
+        def column(c: Value, _: list[Value]) -> Sequence[Value]:
+            def row(k: Value, _: list[Value]) -> Sequence[Value]:
+                b.store(zero(self.element), self._address(c, b.add(self.row, k)), self.align)
+                return []
+
+            for_loop(b, const_i64(0), self.depth, const_i64(1), [], row)
+            return []
+
+        def fill() -> None:
+            for_loop(b, end, edge, const_i64(1), [], column)
+
+        if_then(b, b.icmp("eq", end, self.total), fill)
+
+    def _evaluate(self, arguments: list[Entry], mode: Mode) -> tuple[Value, ...]:
+        (entry,) = emit_body(self.frame, self.body, arguments, mode)
+        if isinstance(entry, Value):
+            return (self.b.splat(entry, mode.lanes),) * mode.parts
+        assert isinstance(entry, Lanes)
+        return tuple(v if v.type.lanes or not mode.lanes else self.b.splat(v, mode.lanes) for v in entry.parts)

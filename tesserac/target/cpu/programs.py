@@ -1,0 +1,105 @@
+"""Elementary functions as instructions: the steps of `numerics/elementary.py`, one after the other.
+
+Several arguments are computed side by side, step by step, so that the processor finds independent work. Steps equal to
+earlier ones of the same body (exp_int and exp_frac of one x share most of theirs) are made once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.numerics.elementary import program
+from tesserac.numerics.program import Program, Step
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import Value, const_float, const_int, integer, like
+from tesserac.types.dtype import DType
+
+Memo = dict[tuple[str, ...], Value]
+"""Steps already made in a body, by operation and operands."""
+
+_FRACTION_BITS = {32: 23, 64: 52}
+_POW2_MAGIC = {32: 12583039.0, 64: 6755399441056767.0}
+
+
+def expand(b: Builder, name: str, dtype: DType, arguments: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
+    """The function of each tuple of arguments; all tuples have one type."""
+    steps: Program = program(name, dtype)
+    made = [list(values) for values in arguments]
+    for step in steps.steps:
+        for values in made:
+            values.append(_step(b, step, values, memo))
+    return [values[-1] for values in made]
+
+
+def _step(b: Builder, step: Step, values: Sequence[Value], memo: Memo) -> Value:
+    if step.op == "constant":
+        return const_float(values[0].type, step.value)
+    operands = [values[i] for i in step.args]
+    key = (step.op, *(str(v) for v in operands))
+    if key not in memo:
+        memo[key] = _STEPS[step.op](b, *operands)
+    return memo[key]
+
+
+def _unary(name: str) -> Callable[[Builder, Value], Value]:
+    def emit(b: Builder, x: Value) -> Value:
+        return b.intrinsic(name, x.type, [x], [x.type])
+
+    return emit
+
+
+def _copysign(b: Builder, x: Value, sign: Value) -> Value:
+    return b.intrinsic("llvm.copysign", x.type, [x, sign], [x.type])
+
+
+def _compare(predicate: str) -> Callable[[Builder, Value, Value], Value]:
+    def emit(b: Builder, x: Value, y: Value) -> Value:
+        return b.fcmp(predicate, x, y)
+
+    return emit
+
+
+def _pow2(b: Builder, n: Value) -> Value:
+    """Adding the magic number leaves n + bias in the low bits; shifted into place they are the exponent of 2**n."""
+    bits = n.type.bits
+    ints = like(n.type, integer(bits))
+    biased = b.cast("bitcast", b.fadd(n, const_float(n.type, _POW2_MAGIC[bits])), ints)
+    return b.cast("bitcast", b.binary("shl", biased, const_int(ints, _FRACTION_BITS[bits])), n.type)
+
+
+def _logb(b: Builder, x: Value) -> Value:
+    bits = x.type.bits
+    ints = like(x.type, integer(bits))
+    exponent = b.binary("lshr", b.cast("bitcast", x, ints), const_int(ints, _FRACTION_BITS[bits]))
+    unbiased = b.binary("sub", exponent, const_int(ints, 127 if bits == 32 else 1023))
+    return b.cast("sitofp", unbiased, x.type)
+
+
+def _significand(b: Builder, x: Value) -> Value:
+    bits = x.type.bits
+    ints = like(x.type, integer(bits))
+    fraction = (1 << _FRACTION_BITS[bits]) - 1
+    one = (127 if bits == 32 else 1023) << _FRACTION_BITS[bits]
+    kept = b.binary("and", b.cast("bitcast", x, ints), const_int(ints, fraction))
+    return b.cast("bitcast", b.binary("or", kept, const_int(ints, one)), x.type)
+
+
+_STEPS: dict[str, Callable[..., Value]] = {
+    "add": Builder.fadd,
+    "sub": Builder.fsub,
+    "mul": Builder.fmul,
+    "div": Builder.fdiv,
+    "fma": Builder.fma,
+    "sqrt": _unary("llvm.sqrt"),
+    "neg": Builder.fneg,
+    "abs": _unary("llvm.fabs"),
+    "copysign": _copysign,
+    "rint": _unary("llvm.roundeven"),
+    "lt": _compare("olt"),
+    "le": _compare("ole"),
+    "eq": _compare("oeq"),
+    "select": Builder.select,
+    "pow2": _pow2,
+    "logb": _logb,
+    "significand": _significand,
+}

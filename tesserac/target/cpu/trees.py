@@ -1,0 +1,96 @@
+"""The aligned tree over a run-time number of blocks, as a binary counter.
+
+    for i in 0 .. n:  value = block(i)
+                      level = 0; m = i
+                      while m is odd, or i is the last and m is not 0:
+                          if m is odd: value = combine(held[level], value)
+                          m = m / 2; level = level + 1
+                      if i is not the last: held[level] = value
+
+Level l holds a full subtree of 2^l blocks where bit l of the count of blocks before i is set. The last block folds up
+all that is held, so a tree of one block costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.ir.core import Block, Op
+from tesserac.ir.types import ScalarType
+from tesserac.target.cpu.frame import Frame
+from tesserac.target.cpu.registers import register_type
+from tesserac.target.flow import choose, do_while, for_loop, if_then
+from tesserac.target.llvm_types import I1, LType, Value, array, const_i64
+from tesserac.tile.cpu.loops import MOST_LEVELS
+
+EmitBlock = Callable[[Frame, Block, Sequence[Value]], list[Value]]
+"""Writes a region with loops in it; gives what it yields."""
+
+
+def emit_tree(frame: Frame, op: Op, emit_block: EmitBlock) -> None:
+    count, *empty = (frame.value(v) for v in op.operands)
+    tree = _Tree(frame, op, emit_block, count)
+    results = for_loop(frame.b, const_i64(0), count, const_i64(1), empty, tree.step)
+    frame.entries.update(zip(op.results, results, strict=True))
+
+
+class _Tree:
+    def __init__(self, frame: Frame, op: Op, emit_block: EmitBlock, count: Value) -> None:
+        self.frame, self.emit_block, self.count = frame, emit_block, count
+        self.compute, self.combine, self.keep = (region.block for region in op.regions)
+        self.types = [_register(v.type) for v in op.results]
+        self.held = [frame.b.alloca(array(t, MOST_LEVELS), 8) for t in self.types]
+
+    def step(self, i: Value, _: list[Value]) -> Sequence[Value]:
+        b = self.frame.b
+        values = self.emit_block(self.frame, self.compute, [i])
+        last = b.icmp("eq", b.add(i, const_i64(1)), self.count)
+        level, *values = choose(
+            b, self._goes_on(i, last), lambda: self._carry(i, last, values), lambda: [const_i64(0), *values]
+        )
+        more = b.icmp("slt", b.add(i, const_i64(1)), self.count)
+        if_then(b, more, lambda: self._put(level, values))
+        return values
+
+    def _goes_on(self, rest: Value, last: Value) -> Value:
+        b = self.frame.b
+        odd = b.cast("trunc", rest, I1)
+        unfinished = b.binary("and", last, b.icmp("ne", rest, const_i64(0)))
+        return b.binary("or", odd, unfinished)
+
+    def _carry(self, i: Value, last: Value, values: Sequence[Value]) -> list[Value]:
+        b = self.frame.b
+
+        def up(state: list[Value]) -> tuple[Value, Sequence[Value]]:
+            rest, level, *newer = state
+            odd = b.cast("trunc", rest, I1)
+            total = choose(b, odd, lambda: self._combined(level, newer), lambda: newer) if newer else newer
+            if not newer:
+                if_then(b, odd, lambda: self._combine_memory(level))
+            rest = b.binary("lshr", rest, const_i64(1))
+            return self._goes_on(rest, last), [rest, b.add(level, const_i64(1)), *total]
+
+        _, level, *total = do_while(b, [i, const_i64(0), *values], up)
+        return [level, *total]
+
+    def _combine_memory(self, level: Value) -> None:
+        self.emit_block(self.frame, self.combine, [level])
+
+    def _combined(self, level: Value, newer: Sequence[Value]) -> list[Value]:
+        b = self.frame.b
+        older = [
+            b.load(t, b.gep(t, memory, level), max(1, t.bits // 8))
+            for t, memory in zip(self.types, self.held, strict=True)
+        ]
+        return self.emit_block(self.frame, self.combine, [level, *older, *newer])
+
+    def _put(self, level: Value, values: Sequence[Value]) -> None:
+        b = self.frame.b
+        for type_, memory, value in zip(self.types, self.held, values, strict=True):
+            b.store(value, b.gep(type_, memory, level), max(1, type_.bits // 8))
+        self.emit_block(self.frame, self.keep, [level])
+
+
+def _register(type_: object) -> LType:
+    assert isinstance(type_, ScalarType)
+    return register_type(type_.dtype)
