@@ -202,9 +202,23 @@ def test_programs_are_well_formed(name: str, dtype: str) -> None:
 
 
 def test_the_softmax_loop_stays_short() -> None:
-    """exp_int's steps are part of exp_frac's, so one element costs exp_frac, a subtraction and ldexp."""
-    assert len(steps_of(program("exp_frac", F32))) <= 20
-    assert len(steps_of(program("ldexp", F32))) <= 13
+    assert len(steps_of(program("exp_term", F32))) <= 27
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exp_term_is_made_of_its_parts(dtype: str) -> None:
+    kind = DTYPES[dtype]
+    largest, rng = kind.largest, np.random.default_rng(6)
+    corners = [0.0, -0.0, 1.0, INF, -INF, NAN, largest, -largest, 0.8 * largest, -0.8 * largest, 2.0**22, -(2.0**51)]
+    x, m = (grid.ravel() for grid in np.meshgrid(corners, corners))
+    x = np.concatenate([x, rng.normal(size=100_000) * 50]).astype(kind.numpy_name)
+    m = np.concatenate([m, np.rint(rng.normal(size=100_000) * 80)]).astype(kind.numpy_name)
+    with np.errstate(all="ignore"):
+        below = run("exp_int", x, dtype=kind) - m
+        parts = run("ldexp", run("exp_frac", x, dtype=kind), np.where(below > 0, 0, below), dtype=kind)
+    term = run("exp_term", x, m, dtype=kind)
+    assert np.array_equal(term, parts, equal_nan=True)
+    assert not np.signbit(term[term == 0]).any()
 
 
 def test_programs_refuse_other_dtypes() -> None:

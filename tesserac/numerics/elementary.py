@@ -8,6 +8,7 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 | exp_int  | an integer    | rint(x * log2e); a finite x saturates, -inf stays, +inf and NaN count as the largest  |
 | exp_frac | 1.1           | exp(x - exp_int(x) * ln2), the bound for abs(x) <= 2**14 (f64: 2**43); NaN stays;     |
 |          |               | 1 where abs(x) >= 2**22 (f64: 2**51)                                                  |
+| exp_term | rounded once  | ldexp(exp_frac(x), min(exp_int(x) - m, 0)): a term of a softmax with maximum m        |
 | ldexp    | rounded once  | x * 2**k; k is an integer, cut to [-252, 254] (f64: [-2044, 2046]), NaN to the lowest |
 | sub_ln2  | two roundings | x - n ln2, as fma(n, -ln2_low, fma(n, -ln2_high, x))                                  |
 | add_ln2  | two roundings | x + n ln2, as fma(n, ln2_high, fma(n, ln2_low, x))                                    |
@@ -117,6 +118,22 @@ def _scale(d: Draft, x: Ref, k: Ref) -> Ref:
     return (x * d.step("pow2", rest)) * d.step("pow2", main)
 
 
+def _exp_term(d: Draft, x: Ref, m: Ref) -> Ref:
+    """The hot loop of the softmax family, hence shorter than its parts: the exponent is never positive, so one power
+    of two suffices, kept normal by a factor that the last product takes away; and where x * log2e overflows upwards
+    the cut at 0 saturates."""
+    f = _FORMATS[d.dtype]
+    one, lowest = d.constant(1.0), d.constant(-f.largest)
+    scaled, lower = x * d.constant(f.log2e), d.select(x < lowest, x, lowest)
+    n = d.step("rint", d.select(lower < scaled, scaled, lower))
+    huge = d.constant(f.frac_limit) <= d.step("abs", x)
+    fraction = d.select(huge, one, _exp_reduced(d, x, n))
+    k = d.clamp(n - m, f.lowest_exponent - d.dtype.significand - 2, 0.0)
+    up = -f.lowest_exponent // 2
+    power = d.step("pow2", k + d.constant(float(up)))
+    return (fraction * power) * d.constant(2.0**-up)
+
+
 def _exp(d: Draft, x: Ref) -> Ref:
     """Beyond the cut results are 0 or inf; a NaN passes the cut and reaches the result through the polynomial."""
     f = _FORMATS[d.dtype]
@@ -190,6 +207,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "exp": (1, _exp),
     "exp_int": (1, _exp_int),
     "exp_frac": (1, _exp_frac),
+    "exp_term": (2, _exp_term),
     "ldexp": (2, _scale),
     "sub_ln2": (2, _sub_ln2),
     "add_ln2": (2, _add_ln2),

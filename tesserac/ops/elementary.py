@@ -61,6 +61,22 @@ class ExpFrac(Elementwise):
 
 
 @register
+class ExpTerm(Elementwise):
+    """exp(x) * 2^-m for m >= exp_int(x), rounded once: a term of a softmax whose largest integer exponent is m.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return exp_term(x, exp_int(max(x)))
+    """
+
+    name, primitive, signatures = "exp_term", "exp_term", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        x, m = (operand.astype(np.float64) for operand in operands)
+        n = np.rint(x * math.log2(math.e))
+        return (np.exp(x - n * math.log(2)) * np.exp2(np.minimum(n - m, 0))).astype(operands[0].dtype)
+
+
+@register
 class Ldexp(Elementwise):
     """x * 2^n for whole n held in the float type, rounded once.
 
