@@ -21,7 +21,7 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.diag.diagnostic import Label
 
 TAB_WIDTH = 4
-MAX_WIDTH = 120
+MAX_WIDTH = 88
 """Columns of source shown of one line; a longer one is cut to what is around its labels."""
 
 _ELLIPSIS = "..."

@@ -7,7 +7,7 @@ errors of an item come out of one pass, and a function with a half-typed line st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ class Machine:
                 at += 1
                 first = at if kind in ("_NEWLINE", "_INDENT", "_DEDENT") else first
                 continue
-            report(SyntaxFailure(tokens, first, at, self._expected(stack)))
+            report(SyntaxFailure(tokens, first, at, self._expected(saved, tokens[first:at])))
             failures += 1
             stack = saved.copy()
             if failures == MAX_ERRORS or not self._recover(stack, tokens, first, at):
@@ -115,18 +115,16 @@ class Machine:
 
     def _reduce(self, stack: Stack, rule: Rule, lookahead: Token, make: Make) -> None:
         states, values, starts, ends = stack
-        if rule.size:
-            cut = -rule.size
-            start, end = starts[cut], ends[-1]
-            children = _children(rule, values[cut:])
-            del states[cut:], values[cut:], starts[cut:], ends[cut:]
-        else:
-            start, end, children = lookahead.start, ends[-1], _children(rule, [])
+        count = len(values) - rule.size
+        taken = values[count:]
+        start = starts[count] if rule.size else lookahead.start
+        end = ends[-1]
+        del states[count:], values[count:], starts[count:], ends[count:]
         value: object
         if rule.action:
-            value = make(rule.action, start, end, children)
+            value = make(rule.action, start, end, _children(rule.kept, taken))
         else:
-            value = children if rule.splices else children[0]
+            value = _chain(rule, taken) if rule.splices else taken[rule.kept[0]]
         stack.push(self._tables.gotos[states[-1]][rule.left], value, start, end)
 
     # ---------------------------------------------------------------------------------------------- recovery
@@ -147,35 +145,60 @@ class Machine:
         tokens[first:end] = [Token(kind, "", start, stop) for kind in kinds]
         return True
 
-    def _accepts(self, stack: Stack, kinds: Sequence[str]) -> bool:
-        """Whether these tokens can follow, found by running the states alone."""
-        states = stack.states[:]
+    def _after(self, states: list[int], kinds: Iterable[str]) -> list[int] | None:
+        """The states after these tokens, which nothing is made of; None if they cannot follow."""
+        states = states[:]
         for kind in kinds:
             while (action := self._tables.actions[states[-1]].get(kind)) is not None and action < 0:
                 rule = self._tables.rules[~action]
-                if rule.size:
-                    del states[-rule.size :]
+                del states[len(states) - rule.size :]
                 states.append(self._tables.gotos[states[-1]][rule.left])
             if action is None:
-                return False
+                return None
             states.append(action)
-        return True
+        return states
 
-    def _expected(self, stack: Stack) -> frozenset[str]:
-        return frozenset(k for k in self._tables.actions[stack.states[-1]] if self._accepts(stack, (k,)))
+    def _accepts(self, stack: Stack, kinds: Sequence[str]) -> bool:
+        return self._after(stack.states, kinds) is not None
+
+    def _expected(self, line_start: Stack, line: Sequence[Token]) -> frozenset[str]:
+        """What could follow the line so far. The stack at the error does not tell: an LALR machine may have
+        reduced on a token that is wrong."""
+        states = self._after(line_start.states, (token.kind for token in line))
+        assert states is not None  # these tokens were taken
+        return frozenset(k for k in self._tables.actions[states[-1]] if self._after(states, (k,)))
 
 
-def _children(rule: Rule, values: list[object]) -> list[object]:
-    if not rule.spliced:
-        return [values[i] if i >= 0 else None for i in rule.kept]
+class _Chain(NamedTuple):
+    """The children of a `_rule`, those of a shorter one first: lists grow at their end in constant time."""
+
+    before: _Chain | None
+    items: list[object]
+
+    def all(self) -> list[object]:
+        links: list[list[object]] = []
+        link: _Chain | None = self
+        while link is not None:
+            links.append(link.items)
+            link = link.before
+        return [item for items in reversed(links) for item in items]
+
+
+def _chain(rule: Rule, values: list[object]) -> _Chain:
+    first = values[0] if rule.kept[:1] == (0,) else None
+    if isinstance(first, _Chain):
+        return _Chain(first, _children(rule.kept[1:], values))
+    return _Chain(None, _children(rule.kept, values))
+
+
+def _children(kept: Sequence[int], values: list[object]) -> list[object]:
     children: list[object] = []
-    for i in rule.kept:
-        if i in rule.spliced:
-            spliced = values[i]
-            assert isinstance(spliced, list)
-            children += spliced
+    for position in kept:
+        value = values[position] if position >= 0 else None
+        if isinstance(value, _Chain):
+            children += value.all()
         else:
-            children.append(values[i] if i >= 0 else None)
+            children.append(value)
     return children
 
 

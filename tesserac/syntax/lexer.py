@@ -71,7 +71,7 @@ def vocabulary() -> Vocabulary:
 
 
 class Lexed(NamedTuple):
-    """`faults` are offsets where something was reported: the parser keeps quiet about the lines around them."""
+    """`faults` are offsets where something was reported: the parser keeps quiet about lines with one."""
 
     tokens: list[Token]
     faults: list[int]
@@ -94,6 +94,7 @@ class _Lexer:
     faults: list[int] = field(default_factory=list)
     brackets: list[Token] = field(default_factory=list)
     indents: list[str] = field(default_factory=lambda: [""])
+    quiet_until: int = 0
     header: bool = False  # between `def` and its `:`, where `where` and `uses` are words of the language
 
     def run(self, position: int) -> None:
@@ -120,7 +121,7 @@ class _Lexer:
         self.close()
 
     def report(self, code: Code, start: int, end: int, label: str = "", **values: object) -> Draft:
-        self.faults.append(start)
+        self.faults += (start, end)
         return self.sink.error(code, at=self.source.span(start, end), label=label, **values)
 
     # ------------------------------------------------------------------------------------------------- words
@@ -144,13 +145,12 @@ class _Lexer:
 
     def unicode_name(self, token: Token) -> Token:
         """Names are compared as Python compares them, in Unicode's normal form KC."""
-        name = unicodedata.normalize("NFKC", token.text)
-        if not name.isidentifier():
+        if not token.text.isidentifier():
             characters = range(token.start, token.end)
             self.bad_character(
                 next((i for i in characters if not f"a{self.source.text[i]}".isidentifier()), token.start)
             )
-        return token._replace(text=name)
+        return token._replace(text=unicodedata.normalize("NFKC", token.text))
 
     def starts_declaration(self, token: Token) -> bool:
         first = not self.tokens or self.tokens[-1].kind in _LAYOUT or self.tokens[-1].kind in (";", ":")
@@ -224,14 +224,17 @@ class _Lexer:
             self.tokens.append(Token("_INDENT", "", end, end))
             self.check_depth()
             return
-        while len(self.indents) > 1 and len(self.indents[-1]) > len(indent):
+        if not current.startswith(indent):  # the line is taken to belong to the block it stands in
+            self.report(E0106, end - len(indent), end, _describe(indent))
+            return
+        while len(self.indents[-1]) > len(indent):
+            if len(self.indents[-2]) < len(indent):
+                problem = "this indentation matches no block around it"
+                self.report(E0105, end - len(indent), end, _describe(indent), problem=problem)
+                self.indents[-1] = indent
+                return
             self.indents.pop()
             self.tokens.append(Token("_DEDENT", "", newline.start, newline.start))
-        if not current.startswith(indent):
-            self.report(E0106, end - len(indent), end, _describe(indent))
-        elif self.indents[-1] != indent:
-            problem = "this indentation matches no block around it"
-            self.report(E0105, end - len(indent), end, _describe(indent), problem=problem)
 
     def close(self) -> None:
         if self.brackets:
@@ -290,6 +293,11 @@ class _Lexer:
         return end
 
     def bad_character(self, position: int) -> None:
+        """One report per line: text copied from elsewhere tends to be full of them."""
+        if position < self.quiet_until:
+            return
+        newline = self.source.text.find("\n", position, self.end)
+        self.quiet_until = newline if newline >= 0 else self.end
         character = self.source.text[position]
         draft = self.report(E0108, position, position + 1, character=_character_name(character))
         meant = " " if character.isspace() else _LOOKALIKES.get(character)

@@ -147,7 +147,8 @@ def _indentation(site: _Site) -> bool:
 
 
 def _keyword_as_name(site: _Site) -> bool:
-    if "NAME" not in site.expected or site.token.kind not in vocabulary().keywords:
+    names_something = site.at > site.first or site.after().kind == "="
+    if not names_something or "NAME" not in site.expected or site.token.kind not in vocabulary().keywords:
         return False
     word = site.token.text
     site.sink.error(E0116, at=site.span, word=word).replace("add an underscore", site.span, f"{word}_")

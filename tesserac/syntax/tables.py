@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lark.lexer import TerminalDef
     from lark.parsers.lalr_analysis import IntParseTable
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the meaning of the JSON changes."""
 
 STARTS = ("item_input", "expression_input")
@@ -38,15 +38,14 @@ END = "$END"
 class Rule:
     """`left: <size symbols>`. `kept` lists the children in order: a position, or -1 for an absent `[...]`.
 
-    `spliced` are those positions whose own children take their place. `action` names what is made of the
-    children; it is empty for a rule that makes nothing: then `splices` tells a list for the parent from `?rule`.
+    `action` names what is made of the children. It is empty for a rule that makes nothing: a `_rule`, which
+    `splices` its children into its parent's, or a `?rule`, which stands for its only child.
     """
 
     left: str
     size: int
     action: str
     kept: tuple[int, ...]
-    spliced: tuple[int, ...]
     splices: bool
 
 
@@ -104,10 +103,7 @@ def decode(text: str) -> Tables | None:
             patterns=tuple((name, pattern) for name, pattern in data["patterns"]),
             ignored=tuple(data["ignored"]),
             texts=tuple(data["texts"]),
-            rules=tuple(
-                Rule(r["left"], r["size"], r["action"], tuple(r["kept"]), tuple(r["spliced"]), r["splices"])
-                for r in data["rules"]
-            ),
+            rules=tuple(Rule(r["left"], r["size"], r["action"], tuple(r["kept"]), r["splices"]) for r in data["rules"]),
             starts=data["starts"],
             actions=tuple(data["actions"]),
             gotos=tuple(data["gotos"]),
@@ -194,19 +190,15 @@ def _rule(rule: LarkRule) -> Rule:
     absent = rule.options.empty_indices or (False,) * len(rule.expansion)
     symbols = iter(enumerate(rule.expansion))
     kept: list[int] = []
-    spliced: list[int] = []
     for is_absent in absent:
         position, symbol = (-1, None) if is_absent else next(symbols)
         if symbol is None or rule.options.keep_all_tokens or not getattr(symbol, "filter_out", False):
             kept.append(position)
-        if symbol is not None and not symbol.is_term and symbol.name.startswith("_"):
-            spliced.append(position)
     makes_node = bool(rule.alias) or not (name.startswith("_") or rule.options.expand1)
     return Rule(
         left=name,
         size=len(rule.expansion),
         action=str(rule.alias or name) if makes_node else "",
         kept=tuple(kept),
-        spliced=tuple(spliced),
         splices=name.startswith("_"),
     )

@@ -18,6 +18,7 @@ E0213 = Code("E0213", "a tensor cannot be iterated")
 E0214 = Code("E0214", "a condition needs one bool, found {found}")
 E0215 = Code("E0215", "{what} must be known while compiling")
 E0216 = Code("E0216", "this assertion is false for every input")
+E0217 = Code("E0217", "`{name}` does not work with these arguments")
 E0299 = Code("E0299", "not supported yet: {feature}")
 
 W0201 = Code("W0201", "the value of this expression is not used")
