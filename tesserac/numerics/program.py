@@ -15,9 +15,10 @@ an fma or replaced by an approximation, so every target computes the same bits.
 | rint            | the nearest integer, ties to even; infinities and NaN stay                               |
 | lt le eq        | a bool; false if either is NaN                                                           |
 | select c a b    | a where c, else b; `select(lt(a, b), a, b)` is one minimum instruction on most machines  |
-| pow2 n          | 2**n for an integer n between the exponents of the smallest and largest normal numbers;  |
-|                 | outside, any value (programs clamp first, or the result is NaN anyway). For f32 it is    |
-|                 | `bits(n + 12583039.0) << 23`, for f64 `bits(n + 6755399441056767.0) << 52`: add, shift   |
+| pow2 n          | 2**n for an integer n between the exponents of the smallest and largest normal numbers,  |
+|                 | by an addition and a shift: f32 `bits(n + 12583039.0) << 23`, f64                        |
+|                 | `bits(n + 6755399441056767.0) << 52`. Elsewhere these bits are its value too, whatever   |
+|                 | they mean, except of NaN; programs clamp first                                           |
 | logb x          | the exponent of a positive normal number, as an integer of the float type                |
 | significand x   | a positive normal number scaled into [1, 2): its fraction bits under the exponent of 1   |
 """
@@ -75,12 +76,12 @@ _Evaluator: TypeAlias = Callable[..., Array]
 
 
 def _pow2(n: Array) -> Array:
-    in_range = np.clip(np.nan_to_num(n), *_exponent_range(n.dtype))
-    return np.asarray(np.ldexp(n.dtype.type(1), in_range.astype(np.int32)))
-
-
-def _exponent_range(dtype: np.dtype[np.generic]) -> tuple[int, int]:
-    return (-126, 127) if dtype == np.float32 else (-1022, 1023)
+    """Adding 1.5 * 2**fraction_bits + bias leaves n + bias in the low bits; the shift drops all others."""
+    if n.dtype == np.float32:
+        bits = np.asarray(n + np.float32(12583039.0)).view(np.uint32)
+        return np.asarray(bits << np.uint32(23)).view(np.float32)
+    bits = np.asarray(n + np.float64(6755399441056767.0)).view(np.uint64)
+    return np.asarray(bits << np.uint64(52)).view(np.float64)
 
 
 def _logb(x: Array) -> Array:

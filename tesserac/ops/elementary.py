@@ -73,7 +73,7 @@ class ExpTerm(Elementwise):
     def reference(self, *operands: Array) -> Array:
         x, m = (operand.astype(np.float64) for operand in operands)
         n = np.rint(x * math.log2(math.e))
-        return (np.exp(x - n * math.log(2)) * np.exp2(np.minimum(n - m, 0))).astype(operands[0].dtype)
+        return (np.exp(x - n * math.log(2)) * np.exp2(np.rint(np.minimum(n - m, 0)))).astype(operands[0].dtype)
 
 
 @register
@@ -88,7 +88,7 @@ class Ldexp(Elementwise):
 
     def reference(self, *operands: Array) -> Array:
         x, n = operands
-        whole = np.clip(np.nan_to_num(n.astype(np.float64)), -5000, 5000).astype(np.int64)
+        whole = np.rint(np.clip(np.nan_to_num(n.astype(np.float64)), -5000, 5000)).astype(np.int64)
         with np.errstate(all="ignore"):
             return np.ldexp(x.astype(np.float64), whole).astype(x.dtype)
 
