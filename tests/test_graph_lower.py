@@ -14,10 +14,12 @@ from tesserac.ir.core import OPDEFS, Block, Module, Op, Region
 from tesserac.ir.passes import run_passes
 from tesserac.numerics.narrow import convert, storage
 from tesserac.ops.contract import MatMul
+from tesserac.ops.convert import Cast
 from tesserac.ops.elementwise import Add, Where
+from tesserac.ops.reduce import Mean
 from tesserac.ops.registry import OPERATORS, Operator
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BF16, BOOL, F32, lookup
+from tesserac.types.dtype import BF16, BOOL, F32, F64, lookup
 from tesserac.types.policy import NO_POLICY, Policy, parse_policy
 from tesserac.types.ty import TensorType
 
@@ -115,3 +117,17 @@ def test_where_does_not_round_twice() -> None:
     types = [TensorType((Dim.const(2),), BOOL), tensor(2), tensor(2)]
     x, y = (convert(np.array(v), BF16) for v in ([1.0078125, 2.0], [3.0, 4.03125]))
     assert run(Where(), types, [np.array([True, False]), x, y]).astype(float).tolist() == [1.0078125, 4.03125]
+
+
+def test_a_cast_past_the_accumulator_rounds_once() -> None:
+    """f64 to bf16 that computes in f32: going through f32 first would land on a tie and lose the last bit."""
+    x = np.array([1 + 2.0**-8 + 2.0**-40])
+    result = run(Cast(BF16, HALF), [TensorType((Dim.const(1),), F64)], [x])
+    assert float(result[0]) == 1 + 2.0**-7
+
+
+def test_mean_of_narrow_values_rounds_once() -> None:
+    x = convert(np.array([1.0, 1.0078125, 1.0, 1.0]), BF16)
+    exact = x.astype(np.float64).mean()
+    result = run(Mean((0,)), [tensor(4)], [x])
+    assert float(result) == float(convert(np.array(exact), BF16))
