@@ -59,9 +59,9 @@ def _stage_cpu(launch: Op, contract: Op) -> None:
 
 
 def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> None:
-    """As many copies in flight as shared memory holds beside the block of the result."""
+    """As many copies in flight as shared memory holds beside half a block of the result on its way out."""
     copy = (block.rows + block.columns) * block.depth * element_bytes(problem.dtype)
-    result = block.rows * block.columns * element_bytes(problem.dtype)
+    result = block.rows * block.columns * element_bytes(problem.dtype) // 2
     depth = max(2, min(MOST_STAGES, (machine.near_bytes - result) // copy))
     for operand in (0, 1):
         stage(launch, operand, "panels", depth)

@@ -63,14 +63,18 @@ def programs(problem: Problem, block: Block) -> int:
 
 def time(problem: Problem, block: Block, machine: Machine) -> float:
     """The cost of the whole product with this block, smaller is better."""
-    waves = -(-programs(problem, block) // machine.cores)
+    count = programs(problem, block)
     products = block.rows * block.columns * problem.terms
     if machine.kind == "gpu":
         traffic = (block.rows + block.columns) * problem.terms * element_bytes(problem.dtype)
-        return waves * (products + traffic * machine.flops_per_byte + PROGRAM_START)
+        return -(-count // machine.cores) * (products + traffic * machine.flops_per_byte + PROGRAM_START)
     copies = block.rows * problem.terms / COPY_RATE + block.columns * problem.terms / LOAD_RATE
     rounds = 2 * block.rows * block.columns * (problem.terms / block.depth) / LOAD_RATE
-    return waves * (products / VECTOR_RATE + copies + rounds)
+    # Cores take programs as they come free and blocks at the edge are cut, so waves are not whole; half a program is
+    # lost while the last ones finish.
+    covered = count * block.rows * block.columns
+    cut = problem.leads * problem.rows * problem.columns / covered
+    return (count * cut / machine.cores + 0.5) * (products / VECTOR_RATE + copies + rounds)
 
 
 def best_block(problem: Problem, machine: Machine) -> Block:

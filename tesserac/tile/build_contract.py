@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.dialect import launch_stages
@@ -43,8 +43,8 @@ def _segments(frame: Frame, contract: Op, loops: tuple[int, int, int]) -> Value:
     zero = builder.value("tile.full", (), acc, {"value": 0.0 if accum.kind in "fc" else 0}, hint="zero")
     segment = Block([INDEX], ["segment"])
     with frame.inside(segment):
-        low = index_op(builder, "mul", segment.args[0], dim_value(builder, length), "low")
-        end = index_op(builder, "add", low, dim_value(builder, length))
+        low = index_op(builder, "mul", segment.args[0], frame.size(length), "low")
+        end = index_op(builder, "add", low, frame.size(length))
         high = index_op(builder, "min", end, end_of_k, "high")
         part = _chain(frame, contract, loops, (low, high, zero))
         builder.op("tile.yield", (part,))
