@@ -121,7 +121,7 @@ graph.func @g {entry = false, guards = [#guard<kind="divides", left=`2`, right=`
 """
 
 
-def test_inline_renames_counters_and_moves_guards() -> None:
+def test_inline_renames_counters() -> None:
     """Called in a loop over the same counter, on a size that mentions it."""
     module = apply(
         inline.inline,
@@ -141,8 +141,7 @@ def test_inline_renames_counters_and_moves_guards() -> None:
     counters = [op.attrs["counter"] for op in module.walk() if op.name == "form.loop"]
     assert len(counters) == len(set(counters)) == 3
     (function,) = module.ops
-    (guard,) = function.attrs["guards"]
-    assert guard.text == "K % 2 == 0" and str(guard.right) == "N"
+    assert function.attrs["guards"] == (), "the checker passes guards on, not this pass"
     x = np.ones(4, np.float32)
     forms = run_passes(module, [generalize.generalize], verify=True)
     (result,) = run_function(forms, "f", [x])

@@ -1,6 +1,7 @@
 """Replaces calls by the bodies of their callees, and drops the functions that only calls reached.
 
-Sizes are substituted, guards of the callee move to the caller, counters of its loops get names that are free there.
+Sizes are substituted, counters of the callee's loops get names that are free in the caller. The callee's guards go: at
+each call the checker has proved them or made them guards of the caller.
 
 Before:
     graph.func @double {entry = false, guards = [], params = ["v"]} {
@@ -26,9 +27,8 @@ from __future__ import annotations
 from itertools import count
 
 from tesserac.graph.dialect import call_dims
-from tesserac.graph.substitute import copy_op, counters, substitute_attr
+from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.core import Module, Op, Value, VerifyError
-from tesserac.ir.forms import Guard
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.types.dims import Dim
 
@@ -72,7 +72,6 @@ def _inline_call(call: Op, callee: Op, caller: Op) -> None:
         replacement.name = replacement.name or old.name
         old.replace_all_uses(replacement)
     call.erase()
-    caller.attrs["guards"] = _merged_guards(caller, callee, dims)
 
 
 def _fresh_counters(callee: Op, caller: Op, dims: dict[str, Dim]) -> dict[str, Dim]:
@@ -83,31 +82,3 @@ def _fresh_counters(callee: Op, caller: Op, dims: dict[str, Dim]) -> dict[str, D
         taken.add(fresh)
         renamed[name] = Dim.sym(fresh)
     return renamed
-
-
-def _merged_guards(caller: Op, callee: Op, dims: dict[str, Dim]) -> tuple[Guard, ...]:
-    """The caller's guards, then those of the callee that are not among them or already known to hold."""
-    merged = list(_guards(caller))
-    for guard in _guards(callee):
-        new = substitute_attr(guard, dims)
-        assert isinstance(new, Guard)
-        known = {(g.kind, g.left, g.right) for g in merged}
-        if (new.kind, new.left, new.right) not in known and not _holds(new):
-            merged.append(new)
-    return tuple(merged)
-
-
-def _guards(function: Op) -> tuple[Guard, ...]:
-    guards = function.attrs["guards"]
-    assert isinstance(guards, tuple)
-    return tuple(g for g in guards if isinstance(g, Guard))
-
-
-def _holds(guard: Guard) -> bool:
-    """Whether a guard on these sizes needs no run to be decided."""
-    left, right = guard.left.constant, guard.right.constant
-    if guard.kind == "equal":
-        return guard.left == guard.right
-    if left is None or right is None:
-        return guard.kind == "divides" and left == 1
-    return left != 0 and right % left == 0 if guard.kind == "divides" else left >= right
