@@ -41,7 +41,7 @@ def call(signature: Signature, entry: Entry, inputs: Sequence[Array]) -> object:
     status = ctypes.create_string_buffer(STATUS_SIZE)
     if entry(ctypes.addressof(block), ctypes.addressof(status)) != STATUS_OK:
         raise failed_status(signature, status.raw, symbols)
-    results = tuple(array[()] for array in outputs)  # [()] makes a scalar of a 0-d array and keeps any other
+    results = tuple(array if array.ndim else array[()] for array in outputs)  # [()]: a 0-d array as a scalar
     return results if signature.returns_tuple else results[0]
 
 
