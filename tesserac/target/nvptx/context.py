@@ -1,7 +1,7 @@
 """What is known while one kernel is written as LLVM text: its threads, its memory and the values made so far.
 
-A fragment is a list of LLVM values, one per register of its layout, in storage types. Everything is from the view of one
-thread; `uniform` values are equal in all threads of the block.
+A fragment is a list of LLVM values, one per register of its layout, in storage types. Everything is from the view of
+one thread.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ class Context:
         self.barriers: dict[IRValue, Value] = {}
         self.maps: dict[IRValue, Value] = {}
         self.flags: dict[IRValue, Value] = {}
+        self.shared: dict[IRValue, Value] = {}
+        """Where each allocation of shared memory begins."""
         self._coordinates: dict[Layout, dict[int, Value]] = {}
         self._empty_metadata = ""
         self.thread = self.sreg("tid.x")

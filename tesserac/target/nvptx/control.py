@@ -9,6 +9,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
 from tesserac.target.dims import ceil_div, floor_div, modulo
+from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I32, I64, VOID, Value, array, const_i64, const_int
 from tesserac.target.nvptx.context import Axis, Context, memory_type
 from tesserac.tile.gpu.dialect import axis_block, fragment, integer, text
@@ -18,15 +19,15 @@ from tesserac.types.dims import Dim
 EmitBlock = Callable[[Context, Block], Sequence[IRValue]]
 """Writes a block and gives the operands of its terminator."""
 
-_INDEX = {
-    "add": lambda b, x, y: b.add(x, y),
-    "sub": lambda b, x, y: b.sub(x, y),
-    "mul": lambda b, x, y: b.mul(x, y),
+_INDEX: dict[str, Callable[[Builder, Value, Value], Value]] = {
+    "add": Builder.add,
+    "sub": Builder.sub,
+    "mul": Builder.mul,
     "floor_div": floor_div,
     "ceil_div": ceil_div,
     "rem": modulo,
-    "min": lambda b, x, y: b.minimum_int(x, y),
-    "max": lambda b, x, y: b.maximum_int(x, y),
+    "min": Builder.minimum_int,
+    "max": Builder.maximum_int,
 }
 
 

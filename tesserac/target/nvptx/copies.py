@@ -1,8 +1,8 @@
 """Asynchronous copies into stages, and the barriers in shared memory that tell when they are complete.
 
-A copy by all threads (`cp.async`) goes in chunks of 16 bytes where rows are aligned to that; chunks behind the end of an
-axis are cut and filled with zeros by the hardware. Other rows go element by element. Tensor copies are started by one
-thread and cut by the hardware alone.
+A copy by all threads (`cp.async`) goes in chunks of 16 bytes where rows are aligned to that; chunks behind the end of
+an axis are cut and filled with zeros by the hardware. Other rows go element by element. Tensor copies are started by
+one thread and cut by the hardware alone.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from tesserac.ir.forms import operand_maps
 from tesserac.target.llvm_types import F32, I32, I64, Value, const_i64, const_int, integer
 from tesserac.target.nvptx.context import Context, register_type
 from tesserac.target.nvptx.scalars import constant, convert, emit_body, emit_rule
-from tesserac.tile.gpu.dialect import fragment, integer as int_attr, scalar_of, text
+from tesserac.tile.gpu.dialect import fragment, scalar_of, text
+from tesserac.tile.gpu.dialect import integer as int_attr
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.types import FragmentType
 

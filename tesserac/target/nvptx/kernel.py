@@ -15,7 +15,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType
 from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Module
-from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, array, const_i64, pointer
+from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, array, pointer
 from tesserac.target.nvptx import control, copies, fragments, memory, products
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.gpu.dialect import kernel_grid, kernel_parameters, kernel_threads
@@ -58,11 +58,10 @@ def emit_kernel(kernel: Op) -> KernelText:
     ctx = Context(module, function, kernel, values)
     _bind_parameters(ctx, parameters, function.args)
     _bind_position(ctx)
-    room = _SharedRoom(ctx)
-    _EMIT["gpu.alloc"] = room.allocate
+    shared = _place_shared(ctx)
     _emit_block(ctx, kernel.body)
     ctx.b.ret()
-    return KernelText(kernel.symbol, str(module), threads, room.total, symbols)
+    return KernelText(kernel.symbol, str(module), threads, shared, symbols)
 
 
 def kernel_symbols(kernel: Op) -> tuple[str, ...]:
@@ -105,32 +104,30 @@ def _bind_position(ctx: Context) -> None:
         ctx.indices[positions[0]] = rest
 
 
-class _SharedRoom:
-    """Places what the block shares: stages first, since they must be aligned, memory of run-time size last."""
+def _place_shared(ctx: Context) -> Dim:
+    """Places what the block shares: stages first, since they must be aligned, memory of run-time size last. Gives the
+    bytes of all of it."""
+    base = ctx.module.variable(
+        "shared_memory", array(I8, 0), "", space=SHARED, align=ATOM_BYTES, linkage="external"
+    )
+    allocs = [op for op in ctx.kernel.walk() if op.name == "gpu.alloc"]
+    total = Dim.const(0)
+    for op in sorted(allocs, key=_allocation_order):
+        ctx.shared[op.result] = ctx.b.gep(I8, base, ctx.dim(total))
+        total = total + allocation_bytes(op)
+    return total
 
-    def __init__(self, ctx: Context) -> None:
-        allocs = [op for op in ctx.kernel.walk() if op.name == "gpu.alloc"]
-        self.base = ctx.module.variable(
-            "shared_memory", array(I8, 0), "", space=SHARED, align=ATOM_BYTES, linkage="external"
-        )
-        self.places: dict[IRValue, Dim] = {}
-        self.total = Dim.const(0)
-        for op in sorted(allocs, key=_allocation_order):
-            self.places[op.result] = self.total
-            self.total = self.total + allocation_bytes(op)
 
-    def allocate(self, ctx: Context, op: Op) -> None:
-        offset = emit_dim(ctx.b, self.places[op.result], ctx.symbols)
-        address = ctx.b.gep(I8, self.base, offset)
-        ty = op.result.type
-        if isinstance(ty, StagesType):
-            ctx.rings[op.result] = Ring(address, ty)
-        elif isinstance(ty, BarriersType):
-            ctx.barriers[op.result] = address
-            copies.initialize_barriers(ctx, address, ty.count, ty.arrivals)
-        else:
-            assert isinstance(ty, MemRefType)
-            ctx.memories[op.result] = _memory(ctx, ty, address, False)
+def _emit_alloc(ctx: Context, op: Op) -> None:
+    address, ty = ctx.shared[op.result], op.result.type
+    if isinstance(ty, StagesType):
+        ctx.rings[op.result] = Ring(address, ty)
+    elif isinstance(ty, BarriersType):
+        ctx.barriers[op.result] = address
+        copies.initialize_barriers(ctx, address, ty.count, ty.arrivals)
+    else:
+        assert isinstance(ty, MemRefType)
+        ctx.memories[op.result] = _memory(ctx, ty, address, False)
 
 
 def _allocation_order(op: Op) -> int:
@@ -179,6 +176,7 @@ _STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
 }
 
 _EMIT: dict[str, Emit] = {
+    "gpu.alloc": _emit_alloc,
     "gpu.axis": control.emit_axis,
     "gpu.team": control.emit_team,
     "gpu.program": control.emit_program,

@@ -23,14 +23,12 @@ from tesserac.target.nvptx.kernel import TRIPLE
 PTX_FEATURES = {"sm_80": "+ptx80", "sm_90a": "+ptx86"}
 """The PTX version must be said: LLVM takes an old one otherwise, and an unknown one only warns."""
 
-SAFE_INTRINSICS = frozenset(
-    """
-    llvm.fma llvm.sqrt llvm.fabs llvm.copysign llvm.floor llvm.ceil llvm.rint llvm.minimum llvm.maximum llvm.smin
-    llvm.smax llvm.umin llvm.umax llvm.cttz llvm.ctlz llvm.fptosi.sat llvm.fptoui.sat
-    llvm.nvvm.read.ptx.sreg llvm.nvvm.shfl.sync.bfly llvm.nvvm.barrier.cta.sync.aligned.all llvm.nvvm.bar.warp.sync
-    llvm.nvvm.cp.async llvm.nvvm.mbarrier llvm.nvvm.fence llvm.nvvm.setmaxnreg llvm.nvvm.ldmatrix llvm.nvvm.mma
-    """.split()
-)
+_PLAIN = ("fma", "sqrt", "fabs", "copysign", "floor", "ceil", "rint", "minimum", "maximum", "cttz", "ctlz")
+_WHOLE = ("smin", "smax", "umin", "umax", "fptosi.sat", "fptoui.sat")
+_THREADS = ("read.ptx.sreg", "shfl.sync.bfly", "barrier.cta.sync.aligned.all", "bar.warp.sync", "setmaxnreg")
+_UNITS = ("cp.async", "mbarrier", "fence", "ldmatrix", "mma")
+SAFE_INTRINSICS = frozenset((*_PLAIN, *_WHOLE, *(f"nvvm.{name}" for name in (*_THREADS, *_UNITS))))
+"""Names behind `llvm.`, each with all its forms."""
 
 
 @cache
@@ -71,8 +69,8 @@ def _simplify(module: Any, machine: Any) -> None:
 
 
 def _is_safe(name: str) -> bool:
-    parts = name.split(".")
-    return any(".".join(parts[:length]) in SAFE_INTRINSICS for length in range(2, len(parts) + 1))
+    parts = name.removeprefix("llvm.").split(".")
+    return any(".".join(parts[:length]) in SAFE_INTRINSICS for length in range(1, len(parts) + 1))
 
 
 @dataclass(frozen=True)

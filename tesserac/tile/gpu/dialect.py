@@ -1,8 +1,9 @@
 """The GPU dialect: what the threads of one block do. Layouts, copies, stages, roles and barriers are explicit.
 
 Kernel
-    gpu.kernel @name {grid, warps, when, variant_of} { ^(pid..., memref..., workspace..., tensor_map...): ... gpu.return }
-        `when` are the conditions on sizes under which this variant of the neutral kernel `variant_of` may run.
+    gpu.kernel @name {grid, warps, when, variant_of, mapped} { ^(pid..., memref..., tensor_map...): ... gpu.return }
+        `when` are the conditions on sizes under which this variant of the neutral kernel `variant_of` may run. Memory
+        behind what the neutral kernel takes is workspace. `mapped` names for each tensor map the memory it reads.
     gpu.program() : index                       the program's number in the grid
     gpu.alloc() : memref | stages | barriers    memory of the block, shared by its threads
 Registers
@@ -26,7 +27,7 @@ Loops
 Copies in flight
     gpu.copy(mem, at..., stages, slot)          starts a copy into a stage; zeros where the axes end. Gives a token.
     gpu.commit(copy...), gpu.wait(group) {pending}
-                                                a group of copies; wait until at most `pending` later groups are under way
+                                                a group of copies; wait until at most `pending` later groups are left
     gpu.tensor_copy(map, at..., stages, slot, barriers)
                                                 one thread starts it; the bytes arrive at the barrier of the slot
     gpu.expect(barriers, slot) {bytes}          announces bytes, and arrives

@@ -160,7 +160,7 @@ TEAM = 1 << TEAM_BITS
 
 
 def reduction(shape: Sequence[int], axis: int, warps: int) -> Layout:
-    """A team's layout of a block folded along `axis`: lane i of the 64 sits in thread i // 4, its terms in registers."""
+    """A team's layout of a block folded along `axis`: lane i of the 64 is in thread i // 4, its terms in registers."""
     low = bits_between(axis, 1, min(REDUCE_VECTOR, shape[axis]))
     lanes = bits_between(axis, REDUCE_VECTOR, min(REDUCE_LANES, shape[axis]))
     terms = bits_between(axis, REDUCE_LANES, max(REDUCE_LANES, shape[axis]))

@@ -188,6 +188,7 @@ class _Conversion:
             "warps": self.variant.warps,
             "when": self.variant.when,
             "variant_of": kernel.symbol,
+            "mapped": (),
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Module, Op, clone_op
 from tesserac.ir.rewrite import erase_dead
-from tesserac.tile.gpu import dialect as dialect  # noqa: PLC0414  (registers the operations)
+from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.layouts import assign_layouts
 from tesserac.tile.gpu.matrix import WGMMA

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
+from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.tile.gpu.dialect import integer, kernel_parameters, matrix_unit_of, memory, stages
@@ -143,6 +144,7 @@ def _tensor_map(kernel: Op, load: Op, layout: SharedLayout) -> Value:
     if source not in kernel_parameters(kernel) or not isinstance(source.type, MemRefType) or len(mem.dims) != 2:
         raise LoweringError("tensor copies read matrices that are arguments")
     ty = TensorMapType(mem.dims, mem.dtype, mem.policy, tensor_box(layout))
+    kernel.attrs["mapped"] = (*indices(kernel, "mapped"), kernel_parameters(kernel).index(source))
     return kernel.body.add_arg(ty, f"{source.name}_map")
 
 

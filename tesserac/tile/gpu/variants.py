@@ -86,7 +86,7 @@ def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config,
 
 
 def _aligned(operand: Value) -> list[Guard]:
-    """Rows of the memory behind a staged operand, in elements, must be a multiple of 16 bytes; and there must be some."""
+    """Rows of the memory behind a staged operand must be a multiple of 16 bytes, and there must be some."""
     load = operand.defining_op
     if load is None or load.name != "tile.load":
         raise LoweringError("a matrix product reads blocks straight from memory")

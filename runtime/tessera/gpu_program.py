@@ -1,0 +1,111 @@
+"""A host program for a GPU as plain data: buffers, kernels and what to launch in which order.
+
+The compiler writes it, `cuda.py` runs it. Sizes are expressions over the symbols of the signature. A launch names its
+kernel in several variants; the first whose conditions hold of the sizes runs, and all give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+from tessera.signature import Signature
+from tessera.sizes import Size
+
+
+class Condition(NamedTuple):
+    """`at_least` (left >= right), `divides` (left divides right) or `equal`. `text` says it for people."""
+
+    kind: str
+    left: Size
+    right: Size
+    text: str
+
+    def holds(self, symbols: Mapping[str, int]) -> bool:
+        left, right = self.left.evaluate(symbols), self.right.evaluate(symbols)
+        if self.kind == "divides":
+            return right % left == 0 if left else right == 0
+        return left >= right if self.kind == "at_least" else left == right
+
+
+class Argument(NamedTuple):
+    """A parameter that is operand number `operand` of the launch."""
+
+    operand: int
+
+
+class Workspace(NamedTuple):
+    """A parameter that is memory for this launch only."""
+
+    bytes: Size
+
+
+class TensorMap(NamedTuple):
+    """A parameter that tells tensor copies how operand number `operand`, a row-major matrix, is read block by block."""
+
+    operand: int
+    rows: Size
+    columns: Size
+    dtype: str
+    box: tuple[int, int]
+
+
+Parameter: TypeAlias = Argument | Workspace | TensorMap
+
+
+class Kernel(NamedTuple):
+    """One variant of a kernel. Its parameters are eight bytes each; the values of `symbols` follow them."""
+
+    name: str
+    code: str
+    """PTX."""
+    threads: int
+    programs: Size
+    shared: Size
+    """Bytes of shared memory."""
+    parameters: tuple[Parameter, ...]
+    symbols: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+
+
+class Buffer(NamedTuple):
+    """Memory of a call. `role` is `input`, `output` or `workspace`; `slot` the position of an input or output, and of
+    a workspace the number under which others share its memory."""
+
+    role: str
+    slot: int
+    sizes: tuple[Size, ...]
+    dtype: str
+
+
+class Check(NamedTuple):
+    """Ends the call unless the condition holds."""
+
+    condition: Condition
+
+
+class Launch(NamedTuple):
+    """`kernels` are positions of the variants, best first; `operands` positions of buffers."""
+
+    kernels: tuple[int, ...]
+    operands: tuple[int, ...]
+
+
+class Select(NamedTuple):
+    """The steps of the first predicate that holds; the last ones if none does."""
+
+    predicates: tuple[Condition, ...]
+    arms: tuple[tuple[Step, ...], ...]
+
+
+Step: TypeAlias = Check | Launch | Select
+
+
+class GpuProgram(NamedTuple):
+    """A function for GPUs of one architecture, such as `sm_90a`."""
+
+    signature: Signature
+    arch: str
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    steps: tuple[Step, ...]
