@@ -78,7 +78,7 @@ def _fresh_counters(callee: Op, caller: Op, dims: dict[str, Dim]) -> dict[str, D
     taken = counters(caller).union(*(d.symbols() for d in dims.values()))
     renamed: dict[str, Dim] = {}
     for name in sorted(counters(callee) & taken):
-        fresh = next(f"{name}_{i}" for i in count(1) if f"{name}_{i}" not in taken)
+        fresh = next(f"{name}_{i}" for i in count(1) if f"{name}_{i}" not in taken | counters(callee))
         taken.add(fresh)
         renamed[name] = Dim.sym(fresh)
     return renamed
