@@ -5,9 +5,10 @@ which every expression has a type, every name is resolved, every scalar has met 
 its operands and static attributes apart. It is a family of its own beside `syntax/ast.py`, without optional types.
 
 How to read it:
-- A *static* value (an int, a bool, a string, a dtype, None, a float known while compiling) is a `Static`: its type
-  carries the value, so there is nothing else to compute. An int may be a size such as `N/2 + i`.
-- A `FloatType` whose value is not known is a 0-d f64 tensor at run time, until a `Coerce` rounds it once.
+- A *static* value (an int, a bool, a string, a dtype, None, a float known while compiling, a tuple of such) is a
+  `Static`: its type carries the value, so there is nothing else to compute. An int may be a size: `N/2 + i`.
+- A `FloatType` whose value is not known is a 0-d f64 tensor at run time, until a `Coerce` rounds it once. As an
+  operand of an `Apply` it counts as that tensor.
 - Names are rebound, never mutated: `Bind` puts a new value under a name, from there on.
 - In an `If` either no branch returns or both do; then it is the last statement of its block.
 """
@@ -54,7 +55,7 @@ class Coerce(Node):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Node):
-    """A tier-1 operator, with its static attributes, on operands: tensors, or floats when `type` is a float."""
+    """A tier-1 operator, with its static attributes, on operands: tensors and floats."""
 
     op: Operator
     operands: tuple[Expr, ...]
@@ -128,11 +129,19 @@ class Evaluate:
 
 
 @dataclass(frozen=True, eq=False)
+class Shown:
+    """A value inside a `Print`, under a format such as `.3f`, or none."""
+
+    value: Expr
+    format: str
+
+
+@dataclass(frozen=True, eq=False)
 class Print:
-    """Values to print, in order, with a space between them and a newline at the end."""
+    """Text and values to print one after the other; spaces and the newline are part of the text."""
 
     span: Span
-    values: tuple[Expr, ...]
+    pieces: tuple[str | Shown, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,11 +211,14 @@ Block = tuple[Stmt, ...]
 # ------------------------------------------------------------------------------------------------- functions
 
 
+GuardKind = Literal["equal", "divides", "at_least"]
+
+
 @dataclass(frozen=True)
 class Guard:
     """One check of sizes on entry, as in the IR: left equals right, left divides right, or left is at least right."""
 
-    kind: Literal["equal", "divides", "at_least"]
+    kind: GuardKind
     left: Dim
     right: Dim
     span: Span

@@ -117,7 +117,7 @@ class Arange(Operator):
     """
 
     name = "arange"
-    signatures = ("(size: int, dtype: dtype = i64) -> {dtype}[{dims}]",)
+    signatures = ("(size: size, dtype: dtype = i64) -> {dtype}[{dims}]",)
 
     size: Dim
     dtype: DType = I64

@@ -19,8 +19,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-StaticKind = Literal["axes", "dims", "order", "bool", "int", "number", "dtype"]
-STATIC_KINDS: tuple[StaticKind, ...] = ("axes", "dims", "order", "bool", "int", "number", "dtype")
+StaticKind = Literal["axes", "dims", "order", "bool", "int", "size", "number", "dtype"]
+STATIC_KINDS: tuple[StaticKind, ...] = ("axes", "dims", "order", "bool", "int", "size", "number", "dtype")
 
 ELEMENT_CLASSES = {"N": "fiuc", "F": "f", "I": "iu", "L": "iub", "E": "fiucb", "R": "fiu"}
 """The dtype kinds that each class of element variables allows."""

@@ -68,7 +68,7 @@ class Dim:
 
     @staticmethod
     def sym(name: str) -> Dim:
-        return _of_atom(Symbol(name))
+        return of_atom(Symbol(name))
 
     def __add__(self, other: Dim | int) -> Dim:
         return _collect((*self.terms, *_dim(other).terms))
@@ -165,7 +165,7 @@ class Dim:
         """This size with symbols replaced, normalised again. Raises DimError when that divides by zero."""
         if self.symbols().isdisjoint(values):
             return self
-        return self._rebuild(lambda atom: _substitute_atom(atom, values))
+        return self.map_atoms(lambda atom: _substitute_atom(atom, values))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """The whole number this size is. Raises DimError where there is none."""
@@ -177,7 +177,8 @@ class Dim:
             raise DimError(f"{self} is not a whole number")
         return result.constant
 
-    def _rebuild(self, value_of: Callable[[Atom], Dim]) -> Dim:
+    def map_atoms(self, value_of: Callable[[Atom], Dim]) -> Dim:
+        """This size with each atom replaced, normalised again."""
         total = ZERO
         for monomial, coefficient in self.terms:
             product = Dim.const(coefficient)
@@ -214,7 +215,7 @@ def _dim(value: Dim | int) -> Dim:
     return value if isinstance(value, Dim) else Dim.const(value)
 
 
-def _of_atom(atom: Atom) -> Dim:
+def of_atom(atom: Atom) -> Dim:
     return Dim(((((atom, 1),), Fraction(1)),))
 
 
@@ -286,7 +287,7 @@ _CONSTANT: dict[Function, Callable[[int, int], int]] = {
 def _opaque(function: Function, left: Dim, right: Dim) -> Dim:
     if left.constant is not None and right.constant is not None:
         return Dim.const(_CONSTANT[function](left.constant, right.constant))
-    return _of_atom(Opaque(function, (left, right)))
+    return of_atom(Opaque(function, (left, right)))
 
 
 def _extreme(function: Literal["min", "max"], left: Dim, right: Dim) -> Dim:
@@ -298,7 +299,7 @@ def _extreme(function: Literal["min", "max"], left: Dim, right: Dim) -> Dim:
         if any(worse):
             continue
         kept = [other for other, gap in zip(kept, gaps, strict=True) if gap is None] + [arg]
-    return kept[0] if len(kept) == 1 else _of_atom(Opaque(function, tuple(sorted(kept, key=str))))
+    return kept[0] if len(kept) == 1 else of_atom(Opaque(function, tuple(sorted(kept, key=str))))
 
 
 def _arguments(function: Function, dim: Dim) -> tuple[Dim, ...]:
@@ -320,7 +321,7 @@ def _polynomial_quotient(dividend: Dim, divisor: Dim) -> Dim:
         monomial, coefficient = _leading(rest)
         step = _join(monomial, _power(lead_monomial, -1))
         if any(exponent < 0 for _, exponent in step):
-            return _of_atom(Opaque("quotient", (dividend, divisor))) if dividend.terms else ZERO
+            return of_atom(Opaque("quotient", (dividend, divisor))) if dividend.terms else ZERO
         quotient = quotient + Dim(((step, coefficient),))
         rest = rest - Dim(((step, coefficient),)) * divisor
     return quotient.exact_div(up)
@@ -345,7 +346,7 @@ def _leading(dim: Dim) -> tuple[Monomial, Fraction]:
 
 def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
     if isinstance(atom, Symbol):
-        return values.get(atom.name, _of_atom(atom))
+        return values.get(atom.name, of_atom(atom))
     first, *others = (arg.substitute(values) for arg in atom.args)
     apply: dict[Function, Callable[[Dim, Dim], Dim]] = {
         "quotient": Dim.exact_div,

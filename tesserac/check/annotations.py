@@ -1,0 +1,243 @@
+"""Types from annotations.
+
+Enters: an annotation of the syntax tree, and what its names mean. Leaves: a `TypeSpec`; what is not a type has a
+diagnostic and becomes an `ErrorSpec`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from tesserac.base.source import Span
+from tesserac.check.specs import (
+    AnyDType,
+    AnySpec,
+    BareTensorSpec,
+    DimSpec,
+    DTypeOf,
+    Element,
+    ErrorSpec,
+    FunctionSpec,
+    NoneSpec,
+    OptionalSpec,
+    ScalarSpec,
+    Storage,
+    TensorSpec,
+    TupleSpec,
+    TypeSpec,
+)
+from tesserac.diag.codes.names import E0204, E0299
+from tesserac.diag.codes.precision import E0408
+from tesserac.diag.sink import Sink
+from tesserac.syntax import ast
+from tesserac.types import dtype as dtypes
+from tesserac.types.dims import Dim, DimError, parse_dim
+from tesserac.types.policy import NO_POLICY, Policy, PolicyError, with_attribute
+
+LATER_TYPES = (
+    "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Key", "Tile",
+    "KTile", "List", "Dict",
+)  # fmt: skip
+_ScalarKind = Literal["int", "bool", "str", "float", "Axis"]
+_SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis")}
+_DIM_OPERATORS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "+": Dim.__add__,
+    "-": Dim.__sub__,
+    "*": Dim.__mul__,
+    "/": Dim.exact_div,
+    "//": Dim.floor_div,
+    "%": Dim.mod,
+}
+_DIM_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {"ceil_div": Dim.ceil_div, "min": Dim.min, "max": Dim.max}
+
+
+class Names(Protocol):
+    """What the names in an annotation mean, where it stands."""
+
+    def dim(self, name: str, span: Span) -> Dim | None:
+        """The size that a name stands for; None after a diagnostic."""
+
+    def alias(self, name: str) -> ast.Expr | None:
+        """The expression that a module constant abbreviates, unless it is defined by itself."""
+
+
+class AnnotationReader:
+    """Reads annotations in one scope."""
+
+    def __init__(self, names: Names, sink: Sink) -> None:
+        self._names = names
+        self._sink = sink
+
+    def read(self, node: ast.Expr | None, span: Span) -> TypeSpec:
+        """The type that an annotation stands for; `span` is that of what it annotates."""
+        match node:
+            case None:
+                return AnySpec(span)
+            case ast.NoneLiteral():
+                return NoneSpec(node.span)
+            case ast.TupleExpr():
+                return TupleSpec(node.span, tuple(self.read(item, item.span) for item in node.items))
+            case ast.FunctionType():
+                return FunctionSpec(node.span)
+            case ast.BinaryOp(op="|"):
+                return self._optional(node)
+            case ast.Subscript(value=ast.Name(id="Tensor")):
+                return self._tensor(node)
+            case ast.Name():
+                return self._named(node)
+        return self._element_type(node)
+
+    def _named(self, node: ast.Name) -> TypeSpec:
+        if node.id == "Tensor":
+            return BareTensorSpec(node.span)
+        if node.id in _SCALARS:
+            return ScalarSpec(node.span, _SCALARS[node.id])
+        alias = self._names.alias(node.id)
+        return self._element_type(node) if alias is None else self.read(alias, node.span)
+
+    def _element_type(self, node: ast.Expr) -> TypeSpec:
+        """A bare dtype is the type of a 0-d tensor."""
+        element = self.element(node)
+        if element is not None:
+            return TensorSpec(node.span, False, (), element, node.span)
+        return self._no_type(node)
+
+    def _no_type(self, node: ast.Expr) -> ErrorSpec:
+        head = node.value if isinstance(node, ast.Subscript) else node
+        name = head.id if isinstance(head, ast.Name) else ""
+        if name in LATER_TYPES or isinstance(node, ast.Subscript):
+            self._sink.error(E0299, at=node.span, feature=f"the type `{name or 'of this form'}`")
+        elif name:
+            self._sink.error(E0204, at=node.span, problem=f"`{name}` is not a type").remark(
+                "types are Tensor[dims, dtype], a dtype such as f32, int, bool, str, float, and tuples of types"
+            )
+        else:
+            self._sink.error(E0204, at=node.span, problem="this is not a type")
+        return ErrorSpec(node.span)
+
+    def _optional(self, node: ast.BinaryOp) -> TypeSpec:
+        sides = [side for side in (node.left, node.right) if not isinstance(side, ast.NoneLiteral)]
+        if len(sides) != 1:
+            self._sink.error(E0204, at=node.span, problem="`|` joins a type and None only")
+            return ErrorSpec(node.span)
+        return OptionalSpec(node.span, self.read(sides[0], sides[0].span))
+
+    def _tensor(self, node: ast.Subscript) -> TypeSpec:
+        entries = [argument.value for argument in node.arguments]
+        named = [argument for argument in node.arguments if argument.name is not None]
+        if named:
+            self._sink.error(E0204, at=named[0].span, problem="`Tensor` takes dims and a dtype, not named arguments")
+            return ErrorSpec(node.span)
+        element = self.element(entries[-1]) if entries else None
+        element_span = entries[-1].span if element is not None else node.span
+        if element is not None:
+            entries.pop()
+        leading = bool(entries) and isinstance(entries[0], ast.EllipsisLiteral)
+        dims = [self._dim_spec(entry) for entry in entries[leading:]]
+        if any(dim is None for dim in dims):
+            return ErrorSpec(node.span)
+        found = tuple(dim for dim in dims if dim is not None)
+        return TensorSpec(node.span, leading, found, element or AnyDType(), element_span)
+
+    def _dim_spec(self, entry: ast.Expr) -> DimSpec | None:
+        if isinstance(entry, ast.EllipsisLiteral):
+            self._sink.error(E0204, at=entry.span, problem="`...` stands for leading dims, so it comes first")
+            return None
+        dim = self.dim(entry)
+        return None if dim is None else DimSpec(dim, entry.span)
+
+    def dim(self, node: ast.Expr) -> Dim | None:
+        """The size an expression in a type stands for; None after a diagnostic."""
+        try:
+            return self._dim(node)
+        except DimError as error:
+            self._sink.error(E0204, at=node.span, problem=str(error))
+            return None
+
+    def _dim(self, node: ast.Expr) -> Dim | None:
+        match node:
+            case ast.IntLiteral(value=value):
+                return Dim.const(value)
+            case ast.Name(id=name):
+                return self._names.dim(name, node.span)
+            case ast.StringLiteral(value=text):
+                return self._quoted_dim(text, node.span)
+            case ast.UnaryOp(op="-", operand=operand):
+                inner = self._dim(operand)
+                return None if inner is None else -inner
+            case ast.BinaryOp(op=op) if op in _DIM_OPERATORS:
+                left, right = self._dim(node.left), self._dim(node.right)
+                return None if left is None or right is None else _DIM_OPERATORS[op](left, right)
+            case ast.Call(function=ast.Name(id=name)) if name in _DIM_FUNCTIONS and len(node.arguments) == 2:
+                left, right = (self._dim(argument.value) for argument in node.arguments)
+                return None if left is None or right is None else _DIM_FUNCTIONS[name](left, right)
+        self._sink.error(E0204, at=node.span, problem="this is not a size").remark(
+            "a dim is an integer expression over names: `B*H`, `D/heads`, `N + 1`, `ceil_div(N, 64)`"
+        )
+        return None
+
+    def _quoted_dim(self, text: str, span: Span) -> Dim | None:
+        dim = parse_dim(text)
+        values: dict[str, Dim] = {}
+        for name in sorted(dim.symbols()):
+            value = self._names.dim(name, span)
+            if value is None:
+                return None
+            values[name] = value
+        return dim.substitute(values)
+
+    def element(self, node: ast.Expr) -> Element | None:
+        """The dtype, with its policy, that an expression names; None if it is not one."""
+        match node:
+            case ast.Name(id=name):
+                dtype = dtypes.lookup(name)
+                alias = self._names.alias(name) if dtype is None else None
+                if alias is not None:
+                    return self.element(alias)
+                return Storage(dtype, NO_POLICY) if dtype else None
+            case ast.StringLiteral(value=text):
+                dtype = dtypes.lookup(text)
+                return Storage(dtype, NO_POLICY) if dtype else None
+            case ast.Call(function=ast.Name(id=head), arguments=(ast.Argument(value=ast.Name(id=form)),)):
+                dtype = dtypes.lookup(f"{head}({form})")
+                return Storage(dtype, NO_POLICY) if dtype else None
+            case ast.Attribute(value=ast.Name(id=name), name="dtype"):
+                return DTypeOf(name)
+            case ast.BinaryOp(op="@"):
+                base = self.element(node.left)
+                return self._with_policy(base, node.right) if isinstance(base, Storage) else None
+        return None
+
+    def _with_policy(self, base: Storage, attribute: ast.Expr) -> Storage:
+        try:
+            return Storage(base.dtype, read_attribute(base.policy, attribute))
+        except PolicyError as error:
+            self._sink.error(E0408, at=attribute.span, problem=str(error)).remark(
+                "policies are @accum(dtype), @saturate, @stochastic_round, @loss_scale(n), @scale(axis=n)"
+            )
+            return base
+
+
+def read_attribute(policy: Policy, node: ast.Expr) -> Policy:
+    """`policy` with the attribute that stands after an `@`. Raises PolicyError."""
+    match node:
+        case ast.Name(id=name):
+            return with_attribute(policy, name, None)
+        case ast.Call(function=ast.Name(id=name), arguments=(ast.Argument() as argument,)):
+            prefix = f"{argument.name}=" if argument.name else ""
+            return with_attribute(policy, name, prefix + _attribute_text(argument.value))
+    raise PolicyError("this is not a policy of a dtype")
+
+
+def _attribute_text(node: ast.Expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.IntLiteral(value=value):
+            return str(value)
+        case ast.UnaryOp(op="-", operand=ast.IntLiteral(value=value)):
+            return str(-value)
+        case ast.Call(function=ast.Name(id=head), arguments=(ast.Argument(value=ast.Name(id=form)),)):
+            return f"{head}({form})"
+    raise PolicyError("the argument of a policy is a dtype or a number")

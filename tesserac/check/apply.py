@@ -1,0 +1,133 @@
+"""Applies a tier-1 operator to checked operands.
+
+Enters: an operator and typed operands, tensors and scalars mixed. Leaves: a typed `Apply` in which scalars have
+met their dtype and policies agree, or a diagnostic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.mismatch import explain
+from tesserac.check.precision import check_precision
+from tesserac.check.scalars import apply_to_scalars
+from tesserac.check.use import Use
+from tesserac.check.words import noun, type_text
+from tesserac.diag.codes.names import E0210
+from tesserac.diag.codes.precision import E0403, E0406
+from tesserac.ops.convert import Cast
+from tesserac.ops.registry import Operator
+from tesserac.ops.signature import Operand
+from tesserac.ops.unify import Mismatch, Storage, match_elements
+from tesserac.types.dtype import DType
+from tesserac.types.policy import NO_POLICY, Policy
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
+
+_SCALARS = (IntType, FloatType, BoolType)
+
+
+def apply_operator(
+    body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span, span: Span
+) -> typed.Expr:
+    """`op` on `operands`; `at` is where a message points, `span` the whole expression."""
+    if any(isinstance(operand.type, ErrorType) for operand in operands):
+        return body.error(span)
+    for operand in operands:
+        if not isinstance(operand.type, (TensorType, *_SCALARS)):
+            draft = body.sink.error(E0210, at=operand.span, expected="a tensor", found=type_text(operand.type))
+            draft.note(at, f"needed by {noun(op.name)}")
+            return body.error(span)
+    if not any(isinstance(operand.type, TensorType) for operand in operands) and operands:
+        return apply_to_scalars(body, op, operands, at, span)
+    return _apply_to_tensors(body, op, operands, at, span)
+
+
+def _apply_to_tensors(
+    body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span, span: Span
+) -> typed.Expr:
+    use = Use(op, tuple(operands), at, span)
+    types = [operand.type if isinstance(operand.type, TensorType) else None for operand in operands]
+    patterns = op.parsed[0].operands
+    try:
+        elements = match_elements(patterns, types, op.mixes_fp8)
+    except Mismatch as mismatch:
+        explain(body, use, mismatch)
+        return body.error(span)
+    met = _meet_elements(body, use, patterns, elements)
+    if met is None:
+        return body.error(span)
+    try:
+        result = op.infer([_tensor_type(operand) for operand in met], body.facts.same)
+    except Mismatch as mismatch:
+        explain(body, Use(op, met, at, span), mismatch)
+        return body.error(span)
+    check_precision(body, Use(op, met, at, span))
+    return typed.Apply(result, span, op, met)
+
+
+def _tensor_type(operand: typed.Expr) -> TensorType:
+    assert isinstance(operand.type, TensorType)
+    return operand.type
+
+
+def _meet_elements(
+    body: Body, use: Use, patterns: tuple[Operand, ...], elements: dict[str, Storage]
+) -> tuple[typed.Expr, ...] | None:
+    """The operands with every scalar as a tensor of its variable's dtype, and policies filled in."""
+    met: list[typed.Expr] = []
+    for pattern, operand in zip(patterns, use.operands, strict=True):
+        storage = elements.get(pattern.pattern.element.variable)
+        if storage is None:
+            draft = body.sink.error(E0406, at=use.at, operation=noun(use.op.name))
+            draft.remark("a plain number takes the dtype of the tensor it meets; here there is none")
+            text = body.rules.text(operand.span)
+            draft.replace("give it a dtype", operand.span, f"cast({text}, f32)")
+            return None
+        operand_met = meet_storage(body, operand, *storage)
+        if operand_met is None:
+            return None
+        met.append(operand_met)
+    return tuple(met)
+
+
+def meet_storage(body: Body, operand: typed.Expr, dtype: DType, policy: Policy) -> typed.Expr | None:
+    """`operand` as a value of that dtype and policy: a scalar is coerced, a tensor without a policy takes it."""
+    ty = operand.type
+    if isinstance(ty, TensorType):
+        if ty.policy == NO_POLICY and policy != NO_POLICY and ty.dtype == dtype:
+            return typed.Apply(TensorType(ty.dims, dtype, policy), operand.span, Cast(dtype, policy), (operand,))
+        return operand
+    if not _fits(body, operand, dtype):
+        return None
+    return typed.Coerce(TensorType((), dtype, policy), operand.span, operand)
+
+
+def _fits(body: Body, operand: typed.Expr, dtype: DType) -> bool:
+    """Whether a scalar may take a dtype: an int any that holds it, a float any float dtype, a bool only bool."""
+    ty = operand.type
+    if isinstance(ty, IntType):
+        value = ty.value.constant
+        fits = dtype.kind != "b" and (value is None or dtype.holds(value))
+    elif isinstance(ty, FloatType):
+        fits = dtype.kind in "fc"
+    else:
+        fits = dtype.kind == "b"
+    if not fits:
+        kind = {IntType: "an int", FloatType: "a float", BoolType: "a bool"}[type(ty)]
+        article = "an" if dtype.name[0] in "fi" else "a"
+        draft = body.sink.error(
+            E0403, at=operand.span, label=kind, literal=_literal_text(body, operand), article=article, dtype=dtype
+        )
+        if isinstance(ty, FloatType) and dtype.is_integer:
+            draft.remark(f"a float meets {dtype} here; cast the tensor to a float dtype, or use a whole number")
+    return fits
+
+
+def _literal_text(body: Body, operand: typed.Expr) -> str:
+    text = body.rules.text(operand.span)
+    return f"`{text}`" if text else type_text(operand.type)
+
+

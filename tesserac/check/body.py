@@ -1,0 +1,121 @@
+"""The state of checking one body, shared by the rules for expressions, statements and calls.
+
+Enters: the checker of the module, and what the function's signature says. Leaves: guards, effects and diagnostics
+as the rules add them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.facts import Facts
+from tesserac.check.resolve import Resolved
+from tesserac.check.scope import Binding, Scope
+from tesserac.check.specs import DimSpec, Signature, Storage, TypeSpec
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.sink import Sink
+from tesserac.ops.registry import Operator
+from tesserac.syntax import ast
+from tesserac.types.dims import Dim
+from tesserac.types.ty import ErrorType, FloatType, TensorType, TupleType, Type
+
+
+class Rules(Protocol):
+    """The mutually recursive rules; the module's checker ties the knot."""
+
+    def expression(self, body: Body, node: ast.Expr) -> typed.Expr: ...
+    def block(self, body: Body, statements: Sequence[ast.Stmt]) -> typed.Block: ...
+    def constant(self, body: Body, owner: str, name: str, span: Span) -> typed.Expr: ...
+    def signature(self, owner: str, name: str) -> Signature: ...
+    def default(self, owner: str, node: ast.Expr) -> typed.Expr: ...
+    def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance: ...
+    def library(self, name: str) -> Resolved | None: ...
+    def resolve(self, name: str) -> Resolved | None: ...
+    def suggestions(self) -> Sequence[str]: ...
+    def text(self, span: Span) -> str: ...
+    def line(self, span: Span) -> int: ...
+    def alias(self, name: str) -> ast.Expr | None: ...
+
+
+@dataclass(frozen=True)
+class WherePlace:
+    """Where a `where` fact can be added to the signature; `text` is what to insert, around `{fact}`."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A checked instance. `function` is None where the check failed, or is still under way (`recursive`).
+
+    `diagnostics` are those that no definition has shown: what only these argument types bring about.
+    """
+
+    function: typed.TypedFunction | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    recursive: bool = False
+
+
+class Body:
+    """One function body, constant or test under check."""
+
+    def __init__(self, rules: Rules, sink: Sink, name: str) -> None:
+        self.rules = rules
+        self.sink = sink
+        self.name = name
+        self.facts = Facts()
+        self.scope = Scope()
+        self.symbols: dict[str, Dim] = {}
+        self.dim_spans: dict[str, list[Span]] = {}
+        self.parameter_dims: dict[str, tuple[DimSpec, ...]] = {}
+        self.parameter_elements: dict[str, Span] = {}
+        self.where_at: WherePlace | None = None
+        self.result_spec: TypeSpec | None = None
+        self.result_storage: Storage | None = None
+        self.leading: tuple[Dim, ...] = ()
+        self.returns: list[typed.Expr] = []
+        self.guards: dict[tuple[str, Dim, Dim], typed.Guard] = {}
+        self.effects: dict[str, Span] = {}
+        self.origins: dict[typed.Local, Binding] = {}
+        self.loops = 0
+        self.dead = 0
+
+    def expression(self, node: ast.Expr) -> typed.Expr:
+        return self.rules.expression(self, node)
+
+    def local(self, name: str, span: Span) -> typed.Expr:
+        """Reads a bound name: a static value is itself, anything else remembers what bound it."""
+        binding = self.scope.bindings[name]
+        if is_static(binding.type):
+            return typed.Static(binding.type, span)
+        node = typed.Local(binding.type, span, name)
+        self.origins[node] = binding
+        return node
+
+    def apply(self, op: Operator, operands: Sequence[typed.Expr], type_: Type, span: Span) -> typed.Expr:
+        return typed.Apply(type_, span, op, tuple(operands))
+
+    def error(self, span: Span) -> typed.Expr:
+        """The expression that stands where a diagnostic was given."""
+        return typed.Static(ErrorType(), span)
+
+    def add_guard(self, kind: typed.GuardKind, left: Dim, right: Dim, span: Span) -> None:
+        """An entry check, once however often it is needed."""
+        if self.dead == 0:
+            self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span))
+
+    def add_effect(self, effect: str, span: Span) -> None:
+        if self.dead == 0:
+            self.effects.setdefault(effect, span)
+
+
+def is_static(type_: Type) -> bool:
+    """Whether the type carries the value."""
+    if isinstance(type_, TupleType):
+        return all(is_static(item) for item in type_.items)
+    return not isinstance(type_, TensorType) and not (isinstance(type_, FloatType) and type_.value is None)

@@ -1,0 +1,112 @@
+"""Functions that the checker itself knows: `float`, `int`, `len`, `narrow`, `transpose`.
+
+Enters: checked arguments. Leaves: a typed expression. `range` and `print` belong to statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.check import typed
+from tesserac.check.apply import apply_operator
+from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.body import Body
+from tesserac.check.scalars import to_float
+from tesserac.check.statics import read_dtype
+from tesserac.check.words import dims_text, type_text
+from tesserac.diag.codes.names import E0210, E0211
+from tesserac.diag.codes.precision import E0406
+from tesserac.diag.codes.shapes import E0311
+from tesserac.ops.convert import Cast
+from tesserac.ops.shape import Permute
+from tesserac.types.dims import Dim
+from tesserac.types.ty import DTypeType, FloatType, IntType, TensorType, TupleType
+
+Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
+
+
+def call_builtin(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    if name not in _RULES:
+        place = "the `in` of a `for`" if name == "range" else "a statement of its own"
+        body.sink.error(E0211, at=callee.at, problem=f"`{name}` can only be used in {place}")
+        return body.error(callee.span)
+    slots, rule = _RULES[name]
+    given = sort_arguments(body, callee, args, slots)
+    return body.error(callee.span) if given is None else rule(body, callee, given)
+
+
+def _float(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
+    value = given["x"]
+    if isinstance(value.type, IntType | FloatType):
+        return to_float(value)
+    draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(value.type))
+    if isinstance(value.type, TensorType):
+        text = body.rules.text(value.span)
+        draft.replace("a tensor is converted by `cast`", callee.span, f"cast({text}, f32)")
+    return body.error(callee.span)
+
+
+def _int(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
+    value = given["x"]
+    if isinstance(value.type, IntType):
+        return value
+    draft = body.sink.error(E0210, at=value.span, expected="an int", found=type_text(value.type))
+    draft.remark("a run-time integer is a tensor: `cast(x, i32)`")
+    return body.error(callee.span)
+
+
+def _len(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
+    type_ = given["x"].type
+    if isinstance(type_, TupleType):
+        return typed.Static(IntType(Dim.const(len(type_.items))), callee.span)
+    if isinstance(type_, TensorType) and type_.dims:
+        return typed.Static(IntType(type_.dims[0]), callee.span)
+    body.sink.error(E0210, at=callee.span, expected="a tuple or a tensor with dims", found=type_text(type_))
+    return body.error(callee.span)
+
+
+def _narrow(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
+    """`narrow(y)` rounds to the dtype that the function returns, `narrow(y, dtype)` to that one."""
+    target = read_dtype(body, given["dtype"]) if "dtype" in given else _result_storage(body, callee)
+    if target is None:
+        return body.error(callee.span)
+    value = given["x"]
+    if isinstance(value.type, TensorType) and (value.type.dtype, value.type.policy) == (target.dtype, target.policy):
+        return value
+    return apply_operator(body, Cast(target.dtype, target.policy), [value], callee.at, callee.span)
+
+
+def _result_storage(body: Body, callee: Callee) -> DTypeType | None:
+    if body.result_storage is not None:
+        return DTypeType(body.result_storage.dtype, body.result_storage.policy)
+    body.sink.error(E0406, at=callee.at, operation="`narrow`").remark(
+        "the function does not say what dtype it returns; write `narrow(y, x.dtype)`"
+    )
+    return None
+
+
+def _transpose(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
+    return transpose(body, given["x"], callee)
+
+
+def transpose(body: Body, value: typed.Expr, callee: Callee) -> typed.Expr:
+    """The last two dims exchanged."""
+    if not isinstance(value.type, TensorType):
+        return apply_operator(body, Permute(()), [value], callee.at, callee.span)
+    rank = value.type.rank
+    if rank < 2:
+        problem = f"`{callee.name}` exchanges the last two dims; this has {dims_text(value.type.dims)}"
+        body.sink.error(E0311, at=callee.at, problem=problem)
+        return body.error(callee.span)
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    return apply_operator(body, Permute(order), [value], callee.at, callee.span)
+
+
+_X = Slot("x", True, False)
+_RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
+    "float": ((_X,), _float),
+    "int": ((_X,), _int),
+    "len": ((_X,), _len),
+    "narrow": ((_X, Slot("dtype", False, False)), _narrow),
+    "transpose": ((_X,), _transpose),
+}

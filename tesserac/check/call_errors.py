@@ -1,0 +1,105 @@
+"""Says why arguments do not fit a signature.
+
+Enters: a conflict of sizes or an argument of the wrong kind. Leaves: one diagnostic that shows both the call and the
+declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.check import typed
+from tesserac.check.arguments import Callee
+from tesserac.check.binding import Misfit, Reason
+from tesserac.check.body import Body
+from tesserac.check.specs import OptionalSpec, Signature, Storage, TensorSpec, TypeSpec
+from tesserac.check.trace import trace
+from tesserac.check.words import dim_text, dims_text, storage_text, type_text
+from tesserac.diag.codes.names import E0210
+from tesserac.diag.codes.precision import E0401, E0407
+from tesserac.diag.codes.shapes import E0307, E0308, E0311
+from tesserac.diag.sink import Draft
+from tesserac.types.dims import Dim
+from tesserac.types.ty import TensorType
+from tesserac.types.unify import Conflict
+
+
+def explain_conflict(
+    body: Body, signature: Signature, conflict: Conflict[Reason], values: Sequence[typed.Expr], callee: Callee
+) -> None:
+    """Two arguments, or an argument and a number in the signature, disagree about a size."""
+    position = conflict.reason.parameter
+    argument, name = values[position], signature.parameters[position].name
+    causes = [cause for cause in conflict.causes if cause[1].reason.parameter != position] or list(conflict.causes)
+    if not causes:
+        draft = body.sink.error(
+            E0308, at=argument.span, expected=dim_text(conflict.bound), found=dim_text(conflict.found),
+            label=_argument_label(body, argument),
+        )  # fmt: skip
+        draft.note(conflict.reason.declared, f"`{name}` of `{callee.name}` needs {dim_text(conflict.bound)} here")
+        _show_origin(body, draft, argument, conflict.found)
+        return
+    symbol, bound = causes[0]
+    pattern = dim_text(conflict.pattern)
+    draft = body.sink.error(
+        E0307, at=argument.span, label=f"gives {pattern} = {dim_text(conflict.found)}",
+        symbol=pattern, first=dim_text(conflict.bound), second=dim_text(conflict.found),
+    )  # fmt: skip
+    first = values[bound.reason.parameter]
+    draft.note(first.span, f"gives {dim_text(Dim.sym(symbol))} = {dim_text(bound.value)}")
+    draft.note(bound.reason.declared, f"bound here by `{signature.parameters[bound.reason.parameter].name}`")
+    draft.note(conflict.reason.declared, f"and needed here by `{name}`")
+    draft.because(f"{pattern} in `{callee.name}` is one size per call")
+    _show_origin(body, draft, argument, conflict.found)
+
+
+def _argument_label(body: Body, argument: typed.Expr) -> str:
+    return dims_text(argument.type.dims) if isinstance(argument.type, TensorType) else type_text(argument.type)
+
+
+def _show_origin(body: Body, draft: Draft, argument: typed.Expr, dim: Dim) -> None:
+    """The steps by which an argument got the size that does not fit."""
+    if not isinstance(argument.type, TensorType) or dim not in argument.type.dims:
+        return
+    trail = trace(body, argument, argument.type.dims.index(dim))
+    for step in reversed(trail.steps):
+        name = f"{step.name} = " if step.name else ""
+        draft.because(f"{name}{body.rules.text(step.span)} : {step.shapes}", step.span)
+
+
+def explain_misfit(
+    body: Body, signature: Signature, misfit: Misfit, values: Sequence[typed.Expr], callee: Callee
+) -> None:
+    """An argument of another kind, rank or dtype than the parameter's annotation."""
+    argument, parameter = values[misfit.parameter], signature.parameters[misfit.parameter]
+    spec = misfit.spec.inner if isinstance(misfit.spec, OptionalSpec) else misfit.spec
+    if isinstance(spec, TensorSpec) and isinstance(misfit.found, TensorType):
+        draft = _explain_tensor(body, spec, misfit.found, argument)
+    else:
+        expected = _spec_text(body, spec)
+        draft = body.sink.error(E0210, at=argument.span, expected=expected, found=type_text(misfit.found))
+    draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` is declared here")
+
+
+def _explain_tensor(body: Body, spec: TensorSpec, found: TensorType, argument: typed.Expr) -> Draft:
+    rank, least = found.rank, len(spec.dims)
+    if rank < least or (rank > least and not spec.leading):
+        wanted = dims_text(dim.dim for dim in spec.dims)
+        leading = "at least " if spec.leading else ""
+        problem = f"expected {leading}{least} dims {wanted}, found {rank}: {dims_text(found.dims)}"
+        return body.sink.error(E0311, at=argument.span, problem=problem)
+    if isinstance(spec.element, Storage) and spec.element.dtype == found.dtype:
+        return body.sink.error(
+            E0401, at=argument.span, operation="this call", left=storage_text(found), right=str(spec.element)
+        )
+    expected = str(spec.element) if isinstance(spec.element, Storage) else "the dtype of another argument"
+    draft = body.sink.error(E0407, at=argument.span, expected=expected, found=storage_text(found))
+    text = body.rules.text(argument.span)
+    if isinstance(spec.element, Storage) and text:
+        draft.replace(f"cast it to {spec.element.dtype}", argument.span, f"cast({text}, {spec.element})")
+    return draft
+
+
+def _spec_text(body: Body, spec: TypeSpec) -> str:
+    text = body.rules.text(spec.span)
+    return f"`{text}`" if text else "another kind of value"

@@ -1,0 +1,159 @@
+"""Calls of functions written in the language.
+
+Enters: a function and checked arguments. Leaves: a typed `Call` with the caller's size of every symbol, the guards of
+the callee discharged or passed on, its effects counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.check import typed
+from tesserac.check.apply import meet_storage
+from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.binding import CallBinding, substitute_type
+from tesserac.check.body import Body, Instance
+from tesserac.check.call_errors import explain_conflict, explain_misfit
+from tesserac.check.resolve import FunctionRef
+from tesserac.check.scalars import require_guard, to_float
+from tesserac.check.specs import ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
+from tesserac.check.statics import read_axis
+from tesserac.diag.codes.names import E0206, E0217, E0299
+from tesserac.diag.codes.shapes import E0309, E0315
+from tesserac.types.dims import Dim, DimError
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
+
+
+def call_function(body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """A call of a function of this module or of the library."""
+    signature = body.rules.signature(ref.owner, ref.name)
+    slots = [Slot(p.name, p.default is None, p.keyword_only) for p in signature.parameters]
+    given = sort_arguments(body, callee, args, slots)
+    if given is None:
+        return body.error(callee.span)
+    values = _fill_in(body, ref, signature, given)
+    values = [_meet(body, p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
+    values = _resolve_axes(body, signature, values)
+    if any(isinstance(value.type, ErrorType) for value in values):
+        return body.error(callee.span)
+    return _call(body, ref, signature, values, callee)
+
+
+def _call(
+    body: Body, ref: FunctionRef, signature: Signature, values: list[typed.Expr], callee: Callee
+) -> typed.Expr:
+    binding = CallBinding(signature, body.facts)
+    solver = binding.bind([value.type for value in values])
+    if binding.misfits:
+        explain_misfit(body, signature, binding.misfits[0], values, callee)
+        return body.error(callee.span)
+    unsolved = solver.finish()
+    if solver.conflicts:
+        explain_conflict(body, signature, solver.conflicts[0], values, callee)
+        return body.error(callee.span)
+    if unsolved:
+        feature = f'a call that leaves "{min(unsolved)}" of `{callee.name}` open'
+        body.sink.error(E0299, at=callee.at, feature=feature)
+        return body.error(callee.span)
+    for divisor, dividend, reason in solver.divisions:
+        _require(body, typed.Guard("divides", divisor, dividend, values[reason.parameter].span), callee)
+    instance = body.rules.instance(ref.owner, ref.name, tuple(binding.types))
+    if instance.function is None:
+        _report_instance(body, instance, callee)
+        return body.error(callee.span)
+    return _finish(body, instance.function, values, solver.values(), callee)
+
+
+def _finish(
+    body: Body, function: typed.TypedFunction, values: list[typed.Expr], sizes: dict[str, Dim], callee: Callee
+) -> typed.Expr:
+    try:
+        for guard in function.guards:
+            left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)
+            _require(body, typed.Guard(guard.kind, left, right, guard.span), callee)
+        result = substitute_type(function.result, sizes)
+    except DimError as error:
+        body.sink.error(E0315, at=callee.at, problem=str(error))
+        return body.error(callee.span)
+    for effect in sorted(function.effects):
+        body.add_effect(effect, callee.at)
+    args = tuple(_pass(body, p, value) for p, value in zip(function.params, values, strict=True))
+    dims = tuple((name, sizes[name]) for name in function.symbols if name in sizes)
+    return typed.Call(result, callee.span, function.symbol, args, dims)
+
+
+def _fill_in(
+    body: Body, ref: FunctionRef, signature: Signature, given: dict[str, typed.Expr]
+) -> list[typed.Expr]:
+    """One value per parameter, with defaults, which are compile-time values of the callee's module."""
+    values: list[typed.Expr] = []
+    for parameter in signature.parameters:
+        if parameter.name in given:
+            values.append(given[parameter.name])
+        else:
+            assert parameter.default is not None
+            values.append(body.rules.default(ref.owner, parameter.default))
+    return values
+
+
+def _meet(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
+    """A plain number passed where a 0-d tensor or a float is declared becomes one."""
+    scalar = isinstance(value.type, IntType | FloatType | BoolType)
+    if isinstance(spec, TensorSpec) and scalar and isinstance(spec.element, Storage) and not spec.dims:
+        met = meet_storage(body, value, spec.element.dtype, spec.element.policy)
+        return body.error(value.span) if met is None else met
+    if isinstance(spec, ScalarSpec) and spec.kind == "float":
+        return to_float(value)
+    return value
+
+
+def _resolve_axes(body: Body, signature: Signature, values: list[typed.Expr]) -> list[typed.Expr]:
+    """An `Axis` is a position in the first tensor argument, however it was written."""
+    operand = next((value for value in values if isinstance(value.type, TensorType)), None)
+    resolved: list[typed.Expr] = []
+    for parameter, value in zip(signature.parameters, values, strict=True):
+        if operand is not None and _is_axis(parameter) and not isinstance(value.type, ErrorType):
+            axis = read_axis(body, value.type, value.span, operand)
+            known = ErrorType() if axis is None else IntType(Dim.const(axis))
+            value = typed.Static(known, value.span)
+        resolved.append(value)
+    return resolved
+
+
+def _is_axis(parameter: ParameterSpec) -> bool:
+    return isinstance(parameter.spec, ScalarSpec) and parameter.spec.kind == "Axis"
+
+
+def _pass(body: Body, parameter: typed.Param, value: typed.Expr) -> typed.Expr:
+    """The argument as the callee takes it: a tensor without a policy takes the parameter's."""
+    if isinstance(parameter.type, TensorType) and isinstance(value.type, TensorType):
+        met = meet_storage(body, value, parameter.type.dtype, parameter.type.policy)
+        return value if met is None else met
+    return value
+
+
+def _require(body: Body, guard: typed.Guard, callee: Callee) -> None:
+    """What the callee demands of sizes: proved here, refuted here, or checked on this function's entry."""
+    facts = body.facts
+    if guard.kind == "equal":
+        holds: bool | None = facts.same(guard.left, guard.right)
+    elif guard.kind == "divides":
+        holds = facts.divides(guard.left, guard.right)
+    else:
+        holds = facts.at_least(guard.left, guard.right)
+    if holds is False:
+        body.sink.error(E0309, at=callee.at, fact=guard.text).note(guard.span, "demanded here")
+    elif holds is None:
+        require_guard(body, guard.kind, guard.left, guard.right, callee.at)
+
+
+def _report_instance(body: Body, instance: Instance, callee: Callee) -> None:
+    """A body that fails only for these types is reported where they were given, with the place inside."""
+    if instance.recursive and body.dead == 0:
+        draft = body.sink.error(E0206, at=callee.at, name=callee.name)
+        draft.remark("recursion is allowed on compile-time arguments that an `if` can end; otherwise use a loop")
+    errors = [d for d in instance.diagnostics if d.severity == "error"]
+    if errors:
+        first = errors[0]
+        draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=first.title)
+        draft.note(first.primary.span, first.primary.text or "here")

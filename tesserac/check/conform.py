@@ -1,0 +1,170 @@
+"""Checks a value against an annotation of the body it stands in: a `return`, or `name: T = value`.
+
+Enters: a type as written and a typed value. Leaves: the value as that type (numbers become tensors, a missing policy is
+taken over), or an error expression after a diagnostic.
+"""
+
+from __future__ import annotations
+
+from tesserac.check import typed
+from tesserac.check.apply import meet_storage
+from tesserac.check.body import Body
+from tesserac.check.scalars import to_float
+from tesserac.check.specs import (
+    DTypeOf,
+    NoneSpec,
+    OptionalSpec,
+    ScalarSpec,
+    Storage,
+    TensorSpec,
+    TupleSpec,
+    TypeSpec,
+)
+from tesserac.check.trace import trace
+from tesserac.check.words import dim_text, dims_text, storage_text, type_text
+from tesserac.diag.codes.names import E0210
+from tesserac.diag.codes.precision import E0401, E0407
+from tesserac.diag.codes.shapes import E0308
+from tesserac.types.dims import Dim
+from tesserac.types.ty import (
+    BoolType,
+    ErrorType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+_KINDS = {"int": IntType, "bool": BoolType, "str": StrType, "float": FloatType, "Axis": IntType}
+
+
+def conform(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
+    """`value` as the annotated type."""
+    if isinstance(value.type, ErrorType):
+        return value
+    match spec:
+        case TensorSpec():
+            return _conform_tensor(body, spec, value)
+        case TupleSpec():
+            return _conform_tuple(body, spec, value)
+        case OptionalSpec():
+            return value if isinstance(value.type, NoneType) else conform(body, spec.inner, value)
+        case NoneSpec() if not isinstance(value.type, NoneType):
+            return _wrong_kind(body, spec, value)
+        case ScalarSpec():
+            value = to_float(value) if spec.kind == "float" else value
+            return value if isinstance(value.type, _KINDS[spec.kind]) else _wrong_kind(body, spec, value)
+    return value
+
+
+def _wrong_kind(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
+    expected = body.rules.text(spec.span)
+    draft = body.sink.error(E0210, at=value.span, expected=f"`{expected}`", found=type_text(value.type))
+    draft.note(spec.span, "declared here")
+    return body.error(value.span)
+
+
+def _conform_tuple(body: Body, spec: TupleSpec, value: typed.Expr) -> typed.Expr:
+    type_ = value.type
+    if not isinstance(type_, TupleType) or len(type_.items) != len(spec.items):
+        return _wrong_kind(body, spec, value)
+    items = value.items if isinstance(value, typed.TupleOf) else _items(value, type_)
+    checked = tuple(conform(body, own, item) for own, item in zip(spec.items, items, strict=True))
+    return typed.TupleOf(TupleType(tuple(item.type for item in checked)), value.span, checked)
+
+
+def _items(value: typed.Expr, type_: TupleType) -> tuple[typed.Expr, ...]:
+    return tuple(typed.Item(item, value.span, value, index) for index, item in enumerate(type_.items))
+
+
+def expected_storage(body: Body, spec: TensorSpec) -> Storage | None:
+    """The element an annotation means here; None where it leaves it open."""
+    if isinstance(spec.element, Storage):
+        return spec.element
+    if isinstance(spec.element, DTypeOf):
+        binding = body.scope.bindings.get(spec.element.parameter)
+        if binding is not None and isinstance(binding.type, TensorType):
+            return Storage(binding.type.dtype, binding.type.policy)
+    return None
+
+
+def _conform_tensor(body: Body, spec: TensorSpec, value: typed.Expr) -> typed.Expr:
+    storage = expected_storage(body, spec)
+    if storage is not None:
+        met = _meet(body, spec, value, storage)
+        if met is None:
+            return body.error(value.span)
+        value = met
+    if not isinstance(value.type, TensorType):
+        return _wrong_kind(body, spec, value)
+    leading = body.leading if spec.leading else ()
+    expected = (*leading, *(dim.dim.substitute(body.symbols) for dim in spec.dims))
+    return value if _same_dims(body, expected, spec, value, value.type) else body.error(value.span)
+
+
+def _meet(body: Body, spec: TensorSpec, value: typed.Expr, storage: Storage) -> typed.Expr | None:
+    """The value in the declared storage; a number may become one, a tensor of another dtype may not."""
+    found = value.type
+    if isinstance(found, IntType | FloatType | BoolType):
+        return meet_storage(body, value, storage.dtype, storage.policy)
+    if not isinstance(found, TensorType) or (found.dtype, found.policy) == (storage.dtype, storage.policy):
+        return value
+    if found.dtype != storage.dtype:
+        draft = body.sink.error(E0407, at=value.span, expected=storage, found=storage_text(found))
+        draft.note(spec.element_span, "declared here")
+        text = body.rules.text(value.span)
+        draft.replace(f"round it once, to {storage.dtype}", value.span, f"cast({text}, {storage})")
+        return None
+    met = meet_storage(body, value, storage.dtype, storage.policy)
+    if met is value:
+        draft = body.sink.error(
+            E0401, at=value.span, operation="this result", left=storage_text(found), right=storage
+        )
+        draft.note(spec.element_span, "declared here")
+        return None
+    return met
+
+
+def _same_dims(
+    body: Body, expected: tuple[Dim, ...], spec: TensorSpec, value: typed.Expr, found: TensorType
+) -> bool:
+    same = len(expected) == found.rank and all(map(body.facts.same, expected, found.dims))
+    if same:
+        return True
+    draft = body.sink.error(
+        E0308, at=value.span, label=f"this is {dims_text(found.dims)}",
+        expected=dims_text(expected), found=dims_text(found.dims),
+    )  # fmt: skip
+    wrong = _first_difference(body, expected, found)
+    place = spec.dims[wrong - len(expected)].span if wrong is not None and spec.dims else spec.span
+    draft.note(place, "declared here")
+    if wrong is not None:
+        draft.because(f"{dim_text(found.dims[wrong])} is not {dim_text(expected[wrong])}")
+        for step in reversed(trace(body, value, wrong).steps):
+            name = f"{step.name} = " if step.name else ""
+            draft.because(f"{name}{body.rules.text(step.span)} : {step.shapes}", step.span)
+    return False
+
+
+def _first_difference(body: Body, expected: tuple[Dim, ...], found: TensorType) -> int | None:
+    if len(expected) != found.rank:
+        return None
+    pairs = enumerate(zip(expected, found.dims, strict=True))
+    return next(axis for axis, (left, right) in pairs if not body.facts.same(left, right))
+
+
+def agree(left: Type, right: Type) -> Type | None:
+    """The type that values of both types have, as results of two branches or turns of a loop; None if none."""
+    if isinstance(left, ErrorType) or isinstance(right, ErrorType):
+        return ErrorType()
+    if left == right:
+        return left
+    if isinstance(left, FloatType) and isinstance(right, FloatType):
+        return FloatType()
+    if isinstance(left, TupleType) and isinstance(right, TupleType) and len(left.items) == len(right.items):
+        items = [agree(a, b) for a, b in zip(left.items, right.items, strict=True)]
+        return None if None in items else TupleType(tuple(item for item in items if item is not None))
+    return None

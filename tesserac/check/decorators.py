@@ -1,0 +1,33 @@
+"""Decorators of functions: which are known, and which are still to come."""
+
+from __future__ import annotations
+
+from tesserac.diag.codes.names import E0299
+from tesserac.diag.sink import Sink
+from tesserac.syntax import ast
+
+ACCEPTED = ("export", "jit")
+"""`@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
+
+
+def check_decorators(node: ast.FunctionDef, sink: Sink) -> bool:
+    """Whether the function can be checked as a plain one; what cannot has a diagnostic."""
+    later = [decorator for decorator in node.decorators if not _is_accepted(decorator.expression)]
+    if later:
+        sink.error(E0299, at=later[0].span, feature=f"the decorator `{_dotted(later[0].expression)}`")
+    return not later
+
+
+def _is_accepted(node: ast.Expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ACCEPTED
+
+
+def _dotted(node: ast.Expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, name=name):
+            return f"{_dotted(value)}.{name}"
+        case ast.Call(function=function):
+            return _dotted(function)
+    return "of this form"

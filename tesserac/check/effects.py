@@ -1,0 +1,40 @@
+"""Effects: which a function has, and whether that is what it says.
+
+Enters: the effects found in a body, with the place of each, and the `uses` of its signature. Leaves: diagnostics.
+Effects are inferred; `uses` is a promise that is checked.
+"""
+
+from __future__ import annotations
+
+from tesserac.check.body import Body
+from tesserac.check.resolve import closest
+from tesserac.diag.codes.effects import E0601, E0602, W0601
+from tesserac.syntax import ast
+
+EFFECTS = ("random", "io", "state", "collective", "nondet")
+
+
+def check_effects(body: Body, node: ast.FunctionDef) -> None:
+    """Holds `uses` against what the body does; without `uses` anything goes."""
+    if node.uses is None:
+        return
+    known = [name for name in node.uses if _is_effect(body, name)]
+    declared = [name.id for name in known]
+    for effect, span in body.effects.items():
+        if effect not in declared:
+            shown = ", ".join(declared) or "none"
+            draft = body.sink.error(E0601, at=span, function=node.name, declared=shown, effect=effect)
+            draft.note(node.name_span, f"`{node.name}` promises this")
+    for name in known:
+        if name.id not in body.effects:
+            body.sink.warning(W0601, at=name.span, function=node.name, effect=name.id)
+
+
+def _is_effect(body: Body, name: ast.Name) -> bool:
+    if name.id in EFFECTS:
+        return True
+    draft = body.sink.error(E0602, at=name.span, name=name.id).remark(f"effects are {', '.join(EFFECTS)}, or none")
+    guess = closest(name.id, EFFECTS)
+    if guess:
+        draft.replace(f"did you mean `{guess}`?", name.span, guess)
+    return False

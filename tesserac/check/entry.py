@@ -1,0 +1,38 @@
+"""Calls from outside the language: parameter types from the values at hand.
+
+Enters: a signature and the types of actual arguments, with sizes as numbers. Leaves: parameter types in the
+signature's own symbols. Sizes themselves are bound and checked at run time; only rank, dtype and static values
+choose an instance. Where no dims are written, equal sizes become one symbol and a size of 1 stays 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.check.binding import CallBinding
+from tesserac.check.facts import Facts
+from tesserac.check.specs import Signature
+from tesserac.types.dims import ONE, Dim
+from tesserac.types.ty import TensorType, Type
+
+
+class _AnySize(Facts):
+    """Every size agrees with every other: the run-time guards will tell."""
+
+    def same(self, left: Dim, right: Dim) -> bool:
+        return True
+
+
+def entry_types(signature: Signature, types: Sequence[Type]) -> tuple[Type, ...] | None:
+    """The key of the instance for these arguments, one per parameter; None if one does not fit."""
+    binding = CallBinding(signature, _AnySize())
+    binding.bind([_with_symbols(type_) for type_ in types])
+    return None if binding.misfits else tuple(binding.types)
+
+
+def _with_symbols(type_: Type) -> Type:
+    """Sizes as symbols named after them, so that equal ones stay equal."""
+    if not isinstance(type_, TensorType):
+        return type_
+    dims = tuple(dim if dim == ONE or dim.constant is None else Dim.sym(f"size{dim}") for dim in type_.dims)
+    return TensorType(dims, type_.dtype, type_.policy)

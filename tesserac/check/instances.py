@@ -1,0 +1,278 @@
+"""Checks the body of one instance of a function.
+
+Enters: a signature and the types of its parameters, in its own symbols. Leaves: a `TypedFunction`, or none where
+there were errors. A definition alone is checked with a representative: f32, rank 2, every optional argument given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body, WherePlace
+from tesserac.check.conform import agree, expected_storage
+from tesserac.check.control import always_returns
+from tesserac.check.effects import check_effects
+from tesserac.check.scope import Binding
+from tesserac.check.specs import (
+    AnySpec,
+    BareTensorSpec,
+    DTypeOf,
+    NoneSpec,
+    OptionalSpec,
+    ScalarSpec,
+    Signature,
+    Storage,
+    TensorSpec,
+    TupleSpec,
+    TypeSpec,
+)
+from tesserac.check.words import type_text
+from tesserac.diag.codes.names import E0211, E0212
+from tesserac.syntax import ast
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import F32
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import (
+    BoolType,
+    ErrorType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+
+def check_instance(
+    body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
+) -> typed.TypedFunction | None:
+    """Checks the body with these parameter types. None after errors."""
+    node = signature.node
+    _enter(body, signature, types, spans)
+    block = body.rules.block(body, node.body)
+    _check_end(body, signature)
+    check_effects(body, node)
+    result = _result_type(body)
+    if body.sink.has_errors:
+        return None
+    params = tuple(
+        typed.Param(p.name, type_, p.span) for p, type_ in zip(signature.parameters, types, strict=True)
+    )
+    return typed.TypedFunction(
+        symbol=symbol,
+        name=node.name,
+        params=params,
+        result=result,
+        symbols=_symbols(types),
+        guards=_guards(body, signature),
+        effects=frozenset(body.effects),
+        body=block,
+        span=node.name_span,
+        exported=any(_is_export(decorator.expression) for decorator in node.decorators),
+        doc=node.doc or "",
+    )
+
+
+def _enter(
+    body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]]
+) -> None:
+    """Binds parameters and sizes, and states the `where` facts."""
+    body.symbols = {name: Dim.sym(name) for name in (*signature.symbols, *_symbols(types))}
+    body.dim_spans = spans
+    body.where_at = _where_place(body, signature.node)
+    for parameter, type_ in zip(signature.parameters, types, strict=True):
+        body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
+        spec = parameter.spec.inner if isinstance(parameter.spec, OptionalSpec) else parameter.spec
+        if isinstance(type_, IntType) and parameter.name in body.symbols:
+            body.symbols[parameter.name] = type_.value
+        if isinstance(spec, TensorSpec):
+            body.parameter_dims[parameter.name] = spec.dims
+            body.parameter_elements[parameter.name] = spec.element_span
+            if spec.leading and isinstance(type_, TensorType):
+                body.leading = type_.dims[: type_.rank - len(spec.dims)]
+    for fact in signature.facts:
+        left, right = fact.left.substitute(body.symbols), fact.right.substitute(body.symbols)
+        state = {
+            "equal": body.facts.state_equal,
+            "divides": body.facts.state_divides,
+            "at_least": body.facts.state_at_least,
+        }
+        state[fact.kind](left, right)
+    body.result_spec = None if isinstance(signature.result, AnySpec) else signature.result
+    if isinstance(signature.result, TensorSpec):
+        body.result_storage = expected_storage(body, signature.result)
+
+
+def _where_place(body: Body, node: ast.FunctionDef) -> WherePlace | None:
+    """The place after the signature, found in the text between its last part and the body."""
+    if node.where:
+        end = node.where[-1].span
+        return WherePlace(Span(end.file, end.end, end.end), ", {fact}")
+    last = node.returns or (node.parameters[-1] if node.parameters else None)
+    if last is None or not node.body:
+        return None
+    after = body.rules.text(Span(last.span.file, last.span.end, node.body[0].span.start))
+    offset = 0 if node.returns else after.find(")") + 1
+    if not node.returns and offset == 0:
+        return None
+    place = last.span.end + offset
+    return WherePlace(Span(last.span.file, place, place), " where {fact}")
+
+
+def _symbols(types: tuple[Type, ...]) -> tuple[str, ...]:
+    """The sizes that parameter types mention, in order."""
+    found: dict[str, None] = {}
+    for type_ in types:
+        dims = type_.dims if isinstance(type_, TensorType) else (type_.value,) if isinstance(type_, IntType) else ()
+        if isinstance(type_, TupleType):
+            found.update(dict.fromkeys(_symbols(type_.items)))
+        for dim in dims:
+            found.update(dict.fromkeys(sorted(dim.symbols())))
+    return tuple(found)
+
+
+def _check_end(body: Body, signature: Signature) -> None:
+    """A function that says what it returns returns on every path."""
+    node = signature.node
+    if always_returns(node.body) or isinstance(signature.result, AnySpec | NoneSpec):
+        return
+    if any(isinstance(statement, ast.ErrorStatement) for statement in node.body):
+        return
+    problem = f"`{node.name}` can end without returning a value"
+    draft = body.sink.error(E0211, at=node.name_span, problem=problem)
+    draft.note(signature.result.span, "this says that it returns one")
+
+
+def _result_type(body: Body) -> Type:
+    """The type of all returns; a function without one returns None."""
+    if not body.returns:
+        return NoneType()
+    result = body.returns[0].type
+    for value in body.returns[1:]:
+        joined = agree(result, value.type)
+        if joined is None:
+            before, after = result.show(), value.type.show()
+            draft = body.sink.error(E0212, at=value.span, name="the result", before=before, after=after)
+            draft.note(body.returns[0].span, f"this returns {type_text(result)}")
+            return ErrorType()
+        result = joined
+    return result
+
+
+def _guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:
+    """The `where` facts come first: what follows from them is not checked again."""
+    facts = [
+        typed.Guard(fact.kind, fact.left.substitute(body.symbols), fact.right.substitute(body.symbols), fact.span)
+        for fact in signature.facts
+    ]
+    return (*facts, *body.guards.values())
+
+
+def _is_export(node: ast.Expr) -> bool:
+    function = node.function if isinstance(node, ast.Call) else node
+    return isinstance(function, ast.Name) and function.id == "export"
+
+
+# ---------------------------------------------------------------------------------- representatives, names
+
+
+def representative(body: Body, signature: Signature) -> tuple[Type, ...]:
+    """Parameter types with which a definition is checked before anyone calls it."""
+    storages: dict[str, Storage] = {}
+    types: list[Type] = []
+    for parameter in signature.parameters:
+        spec, default = parameter.spec, parameter.default
+        if default is not None and isinstance(spec, AnySpec):
+            types.append(_open_float(body.rules.expression(body, default).type))
+            continue
+        type_ = _representative(parameter.name, spec, storages, signature.symbols)
+        if default is not None and isinstance(spec, ScalarSpec) and spec.kind in ("bool", "str"):
+            type_ = body.rules.expression(body, default).type
+        types.append(type_)
+    return tuple(types)
+
+
+def _open_float(type_: Type) -> Type:
+    return FloatType() if isinstance(type_, FloatType) else type_
+
+
+def _representative(
+    name: str, spec: TypeSpec, storages: dict[str, Storage], symbols: tuple[str, ...]
+) -> Type:
+    match spec:
+        case TensorSpec():
+            return _representative_tensor(name, spec, storages, symbols)
+        case BareTensorSpec():
+            storages[name] = Storage(F32, NO_POLICY)
+            return TensorType(_new_dims(2, symbols), F32)
+        case ScalarSpec():
+            kinds: dict[str, Type] = {
+                "int": IntType(Dim.sym(name)),
+                "bool": BoolType(False),
+                "str": StrType(""),
+                "float": FloatType(),
+                "Axis": IntType(Dim.const(0)),
+            }
+            return kinds[spec.kind]
+        case OptionalSpec():
+            return _representative(name, spec.inner, storages, symbols)
+        case TupleSpec():
+            return TupleType(tuple(_representative(name, item, storages, symbols) for item in spec.items))
+        case NoneSpec():
+            return NoneType()
+    return ErrorType()
+
+
+def _representative_tensor(
+    name: str, spec: TensorSpec, storages: dict[str, Storage], symbols: tuple[str, ...]
+) -> TensorType:
+    element = spec.element
+    if isinstance(element, DTypeOf):
+        element = storages.get(element.parameter, Storage(F32, NO_POLICY))
+    storage = element if isinstance(element, Storage) else Storage(F32, NO_POLICY)
+    storages[name] = storage
+    leading = _new_dims(1 if spec.dims else 2, symbols) if spec.leading else ()
+    return TensorType((*leading, *(dim.dim for dim in spec.dims)), storage.dtype, storage.policy)
+
+
+def _new_dims(count: int, symbols: tuple[str, ...]) -> tuple[Dim, ...]:
+    free = (f"D{number}" for number in range(1, 100) if f"D{number}" not in symbols)
+    return tuple(Dim.sym(next(free)) for _ in range(count))
+
+
+def instance_symbol(module: str, signature: Signature, types: tuple[Type, ...]) -> str:
+    """The name of an instance: readable, unique, the same in every run."""
+    base = f"{module}.{signature.name}"
+    if not _is_generic(signature):
+        return base
+    parts = [_slug(type_) for type_ in types]
+    digest = hashlib.sha256("; ".join(type_.show() for type_ in types).encode()).hexdigest()[:6]
+    return ".".join([base, *(part for part in parts if part), digest])
+
+
+def _slug(type_: Type) -> str:
+    if isinstance(type_, TensorType):
+        return f"{type_.dtype}_{type_.rank}d"
+    if isinstance(type_, IntType):
+        return str(type_.value.constant) if type_.value.constant is not None else ""
+    return str(type_.value) if isinstance(type_, BoolType | StrType) else ""
+
+
+def _is_generic(signature: Signature) -> bool:
+    return any(_leaves_open(parameter.spec) for parameter in signature.parameters)
+
+
+def _leaves_open(spec: TypeSpec) -> bool:
+    if isinstance(spec, TensorSpec):
+        return spec.leading or not isinstance(spec.element, Storage)
+    if isinstance(spec, ScalarSpec):
+        return spec.kind != "float"
+    if isinstance(spec, TupleSpec):
+        return any(_leaves_open(item) for item in spec.items)
+    return not isinstance(spec, NoneSpec)
+
+

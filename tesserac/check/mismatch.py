@@ -1,0 +1,234 @@
+"""Says why operands do not fit an operator.
+
+Enters: a use of an operator and a `Mismatch` from the unifier. Leaves: one diagnostic, with the operands' types as
+labels, the declarations the sizes came from, the steps between, and fixes. Dtypes are explained in `precision.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.precision import explain_kind, explain_policies, explain_two_dtypes
+from tesserac.check.trace import Trail, trace
+from tesserac.check.use import Use
+from tesserac.check.words import SYMBOLS, axis_text, dim_text, dims_text, noun, verb
+from tesserac.diag.codes.shapes import E0301, E0302, E0303, E0311
+from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
+from tesserac.ops.unify import (
+    BroadcastMismatch,
+    DimMismatch,
+    DTypeMismatch,
+    KindMismatch,
+    Mismatch,
+    OuterProduct,
+    Place,
+    PolicyMismatch,
+    RankMismatch,
+)
+from tesserac.types.dims import Dim
+from tesserac.types.ty import TensorType
+
+
+def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
+    """One diagnostic for one mismatch."""
+    match mismatch:
+        case DimMismatch(left, right):
+            _explain_contraction(body, use, _Side.of(body, use, left), _Side.of(body, use, right))
+        case BroadcastMismatch(left, right):
+            _explain_broadcast(body, use, _Side.of(body, use, left), _Side.of(body, use, right))
+        case OuterProduct(unit, extended):
+            _explain_outer(body, use, _Side.of(body, use, unit), _Side.of(body, use, extended))
+        case RankMismatch(operand):
+            _explain_rank(body, use, operand)
+        case DTypeMismatch(left_operand, right_operand):
+            explain_two_dtypes(body, use, use.operands[left_operand], use.operands[right_operand])
+        case PolicyMismatch(left_operand, right_operand):
+            explain_policies(body, use, use.operands[left_operand], use.operands[right_operand])
+        case KindMismatch(operand, kinds):
+            explain_kind(body, use, use.operands[operand], kinds)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One operand and the axis of it that does not fit."""
+
+    operand: typed.Expr
+    axis: int
+    dims: tuple[Dim, ...]
+    text: str
+    trail: Trail
+
+    @staticmethod
+    def of(body: Body, use: Use, place: Place) -> _Side:
+        operand = use.operands[place.operand]
+        assert isinstance(operand.type, TensorType)
+        trail = trace(body, operand, place.axis)
+        return _Side(operand, place.axis, operand.type.dims, body.rules.text(operand.span), trail)
+
+    @property
+    def dim(self) -> Dim:
+        return self.dims[self.axis]
+
+    @property
+    def name(self) -> str:
+        """`q: ` where the operand is a name; nothing for a longer expression."""
+        return f"{self.text}: " if self.text.isidentifier() else ""
+
+    @property
+    def label(self) -> str:
+        place = axis_text(self.axis, len(self.dims))
+        return f"{self.name}{dims_text(self.dims)} - {place} dim is {dim_text(self.dim)}"
+
+
+def _explain_contraction(body: Body, use: Use, left: _Side, right: _Side) -> None:
+    draft = body.sink.error(
+        E0301,
+        at=use.at,
+        label="these two dims must be the same",
+        left=dim_text(left.dim),
+        right=dim_text(right.dim),
+    )
+    draft.note(left.operand.span, left.label).note(right.operand.span, right.label)
+    _show_origin(body, draft, left)
+    _show_origin(body, draft, right)
+    _show_steps(body, draft, left, right)
+    _suggest_renaming(body, draft, left, right)
+    _suggest_fact(body, draft, left, right)
+
+
+def _show_origin(body: Body, draft: Draft, side: _Side) -> None:
+    """A label at the declaration of a dim: how it got from there to the operand."""
+    declared = side.trail.declared
+    if declared is None:
+        return
+    dim, named = dim_text(side.dim), [step for step in side.trail.steps if step.name]
+    if named:
+        step = named[-1]
+        through = f"`{_one_line(body, step.span)}` (line {body.rules.line(step.span)})"
+        text = f"{dim} enters `{step.name}` here, through {through}"
+    elif _is_used_once(body, side.dim):
+        text = f"{dim} is declared here and used nowhere else"
+    else:
+        text = f"{dim} is declared here"
+    draft.note(declared, text)
+
+
+def _is_used_once(body: Body, dim: Dim) -> bool:
+    return dim.symbol is not None and len(body.dim_spans.get(dim.symbol, ())) == 1
+
+
+def _one_line(body: Body, span: Span) -> str:
+    text = " ".join(body.rules.text(span).split())
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _show_steps(body: Body, draft: Draft, *sides: _Side) -> None:
+    seen: set[Span] = set()
+    for side in sides:
+        for step in reversed(side.trail.steps):
+            if step.span in seen or len(seen) == 4:
+                continue
+            seen.add(step.span)
+            name = f"{step.name} = " if step.name else ""
+            draft.because(f"{name}{_one_line(body, step.span)} : {step.shapes}", step.span)
+
+
+def _suggest_renaming(body: Body, draft: Draft, left: _Side, right: _Side) -> None:
+    """A dim that is declared once, and only here meets another, is most likely misnamed."""
+    for wrong, other in ((right, left), (left, right)):
+        declared = wrong.trail.declared
+        if declared is not None and not wrong.trail.steps and _is_used_once(body, wrong.dim):
+            old = body.rules.text(declared)
+            new = f'"{other.dim}"' if old.startswith('"') else str(other.dim)
+            place = axis_text(wrong.axis, len(wrong.dims))
+            draft.replace(f"if `{wrong.trail.parameter}` is to fit, name its {place} dim {new}", declared, new)
+            return
+
+
+def _suggest_fact(body: Body, draft: Draft, left: _Side, right: _Side) -> None:
+    both_symbols = left.dim.symbol is not None and right.dim.symbol is not None
+    if not both_symbols or body.where_at is None:
+        return
+    insertion = body.where_at.text.format(fact=f"{right.dim} == {left.dim}")
+    title = f"if {dim_text(right.dim)} and {dim_text(left.dim)} are equal by design, say so once"
+    draft.fix(title, Edit(body.where_at.span, insertion))
+
+
+def _explain_broadcast(body: Body, use: Use, first: _Side, second: _Side) -> None:
+    short, long = (first, second) if len(first.dims) <= len(second.dims) else (second, first)
+    draft = body.sink.error(
+        E0302,
+        at=use.at,
+        label="dims are lined up from the right",
+        left=dim_text(short.dim),
+        verb=verb(use.op.name),
+        right=dim_text(long.dim),
+    )
+    draft.note(long.operand.span, f"{long.name}{dims_text(long.dims)}")
+    draft.note(short.operand.span, f"{short.name}{dims_text(short.dims)}")
+    _show_origin(body, draft, short)
+    _show_origin(body, draft, long)
+    _show_steps(body, draft, short, long)
+    draft.remark(_alignment(short, long))
+    _suggest_axis(body, draft, short, long)
+
+
+def _alignment(short: _Side, long: _Side) -> str:
+    """The two shapes under one another, right-aligned, with the pair that does not fit."""
+    above, below = dims_text(long.dims), dims_text(short.dims)
+    pad = " " * (len(above) - len(below))
+    return f"{above}\n{pad}{below}   {dim_text(short.dim)} meets {dim_text(long.dim)}"
+
+
+def _suggest_axis(body: Body, draft: Draft, short: _Side, long: _Side) -> None:
+    """A vector that has one partner among the other's dims can be lined up with it."""
+    partners = [axis for axis, dim in enumerate(long.dims) if dim == short.dim]
+    if len(short.dims) != 1 or len(partners) != 1 or not short.text:
+        return
+    after = len(long.dims) - 1 - partners[0]
+    index = f"[:{', None' * after}]"
+    text = short.text if short.text.isidentifier() else f"({short.text})"
+    draft.replace(f"line it up with {dim_text(short.dim)}", short.operand.span, text + index)
+
+
+def _explain_outer(body: Body, use: Use, unit: _Side, extended: _Side) -> None:
+    partner = unit.dims[unit.axis - 1] if unit.axis else extended.dim
+    itself = "itself" if partner == extended.dim else dim_text(extended.dim)
+    draft = body.sink.error(
+        E0303,
+        at=use.at,
+        label=f"every {dim_text(partner)} of the left would meet every {dim_text(extended.dim)} of the right",
+        noun=noun(use.op.name).strip("`"),
+        unit=dim_text(partner),
+        extended=itself,
+    )
+    draft.note(unit.operand.span, f"{unit.name}{dims_text(unit.dims)}")
+    draft.note(extended.operand.span, f"{extended.name}{dims_text(extended.dims)}")
+    stretched = unit.text if unit.text.isidentifier() else "one operand"
+    added = f"`{extended.text}`" if extended.text.isidentifier() else "the other"
+    draft.because(
+        f"the 1 in {f'`{stretched}`' if stretched == unit.text else stretched} would stretch to "
+        f"{dim_text(extended.dim)} while {added} gets a new leading dim"
+    )
+    if unit.axis == len(unit.dims) - 1 and unit.text.isidentifier():
+        index = "[" + ", ".join([":"] * unit.axis + ["0"]) + "]"
+        draft.replace("drop the unit dim", unit.operand.span, unit.text + index)
+    if extended.text.isidentifier() and len(extended.dims) == 1:
+        draft.replace("or give both a unit dim", extended.operand.span, f"{extended.text}[:, None]")
+
+
+def _explain_rank(body: Body, use: Use, position: int) -> None:
+    operand = use.operands[position]
+    assert isinstance(operand.type, TensorType)
+    operation = SYMBOLS.get(use.op.name, use.op.name)
+    problem = f"`{operation}` does not work on a tensor with {_dims_count(operand.type.rank)}"
+    draft = body.sink.error(E0311, at=use.at, problem=problem)
+    draft.note(operand.span, f"this is {dims_text(operand.type.dims)}")
+
+
+def _dims_count(rank: int) -> str:
+    return "no dims" if rank == 0 else "1 dim" if rank == 1 else f"{rank} dims"

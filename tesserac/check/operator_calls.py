@@ -1,0 +1,150 @@
+"""Calls of operators by name: `sum(x, axis=N)`, `x.reshape(B, S)`, `zeros(N, 4)`.
+
+Enters: an operator's class and checked arguments. Leaves: the operator with its static attributes, applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tesserac.check import typed
+from tesserac.check.apply import apply_operator
+from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.body import Body
+from tesserac.check.reshape import check_expand, check_reshape
+from tesserac.check.statics import (
+    read_axes,
+    read_bool,
+    read_dims,
+    read_dtype,
+    read_int,
+    read_number,
+    read_order,
+    read_size,
+)
+from tesserac.check.words import dims_text
+from tesserac.diag.codes.names import E0205
+from tesserac.diag.codes.shapes import E0314
+from tesserac.ops.convert import Cast
+from tesserac.ops.registry import Operator
+from tesserac.ops.shape import Expand, Permute, Reshape
+from tesserac.ops.signature import Signature, StaticParameter
+from tesserac.types.dims import Dim
+from tesserac.types.ty import DTypeType, ErrorType, TensorType, TupleType
+
+Fields = dict[str, object]
+
+
+def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """A call of an operator with arguments as a program writes them."""
+    signature = operator.parsed[0]
+    many = _many(signature)
+    grouped, rest = _take_many(signature, many, args) if many else ((), args)
+    slots = [Slot(operand.name, True, False) for operand in signature.operands]
+    slots += [Slot(s.name, s.default is None, False) for s in signature.statics if s is not many]
+    given = sort_arguments(body, callee, rest, slots)
+    if given is None:
+        return body.error(callee.span)
+    operands = [given[operand.name] for operand in signature.operands]
+    if any(isinstance(value.type, ErrorType) for value in (*given.values(), *grouped)):
+        return body.error(callee.span)
+    if many is not None and not grouped:
+        body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs `{many.name}`")
+        return body.error(callee.span)
+    fields = _fields(body, signature, given, grouped, operands)
+    if fields is None:
+        return body.error(callee.span)
+    return _build(body, operator, fields, operands, callee)
+
+
+def _many(signature: Signature) -> StaticParameter | None:
+    """The parameter that takes several positional arguments, or one tuple: a shape or an order."""
+    return next((s for s in signature.statics if s.kind in ("dims", "order")), None)
+
+
+def _take_many(
+    signature: Signature, many: StaticParameter, args: Sequence[Arg]
+) -> tuple[tuple[typed.Expr, ...], Sequence[Arg]]:
+    """Splits off the arguments of a shape: `zeros(N, 4)`, `zeros((N, 4))`, `full((N,), 0.5)`."""
+    named = [arg for arg in args if arg.name == many.name]
+    if named:
+        return (named[0].value,), [arg for arg in args if arg is not named[0]]
+    positional = [arg for arg in args if arg.name is None]
+    before = len(signature.operands)
+    after = sum(s.default is None for s in signature.statics if s is not many)
+    named_after = sum(arg.name in {s.name for s in signature.statics if s.default is None} for arg in args)
+    taken = positional[before : len(positional) - max(after - named_after, 0)]
+    return tuple(arg.value for arg in taken), [arg for arg in args if arg not in taken]
+
+
+def _fields(
+    body: Body,
+    signature: Signature,
+    given: Mapping[str, typed.Expr],
+    grouped: tuple[typed.Expr, ...],
+    operands: Sequence[typed.Expr],
+) -> Fields | None:
+    fields: Fields = {}
+    for static in signature.statics:
+        arg = given.get(static.name)
+        if static.kind == "axes":
+            value: Fields | None = _field("axes", read_axes(body, arg, operands[0]))
+        elif static.kind in ("dims", "order"):
+            value = _grouped_field(body, static, grouped, operands)
+        elif arg is None:
+            continue
+        else:
+            value = _one_field(body, static, arg)
+        if value is None:
+            return None
+        fields.update(value)
+    return fields
+
+
+def _field(name: str, value: object) -> Fields | None:
+    return None if value is None else {name: value}
+
+
+def _grouped_field(
+    body: Body, static: StaticParameter, grouped: tuple[typed.Expr, ...], operands: Sequence[typed.Expr]
+) -> Fields | None:
+    if static.kind == "dims":
+        return _field("shape", read_dims(body, grouped))
+    types = grouped[0].type if len(grouped) == 1 else TupleType(tuple(arg.type for arg in grouped))
+    return _field("order", read_order(body, types, grouped[0].span.to(grouped[-1].span), operands[0]))
+
+
+def _one_field(body: Body, static: StaticParameter, arg: typed.Expr) -> Fields | None:
+    if static.kind == "dtype":
+        found: DTypeType | None = read_dtype(body, arg)
+        return None if found is None else {"dtype": found.dtype, "policy": found.policy}
+    readers = {"bool": read_bool, "int": read_int, "size": read_size, "number": read_number}
+    return _field(static.name, readers[static.kind](body, arg))
+
+
+def _build(
+    body: Body, operator: type[Operator], fields: Fields, operands: Sequence[typed.Expr], callee: Callee
+) -> typed.Expr:
+    op = operator(**fields)
+    operand_type = operands[0].type if operands else None
+    if isinstance(op, Cast) and not isinstance(operand_type, TensorType):
+        return typed.Coerce(TensorType((), op.dtype, op.policy), callee.span, operands[0])
+    if isinstance(op, Reshape) and isinstance(operand_type, TensorType):
+        shape = check_reshape(body, operands[0], op.shape, callee)
+        return body.error(callee.span) if shape is None else _apply(body, Reshape(shape), operands, callee)
+    if isinstance(op, Expand) and not check_expand(body, operands[0], op.shape, callee):
+        return body.error(callee.span)
+    if isinstance(op, Permute) and isinstance(operand_type, TensorType) and len(op.order) != operand_type.rank:
+        problem = f"`permute` needs every axis of {dims_text(operand_type.dims)} once"
+        body.sink.error(E0314, at=callee.at, problem=problem)
+        return body.error(callee.span)
+    return _apply(body, op, operands, callee)
+
+
+def _apply(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Callee) -> typed.Expr:
+    return apply_operator(body, op, operands, callee.at, callee.span)
+
+
+def reshape_to(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], callee: Callee) -> typed.Expr:
+    """A reshape that is known to be one: a unit dim added or dropped."""
+    return _apply(body, Reshape(shape), [operand], callee)

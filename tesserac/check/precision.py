@@ -1,0 +1,136 @@
+"""The rules of precision: one dtype and one policy per operator, and nothing accumulates in a narrow type unsaid.
+
+Enters: a use of an operator. Leaves: E04xx and W04xx diagnostics that name the cast or the policy.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.use import Use
+from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text
+from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, W0401, W0402
+from tesserac.diag.sink import Draft
+from tesserac.ops.contract import MatMul
+from tesserac.ops.reduce import Reduction
+from tesserac.types.dtype import DType
+from tesserac.types.ty import TensorType
+
+
+def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:
+    """Two dtypes in one operator: the program decides which one, by a cast."""
+    left_type, right_type = _tensor(left), _tensor(right)
+    operation = SYMBOLS.get(use.op.name, "and")
+    draft = body.sink.error(
+        E0402,
+        at=use.at,
+        label="one dtype is needed here",
+        left=left_type.dtype,
+        operation=operation,
+        right=right_type.dtype,
+    )
+    for operand, ty in ((left, left_type), (right, right_type)):
+        draft.note(operand.span, storage_text(ty))
+        _show_declared(body, draft, operand)
+    wide, narrow = _by_width(left, right)
+    wide_type, narrow_type = _tensor(wide), _tensor(narrow)
+    _suggest_cast(body, draft, wide, storage_text(narrow_type), f"narrow to {narrow_type.dtype}")
+    _suggest_cast(body, draft, narrow, storage_text(wide_type), f"or widen to {wide_type.dtype}")
+
+
+def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:
+    left_type, right_type = _tensor(left), _tensor(right)
+    draft = body.sink.error(
+        E0401,
+        at=use.at,
+        label="one policy is needed here",
+        operation=f"`{SYMBOLS.get(use.op.name, use.op.name)}`",
+        left=storage_text(left_type),
+        right=storage_text(right_type),
+    )
+    draft.note(left.span, storage_text(left_type)).note(right.span, storage_text(right_type))
+    _suggest_cast(body, draft, right, storage_text(left_type), "use the policy of the left operand")
+
+
+def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
+    dtype = _tensor(operand).dtype
+    operation = f"`{SYMBOLS.get(use.op.name, use.op.name)}`"
+    draft = body.sink.error(E0405, at=use.at, operation=operation, dtype=dtype)
+    draft.note(operand.span, f"this is {dtype}").remark(f"{operation} works on {kinds_text(kinds)}")
+    if use.op.name == "div" and dtype.is_integer:
+        draft.replace("round down", use.at, "//")
+    elif "f" in kinds:
+        _suggest_cast(body, draft, operand, "f32", "cast to a float first")
+
+
+def check_precision(body: Body, use: Use) -> None:
+    """Warns of, or forbids, a contraction or reduction whose running sum would be narrow."""
+    contraction = isinstance(use.op, MatMul)
+    if not contraction and not (isinstance(use.op, Reduction) and use.op.accumulates):
+        return
+    operand = next((o for o in use.operands if _needs_accumulator(_tensor(o).dtype)), None)
+    if operand is None:
+        return
+    ty = _tensor(operand)
+    operation = "a contraction" if contraction else f"`{use.op.name}`"
+    if ty.policy.accum is None:
+        _report_narrow(body, use, operand, operation)
+    elif ty.dtype.is_fp8 and contraction and not ty.policy.saturate and ty.policy.scale_axis is None:
+        draft = body.sink.warning(W0402, at=use.at, operation="contraction")
+        draft.note(operand.span, f"{storage_text(ty)}: values above {ty.dtype.largest:g} do not fit")
+        draft.remark("say `@saturate`, which clamps them, or scale the operands")
+
+
+def _needs_accumulator(dtype: DType) -> bool:
+    return dtype.is_float and dtype.bits < 32
+
+
+def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) -> None:
+    ty = _tensor(operand)
+    if ty.dtype.is_fp8:
+        draft = body.sink.error(E0404, at=use.at, operation=operation, dtype=ty.dtype)
+    else:
+        label = f"{ty.dtype.significand} significant bits, {_terms(use, ty)} terms"
+        draft = body.sink.warning(W0401, at=use.at, label=label, operation=operation, dtype=ty.dtype)
+        limit = 2**ty.dtype.significand
+        draft.remark(f"a running {ty.dtype} sum of ones stops at {limit}; the same sum in f32 stays exact to 2**24")
+    declared = _declared_element(body, operand)
+    if declared is None:
+        draft.note(operand.span, f"{storage_text(ty)} has no @accum policy")
+        return
+    draft.note(declared, f"no @accum policy here, so the sum runs in {ty.dtype}")
+    text = body.rules.text(declared)
+    draft.replace(f"keep {ty.dtype} storage, make only the running sum f32", declared, f"{text} @accum(f32)")
+
+
+def _terms(use: Use, ty: TensorType) -> str:
+    if isinstance(use.op, Reduction):
+        return " * ".join(dim_text(ty.dims[axis]) for axis in use.op.axes) or "1"
+    return dim_text(ty.dims[-1])
+
+
+def _declared_element(body: Body, operand: typed.Expr) -> Span | None:
+    """Where the dtype of a parameter is written."""
+    return body.parameter_elements.get(operand.name) if isinstance(operand, typed.Local) else None
+
+
+def _show_declared(body: Body, draft: Draft, operand: typed.Expr) -> None:
+    declared = _declared_element(body, operand)
+    if declared is not None and isinstance(operand, typed.Local):
+        draft.because(f"`{operand.name}` is declared {storage_text(_tensor(operand))}", declared)
+
+
+def _suggest_cast(body: Body, draft: Draft, operand: typed.Expr, storage: str, title: str) -> None:
+    text = body.rules.text(operand.span)
+    if text:
+        draft.replace(title, operand.span, f"cast({text}, {storage})")
+
+
+def _by_width(left: typed.Expr, right: typed.Expr) -> tuple[typed.Expr, typed.Expr]:
+    return (left, right) if _tensor(left).dtype.bits >= _tensor(right).dtype.bits else (right, left)
+
+
+def _tensor(operand: typed.Expr) -> TensorType:
+    assert isinstance(operand.type, TensorType)
+    return operand.type

@@ -1,0 +1,97 @@
+"""`print` and `assert`.
+
+Enters: those statements. Leaves: pieces of text and values to print; run-time checks, guards on sizes, or an error
+for what is false at once.
+"""
+
+from __future__ import annotations
+
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.expressions import require_condition
+from tesserac.check.resolve import BuiltinRef
+from tesserac.check.scalars import require_guard
+from tesserac.diag.codes.names import E0205, E0216
+from tesserac.syntax import ast
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.ty import BoolType, ErrorType, IntType, StrType
+
+
+def is_print(body: Body, node: ast.Expr) -> bool:
+    if not isinstance(node, ast.Call) or not isinstance(node.function, ast.Name):
+        return False
+    name = node.function.id
+    return name not in body.scope.bindings and body.rules.resolve(name) == BuiltinRef("print")
+
+
+def check_print(body: Body, node: ast.Expr) -> list[typed.Stmt]:
+    assert isinstance(node, ast.Call)
+    body.add_effect("io", node.span)
+    pieces: list[str | typed.Shown] = []
+    for position, argument in enumerate(node.arguments):
+        if argument.name is not None:
+            body.sink.error(E0205, at=argument.span, problem="`print` takes values only")
+            return []
+        pieces += [" "] if position else []
+        pieces += _pieces(body, argument.value)
+    return [typed.Print(node.span, (*pieces, "\n"))]
+
+
+def _pieces(body: Body, node: ast.Expr) -> list[str | typed.Shown]:
+    if not isinstance(node, ast.FString):
+        return [_shown(body.expression(node), "")]
+    pieces: list[str | typed.Shown] = []
+    for part in node.parts:
+        if isinstance(part, ast.StringLiteral):
+            pieces.append(part.value)
+        else:
+            pieces += [part.label] if part.label else []
+            pieces.append(_shown(body.expression(part.value), part.format))
+    return pieces
+
+
+def _shown(value: typed.Expr, format_: str) -> str | typed.Shown:
+    return value.type.value if isinstance(value.type, StrType) else typed.Shown(value, format_)
+
+
+def check_assert(body: Body, node: ast.Assert) -> list[typed.Stmt]:
+    message = node.message.value if isinstance(node.message, ast.StringLiteral) else ""
+    if _assert_sizes(body, node.test):
+        return []
+    test = require_condition(body, body.expression(node.test))
+    if isinstance(test.type, BoolType):
+        if not test.type.value and body.dead == 0:
+            body.sink.error(E0216, at=node.test.span, label=message)
+        return []
+    return [] if isinstance(test.type, ErrorType) else [typed.Assert(node.span, test, message)]
+
+
+def _assert_sizes(body: Body, test: ast.Expr) -> bool:
+    """A comparison of sizes that compiling cannot decide is a guard, and from here on a fact."""
+    if not isinstance(test, ast.Comparison) or len(test.links) != 1:
+        return False
+    link = test.links[0]
+    if isinstance(test.first, ast.BinaryOp) and test.first.op == "%" and link.op == "==":
+        divisor, dividend = _size(body, test.first.right), _size(body, test.first.left)
+        if divisor and dividend and _size(body, link.operand) == ZERO:
+            if body.facts.divides(divisor, dividend) is None:
+                require_guard(body, "divides", divisor, dividend, test.span)
+                body.facts.state_divides(divisor, dividend)
+                return True
+            return False
+    left, right = _size(body, test.first), _size(body, link.operand)
+    if left is None or right is None or link.op not in (">=", ">", "<=", "<"):
+        return False
+    if link.op in ("<", "<="):
+        left, right = right, left
+    right = right + 1 if link.op in ("<", ">") else right
+    if body.facts.at_least(left, right) is not None:
+        return False
+    require_guard(body, "at_least", left, right, test.span)
+    body.facts.state_at_least(left, right)
+    return True
+
+
+def _size(body: Body, node: ast.Expr) -> Dim | None:
+    type_ = body.expression(node).type
+    return type_.value if isinstance(type_, IntType) else None

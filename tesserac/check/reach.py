@@ -1,0 +1,34 @@
+"""Which functions a program needs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+
+from tesserac.check import typed
+
+
+def reachable(
+    roots: Iterable[typed.TypedFunction], find: Callable[[str], typed.TypedFunction]
+) -> dict[str, typed.TypedFunction]:
+    """The functions given and all that they call, by symbol; a callee may stand after its caller."""
+    reached: dict[str, typed.TypedFunction] = {}
+    waiting = list(roots)
+    while waiting:
+        function = waiting.pop(0)
+        if function.symbol not in reached:
+            reached[function.symbol] = function
+            waiting += [find(call.function) for call in _calls(function.body)]
+    return reached
+
+
+def _calls(part: object) -> Iterator[typed.Call]:
+    """All calls in a typed statement or expression."""
+    if isinstance(part, typed.Call):
+        yield part
+    if isinstance(part, tuple):
+        for item in part:
+            yield from _calls(item)
+    elif dataclasses.is_dataclass(part) and type(part).__module__ == typed.__name__:
+        for field in dataclasses.fields(part):
+            yield from _calls(getattr(part, field.name))

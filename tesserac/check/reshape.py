@@ -1,0 +1,135 @@
+"""Reshapes and expansions: which are legal, and what is wrong with the others.
+
+Enters: an operand and the shape asked for. Leaves: the shape with `-1` filled in, or None after a diagnostic. A
+reshape splits and merges neighbouring dims; equal element counts alone would let `[S, heads]` be read as `[heads, S]`.
+"""
+
+from __future__ import annotations
+
+from tesserac.check import typed
+from tesserac.check.arguments import Callee
+from tesserac.check.body import Body
+from tesserac.check.scalars import require_guard
+from tesserac.check.words import dim_text, dims_text
+from tesserac.diag.codes.shapes import E0304, E0305, E0308, E0315
+from tesserac.diag.sink import Draft
+from tesserac.ops.shape import ReshapeGroup, reshape_groups
+from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.ty import TensorType
+
+_OPEN = Dim.const(-1)
+
+
+def check_reshape(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], callee: Callee) -> tuple[Dim, ...] | None:
+    """The shape of a legal reshape."""
+    assert isinstance(operand.type, TensorType)
+    source = operand.type.dims
+    filled = _fill(body, source, shape, callee)
+    if filled is None:
+        return None
+    groups = reshape_groups(source, filled, body.facts.same)
+    if all(group.agree for group in groups):
+        return filled
+    if body.facts.same(product(source), product(filled)):
+        _explain_scramble(body, operand, source, filled, groups[-1], callee)
+    else:
+        _explain_count(body, operand, source, filled, groups[-1], callee)
+    return None
+
+
+def _fill(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...], callee: Callee) -> tuple[Dim, ...] | None:
+    """`-1` stands for what is left."""
+    if shape.count(_OPEN) == 0:
+        return shape
+    known, total = product(dim for dim in shape if dim != _OPEN), product(source)
+    if shape.count(_OPEN) > 1 or body.facts.divides(known, total) is False:
+        problem = f"{dim_text(total)} elements cannot fill {dims_text(shape)}"
+        body.sink.error(E0315, at=callee.at, problem=problem)
+        return None
+    if body.facts.divides(known, total) is None:
+        require_guard(body, "divides", known, total, callee.at)
+    return tuple(total.exact_div(known) if dim == _OPEN else dim for dim in shape)
+
+
+def _explain_count(
+    body: Body,
+    operand: typed.Expr,
+    source: tuple[Dim, ...],
+    shape: tuple[Dim, ...],
+    rest: ReshapeGroup,
+    callee: Callee,
+) -> None:
+    left = product(source[axis] for axis in rest.source)
+    parts = [shape[axis] for axis in rest.result]
+    right = product(parts)
+    written = " * ".join(map(dim_text, parts)) or "1"
+    draft = body.sink.error(
+        E0304, at=callee.at, label=f"{written} = {dim_text(right)}", source=dim_text(left), result=written
+    )
+    draft.note(operand.span, _shape_label(body, operand, source))
+    cancelled = [source[axis] for axis in range(len(source)) if axis not in rest.source]
+    if cancelled:
+        same = " and ".join(map(dim_text, cancelled))
+        verb = "cancels" if len(cancelled) == 1 else "cancel"
+        draft.because(f"{same} {verb} on both sides; what is left is {dim_text(left)} = {dim_text(right)}")
+    _suggest_factors(draft, left, len(parts))
+
+
+def _suggest_factors(draft: Draft, left: Dim, count: int) -> None:
+    """For a number split in two: the factorisations nearest to a square."""
+    total = left.constant
+    if total is None or count != 2 or total < 4:
+        return
+    pairs = [(a, total // a) for a in range(2, int(total**0.5) + 1) if total % a == 0]
+    if pairs:
+        shown = ", ".join(f"({a}, {b})" for a, b in reversed(pairs[-3:]))
+        draft.remark(f"shapes that fit {total}: {shown}")
+
+
+def _explain_scramble(
+    body: Body,
+    operand: typed.Expr,
+    source: tuple[Dim, ...],
+    shape: tuple[Dim, ...],
+    rest: ReshapeGroup,
+    callee: Callee,
+) -> None:
+    moved, made = [source[a] for a in rest.source], [shape[a] for a in rest.result]
+    draft = body.sink.error(
+        E0305, at=callee.at, label="this order mixes dims", source=dims_text(moved), result=dims_text(made)
+    )
+    draft.note(operand.span, _shape_label(body, operand, source))
+    if sorted(map(str, moved)) == sorted(map(str, made)):
+        draft.because("the same dims in another order: reshape would keep the data where it is and rename it")
+        order = ", ".join(str(_place(source, shape, axis)) for axis in range(len(shape)))
+        draft.remark(f"to move axes write `permute({body.rules.text(operand.span)}, ({order}))`")
+        return
+    draft.because("a reshape splits and merges neighbouring dims only, in order")
+    draft.remark("split a dim where it stands, then move the new axis with `permute`")
+    draft.remark("element counts agree, so PyTorch and JAX accept this and train on noise")
+
+
+def _place(source: tuple[Dim, ...], shape: tuple[Dim, ...], axis: int) -> int:
+    """The source axis of a result axis, taking equal dims in order."""
+    earlier = shape[:axis].count(shape[axis])
+    places = [own for own, dim in enumerate(source) if dim == shape[axis]]
+    return places[earlier]
+
+
+def _shape_label(body: Body, operand: typed.Expr, dims: tuple[Dim, ...]) -> str:
+    text = body.rules.text(operand.span)
+    return f"{text}: {dims_text(dims)}" if text.isidentifier() else dims_text(dims)
+
+
+def check_expand(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], callee: Callee) -> bool:
+    """Whether a tensor broadcasts to a shape: from the right each dim is equal, or 1."""
+    if not isinstance(operand.type, TensorType):
+        return True
+    dims, offset = operand.type.dims, len(shape) - operand.type.rank
+    fits = offset >= 0 and all(
+        dim == ONE or body.facts.same(dim, wanted) for dim, wanted in zip(dims, shape[offset:], strict=True)
+    )
+    if not fits:
+        expected, found = f"a tensor that broadcasts to {dims_text(shape)}", dims_text(dims)
+        body.sink.error(E0308, at=operand.span, expected=expected, found=found)
+    return fits

@@ -1,0 +1,225 @@
+"""What a name can mean outside a function: the module's items, the library, operators, dtypes, builtins.
+
+Enters: the items of a module and the library modules beneath it. Leaves: `ModuleNames`, which answers what a name
+means, and diagnostics for names defined twice, imports of nothing, and items whose checking is still to come.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.diag.codes.names import E0202, E0209, E0299
+from tesserac.diag.sink import Sink
+from tesserac.ops.registry import OPERATORS, Operator
+from tesserac.syntax import ast
+from tesserac.types import dtype as dtypes
+from tesserac.types.dtype import DType
+
+
+@dataclass(frozen=True)
+class FunctionRef:
+    """A function of the module called `owner`."""
+
+    owner: str
+    name: str
+
+
+@dataclass(frozen=True)
+class ConstantRef:
+    owner: str
+    name: str
+
+
+@dataclass(frozen=True)
+class OperatorRef:
+    op: type[Operator]
+
+
+@dataclass(frozen=True)
+class BuiltinRef:
+    """A function that the checker itself knows."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class DTypeRef:
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class LibraryRef:
+    """The whole library under a name: `op`, or `import tessera.stdlib as t`."""
+
+
+@dataclass(frozen=True)
+class LaterRef:
+    """A name whose item has its "not supported yet" already."""
+
+
+Resolved = FunctionRef | ConstantRef | OperatorRef | BuiltinRef | DTypeRef | LibraryRef | LaterRef
+
+BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len")
+LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
+
+
+def closest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a misspelt name most likely means."""
+    exact = [candidate for candidate in candidates if candidate.lower() == name.lower()]
+    close = exact or difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.75)
+    return close[0] if close else None
+
+
+class Exports:
+    """The public functions and constants of checked library modules, and the built-in names beneath them."""
+
+    def __init__(self, libraries: Sequence[ModuleNames]) -> None:
+        self._names: dict[str, Resolved] = {name: BuiltinRef(name) for name in BUILTINS}
+        self._names["op"] = LibraryRef()
+        for operator in OPERATORS.values():
+            if operator.surface:
+                self._names[operator.name] = OperatorRef(operator)
+        for library in libraries:
+            self._names.update(library.public())
+
+    def lookup(self, name: str) -> Resolved | None:
+        found = self._names.get(name)
+        dtype = dtypes.lookup(name) if found is None else None
+        return DTypeRef(dtype) if dtype else found
+
+    def names(self) -> list[str]:
+        return [*self._names, *(dtype.name for dtype in dtypes.ALL)]
+
+
+class ModuleNames:
+    """The names of one module."""
+
+    def __init__(self, name: str, module: ast.Module, exports: Exports, sink: Sink) -> None:
+        self.name = name
+        self.functions: dict[str, ast.FunctionDef] = {}
+        self.constants: dict[str, ast.ConstDef] = {}
+        self.tests: list[ast.TestBlock] = []
+        self._exports = exports
+        self._sink = sink
+        self._names: dict[str, Resolved] = {}
+        self._spans: dict[str, Span] = {}
+        for item in module.items:
+            self._collect(item)
+
+    def lookup(self, name: str) -> Resolved | None:
+        return self._names.get(name) or self._exports.lookup(name)
+
+    def library(self, name: str) -> Resolved | None:
+        """The meaning of `op.name`."""
+        return self._exports.lookup(name)
+
+    def names(self) -> list[str]:
+        return [*self._names, *self._exports.names()]
+
+    def public(self) -> dict[str, Resolved]:
+        own = (FunctionRef, ConstantRef)
+        return {n: r for n, r in self._names.items() if isinstance(r, own) and not n.startswith("_")}
+
+    def alias(self, name: str) -> ast.Expr | None:
+        """The value of a module constant, for types named by one; None for one that leads back to itself."""
+        constant = self.constants.get(name)
+        if constant is None or name in _names_in(constant.value, self.constants, frozenset({name})):
+            return None
+        return constant.value
+
+    def constant_is_type(self, name: str) -> bool:
+        """Whether a constant abbreviates a type, which is read where it is used."""
+        value = self.alias(name)
+        match value:
+            case ast.Subscript(value=ast.Name(id="Tensor")) | ast.FunctionType() | ast.BinaryOp(op="|"):
+                return True
+            case ast.Name(id=kind):
+                return kind in ("Tensor", "int", "bool", "str", "float")
+        return False
+
+    def _collect(self, item: ast.Item) -> None:
+        match item:
+            case ast.FunctionDef():
+                self.functions.setdefault(item.name, item)
+                self._define(item.name, FunctionRef(self.name, item.name), item.name_span)
+            case ast.ConstDef():
+                self._collect_constant(item)
+            case ast.TestBlock():
+                self.tests.append(item)
+            case ast.Import():
+                for imported in item.modules:
+                    self._collect_import(imported)
+            case ast.FromImport():
+                self._collect_names(item)
+            case ast.StructDef():
+                self._later(item.name, item.name_span, "struct")
+            case ast.ParamDecl():
+                self._later(item.name, item.name_span, "param")
+
+    def _define(self, name: str, meaning: Resolved, span: Span) -> None:
+        if name in self._spans:
+            self._sink.error(E0202, at=span, label="defined again here", name=name).note(
+                self._spans[name], "first defined here"
+            )
+            return
+        self._names[name], self._spans[name] = meaning, span
+
+    def _later(self, name: str, span: Span, feature: str) -> None:
+        self._sink.error(E0299, at=span, feature=f"`{feature}`")
+        self._define(name, LaterRef(), span)
+
+    def _collect_constant(self, item: ast.ConstDef) -> None:
+        for target in item.targets:
+            if isinstance(target, ast.Name):
+                self.constants.setdefault(target.id, item)
+                self._define(target.id, ConstantRef(self.name, target.id), target.span)
+            else:
+                self._sink.error(E0299, at=target.span, feature="a module constant that unpacks a tuple")
+
+    def _collect_import(self, imported: ast.ImportedModule) -> None:
+        if self._is_library(imported.path):
+            name = imported.alias.id if imported.alias else imported.path.names[0]
+            self._define(name, LibraryRef(), imported.span)
+
+    def _collect_names(self, item: ast.FromImport) -> None:
+        if not self._is_library(item.path):
+            return
+        for imported in item.names:
+            meaning = self._exports.lookup(imported.name.id)
+            if meaning is None:
+                self._unknown_import(imported.name)
+                continue
+            name = imported.alias or imported.name
+            self._define(name.id, meaning, name.span)
+
+    def _unknown_import(self, name: ast.Name) -> None:
+        draft = self._sink.error(E0209, at=name.span, problem=f"the library has no `{name.id}`")
+        guess = closest(name.id, self._exports.names())
+        if guess:
+            draft.replace(f"did you mean `{guess}`?", name.span, guess)
+        self._define(name.id, LaterRef(), name.span)
+
+    def _is_library(self, path: ast.ModulePath) -> bool:
+        known = path.dots == 0 and path.names in LIBRARY_PATHS
+        if not known:
+            self._sink.error(E0299, at=path.span, feature="importing modules other than `tessera.stdlib`")
+        return known
+
+
+def _names_in(node: ast.Expr, constants: dict[str, ast.ConstDef], seen: frozenset[str]) -> frozenset[str]:
+    """Names of constants that the value of a constant reaches through types and policies."""
+    found: frozenset[str] = frozenset()
+    match node:
+        case ast.Name(id=name):
+            found = frozenset({name})
+            if name in constants and name not in seen:
+                found |= _names_in(constants[name].value, constants, seen | {name})
+        case ast.BinaryOp(left=left, right=right):
+            found = _names_in(left, constants, seen) | _names_in(right, constants, seen)
+        case ast.Subscript(arguments=arguments):
+            for argument in arguments:
+                found |= _names_in(argument.value, constants, seen)
+    return found

@@ -1,0 +1,154 @@
+"""Signatures from function definitions.
+
+Enters: a `def` and what the names of its module mean. Leaves: its `Signature`, in which a dim name is a parameter of
+kind int, a constant of the module, or a new symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.base.source import Span
+from tesserac.check.annotations import AnnotationReader
+from tesserac.check.resolve import closest
+from tesserac.check.specs import (
+    AnySpec,
+    ErrorSpec,
+    Fact,
+    ParameterSpec,
+    ScalarSpec,
+    Signature,
+    TypeSpec,
+    dims_of,
+)
+from tesserac.diag.codes.names import E0202, E0204
+from tesserac.diag.codes.shapes import E0312
+from tesserac.diag.sink import Sink
+from tesserac.syntax import ast
+from tesserac.types.dims import ONE, ZERO, Dim
+
+
+class SignatureNames:
+    """Names in the annotations of one signature; `spans` collects where each symbol stands."""
+
+    def __init__(
+        self,
+        ints: frozenset[str],
+        constant: Callable[[str], Dim | None],
+        alias: Callable[[str], ast.Expr | None],
+        sink: Sink,
+    ) -> None:
+        self._ints = ints
+        self._constant = constant
+        self._alias = alias
+        self._sink = sink
+        self.spans: dict[str, list[Span]] = {}
+
+    def alias(self, name: str) -> ast.Expr | None:
+        return self._alias(name)
+
+    def dim(self, name: str, span: Span) -> Dim | None:
+        constant = None if name in self._ints else self._constant(name)
+        if constant is not None:
+            return constant
+        if name not in self._ints and not name[0].isupper():
+            draft = self._sink.error(E0204, at=span, problem=f"`{name}` is not a size")
+            draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
+            guess = closest(name, [*self._ints, *self.spans])
+            if guess:
+                draft.replace(f"did you mean `{guess}`?", span, guess)
+            return None
+        self.spans.setdefault(name, []).append(span)
+        return Dim.sym(name)
+
+
+def read_signature(
+    node: ast.FunctionDef,
+    constant: Callable[[str], Dim | None],
+    alias: Callable[[str], ast.Expr | None],
+    sink: Sink,
+) -> tuple[Signature, dict[str, list[Span]]]:
+    """The signature of a function, and where each of its symbols is written."""
+    ints = [p.name for p in node.parameters if isinstance(p.annotation, ast.Name) and p.annotation.id == "int"]
+    names = SignatureNames(frozenset(ints), constant, alias, sink)
+    reader = AnnotationReader(names, sink)
+    parameters = tuple(_parameter(reader, parameter) for parameter in node.parameters)
+    _check_twice(node, sink)
+    symbols = tuple(dict.fromkeys([*names.spans, *ints]))
+    result: TypeSpec = AnySpec(node.name_span)
+    if node.returns is not None:
+        result = _result(reader, node.returns, symbols, names, sink)
+    facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
+    return Signature(node, parameters, result, symbols, facts), names.spans
+
+
+def _parameter(reader: AnnotationReader, node: ast.Parameter) -> ParameterSpec:
+    spec = reader.read(node.annotation, node.name_span)
+    return ParameterSpec(node.name, spec, node.default, node.keyword_only, node.name_span)
+
+
+def _check_twice(node: ast.FunctionDef, sink: Sink) -> None:
+    seen: dict[str, Span] = {}
+    for parameter in node.parameters:
+        if parameter.name in seen:
+            draft = sink.error(E0202, at=parameter.name_span, name=parameter.name)
+            draft.note(seen[parameter.name], "first defined here")
+        seen.setdefault(parameter.name, parameter.name_span)
+
+
+def _result(
+    reader: AnnotationReader, node: ast.Expr, symbols: tuple[str, ...], names: SignatureNames, sink: Sink
+) -> TypeSpec:
+    spec = reader.read(node, node.span)
+    unknown = [
+        (name, dim.span) for dim in dims_of(spec) for name in sorted(dim.dim.symbols()) if name not in symbols
+    ]
+    for name, span in unknown:
+        draft = sink.error(E0312, at=span, symbol=f'"{name}"')
+        guess = closest(name, symbols)
+        if guess:
+            draft.replace(f'did you mean "{guess}"?', span, sink_text(span, guess))
+        names.spans.pop(name, None)
+    return ErrorSpec(node.span) if unknown else spec
+
+
+def sink_text(span: Span, name: str) -> str:
+    """The replacement of a dim; it stays quoted if it was: a quoted name is two characters longer."""
+    return name if span.end - span.start <= len(name) + 1 else f'"{name}"'
+
+
+def _fact(reader: AnnotationReader, clause: ast.Expr, sink: Sink) -> Fact | None:
+    match clause:
+        case ast.Comparison(first=ast.BinaryOp(op="%") as rest, links=(ast.ComparisonLink(op="=="),)) if _is_zero(
+            clause.links[0].operand
+        ):
+            divisor, dividend = reader.dim(rest.right), reader.dim(rest.left)
+            return None if divisor is None or dividend is None else Fact("divides", divisor, dividend, clause.span)
+        case ast.Comparison(first=first, links=(ast.ComparisonLink(op=op, operand=operand),)):
+            left, right = reader.dim(first), reader.dim(operand)
+            if left is None or right is None:
+                return None
+            if op in ("==", ">=", ">", "<=", "<"):
+                return _comparison_fact(op, left, right, clause.span)
+    draft = sink.error(E0204, at=clause.span, problem="this is not a fact about sizes")
+    draft.remark("facts are `D % h == 0`, `F == H`, `N >= 2`, `N < M`")
+    return None
+
+
+def _is_zero(node: ast.Expr) -> bool:
+    return isinstance(node, ast.IntLiteral) and node.value == 0
+
+
+def _comparison_fact(op: str, left: Dim, right: Dim, span: Span) -> Fact:
+    if op == "==":
+        return Fact("equal", left, right, span)
+    if op in ("<", "<="):
+        left, right = right, left
+    return Fact("at_least", left, right + (ONE if op in ("<", ">") else ZERO), span)
+
+
+def int_parameters(signature: Signature) -> frozenset[str]:
+    """Parameters that are ints: sizes of the body as well as values."""
+    return frozenset(
+        p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec) and p.spec.kind == "int"
+    )

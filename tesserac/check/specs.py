@@ -1,0 +1,190 @@
+"""Signatures as written: types with dims that a call determines, before anything is known of a call.
+
+Enters: built by `annotations.py` from the syntax tree. Leaves: read by `calls.py` (what a call binds) and
+`instances.py` (what a body is checked with). See Note [Which functions are generic].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tesserac.base.source import Span
+from tesserac.check.typed import GuardKind
+from tesserac.syntax import ast
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
+from tesserac.types.policy import Policy
+
+
+@dataclass(frozen=True)
+class DimSpec:
+    """One dim of an annotation, with the place where it stands."""
+
+    dim: Dim
+    span: Span
+
+
+@dataclass(frozen=True)
+class DTypeOf:
+    """`x.dtype`: the dtype and policy of a parameter."""
+
+    parameter: str
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A dtype and policy that stand in the annotation."""
+
+    dtype: DType
+    policy: Policy
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{self.policy}"
+
+
+@dataclass(frozen=True)
+class AnyDType:
+    """No dtype is written: generic in dtype and policy."""
+
+
+Element = Storage | DTypeOf | AnyDType
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """`Tensor[..., dims, element]`; `leading` where it starts with `...`."""
+
+    span: Span
+    leading: bool
+    dims: tuple[DimSpec, ...]
+    element: Element
+    element_span: Span
+
+
+@dataclass(frozen=True)
+class BareTensorSpec:
+    """`Tensor` alone: any dims, any dtype."""
+
+    span: Span
+
+
+@dataclass(frozen=True)
+class ScalarSpec:
+    """A compile-time kind. An `Axis` is an int that may be given as the name of a dim of the first tensor."""
+
+    span: Span
+    kind: Literal["int", "bool", "str", "float", "Axis"]
+
+
+@dataclass(frozen=True)
+class NoneSpec:
+    span: Span
+
+
+@dataclass(frozen=True)
+class OptionalSpec:
+    """`T | None`, decided per call site."""
+
+    span: Span
+    inner: TypeSpec
+
+
+@dataclass(frozen=True)
+class TupleSpec:
+    span: Span
+    items: tuple[TypeSpec, ...]
+
+
+@dataclass(frozen=True)
+class FunctionSpec:
+    """`fn(A) -> B`: any named function; it is checked where the body calls it."""
+
+    span: Span
+
+
+@dataclass(frozen=True)
+class AnySpec:
+    """No annotation: whatever the call gives."""
+
+    span: Span
+
+
+@dataclass(frozen=True)
+class ErrorSpec:
+    """An annotation that has a diagnostic already."""
+
+    span: Span
+
+
+TypeSpec = (
+    TensorSpec
+    | BareTensorSpec
+    | ScalarSpec
+    | NoneSpec
+    | OptionalSpec
+    | TupleSpec
+    | FunctionSpec
+    | AnySpec
+    | ErrorSpec
+)
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    name: str
+    spec: TypeSpec
+    default: ast.Expr | None
+    keyword_only: bool
+    span: Span
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A `where` clause: left equals right, left divides right, or left is at least right."""
+
+    kind: GuardKind
+    left: Dim
+    right: Dim
+    span: Span
+
+
+@dataclass(frozen=True)
+class Signature:
+    """`symbols` are the sizes it quantifies over, in order of first appearance among the parameters."""
+
+    node: ast.FunctionDef
+    parameters: tuple[ParameterSpec, ...]
+    result: TypeSpec
+    symbols: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def has_open_parameters(self) -> bool:
+        """Whether some parameter can only be known from a call."""
+        return any(_is_open(parameter.spec) and parameter.default is None for parameter in self.parameters)
+
+
+def _is_open(spec: TypeSpec) -> bool:
+    return isinstance(spec, AnySpec | FunctionSpec | ErrorSpec)
+
+
+def dims_of(spec: TypeSpec) -> tuple[DimSpec, ...]:
+    """Every dim written in an annotation, from left to right."""
+    if isinstance(spec, TensorSpec):
+        return spec.dims
+    if isinstance(spec, OptionalSpec):
+        return dims_of(spec.inner)
+    if isinstance(spec, TupleSpec):
+        return tuple(dim for item in spec.items for dim in dims_of(item))
+    return ()
+
+
+# Note [Which functions are generic]
+# A body is checked once per instance: once per combination of dtypes, policies, ranks, static values and function
+# arguments. Dims never make an instance; they are symbols in the body and solved at each call. A function whose
+# annotations leave nothing open has exactly one instance.

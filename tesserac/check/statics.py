@@ -1,0 +1,167 @@
+"""Static arguments of operators: axes, shapes, orders, dtypes, numbers.
+
+Enters: checked argument expressions. Leaves: plain values for an operator's fields, or None after a diagnostic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.resolve import closest
+from tesserac.check.words import dim_text, dims_text, type_text
+from tesserac.diag.codes.names import E0210, E0215
+from tesserac.diag.codes.shapes import E0310, E0314
+from tesserac.types import dtype as dtypes
+from tesserac.types.dims import Dim, DimError, parse_dim
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import (
+    BoolType,
+    DTypeType,
+    ErrorType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+
+def read_axes(body: Body, arg: typed.Expr | None, operand: typed.Expr) -> tuple[int, ...] | None:
+    """Positions of axes, sorted; no argument, or None, means all."""
+    rank = operand.type.rank if isinstance(operand.type, TensorType) else 0
+    if arg is None or isinstance(arg.type, NoneType):
+        return tuple(range(rank))
+    axes = read_order(body, arg.type, arg.span, operand)
+    return None if axes is None else tuple(sorted(axes))
+
+
+def read_order(body: Body, type_: Type, span: Span, operand: typed.Expr) -> tuple[int, ...] | None:
+    """Positions of axes, as given, each at most once."""
+    items = type_.items if isinstance(type_, TupleType) else (type_,)
+    axes: list[int] = []
+    for item in items:
+        axis = read_axis(body, item, span, operand)
+        if axis is None:
+            return None
+        if axis in axes:
+            body.sink.error(E0314, at=span, problem=f"axis {axis} is named twice")
+            return None
+        axes.append(axis)
+    return tuple(axes)
+
+
+def read_axis(body: Body, type_: Type, span: Span, operand: typed.Expr) -> int | None:
+    """The position of one axis, given by position or by the name of a dim."""
+    if not isinstance(operand.type, TensorType):
+        return None
+    if isinstance(type_, IntType) and type_.value.constant is not None:
+        return _position(body, type_.value.constant, span, operand.type)
+    if isinstance(type_, IntType):
+        return _axis_of_dim(body, type_.value, span, operand, operand.type)
+    if isinstance(type_, StrType):
+        try:
+            dim = parse_dim(type_.value).substitute(body.symbols)
+        except DimError:
+            dim = Dim.sym(type_.value)
+        return _axis_of_dim(body, dim, span, operand, operand.type)
+    if not isinstance(type_, ErrorType):
+        body.sink.error(E0210, at=span, expected="an axis: a position or the name of a dim", found=type_text(type_))
+    return None
+
+
+def _position(body: Body, axis: int, span: Span, ty: TensorType) -> int | None:
+    if -ty.rank <= axis < ty.rank:
+        return axis % ty.rank
+    problem = f"axis {axis} is out of range for {dims_text(ty.dims)}"
+    body.sink.error(E0314, at=span, problem=problem)
+    return None
+
+
+def _axis_of_dim(body: Body, dim: Dim, span: Span, operand: typed.Expr, ty: TensorType) -> int | None:
+    axes = [axis for axis, own in enumerate(ty.dims) if body.facts.same(own, dim)]
+    if len(axes) == 1:
+        return axes[0]
+    if axes:
+        problem = f"{dim_text(dim)} names {len(axes)} dims of {dims_text(ty.dims)}"
+        body.sink.error(E0314, at=span, problem=problem).remark("give the axis by position")
+        return None
+    text = body.rules.text(operand.span)
+    shown = f"`{text}`" if text.isidentifier() else "this tensor"
+    draft = body.sink.error(
+        E0310, at=span, label=f"dims of {shown} are {dims_text(ty.dims)}", name=dim_text(dim), operand=shown
+    )
+    guess = closest(str(dim), [str(own) for own in ty.dims if own.constant is None])
+    if guess:
+        quoted = body.rules.text(span).startswith('"')
+        draft.replace(f"did you mean {guess}?", span, f'"{guess}"' if quoted else guess)
+    return None
+
+
+def read_dims(body: Body, args: Sequence[typed.Expr]) -> tuple[Dim, ...] | None:
+    """A shape, given as one tuple or as several ints; a quoted name is a size too."""
+    items: list[tuple[Type, Span]] = []
+    for arg in args:
+        nested = arg.type.items if isinstance(arg.type, TupleType) else (arg.type,)
+        items.extend((item, arg.span) for item in nested)
+    dims = [_dim(body, item, span) for item, span in items]
+    return None if any(dim is None for dim in dims) else tuple(dim for dim in dims if dim is not None)
+
+
+def _dim(body: Body, type_: Type, span: Span) -> Dim | None:
+    if isinstance(type_, IntType):
+        return type_.value
+    if isinstance(type_, StrType):
+        try:
+            return parse_dim(type_.value).substitute(body.symbols)
+        except DimError:
+            pass
+    if not isinstance(type_, ErrorType):
+        body.sink.error(E0210, at=span, expected="a size (an int)", found=type_text(type_))
+    return None
+
+
+def read_dtype(body: Body, arg: typed.Expr) -> DTypeType | None:
+    if isinstance(arg.type, DTypeType):
+        return arg.type
+    if isinstance(arg.type, StrType):
+        dtype = dtypes.lookup(arg.type.value)
+        if dtype is not None:
+            return DTypeType(dtype, NO_POLICY)
+    if not isinstance(arg.type, ErrorType):
+        body.sink.error(E0210, at=arg.span, expected="a dtype", found=type_text(arg.type))
+    return None
+
+
+def read_bool(body: Body, arg: typed.Expr) -> bool | None:
+    if isinstance(arg.type, BoolType):
+        return arg.type.value
+    if not isinstance(arg.type, ErrorType):
+        body.sink.error(E0210, at=arg.span, expected="True or False", found=type_text(arg.type))
+    return None
+
+
+def read_size(body: Body, arg: typed.Expr) -> Dim | None:
+    return _dim(body, arg.type, arg.span)
+
+
+def read_int(body: Body, arg: typed.Expr) -> int | None:
+    size = _dim(body, arg.type, arg.span)
+    if size is not None and size.constant is None:
+        body.sink.error(E0215, at=arg.span, what=f"{dim_text(size)}")
+    return None if size is None else size.constant
+
+
+def read_number(body: Body, arg: typed.Expr) -> int | float | None:
+    """A number known while compiling; a bool is one of dtype bool."""
+    if isinstance(arg.type, FloatType | BoolType) and arg.type.value is not None:
+        return arg.type.value
+    if isinstance(arg.type, IntType) and arg.type.value.constant is not None:
+        return arg.type.value.constant
+    if not isinstance(arg.type, ErrorType):
+        body.sink.error(E0215, at=arg.span, what="this value")
+    return None

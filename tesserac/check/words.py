@@ -1,0 +1,65 @@
+"""How types, sizes and operators read in a message.
+
+Enters: types and operators. Leaves: text. Sizes that are names or expressions stand in quotes, numbers do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tesserac.types.dims import Dim
+from tesserac.types.ty import FloatType, IntType, TensorType, Type
+
+
+def dim_text(dim: Dim) -> str:
+    return str(dim) if dim.fraction is not None else f'"{dim}"'
+
+
+def dims_text(dims: Iterable[Dim]) -> str:
+    return f"[{', '.join(map(dim_text, dims))}]"
+
+
+def type_text(type_: Type) -> str:
+    if isinstance(type_, IntType):
+        return "an int"
+    if isinstance(type_, FloatType):
+        return "a float"
+    return f"`{type_.show()}`"
+
+
+def storage_text(type_: TensorType) -> str:
+    return f"{type_.dtype}{type_.policy}"
+
+
+def axis_text(axis: int, rank: int) -> str:
+    """`first`, `last`, or a number counted from 1."""
+    if axis == rank - 1:
+        return "last" if rank > 1 else "only"
+    names = ("first", "second", "third")
+    return names[axis] if axis < len(names) else f"{axis + 1}th"
+
+
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floor_div": "//", "mod": "%", "matmul": "@", "power": "**",
+    "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=",
+    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+}  # fmt: skip
+"""Operators that are written between their operands."""
+
+VERBS = {"add": "added", "sub": "subtracted", "mul": "multiplied", "div": "divided", "where": "chosen"}
+NOUNS = {"add": "addition", "sub": "subtraction", "mul": "product", "div": "division"}
+
+
+def verb(operator: str) -> str:
+    """What happens to an operand that is lined up with another."""
+    return VERBS.get(operator, "combined")
+
+
+def noun(operator: str) -> str:
+    return NOUNS.get(operator, f"`{SYMBOLS.get(operator, operator)}`")
+
+
+def kinds_text(kinds: str) -> str:
+    names = {"f": "floats", "i": "integers", "u": "unsigned integers", "b": "bools", "c": "complex numbers"}
+    words = [names[kind] for kind in kinds if not (kind == "u" and "i" in kinds)]
+    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
