@@ -42,6 +42,12 @@ def test_the_same_report_twice_is_one() -> None:
     assert [d.title for d in sink.diagnostics] == ['cannot contract "H" with "F"', "cannot contract 1 with 2"]
 
 
+def test_a_title_is_one_line_that_can_be_shown() -> None:
+    sink = Sink()
+    sink.error(E9998, at=NO_SPAN, left="a\nb", right="\ud800\x1b")
+    assert sink.diagnostics[0].title == "cannot contract a\ufffdb with \ufffd\ufffd"
+
+
 def test_warnings_are_not_errors() -> None:
     sink = Sink()
     sink.warning(W9999, at=NO_SPAN)

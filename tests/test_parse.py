@@ -250,6 +250,7 @@ def test_the_span_in_a_hole_is_its_place_in_the_file() -> None:
         ("for i in range(3): continue", "[For(i, Call(range, [3]), [Continue()])]"),
         ("for i, j in a, b:\n    break", "[For(TupleExpr([i j]), TupleExpr([a b]), [Break()])]"),
         ("while not done: pass", "[While((not done), [Pass()])]"),
+        ("with (a,\n    b): pass", "[With([a b], [Pass()])]"),
         ("with device(gpu), prefetch(c): pass", "[With([Call(device, [gpu]) Call(prefetch, [c])], [Pass()])]"),
         (
             "def g(y): return y",

@@ -79,7 +79,7 @@ class Sink:
         return self._add(code, code.title.format(**values), Label(at, label))
 
     def _add(self, code: Code, title: str, primary: Label) -> Draft:
-        draft = Draft(code, title, primary)
+        draft = Draft(code, _one_line(title), primary)
         self._drafts.setdefault((code.id, primary.span), draft)
         return draft
 
@@ -90,3 +90,8 @@ class Sink:
     @property
     def has_errors(self) -> bool:
         return any(code.startswith("E") for code, _ in self._drafts)
+
+
+def _one_line(title: str) -> str:
+    """Titles quote the user's text, which may hold anything; what cannot be shown is replaced."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in title)

@@ -203,6 +203,12 @@ class Builder:
         self.check_target(target)
         return ast.For(span, target, iterable, body)
 
+    def with_(self, span: Span, contexts: tuple[ast.Expr, ...], body: tuple[ast.Stmt, ...]) -> ast.With:
+        """Brackets around the contexts only let them run over several lines."""
+        if len(contexts) == 1 and isinstance(contexts[0], ast.TupleExpr):
+            contexts = contexts[0].items
+        return ast.With(span, contexts, body)
+
     # ---------------------------------------------------------------------------------------- functions, items
 
     def keyword_marker(self, span: Span) -> Token:

@@ -119,12 +119,13 @@ def moved_item(item: ParsedItem, by: int) -> ParsedItem:
 
 def _parse_item(source: SourceFile, start: int, end: int) -> ParsedItem:
     sink = Sink()
-    statements = _ItemParser(source, sink).statements(start, end)
+    parser = _ItemParser(source, sink)
+    statements = parser.statements(start, end)
     doc = None
     if len(statements) == 1 and isinstance(first := statements[0], ast.ExpressionStatement):
         doc = first.value if isinstance(first.value, ast.StringLiteral) else None
     items = module_items(statements, sink) if doc is None else ()
-    return ParsedItem(source.span(start, end), items, doc, sink.diagnostics)
+    return ParsedItem(source.span(start, end), items, doc, tuple(parser.diagnostics()))
 
 
 @cache
@@ -133,10 +134,18 @@ def _machine() -> Machine:
 
 
 class _ItemParser:
+    """Parses one item. What the builder says about a line that then turns out to be spoiled is not kept."""
+
     def __init__(self, source: SourceFile, sink: Sink) -> None:
         self.source = source
         self.sink = sink
-        self.builder = Builder(source, sink, self.hole)
+        self.spoiled: list[range] = []
+        self.builder = Builder(source, Sink(), self.hole)
+
+    def diagnostics(self) -> list[Diagnostic]:
+        built = self.builder.sink.diagnostics
+        kept = [d for d in built if not any(d.primary.span.start in line for line in self.spoiled)]
+        return [*self.sink.diagnostics, *kept]
 
     def statements(self, start: int, end: int) -> tuple[ast.Stmt | ast.Item, ...]:
         value = self.run("item_input", tokenize(self.source, self.sink, start, end))
@@ -152,15 +161,17 @@ class _ItemParser:
             return None
 
         def report(failure: SyntaxFailure) -> None:
-            if not _explained(failure, lexed.faults):
+            line = _line(failure)
+            self.spoiled.append(line)
+            if not any(fault in line for fault in lexed.faults):  # the lexer has not said it already
                 report_failure(failure, self.source, self.sink)
 
         return _machine().run(start, lexed.tokens, self.builder.make, report)
 
 
-def _explained(failure: SyntaxFailure, faults: list[int]) -> bool:
-    """Whether the lexer has already said what is wrong with this line."""
+def _line(failure: SyntaxFailure) -> range:
+    """The offsets of the line with the failure, its end included."""
     tokens, at = failure.tokens, failure.at
     while at < len(tokens) - 1 and tokens[at].kind != "_NEWLINE":
         at += 1
-    return any(tokens[failure.first].start <= fault <= tokens[at].end for fault in faults)
+    return range(tokens[failure.first].start, tokens[at].end + 1)

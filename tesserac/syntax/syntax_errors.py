@@ -7,6 +7,7 @@ order; the first that recognises the mistake reports it, and the last one always
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.syntax import E0101, E0105, E0107, E0113, E0116
@@ -94,7 +95,7 @@ def _python_only(site: _Site) -> bool:
         found = "`as` in `with`", "a context needs no name"
     elif kind == "else" and site.at == site.first and _follows_loop(site):
         found = "`else` on a loop", "set a flag in the loop and test it after"
-    elif kind in (",", "}", "for") and opener is not None and opener.kind == "{" and ":" in site.expected:
+    elif kind in (",", "}", "for") and ":" in site.expected and _in_set(site, opener):
         found = "a set literal", "use a list or a tuple"
     elif kind == "*" and before == "import":
         found = "`import *`", "list the names"
@@ -102,6 +103,14 @@ def _python_only(site: _Site) -> bool:
         return False
     site.sink.error(E0107, at=site.span, feature=found[0]).remark(found[1])
     return True
+
+
+def _in_set(site: _Site, opener: Token | None) -> bool:
+    """Whether these braces hold values without keys from the start."""
+    if opener is None or opener.kind != "{":
+        return False
+    inside = site.tokens[site.tokens.index(opener, site.first) : site.at]
+    return not any(token.kind == ":" for token in inside)
 
 
 def _follows_loop(site: _Site) -> bool:
@@ -144,6 +153,47 @@ def _indentation(site: _Site) -> bool:
         draft.note(site.source.span(colon.start, colon.end), "the block belongs to this line")
         return True
     return False
+
+
+_DECLARATIONS = {
+    "param": "`param` is followed by a name, `:` and a type",
+    "struct": "`struct` is followed by a name, its parameters in `[]` if it has any, and `:`",
+    "test": "`test` is followed by its name in quotes and `:`",
+}
+
+
+def _first_word(site: _Site) -> bool:
+    """Two words that start a line and make no statement: the first is meant to be a keyword."""
+    if site.at != site.first + 1 or site.before.kind != "NAME" or site.token.kind not in _OPERAND_STARTS:
+        return False
+    word = site.before.text
+    if word in _DECLARATIONS:
+        site.sink.error(E0101, at=site.span, problem=_DECLARATIONS[word])
+        return True
+    meant = get_close_matches(word, [*vocabulary().keywords, *_DECLARATIONS], n=1, cutoff=0.75)
+    if not meant:
+        return False
+    at = site.source.span(site.before.start, site.before.end)
+    site.sink.error(E0101, at=at, problem=f"`{word}` starts no statement").replace(f"write `{meant[0]}`", at, meant[0])
+    return True
+
+
+def _half_of_a_pair(site: _Site) -> bool:
+    """`else` without `if`, an `if` expression without `else`, `for` without `in`."""
+    kind, problem = site.token.kind, ""
+    if kind in ("else", "elif") and site.at == site.first:
+        problem = f"`{kind}` has no `if` before it"
+    elif "else" in site.expected and kind not in _OPERAND_STARTS:
+        problem = "`if` in an expression needs `else`"
+    elif "in" in site.expected and "==" not in site.expected:
+        problem = f"expected `in` before {describe_token(site.token)}"
+    elif kind in (",", "}") and ":" in site.expected and "==" in site.expected:
+        opener = site.open_bracket()
+        problem = "this entry of a dict has no value" if opener is not None and opener.kind == "{" else ""
+    if not problem:
+        return False
+    site.sink.error(E0101, at=site.span, problem=problem)
+    return True
 
 
 def _keyword_as_name(site: _Site) -> bool:
@@ -200,7 +250,9 @@ def _unexpected(site: _Site) -> str:
 
 
 def _expectation(site: _Site) -> str:
-    if "NAME" in site.expected and "(" in site.expected:
+    if site.at == site.first:
+        return ""
+    if {"NAME", "INT"} <= site.expected:
         return "a value is expected here"
     words = sorted({describe_kind(kind) for kind in site.expected})
     if not words or len(words) > MAX_EXPECTED:
@@ -214,6 +266,8 @@ _CASES: tuple[Callable[[_Site], bool], ...] = (
     _decorator,
     _indentation,
     _assignment_in_expression,
+    _first_word,
+    _half_of_a_pair,
     _missing_colon,
     _keyword_as_name,
     _operands_side_by_side,
