@@ -21,14 +21,14 @@ from tesserac.types.dtype import DType
 
 
 def build_contract(frame: Frame) -> None:
-    rows, columns, terms = (len(frame.loops) - i for i in (3, 2, 1))
-    frame.enter_grid((rows, columns, terms))
+    rows, columns, terms = frame.matrix = (len(frame.loops) - 3, len(frame.loops) - 2, len(frame.loops) - 1)
+    frame.enter_grid(frame.matrix)
     contract = computing(frame.launch)[0]
-    total = _segments(frame, contract, (rows, columns, terms))
+    total = _segments(frame, contract, frame.matrix)
     frame.remember(contract, finished(frame.builder, "sum", total, tensor_type(contract.result)))
     for number, value in enumerate(frame.launch.body.terminator.operands):
         tile = _epilogue(frame, yielded_op(value), (rows, columns))
-        frame.store(number, tile, (rows, columns))
+        frame.store(number, tile)
 
 
 def _segments(frame: Frame, contract: Op, loops: tuple[int, int, int]) -> Value:
@@ -56,17 +56,17 @@ def _chain(
     frame: Frame, contract: Op, loops: tuple[int, int, int], bounds: tuple[Value, Value, Value]
 ) -> Value:
     """One segment: ascending blocks of k, each continuing the chain."""
-    rows, columns, terms = loops
+    terms = loops[2]
     low, high, zero = bounds
     body = Block([INDEX, zero.type], ["k", "acc"])
     stages = {s.operand: Stage(s.layout, s.depth) for s in launch_stages(frame.launch)}
     with frame.inside(body):
         frame.at[terms] = frame.axis(frame.loops[terms], body.args[0], high)
         tiles = []
-        for position, dims in enumerate(((rows, terms), (terms, columns))):
+        for position in (0, 1):
             reach = read_reach(frame.launch, contract, position)
             assert reach is not None, "operands of a contraction are read from memory"
-            tiles.append(frame.load(reach, dims, stages.get(position)))
+            tiles.append(frame.load(reach, frame.block_dims(contract, position), stages.get(position)))
         dot = frame.builder.value("tile.dot", (*tiles, body.args[1]), zero.type, hint="acc")
         frame.builder.op("tile.yield", (dot,))
         del frame.at[terms]

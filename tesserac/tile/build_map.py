@@ -10,12 +10,14 @@ Launches of kind `pack` are the same, with panels as the memory they write.
 from __future__ import annotations
 
 from tesserac.ir.core import Op, Value
+from tesserac.schedule.dialect import launch_kind
 from tesserac.schedule.space import read_reach, yielded_op
 from tesserac.tile.frame import Frame
 
 
 def build_map(frame: Frame) -> None:
-    frame.enter_grid()
+    panels = launch_kind(frame.launch) == "pack"
+    frame.enter_grid(range(len(frame.loops)) if panels else ())
     for number, value in enumerate(frame.launch.body.terminator.operands):
         frame.store(number, map_tile(frame, yielded_op(value)))
 

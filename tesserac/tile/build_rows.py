@@ -139,8 +139,9 @@ class _Rows:
         frame = self.frame
         reach = read_reach(frame.launch, op, position)
         if reach is not None:
-            loops = [i for i in frame.argument(reach).loops if i is not None]
-            return frame.load(reach), frame.blocked(loops)
+            required = frame.block_dims(op, position)
+            loops = [i for i in frame.argument(reach, required).loops if i is not None]
+            return frame.load(reach, required), frame.blocked(loops)
         made = op.operands[position].defining_op
         assert made is not None
         return self.value(made), frame.blocked(frame.walked(made))
@@ -154,7 +155,7 @@ class _Rows:
                 made = value.defining_op
                 reach = read_reach(self.frame.launch, op, position)
                 if reach is not None:
-                    if self.fold not in self.frame.argument(reach).loops:
+                    if self.fold not in self.frame.argument(reach, self.frame.block_dims(op, position)).loops:
                         self.frame.load(reach)
                 elif made is not None and has_fold(self.frame.launch, made):
                     self._prepare([made])

@@ -48,6 +48,8 @@ class Frame:
 
     def __init__(self, launch: Op) -> None:
         self.launch = launch
+        self.matrix: tuple[int, int, int] | None = None
+        """The loops over rows, columns and terms of a matrix product."""
         self.space = launch_space(launch)
         self.loops = launch_loops(launch)
         self.block = Block()
@@ -60,7 +62,8 @@ class Frame:
     # -- grid and coordinates
 
     def enter_grid(self, always_axes: Sequence[int] = ()) -> None:
-        """One grid axis per parallel loop; a loop in blocks has an axis as coordinate, as have `always_axes`."""
+        """One grid axis per parallel loop; a loop in blocks has an axis as coordinate, as have `always_axes`, of
+        whatever size."""
         pids: dict[int, Value] = {}
         for number, loop in enumerate(self.loops):
             if loop.kind == "parallel" and (loop.size != ONE or number in always_axes):
@@ -69,7 +72,7 @@ class Frame:
         if not pids:
             self.block.add_arg(INDEX, "p0")
             self.grid.append(ONE)
-        self._declare_arguments(always_axes)
+        self._declare_arguments()
         for number, pid in pids.items():
             loop = self.loops[number]
             if loop.block == 1 and number not in always_axes:
@@ -107,34 +110,38 @@ class Frame:
 
     # -- memory
 
-    def _declare_arguments(self, always_axes: Sequence[int]) -> None:
+    def _declare_arguments(self) -> None:
         """Reads in order of the operations, then results: the arguments of the kernel."""
         for op in computing(self.launch):
             for position in range(len(op.operands)):
                 reach = read_reach(self.launch, op, position)
                 if reach is not None:
-                    self._declare(self.argument(reach, self._dims_of(op, position, always_axes)))
+                    self._declare(self.argument(reach, self.block_dims(op, position)))
         for number in range(len(self.launch.body.terminator.operands)):
-            self._declare(self.argument(write_reach(self.launch, number), self._result_dims(always_axes)))
+            self._declare(self.argument(write_reach(self.launch, number), self.result_dims()))
 
-    def _dims_of(self, op: Op, position: int, always_axes: Sequence[int]) -> tuple[int, ...]:
-        """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks."""
-        if op.name != "form.contract":
+    def block_dims(self, op: Op, position: int) -> tuple[int, ...]:
+        """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks, and
+        the one that a reduction folds."""
+        if op.name == "form.reduce":
+            return tuple(i for i, loop in enumerate(self.loops) if loop.kind == "fold")
+        if op.name != "form.contract" or self.matrix is None:
             return ()
-        rows, columns, terms = always_axes
+        rows, columns, terms = self.matrix
         return (rows, terms) if position == 0 else (terms, columns)
 
-    def _result_dims(self, always_axes: Sequence[int]) -> tuple[int, ...]:
-        return tuple(always_axes[:2])
+    def result_dims(self) -> tuple[int, ...]:
+        return () if self.matrix is None else self.matrix[:2]
 
     def argument(self, reach: Reach, required: Sequence[int] = ()) -> Argument:
-        """How the kernel sees an operand. `required` loops are its last dims, in that order."""
+        """How the kernel sees an operand. `required` loops are dims even where it does not vary; those of a matrix
+        product are the last ones, in that order."""
         mem = memory(self.launch.operands[reach.operand])
         if reach.panels:
             return Argument(reach.operand, mem, tuple(required or self.ordered(range(len(self.loops)))), ZERO)
         strides = {i: self._stride(reach, i) for i in range(len(self.loops))}
-        leading = [i for i, s in strides.items() if s != ZERO and i not in required]
-        loops = (*self.ordered(leading), *required)
+        varying = [i for i, s in strides.items() if s != ZERO and i not in required]
+        loops = (*self.ordered(varying), *required) if self.matrix else self.ordered([*varying, *required])
         dims = tuple(self.loops[i].size for i in loops)
         along = self._with_unit_strides(loops, [strides[i] for i in loops])
         places: tuple[int | None, ...] = loops
@@ -198,9 +205,9 @@ class Frame:
         attrs = {"stage": stage} if stage is not None else {}
         return self.builder.value("tile.load", (mem, *at), TileType(shape, ty.dtype, ty.policy), attrs, hint=mem.name)
 
-    def store(self, number: int, tile: Value, required: Sequence[int] = ()) -> None:
+    def store(self, number: int, tile: Value) -> None:
         """Writes a tile to result `number`."""
-        argument = self.argument(write_reach(self.launch, number), required)
+        argument = self.argument(write_reach(self.launch, number), self.result_dims())
         self.builder.op("tile.store", (tile, self._arguments[argument], *self.coordinates(argument)))
 
     # -- maps

@@ -1,0 +1,218 @@
+"""Random functions of forms for hypothesis: maps with broadcasting, reductions, contractions and views, well typed by
+construction. Sizes are symbols; the test gives them values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Module, Value
+from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, compute_type, tensor_type
+from tesserac.ir.types import ScalarType, TensorType
+from tesserac.numerics.order import Blocks, Chain
+from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.dtype import BF16, F32, I32, I64, DType
+from tesserac.types.policy import NO_POLICY, Policy
+
+SYMBOLS = ("A", "B", "C")
+DIMS = (*(Dim.sym(s) for s in SYMBOLS), Dim.const(1), Dim.const(3))
+WIDE = (F32, NO_POLICY)
+NARROW = (BF16, Policy(accum=F32))
+ELEMENTS = (WIDE, WIDE, WIDE, NARROW, (I32, NO_POLICY))
+UNARY = {"f": ("neg", "abs", "exp", "sqrt", "exp_int"), "i": ("neg", "abs")}
+BINARY = {"f": ("add", "sub", "mul", "max", "min"), "i": ("add", "mul", "max")}
+
+Draw = Callable[[st.SearchStrategy], object]
+
+
+@st.composite
+def modules(draw: Draw, steps: int = 7) -> Module:
+    """A module with one function @f."""
+    count = draw(st.integers(1, 3))
+    types = [_input_type(draw) for _ in range(count)]
+    types[0] = TensorType((DIMS[0], DIMS[1], DIMS[2]), *WIDE)  # binds every symbol
+    block = Block(types, [f"x{i}" for i in range(count)])
+    builder, pool = Builder(block), list(block.args)
+    for _ in range(draw(st.integers(1, steps))):
+        step = draw(st.sampled_from([_unary, _unary, _binary, _binary, _reduce, _contract, _view, _view, _iota]))
+        made = step(draw, builder, pool)
+        if made is not None:
+            pool.append(made)
+    results = draw(st.lists(st.sampled_from(pool[::-1]), min_size=1, max_size=3))
+    builder.op("func.return", results)
+    names = tuple(a.name for a in block.args)
+    func = Builder(Block()).op("func.func", (), (), {"sym_name": "f", "params": names, "guards": ()}, (block,))
+    func.detach()
+    return Module([func])
+
+
+def _input_type(draw: Draw) -> TensorType:
+    dims = draw(st.lists(st.sampled_from(DIMS), max_size=3))
+    return TensorType(tuple(dims), *draw(st.sampled_from(ELEMENTS)))
+
+
+def _body(values: list[Value], name: str) -> Block:
+    block = Block([compute_type(v) for v in values])
+    inner = Builder(block)
+    inner.op("form.yield", (inner.value(f"scalar.{name}", block.args, block.args[0].type),))
+    return block
+
+
+def _unary(draw: Draw, builder: Builder, pool: list[Value]) -> Value:
+    value = draw(st.sampled_from(pool))
+    ty = tensor_type(value)
+    name = draw(st.sampled_from(UNARY[ty.dtype.kind]))
+    attrs = {"maps": (tuple(range(ty.rank)),)}
+    return builder.value("form.map", (value,), ty, attrs, (_body([value], name),))
+
+
+def _binary(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    left = draw(st.sampled_from(pool))
+    ty = tensor_type(left)
+    fitting = [v for v in pool if (o := tensor_type(v)).dtype == ty.dtype and _places(o.dims, ty.dims) is not None]
+    right = draw(st.sampled_from(fitting))
+    maps = (tuple(range(ty.rank)), _places(tensor_type(right).dims, ty.dims))
+    name = draw(st.sampled_from(BINARY[ty.dtype.kind]))
+    return builder.value("form.map", (left, right), ty, {"maps": maps}, (_body([left, right], name),))
+
+
+def _places(dims: tuple[Dim, ...], space: tuple[Dim, ...]) -> tuple[int | None, ...] | None:
+    """Each dim at a place of its own in the space, anywhere; a unit dim may stretch."""
+    free, places = list(range(len(space))), []
+    for dim in dims:
+        found = next((i for i in free if space[i] == dim), None)
+        if found is None and dim != ONE:
+            return None
+        places.append(found)
+        free = [i for i in free if i != found]
+    return tuple(places)
+
+
+def _iota(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    """A map that asks for its position."""
+    value = draw(st.sampled_from(pool))
+    ty = tensor_type(value)
+    if not ty.rank or ty.dtype.kind != "f":
+        return None
+    scalar = compute_type(value)
+    block = Block([scalar])
+    inner = Builder(block)
+    position = inner.value("scalar.index", (), ScalarType(I64), {"axis": draw(st.integers(0, ty.rank - 1))})
+    cast = inner.value("scalar.cast", (position,), scalar, {"dtype": scalar.dtype})
+    inner.op("form.yield", (inner.value("scalar.add", (block.args[0], cast), scalar),))
+    return builder.value("form.map", (value,), ty, {"maps": (tuple(range(ty.rank)),)}, (block,))
+
+
+def _accum(ty: TensorType) -> DType:
+    return I64 if ty.dtype == I32 else F32
+
+
+def _reduce(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    value = draw(st.sampled_from(pool))
+    ty = tensor_type(value)
+    if not ty.rank or ty.dtype == I64:
+        return None
+    axes = tuple(sorted(draw(st.sets(st.integers(0, ty.rank - 1), min_size=1))))
+    kind = draw(st.sampled_from(("sum", "sum", "max", "min", "prod")))
+    accum = _accum(ty) if kind in ("sum", "prod") else (I32 if ty.dtype == I32 else F32)
+    dtype = accum if ty.dtype == I32 else ty.dtype
+    dims = tuple(d for i, d in enumerate(ty.dims) if i not in axes)
+    attrs = {"kind": kind, "axes": axes, "accum": accum}
+    if kind in ("sum", "prod"):
+        attrs["order"] = Blocks()
+    made = builder.value("form.reduce", (value,), TensorType(dims, dtype, ty.policy), attrs)
+    return None if dtype == I64 else made
+
+
+def _contract(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    floats = [v for v in pool if tensor_type(v).dtype.is_float]
+    left = draw(st.sampled_from(floats))
+    a = tensor_type(left)
+    right = draw(st.sampled_from([v for v in floats if (o := tensor_type(v)).dtype == a.dtype and o.policy == a.policy]))
+    b = tensor_type(right)
+    shared = [(i, j) for i in range(a.rank) for j in range(b.rank) if a.dims[i] == b.dims[j]]
+    pairs = draw(st.lists(st.sampled_from(shared), max_size=2)) if shared else []
+    lhs, rhs = list(range(a.rank)), [a.rank + j for j in range(b.rank)]
+    taken_a, taken_b = set(), set()
+    for i, j in pairs:
+        if i not in taken_a and j not in taken_b:
+            rhs[j] = lhs[i]
+            taken_a.add(i)
+            taken_b.add(j)
+    both = set(lhs) & set(rhs)
+    kept = draw(st.sets(st.sampled_from(sorted(both)))) if both else set()
+    out = [i for i in dict.fromkeys([*lhs, *rhs]) if i not in both or i in kept]
+    if len(out) > 4:
+        return None
+    out = draw(st.permutations(out))
+    number = {label: i for i, label in enumerate(dict.fromkeys([*lhs, *rhs]))}
+    sizes = {**dict(zip(rhs, b.dims, strict=True)), **dict(zip(lhs, a.dims, strict=True))}
+    attrs = {
+        "lhs": tuple(number[i] for i in lhs),
+        "rhs": tuple(number[i] for i in rhs),
+        "out": tuple(number[i] for i in out),
+        "order": Chain(),
+        "accum": F32,
+    }
+    result = TensorType(tuple(sizes[i] for i in out), a.dtype, a.policy)
+    return builder.value("form.contract", (left, right), result, attrs)
+
+
+def _view(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    value = draw(st.sampled_from(pool))
+    ty = tensor_type(value)
+    make = draw(st.sampled_from([_permute, _merge, _unit, _slice, _stretch]))
+    made = make(draw, ty)
+    if made is None:
+        return None
+    view, dims = made
+    return builder.value("form.view", (value,), TensorType(dims, ty.dtype, ty.policy), {"view": view})
+
+
+def _permute(draw: Draw, ty: TensorType) -> tuple[Permute, tuple[Dim, ...]]:
+    order = tuple(draw(st.permutations(range(ty.rank))))
+    return Permute(order), tuple(ty.dims[i] for i in order)
+
+
+def _merge(draw: Draw, ty: TensorType) -> tuple[Reshape, tuple[Dim, ...]] | None:
+    if ty.rank < 2:
+        return None
+    at = draw(st.integers(0, ty.rank - 2))
+    return Reshape(), (*ty.dims[:at], product(ty.dims[at : at + 2]), *ty.dims[at + 2 :])
+
+
+def _unit(draw: Draw, ty: TensorType) -> tuple[Reshape, tuple[Dim, ...]]:
+    if ONE in ty.dims:
+        at = ty.dims.index(ONE)
+        return Reshape(), (*ty.dims[:at], *ty.dims[at + 1 :])
+    at = draw(st.integers(0, ty.rank))
+    return Reshape(), (*ty.dims[:at], ONE, *ty.dims[at:])
+
+
+def _slice(draw: Draw, ty: TensorType) -> tuple[Slice, tuple[Dim, ...]] | None:
+    """Every other element from the first, or reversed, or all but the first of a known size."""
+    if not ty.rank:
+        return None
+    at = draw(st.integers(0, ty.rank - 1))
+    dim, kind = ty.dims[at], draw(st.sampled_from(("every_other", "reversed", "tail")))
+    if kind == "tail" and (dim.constant is None or dim.constant < 2):
+        kind = "reversed"
+    choices = {
+        "every_other": (ZERO, 2, (dim + 1).floor_div(2)),
+        "reversed": (dim - 1, -1, dim),
+        "tail": (ONE, 1, dim - 1),
+    }
+    start, step, size = choices[kind]
+    starts = tuple(start if i == at else ZERO for i in range(ty.rank))
+    steps = tuple(step if i == at else 1 for i in range(ty.rank))
+    return Slice(starts, steps), (*ty.dims[:at], size, *ty.dims[at + 1 :])
+
+
+def _stretch(draw: Draw, ty: TensorType) -> tuple[Broadcast, tuple[Dim, ...]] | None:
+    if ty.rank > 3:
+        return None
+    at = draw(st.integers(0, ty.rank))
+    dims = (*ty.dims[:at], draw(st.sampled_from(DIMS)), *ty.dims[at:])
+    return Broadcast(tuple(i if i < at else i + 1 for i in range(ty.rank))), dims
