@@ -90,6 +90,15 @@ def test_fma_f32_tie_is_broken_by_the_product() -> None:
     assert fma(low * low, low, np.array([1 + 2.0**-23], np.float32))[0] == np.float32(1 + 2.0**-23)
 
 
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_fma_broadcasts(dtype: type) -> None:
+    """Zeros and ties take the slow way, whatever the shapes."""
+    a, b, c = (np.array(v, dtype) for v in ([[0.0], [1.0]], 2.0, [0.0, 1e-40, 3.0]))
+    result = fma(a, b, c)
+    assert result.shape == (2, 3)
+    assert np.array_equal(result, a * b + c)
+
+
 def test_fma_refuses_narrow_types() -> None:
     with pytest.raises(TypeError, match="widen"):
         fma(*[np.ones(1, np.float16)] * 3)

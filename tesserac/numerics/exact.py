@@ -39,8 +39,8 @@ def _fma_f32(a: Array, b: Array, c: Array) -> Array:
     unsafe = ((total.view(np.int64) & _F32_TIE_MASK) == _F32_TIE) | (np.abs(total) < _F32_SMALLEST_NORMAL)
     if not unsafe.any():
         return result
-    wide = np.broadcast_to(c, total.shape).astype(np.float64)
-    result[unsafe] = add_to_odd(product[unsafe], wide[unsafe]).astype(np.float32)
+    product, addend = np.broadcast_arrays(product, c)
+    result[unsafe] = add_to_odd(product[unsafe], addend[unsafe].astype(np.float64)).astype(np.float32)
     return result
 
 

@@ -58,6 +58,7 @@ def map_reads_through_view(op: Op, rewriter: Rewriter) -> bool:
     for position, operand in enumerate(op.operands):
         source, through = _through_view(operand, maps[position])
         if source is not operand:
+            source.name = source.name or operand.name
             op.set_operand(position, source)
             maps[position] = through
             op.attrs["maps"] = tuple(maps)
