@@ -1,7 +1,7 @@
 """Straight-line bodies: the scalar operations of the CPU dialect, for one element or for several vectors at once.
 
-The same operations in the same order are written for vectors and for single elements, so where a loop is cut never shows
-in the result.
+The same operations in the same order are written for vectors and for single elements, so where a loop is cut never
+shows in the result.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Loops over elements: vector loops, and folds of what their bodies yield.
 
-A sum in the order of blocks keeps one accumulator per lane of the order (64), whatever the width of vectors. A group of
-neighbouring lanes that fills `parts` vectors is taken down all rows of the block at once, so the accumulators of a group
-stay in registers; then the lanes are folded in halves.
+A sum in the order of blocks keeps one accumulator per lane of the order (64), whatever the width of vectors; in the end
+the lanes are folded in halves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tesserac.ir.core import Op
@@ -19,9 +18,9 @@ from tesserac.target.cpu.registers import constant, register_type
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.dims import floor_div
 from tesserac.target.flow import for_loop
-from tesserac.target.llvm_types import Value, array, const_i64
+from tesserac.target.llvm_types import LType, Value, array, const_i64
+from tesserac.tile.bodies import COMBINE, identity_of
 from tesserac.tile.cpu.dialect import Shape
-from tesserac.tile.cpu.rows import COMBINE, fold_identity
 from tesserac.types.dtype import DType
 
 
@@ -73,7 +72,7 @@ class _Fold:
         return emit_scalar(frame.b, COMBINE[self.kind].removeprefix("scalar."), self.dtype, [left, right])
 
     def start(self, frame: Frame, mode: Mode) -> Value:
-        single = constant(self.dtype, fold_identity(self.kind, self.dtype))
+        single = constant(self.dtype, identity_of(self.kind, self.dtype))
         return frame.b.splat(single, mode.lanes)
 
 
@@ -157,75 +156,99 @@ def _fold_vector(frame: Frame, fold: _Fold, value: Value) -> Value:
 
 
 class _BlockFold:
-    """A fold of at most one block in the order of 64 lanes."""
+    """A fold of at most one block in the order of its lanes.
+
+    Where a group of vectors is as long as all lanes, their accumulators stay in registers; else they stand in memory,
+    which is far enough from their next use.
+    """
 
     def __init__(self, frame: Frame, op: Op, folds: Sequence[_Fold], order: Blocks) -> None:
         self.frame, self.op, self.folds, self.order = frame, op, folds, order
         self.mode = _mode(op)
         self.group = self.mode.lanes * self.mode.parts
-        assert order.lanes % self.group == 0, "a group of vectors must fill whole lanes"
+        assert order.lanes % self.group == 0, "whole groups of vectors must fill the lanes"
         self.low, self.high = (frame.value(v) for v in op.operands)
-        types = [register_type(f.dtype) for f in folds]
-        self.lanes = [frame.b.alloca(array(t, order.lanes), 64) for t in types]
-        self.elements = types
+        self.elements = [register_type(f.dtype) for f in folds]
+        self.lanes = [frame.b.alloca(array(t, order.lanes), 64) for t in self.elements]
 
     def run(self) -> list[Value]:
-        count = self.frame.b.sub(self.high, self.low)
-        lanes, group = const_i64(self.order.lanes), const_i64(self.group)
-        for_loop(self.frame.b, const_i64(0), lanes, group, [], self._lane_group(count))
+        b = self.frame.b
+        middle = _whole_groups(self.frame, self.low, self.high, self.group)
+        if self.group == self.order.lanes:
+            self._in_registers(middle)
+        else:
+            self._in_memory(middle)
+        for_loop(b, middle, self.high, const_i64(1), [], self._single)
         return [self._fold_lanes(n) for n in range(len(self.folds))]
 
-    def _lane_group(self, count: Value) -> Callable[[Value, list[Value]], Sequence[Value]]:
-        b, lanes = self.frame.b, self.order.lanes
+    def _in_registers(self, middle: Value) -> None:
+        parts = self.mode.parts
+        starts = [f.start(self.frame, self.mode) for f in self.folds for _ in range(parts)]
+        step = const_i64(self.group)
+        totals = for_loop(self.frame.b, self.low, middle, step, starts, self._group)
+        self._store_lanes(const_i64(0), totals)
 
-        def body(first: Value, _: list[Value]) -> Sequence[Value]:
-            room = b.add(b.sub(count, first), const_i64(lanes - self.group))
-            rows = b.maximum_int(floor_div(b, room, const_i64(lanes)), const_i64(0))
-            start = b.add(b.mul(rows, const_i64(lanes)), first)
-            self._whole_rows(first, start)
-            stop = b.minimum_int(count, b.add(start, const_i64(self.group)))
-            for_loop(b, start, stop, const_i64(1), [], self._single)
+    def _in_memory(self, middle: Value) -> None:
+        b, parts = self.frame.b, self.mode.parts
+        starts = [f.start(self.frame, self.mode) for f in self.folds for _ in range(parts)]
+        for lane in range(0, self.order.lanes, self.group):
+            self._store_lanes(const_i64(lane), starts)
+
+        def group(i: Value, _: list[Value]) -> Sequence[Value]:
+            lane = self._lane_of(i)
+            held = [
+                b.load(
+                    _lanes_type(f, self.mode),
+                    self._address(n, b.add(lane, const_i64(p * self.mode.lanes))),
+                    self._align(n),
+                )
+                for n, f in enumerate(self.folds)
+                for p in range(parts)
+            ]
+            self._store_lanes(lane, self._group(i, held))
             return []
 
-        return body
+        for_loop(b, self.low, middle, const_i64(self.group), [], group)
 
-    def _whole_rows(self, first: Value, end: Value) -> None:
-        """All rows in which the group is complete: every `lanes`-th place from `first` to `end`."""
-        frame, b = self.frame, self.frame.b
-        parts = self.mode.parts
-        starts = [f.start(frame, self.mode) for f in self.folds for _ in range(parts)]
+    def _group(self, i: Value, held: Sequence[Value]) -> list[Value]:
+        """A group of elements added to their lanes."""
+        yielded = emit_body(self.frame, self.op.body, [_run(i, self.mode)], self.mode)
+        new = [part for entry in yielded for part in _parts(self.frame, entry, self.mode)]
+        pairs = enumerate(zip(held, new, strict=True))
+        return [_of(self.folds, self.mode.parts, n).combine(self.frame, h, x) for n, (h, x) in pairs]
 
-        def row(place: Value, held: list[Value]) -> Sequence[Value]:
-            index = _run(b.add(self.low, place), self.mode)
-            yielded = emit_body(frame, self.op.body, [index], self.mode)
-            new = [part for entry in yielded for part in _parts(frame, entry, self.mode)]
-            pairs = enumerate(zip(held, new, strict=True))
-            return [_of(self.folds, parts, n).combine(frame, h, x) for n, (h, x) in pairs]
-
-        totals = for_loop(b, first, end, const_i64(self.order.lanes), starts, row)
-        for n, total in enumerate(totals):
-            lane = b.add(first, const_i64(n % parts * self.mode.lanes))
-            b.store(total, self._lane(n // parts, lane), self.elements[n // parts].bits // 8)
-
-    def _single(self, place: Value, _: list[Value]) -> Sequence[Value]:
-        """One element of an incomplete group, added to its lane in memory."""
-        frame, b = self.frame, self.frame.b
-        yielded = emit_body(frame, self.op.body, [b.add(self.low, place)], SINGLE)
-        lane = b.binary("and", place, const_i64(self.order.lanes - 1))
+    def _single(self, i: Value, _: list[Value]) -> Sequence[Value]:
+        """One element, added to its lane in memory."""
+        frame, b, lane = self.frame, self.frame.b, self._lane_of(i)
+        yielded = emit_body(frame, self.op.body, [i], SINGLE)
         for n, (fold, entry) in enumerate(zip(self.folds, yielded, strict=True)):
-            address, align = self._lane(n, lane), self.elements[n].bits // 8
-            held = b.load(self.elements[n], address, align)
-            b.store(fold.combine(frame, held, _one(entry)), address, align)
+            address = self._address(n, lane)
+            held = b.load(self.elements[n], address, self._align(n))
+            b.store(fold.combine(frame, held, _one(entry)), address, self._align(n))
         return []
 
-    def _lane(self, n: int, lane: Value) -> Value:
+    def _lane_of(self, i: Value) -> Value:
+        b = self.frame.b
+        return b.binary("and", b.sub(i, self.low), const_i64(self.order.lanes - 1))
+
+    def _store_lanes(self, first: Value, values: Sequence[Value]) -> None:
+        b, parts = self.frame.b, self.mode.parts
+        for n, value in enumerate(values):
+            lane = b.add(first, const_i64(n % parts * self.mode.lanes))
+            b.store(value, self._address(n // parts, lane), self._align(n // parts))
+
+    def _address(self, n: int, lane: Value) -> Value:
         return self.frame.b.gep(self.elements[n], self.lanes[n], lane)
 
+    def _align(self, n: int) -> int:
+        return max(1, self.elements[n].bits // 8)
+
     def _fold_lanes(self, n: int) -> Value:
-        b, fold = self.frame.b, self.folds[n]
-        width = self.mode.lanes
-        type_ = value_type(fold.dtype, Mode(width, 1))
-        align = self.elements[n].bits // 8
-        places = range(0, self.order.lanes, width)
-        values = [b.load(type_, self._lane(n, const_i64(i)), align) for i in places]
+        b, fold, type_ = self.frame.b, self.folds[n], _lanes_type(self.folds[n], self.mode)
+        places = range(0, self.order.lanes, self.mode.lanes)
+        values = [b.load(type_, self._address(n, const_i64(i)), self._align(n)) for i in places]
         return _fold_vector(self.frame, fold, _fold_halves(self.frame, fold, values))
+
+
+def _lanes_type(fold: _Fold, mode: Mode) -> LType:
+    return value_type(fold.dtype, Mode(mode.lanes, 1))

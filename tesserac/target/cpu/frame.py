@@ -1,7 +1,7 @@
 """What is known while the code of one kernel is written: the builder, and what became of each value of the CPU dialect.
 
-Inside a vector loop a value is uniform (one LLVM value), or it varies and is held in parts, one vector each. An index that
-runs with the loop is held as the place where each part begins.
+Inside a vector loop a value is uniform (one LLVM value), or it varies and is held in parts, one vector each. An index
+that runs with the loop is held as the place where each part begins.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     void kernel(ptr ctx, i64 begin, i64 end, i64 worker)
 
-runs the programs begin .. end of the grid, the last axis varying fastest. `ctx` is a list of 8-byte slots: the memory in
-the order of the kernel's arguments, the values of its symbols sorted by name, the start of the scratch and the bytes of it
-that each worker has.
+runs the programs begin .. end of the grid, the last axis varying fastest. `ctx` is a list of 8-byte slots: the memory
+in the order of the kernel's arguments, the values of its symbols sorted by name, the start of the scratch and the bytes
+of it that each worker has.
 """
 
 from __future__ import annotations

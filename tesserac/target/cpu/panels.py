@@ -1,7 +1,7 @@
 """Packing into panels: columns in blocks of a fixed width, each block stored whole, row after row.
 
-Columns before the first and behind the last whole block are copied one by one; whole blocks in vectors, either along the
-columns (the source is contiguous there), or along the rows with a transposition on the way.
+Columns before the first and behind the last whole block are copied one by one; whole blocks in vectors, either along
+the columns (the source is contiguous there), or along the rows with a transposition on the way.
 """
 
 from __future__ import annotations

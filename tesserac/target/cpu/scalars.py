@@ -1,7 +1,7 @@
 """Scalar primitives as instructions, on scalars and vectors alike: one row per primitive of `ops/scalar.py`.
 
-Enters: operands as they are held in registers (`registers.py`) and the dtype they stand for. Leaves: the result. A narrow
-float is computed in f32 and rounded, which for the four operations and the root equals rounding once.
+Enters: operands as they are held in registers (`registers.py`) and the dtype they stand for. Leaves: the result. A
+narrow float is computed in f32 and rounded, which for the four operations and the root equals rounding once.
 """
 
 from __future__ import annotations

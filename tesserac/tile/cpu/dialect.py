@@ -1,8 +1,8 @@
 """The CPU dialect: one program as loops over elements and register blocks. Written by `lower.py`, read by target/cpu.
 
 Tiles are gone. What was a tile is either computed where it is used, a scalar, or scratch memory. Loop bodies are
-scalar: a body says what happens to one element, and the loop around it says how many are taken at a time. All values are
-in the computing type; `cpu.load` widens and `cpu.store` rounds to the element type of the memory.
+scalar: a body says what happens to one element, and the loop around it says how many are taken at a time. All values
+are in the computing type; `cpu.load` widens and `cpu.store` rounds to the element type of the memory.
 
     cpu.kernel @name {grid, symbols, scratch, target} { ^(pid..., memref...): ... cpu.return }
         `symbols`: the dims whose run-time values the kernel is called with, sorted; `scratch`: bytes per worker.

@@ -1,7 +1,7 @@
 """Writes elements of tiles into loop bodies.
 
-Enters: a tile and the place of an element. Leaves: the scalar operations that compute it, in the computing type, each as
-far out of the loops as its operands allow.
+Enters: a tile and the place of an element. Leaves: the scalar operations that compute it, in the computing type, each
+as far out of the loops as its operands allow.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Loops and trees. Scalars are carried as values, tiles in scratch; an accumulator of products starts as it is.
 
 A carried tile keeps its scratch through the loop: the next value is written over the last one, after everything that
-an element needs was read. That is right if the next value at a place needs the carried tiles at that place only; anything
-else is refused.
+an element needs was read. That is right if the next value at a place needs the carried tiles at that place only;
+anything else is refused.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _slots(ctx: Context, tile: Stored, count: Value) -> Value:
 
 
 def tree_levels(count: Value) -> Dim:
-    """Levels that a binary counter of so many blocks needs: at least log2 of them, in terms a size can be written in."""
+    """Levels that a binary counter of so many blocks needs: at least their log2, in terms of sizes."""
     op = count.defining_op
     blocks = op.attrs["dim"] if op is not None and op.name == "index.dim" else None
     if not isinstance(blocks, Dim):

@@ -22,8 +22,8 @@ from tesserac.numerics.order import Blocks, Free
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator, memory_places, scratch_places
 from tesserac.tile.cpu.rows import fold_rows
-from tesserac.tile.cpu.shapes import best_dim, destination_dim, loop_shape
-from tesserac.tile.cpu.tiles import Axes, Axis, Scalar, Stored, Tile
+from tesserac.tile.cpu.shapes import best_dim, destination_dim, fold_shape, loop_shape
+from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Scalar, Stored, Tile
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 
 
@@ -153,16 +153,19 @@ def _nest(ctx: Context, sinks: Sequence[Sink], dim: int) -> None:
 
 
 def _vector_op(ctx: Context, block: Block, extent: Value, folds: Sequence[Reduce]) -> list[Value]:
-    shape = loop_shape(ctx.target, block)
     bounds = (ctx.dim(0), extent)
     if not folds:
-        ctx.builder.op("cpu.vector_loop", bounds, attrs={"shape": shape}, blocks=[block])
+        attrs: dict[str, Attr] = {"shape": loop_shape(ctx.target, block)}
+        ctx.builder.op("cpu.vector_loop", bounds, attrs=attrs, blocks=[block])
         return []
     orders = {s.order for s in folds if isinstance(s.order, Blocks)}
-    order: Attr = max(orders, key=str) if orders else Free()
+    if len(orders) > 1:
+        raise LoweringError("sums of two orders over one block")
+    order = orders.pop() if orders else Free()
+    shape = fold_shape(ctx.target, block, order)
     kinds = tuple(s.kind for s in folds)
     types = [v.type for v in block.terminator.operands]
-    attrs: dict[str, Attr] = {"shape": shape, "kinds": kinds, "order": order}
+    attrs = {"shape": shape, "kinds": kinds, "order": order}
     return ctx.builder.op("cpu.fold", bounds, types, attrs, [block]).results
 
 

@@ -4,9 +4,9 @@
                                       (%b is read from panels, or packed into panels of its width)
                                       for panel j of %b: for panel i of %a: cpu.micro_kernel
 
-The accumulator has whole panels: edges of the operands are padded, so a register block is never cut. Where the columns of
-the program do not start at the edge of a panel of %b, the accumulator starts at that edge, and the tile lies in it with an
-offset.
+The accumulator has whole panels: edges of the operands are padded, so a register block is never cut. Where the columns
+of the program do not start at the edge of a panel of %b, the accumulator starts at that edge, and the tile lies in it
+with an offset.
 """
 
 from __future__ import annotations

@@ -14,36 +14,12 @@ from contextlib import AbstractContextManager, ExitStack
 
 from tesserac.ir.core import Value
 from tesserac.numerics.order import Blocks, Free
+from tesserac.tile.bodies import COMBINE, identity_of
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.shapes import best_dim
 from tesserac.tile.cpu.tiles import Axes, Stored, Tile
 from tesserac.tile.dialect import compute_scalar
-from tesserac.types.dtype import DType
-
-COMBINE = {"sum": "scalar.add", "prod": "scalar.mul", "max": "scalar.max", "min": "scalar.min"}
-
-
-def fold_identity(kind: str, dtype: DType) -> bool | int | float:
-    """What an empty fold gives, and what lanes start from."""
-    if kind in ("sum", "prod"):
-        one = int(kind == "prod")
-        return float(one) if dtype.is_float else one
-    return lowest(dtype) if kind == "max" else highest(dtype)
-
-
-def lowest(dtype: DType) -> bool | int | float:
-    if dtype.kind == "b":
-        return False
-    if dtype.is_float:
-        return float("-inf")
-    return -int(dtype.largest) - 1 if dtype.kind == "i" else 0
-
-
-def highest(dtype: DType) -> bool | int | float:
-    if dtype.kind == "b":
-        return True
-    return float("inf") if dtype.is_float else int(dtype.largest)
 
 
 def fold_rows(
@@ -101,7 +77,7 @@ class _RowFold:
     def _clear(self) -> None:
         ctx = self.ctx
         with ctx.loop(ctx.dim(0), ctx.dim(self.lanes), hint="lane") as lane, self._columns() as column:
-            start = self.evaluator.constant(self.type, fold_identity(self.kind, self.type.dtype))
+            start = self.evaluator.constant(self.type, identity_of(self.kind, self.type.dtype))
             ctx.builder.op("cpu.store", (start, self.rows, lane, column))
 
     def _accumulate(self, outer: dict[int, Value]) -> None:

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from tesserac.ir.core import Block, Op
 from tesserac.ir.types import MemRefType, ScalarType
 from tesserac.numerics.elementary import ELEMENTARY
+from tesserac.numerics.order import Blocks, Free
 from tesserac.tile.cpu.dialect import Shape
 from tesserac.tile.cpu.target import CpuTarget
 from tesserac.tile.cpu.tiles import Tile, contiguous_dim, identity, leaves
 
 LIGHT_BODY = 12
-"""Operations up to which a body is unrolled four times; a longer one fills the machine twice."""
+"""Operations up to which four vectors of a body fit any register file."""
+LIGHT_SUM = 4
+"""Operations up to which a sum takes all lanes of its order at a time, with all accumulators in registers."""
 ELEMENTARY_COST = 16
 
 
@@ -32,15 +35,27 @@ def best_dim(tiles: Sequence[Tile], destinations: Sequence[int | None]) -> int:
             place = None if dim is None else places[dim]
             if place is not None:
                 votes[place] += 1
-    return max(range(rank), key=lambda d: (votes[d], d))
+    return max(range(rank), key=lambda d: (votes[d], d), default=0)
 
 
 def loop_shape(target: CpuTarget, body: Block) -> Shape:
-    """Lanes by the narrowest type that computes in the body, parts by its length."""
+    """Lanes by the narrowest type that computes in the body, parts by its length and the registers there are."""
     widths = {bits for bits in _widths(body) if bits} or {32}
     bits = max(min(widths), max(widths) // 2)
-    cost = sum(_cost(op) for op in _inside(body))
-    return Shape(target.lanes(bits), 4 if cost <= LIGHT_BODY else 2)
+    roomy = target.registers >= 32 or _body_cost(body) <= LIGHT_BODY
+    return Shape(target.lanes(bits), 4 if roomy else 2)
+
+
+def fold_shape(target: CpuTarget, body: Block, order: Blocks | Free) -> Shape:
+    """As a loop that folds nothing; a short sum takes all lanes of its order at once."""
+    shape = loop_shape(target, body)
+    if isinstance(order, Free) or _body_cost(body) > LIGHT_SUM:
+        return shape
+    return Shape(shape.lanes, order.lanes // shape.lanes)
+
+
+def _body_cost(body: Block) -> int:
+    return sum(_cost(op) for op in _inside(body))
 
 
 def _inside(body: Block) -> Iterator[Op]:

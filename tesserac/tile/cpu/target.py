@@ -18,6 +18,7 @@ class CpuTarget:
 
     name: str
     vector_bits: int
+    registers: int
     micro_rows: int
     micro_vectors: int
 
@@ -42,7 +43,7 @@ class Micro:
 
 register_attribute("micro", Micro)
 
-NEON = CpuTarget("neon", vector_bits=128, micro_rows=8, micro_vectors=3)
-AVX2 = CpuTarget("avx2", vector_bits=256, micro_rows=6, micro_vectors=2)
+NEON = CpuTarget("neon", vector_bits=128, registers=32, micro_rows=8, micro_vectors=3)
+AVX2 = CpuTarget("avx2", vector_bits=256, registers=16, micro_rows=6, micro_vectors=2)
 
 TARGETS = {target.name: target for target in (NEON, AVX2)}
