@@ -27,7 +27,13 @@ X86_64_V3 = Machine("x86_64-unknown-linux-gnu", "x86-64-v3")
 AARCH64 = Machine("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8")
 
 SAFE_INTRINSICS = frozenset(
-    ["llvm.fma", "llvm.sqrt", "llvm.fabs", "llvm.copysign", "llvm.floor", "llvm.ceil", "llvm.trunc", "llvm.roundeven", "llvm.rint", "llvm.maximum", "llvm.minimum", "llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin", "llvm.abs", "llvm.fptosi.sat", "llvm.fptoui.sat", "llvm.ctpop", "llvm.ctlz", "llvm.cttz", "llvm.memcpy", "llvm.memmove", "llvm.memset", "llvm.prefetch", "llvm.assume", "llvm.expect", "llvm.aarch64.hint", "llvm.x86.sse2.pause", "llvm.x86.sse.stmxcsr", "llvm.x86.sse.ldmxcsr", "llvm.get.rounding", "llvm.aarch64.get.fpcr", "llvm.aarch64.set.fpcr"]
+    f"llvm.{name}"
+    for name in (
+        *("fma", "sqrt", "fabs", "copysign", "floor", "ceil", "trunc", "roundeven", "maximum", "minimum"),
+        *("smax", "smin", "umax", "umin", "abs", "fptosi.sat", "fptoui.sat", "ctpop", "ctlz", "cttz"),
+        *("memcpy", "memmove", "memset", "prefetch", "aarch64.hint", "x86.sse2.pause"),
+        *("aarch64.get.fpcr", "aarch64.set.fpcr", "x86.sse.stmxcsr", "x86.sse.ldmxcsr"),
+    )
 )
 
 

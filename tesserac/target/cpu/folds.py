@@ -196,19 +196,18 @@ class _BlockFold:
 
         def group(i: Value, _: list[Value]) -> Sequence[Value]:
             lane = self._lane_of(i)
-            held = [
-                b.load(
-                    _lanes_type(f, self.mode),
-                    self._address(n, b.add(lane, const_i64(p * self.mode.lanes))),
-                    self._align(n),
-                )
-                for n, f in enumerate(self.folds)
-                for p in range(parts)
-            ]
-            self._store_lanes(lane, self._group(i, held))
+            self._store_lanes(lane, self._group(i, self._load_lanes(lane)))
             return []
 
         for_loop(b, self.low, middle, const_i64(self.group), [], group)
+
+    def _load_lanes(self, first: Value) -> list[Value]:
+        b, held = self.frame.b, list[Value]()
+        for n, fold in enumerate(self.folds):
+            for offset in range(0, self.group, self.mode.lanes):
+                address = self._address(n, b.add(first, const_i64(offset)))
+                held.append(b.load(_lanes_type(fold, self.mode), address, self._align(n)))
+        return held
 
     def _group(self, i: Value, held: Sequence[Value]) -> list[Value]:
         """A group of elements added to their lanes."""
