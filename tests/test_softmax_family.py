@@ -1,61 +1,23 @@
 """The library's softmax family, from `.tess` source to the oracle: accuracy, corner cases, precision policies."""
 
-from functools import cache
-
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tesserac.base.resources import stdlib_files
-from tesserac.base.source import SourceFile
-from tesserac.check.infer import CheckResult, check_module
-from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.absorb import absorb
-from tesserac.graph.passes.cse import cse
-from tesserac.graph.passes.dce import dce
-from tesserac.graph.passes.fold import fold
-from tesserac.graph.passes.generalize import generalize
-from tesserac.graph.passes.inline import inline
-from tesserac.graph.rules import apply_rules
-from tesserac.ir.core import Module
-from tesserac.ir.passes import run_passes
 from tesserac.numerics.narrow import convert
-from tesserac.syntax.parse import parse_module
 from tesserac.types.dtype import BF16, F32
+from tests.source_support import compile_to_forms
 
 INF, NAN, HUGE = np.inf, np.nan, 3.4e38
-PASSES = [apply_rules, inline, fold, cse, dce, generalize, absorb]
-
-
-def check(text: str, name: str, libraries: tuple[CheckResult, ...]) -> CheckResult:
-    source = SourceFile(f"{name}.tess", text)
-    return check_module(parse_module(source).module, source, name, libraries)
-
-
-@cache
-def library() -> tuple[CheckResult, ...]:
-    files = stdlib_files()
-    checked: tuple[CheckResult, ...] = ()
-    for path in ("prelude.tess", "nn/softmax.tess", "nn/activation.tess"):
-        checked += (check(files[path], f"stdlib.{path.removesuffix('.tess').replace('/', '.')}", checked),)
-    return checked
-
-
-@cache
-def compiled(body: str, argument: str, result: str) -> Module:
-    text = f"def f(x: {argument}) -> {result}:\n    return {body}\n"
-    checked = check(text, "m", library())
-    assert not checked.has_errors, checked.diagnostics
-    module = build_module(list(checked.functions.values()), {"m.f"})
-    return run_passes(module, PASSES, verify=True)
 
 
 def run(body: str, x: np.ndarray, element: str = "f32", reduced: bool = False) -> np.ndarray:
     dims = ["M", "N", "K"][: x.ndim]
     kept = dims[:-1] if reduced else dims
-    types = (f"Tensor[{', '.join([*d, element])}]" for d in (dims, kept))
-    return run_function(compiled(body, *types), "m.f", [x])[0]
+    argument, result = (f"Tensor[{', '.join([*d, element])}]" for d in (dims, kept))
+    module = compile_to_forms(f"def f(x: {argument}) -> {result}:\n    return {body}\n")
+    return run_function(module, "m.f", [x])[0]
 
 
 def rows(*values: list[float]) -> np.ndarray:

@@ -1,0 +1,48 @@
+"""From `.tess` text to forms, with the whole library in scope: what tests of programs share."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tesserac.base.resources import stdlib_files
+from tesserac.base.source import SourceFile
+from tesserac.check.infer import CheckResult, check_module
+from tesserac.graph.build import build_module
+from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.cse import cse
+from tesserac.graph.passes.dce import dce
+from tesserac.graph.passes.fold import fold
+from tesserac.graph.passes.generalize import generalize
+from tesserac.graph.passes.inline import inline
+from tesserac.graph.rules import apply_rules
+from tesserac.ir.core import Module
+from tesserac.ir.passes import run_passes
+from tesserac.syntax.parse import parse_module
+
+GRAPH_PASSES = (apply_rules, inline, fold, cse, dce, generalize, absorb)
+
+
+def check_text(text: str, name: str, libraries: tuple[CheckResult, ...]) -> CheckResult:
+    source = SourceFile(f"{name}.tess", text)
+    checked = check_module(parse_module(source).module, source, name, libraries)
+    assert not checked.has_errors, checked.diagnostics
+    return checked
+
+
+@cache
+def library() -> tuple[CheckResult, ...]:
+    """The prelude first: the other files use its names."""
+    files = stdlib_files()
+    checked: tuple[CheckResult, ...] = ()
+    for path in sorted(files, key=lambda p: (p != "prelude.tess", p)):
+        name = f"stdlib.{path.removesuffix('.tess').replace('/', '.')}"
+        checked += (check_text(files[path], name, checked),)
+    return checked
+
+
+@cache
+def compile_to_forms(text: str) -> Module:
+    """The functions of a program, named `m.<function>`, after all Graph passes."""
+    checked = check_text(text, "m", library())
+    entries = {function.symbol for function in checked.module.functions}
+    return run_passes(build_module(list(checked.functions.values()), entries), GRAPH_PASSES, verify=True)
