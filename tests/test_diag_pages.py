@@ -1,56 +1,15 @@
-"""Every code has a page, every page a code, and the page tells the truth: its programs do what it says.
-
-Other families of codes test their pages with `assert_page` and a check of their own.
-"""
+"""Every code has a page, every page a code, and the pages of syntax errors tell the truth."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
+from page_checks import JARGON, assert_page
 
 from tesserac.base.source import SourceFile
 from tesserac.diag import codes
 from tesserac.diag.diagnostic import Diagnostic
-from tesserac.diag.pages import Page, explain, load_page, page_codes, parse_page
-from tesserac.diag.render import render
+from tesserac.diag.pages import explain, load_page, page_codes, parse_page
 from tesserac.syntax.parse import parse_module
-
-Check = Callable[[SourceFile], tuple[Diagnostic, ...]]
-FOLDER = Path(codes.__file__).parent
-JARGON = re.compile(r"\b(unify|DSL|skolem|existential|internal|LALR|traceback|AST|token|lexer)\b|@_|Int\[")
-
-
-def assert_page(page: Page, check: Check, *, update: bool = False) -> None:
-    """The failing program gives the page's code and nothing else, with the message shown; the fixed one nothing."""
-    source = SourceFile("example.tess", page.fails)
-    diagnostics = check(source)
-    assert [d.code for d in diagnostics] == [page.code]
-    message = render(diagnostics[0], {source.path: source}) + "\n"
-    if update:
-        write_message(page, message)
-    else:
-        assert page.message == message, "run pytest --update and read the diff"
-    assert_form(diagnostics[0], message)
-    assert check(SourceFile("example.tess", page.fixed)) == ()
-
-
-def assert_form(diagnostic: Diagnostic, message: str) -> None:
-    assert len(diagnostic.title) <= 100
-    assert not JARGON.search(message)
-    assert max(len(line) for line in message.splitlines()) <= 100
-    assert len(message.splitlines()) <= 25
-
-
-def write_message(page: Page, message: str) -> None:
-    block = f"```tess\n{page.fails}```\n"
-    text = re.sub(r"\n```text\n.*?^```\n", "", page.text, flags=re.MULTILINE | re.DOTALL)
-    assert block in text
-    (FOLDER / f"{page.code}.md").write_text(
-        text.replace(block, f"{block}\n```text\n{message}```\n", 1), encoding="utf-8"
-    )
 
 
 def check_syntax(source: SourceFile) -> tuple[Diagnostic, ...]:

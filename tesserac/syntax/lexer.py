@@ -114,10 +114,13 @@ class _Lexer:
             kind, position = found.lastgroup, found.end()
             if kind is None:
                 position = self.unknown(position) if position < self.end else position
-            elif handler := handlers.get(kind):
-                position = handler(Token(kind, found[kind], found.start(kind), position))
+                continue
+            word = found[kind]
+            token = Token(word if kind == "symbol" else kind, word, found.start(kind), position)
+            if handler := handlers.get(kind):
+                position = handler(token)
             else:
-                self.tokens.append(Token(kind, found[kind], found.start(kind), position))
+                self.tokens.append(token)
         self.close()
 
     def report(self, code: Code, start: int, end: int, label: str = "", **values: object) -> Draft:
@@ -131,7 +134,7 @@ class _Lexer:
         word = token.text
         if word in vocabulary().keywords:
             self.header = self.header or word == "def"
-            token = token._replace(kind=word)
+            token = Token(word, word, token.start, token.end)
         elif word in RESERVED:
             token = token._replace(kind="RESERVED")
         elif not word.isascii():
@@ -163,14 +166,13 @@ class _Lexer:
     # ---------------------------------------------------------------------------------------------- brackets
 
     def symbol(self, token: Token) -> int:
-        text = token.text
-        self.tokens.append(token._replace(kind=text))
-        if text in _CLOSES:
+        self.tokens.append(token)
+        if token.kind in _CLOSES:
             self.brackets.append(token)
             self.check_depth()
-        elif text in _CLOSERS:
+        elif token.kind in _CLOSERS:
             self.close_bracket(token)
-        elif text == ":":
+        elif token.kind == ":":
             self.header = self.header and bool(self.brackets)
         return token.end
 
