@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import tesserac.tile.cpu.dialect  # noqa: F401  registers cpu.kernel
+import tesserac.ir.index
+import tesserac.tile.cpu.dialect  # noqa: F401  dialects are registered by importing them
 from tessera.artifact import Artifact
 from tesserac.base.source import Span
 from tesserac.ir.core import Op

@@ -181,7 +181,7 @@ def test_a_name_is_defined_once() -> None:
 
 def test_objects_of_two_machines_do_not_mix() -> None:
     texts = [compiled(f"define void @{name}() {{ ret void }}", m) for name, m in zip("fg", MACHINES, strict=True)]
-    with pytest.raises(LinkError, match="aarch64.*x86_64"):
+    with pytest.raises(LinkError, match=r"aarch64.*x86_64"):
         link(texts)
 
 
@@ -263,7 +263,7 @@ def test_an_image_refuses_tables_that_point_outside() -> None:
 
 def test_code_for_another_machine_is_refused() -> None:
     other = X86_64_V3 if link([compiled(EVERYTHING, host_machine())]).machine == "aarch64" else AARCH64
-    with pytest.raises(TesseraError, match="E0911.*compiled for"):
+    with pytest.raises(TesseraError, match=r"E0911.*compiled for"):
         load_image(link([compiled(EVERYTHING, other)]), resolve_libc)
 
 
@@ -284,7 +284,7 @@ def test_no_page_is_writable_and_executable() -> None:
 def test_a_whole_function_links_for_every_machine(machine: Machine) -> None:
     artifact = add_artifact(machine)
     assert isinstance(artifact.code, Image) and artifact.code.machine == artifact.pool.machine
-    assert {"entry", "method"} <= {name for name, _ in artifact.code.symbols}
+    assert {"tessera.entry", "tessera.method"} <= {name for name, _ in artifact.code.symbols}
     spaces = {name.partition(".")[0] for name, _ in artifact.code.imports}
     assert spaces == {"call", "dtype", "numpy", "pool", "python"}
 

@@ -20,7 +20,8 @@ _KIND = "function 1"
 class Artifact(NamedTuple):
     signature: Signature
     code: Image
-    """Holds `entry`, and `method`, the Python function over it."""
+    """Holds `tessera.entry`, and `tessera.method`, the Python function over it. A dot keeps their names apart from
+    those of kernels, which come from the source."""
     pool: Image
 
     def to_bytes(self) -> bytes:

@@ -3,7 +3,7 @@
     8 bytes   magic            what kind of file this is
     4 bytes   version          of this layout
     4 bytes   length           of the header
-    32 bytes  SHA-256          of everything that follows
+    32 bytes  SHA-256          of the length and everything that follows
     header    JSON
     blobs     bytes, whose lengths stand in the header
 
@@ -31,7 +31,7 @@ Row = list[Any]
 def pack(content: object, blobs: Sequence[bytes]) -> bytes:
     header = json.dumps([content, [len(blob) for blob in blobs]], separators=(",", ":")).encode()
     rest = header + b"".join(blobs)
-    return _PREFIX.pack(MAGIC, VERSION, len(header), hashlib.sha256(rest).digest()) + rest
+    return _PREFIX.pack(MAGIC, VERSION, len(header), _digest(len(header), rest)) + rest
 
 
 def unpack(data: bytes) -> tuple[Any, list[bytes]]:
@@ -42,7 +42,7 @@ def unpack(data: bytes) -> tuple[Any, list[bytes]]:
     if version != VERSION:
         raise ValueError(f"it has format version {version}; this runtime reads version {VERSION}")
     rest = data[_PREFIX.size :]
-    if hashlib.sha256(rest).digest() != digest:
+    if _digest(length, rest) != digest:
         raise ValueError("its content does not match its checksum")
     content, lengths = json.loads(rest[:length])
     blobs, at = [], length
@@ -50,6 +50,10 @@ def unpack(data: bytes) -> tuple[Any, list[bytes]]:
         blobs.append(rest[at : at + size])
         at += size
     return content, blobs
+
+
+def _digest(length: int, rest: bytes) -> bytes:
+    return hashlib.sha256(length.to_bytes(4, "little") + rest).digest()
 
 
 def image_row(image: Image) -> Row:

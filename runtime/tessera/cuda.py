@@ -118,7 +118,7 @@ class GpuCall:
             source = arrays[buffer.slot]
             room = self._allocate(source.nbytes)
             if source.nbytes:
-                self.cuda.memcpy_htod(room, source)
+                self.cuda.memcpy_htod(room, _bytes_of(source))
             return room
         size = self._bytes(buffer)
         if buffer.role == "output":
@@ -230,7 +230,7 @@ class GpuCall:
             if buffer.role == "output":
                 array = np.empty(self._shape(buffer), numpy_dtype(buffer.dtype))
                 if array.nbytes:
-                    self.cuda.memcpy_dtoh(array, room)
+                    self.cuda.memcpy_dtoh(_bytes_of(array), room)
                 found[buffer.slot] = array
         return tuple(found[slot] for slot in sorted(found))
 
@@ -250,6 +250,13 @@ class GpuCall:
         end.synchronize()
         self._temporary.clear()
         return float(start.time_till(end)) / repeat
+
+
+def _bytes_of(array: Array) -> Array:
+    """The memory of a contiguous array: Python's buffers know nothing of the narrow dtypes."""
+    import numpy as np
+
+    return array.reshape(-1).view(np.uint8)
 
 
 # --- tensor maps --------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ class CompiledFunction:
         self._failed = self._raise_status
         loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed))
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-        self._entry = prototype(loaded.address("entry"))
+        self._entry = prototype(loaded.address("tessera.entry"))
         self._fast = _c_function(loaded, self) if layout_holds() else None
 
     @property
@@ -96,5 +96,5 @@ def _c_function(loaded: LoadedImage, self: CompiledFunction) -> Callable[..., ob
     """A Python function object over the method definition that stands in the image."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    made: Callable[..., object] = make(loaded.address("method"), self, None)
+    made: Callable[..., object] = make(loaded.address("tessera.method"), self, None)
     return made

@@ -43,6 +43,6 @@ def module_of(name: str, source: Source) -> Module:
 
 @cache
 def compiler() -> Compiler:
-    from tesserac.session import runtime_compiler
+    from tesserac.embed import runtime_compiler
 
     return runtime_compiler()

@@ -1,7 +1,7 @@
 """The way from a Python call into an entry, as machine code in the image.
 
-    ptr stub(ptr self, ptr args, i64 count, ptr names)       METH_FASTCALL | METH_KEYWORDS
-    method                                                   the PyMethodDef that makes it a Python function
+    ptr tessera.stub(ptr self, ptr args, i64 count, ptr names)       METH_FASTCALL | METH_KEYWORDS
+    tessera.method                                                   the PyMethodDef that makes it a Python function
 
 The stub handles the usual call: exactly one contiguous, aligned array of the declared dtype and rank per parameter, no
 keywords, sizes that agree. It allocates the results, releases the interpreter lock, runs the entry and returns. For
@@ -38,11 +38,11 @@ def emit_stub(
 ) -> None:
     stub = _Stub(module, entry, parameters, results, returns_tuple)
     stub.emit()
-    module.bytes_constant("method_name", name.encode() + b"\0")
+    module.bytes_constant("tessera.method_name", name.encode() + b"\0")
     method = structure(PTR, PTR, I32, PTR)
     flags = _METH_FASTCALL | _METH_KEYWORDS
-    initial = f"{{ ptr @method_name, ptr @stub, i32 {flags}, ptr null }}"
-    module.variable("method", method, initial, linkage="hidden")
+    initial = f"{{ ptr @tessera.method_name, ptr @tessera.stub, i32 {flags}, ptr null }}"
+    module.variable("tessera.method", method, initial, linkage="hidden")
 
 
 class _Stub:
@@ -58,7 +58,7 @@ class _Stub:
         self.parameters = parameters
         self.results = results
         self.returns_tuple = returns_tuple
-        self.function = module.function("stub", PTR, [PTR, PTR, I64, PTR], linkage="internal")
+        self.function = module.function("tessera.stub", PTR, [PTR, PTR, I64, PTR], linkage="internal")
         self.b = self.function.builder
         self.symbols: dict[str, Value] = {}
 

@@ -30,11 +30,16 @@ class Plan:
     scratch: Dim
 
 
+def slot_of(buffer: Op) -> int:
+    slot = buffer.attrs["slot"]
+    assert isinstance(slot, int)
+    return slot
+
+
 def plan_workspace(buffers: Sequence[Op], kernels: Iterable[Op], buffer_bytes: BufferBytes) -> Plan:
     sizes: dict[int, Dim] = {}
     for op in buffers:
-        slot = op.attrs["slot"]
-        assert isinstance(slot, int)
+        slot = slot_of(op)
         sizes[slot] = sizes.get(slot, ZERO).max(buffer_bytes(memory(op.result)))
     slots = tuple(aligned(sizes.get(i, ZERO)) for i in range(max(sizes, default=-1) + 1))
     scratch = ZERO

@@ -1,0 +1,181 @@
+"""The body of a host program as code: launches in order, and the control flow around them.
+
+Enters: operations of a `schedule.func`, with the memory and sizes they refer to. Leaves: instructions of the host
+function. Every program of a launch goes through the pool, which runs small launches on the calling thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.forms import Guard
+from tesserac.schedule.dialect import Predicate, memory
+from tesserac.target.cpu.checks import emit_guard
+from tesserac.target.cpu.system import call_imported
+from tesserac.target.dims import ceil_div, emit_dim, floor_div, modulo
+from tesserac.target.flow import choose, do_while, for_loop, if_then
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I8, I64, PTR, Value, array, const_i64, const_int
+from tesserac.tile.dialect import grid
+from tesserac.types.dims import Dim, product
+
+INLINE_ELEMENTS = 1 << 15
+"""A launch that touches fewer elements than this runs on the calling thread: waking others would take longer."""
+CHUNKS_PER_THREAD = 4
+"""Enough to even out threads of different speed, few enough that a kernel keeps what it packed."""
+
+
+def kernel_name(launch: Op) -> str:
+    name = launch.attrs["kernel"]
+    assert isinstance(name, str)
+    return name
+
+
+def elements_touched(launch: Op) -> Dim:
+    """A measure of a launch's work that needs only its operands."""
+    total = Dim.const(0)
+    for value in launch.operands:
+        total = total + product(memory(value).dims)
+    return total
+
+
+@dataclass
+class HostProgram:
+    """Writes operations with `b`. `threads` bounds the workers of every launch; each has `per_worker` bytes of
+    `scratch`. `symbols` grows by the counters of the loops around the place."""
+
+    b: Builder
+    kernels: Mapping[str, Op]
+    values: dict[IRValue, Value]
+    symbols: dict[str, Value]
+    threads: Value
+    scratch: Value
+    per_worker: Value
+
+    def run(self, block: Block) -> None:
+        for op in block.ops:
+            if op.opdef.dialect == "index":
+                self.values[op.result] = self._index(op)
+            elif op.name not in _DECLARATIONS:
+                _RULES[op.name](self, op)
+
+    def _index(self, op: Op) -> Value:
+        dim = op.attrs.get("dim")
+        if isinstance(dim, Dim):
+            return emit_dim(self.b, dim, self.symbols)
+        left, right = (self.values[v] for v in op.operands)
+        return _INDEX_RULES[op.name](self.b, left, right)
+
+    def _launch(self, op: Op) -> None:
+        kernel = self.kernels[kernel_name(op)]
+        programs = emit_dim(self.b, product(grid(kernel)), self.symbols)
+        if_then(self.b, self.b.icmp("sgt", programs, const_i64(0)), lambda: self._run_programs(op, kernel, programs))
+
+    def _run_programs(self, op: Op, kernel: Op, programs: Value) -> None:
+        b = self.b
+        context = self._context(op, kernel)
+        touched = emit_dim(b, elements_touched(op), self.symbols)
+        small = b.icmp("ult", touched, const_i64(INLINE_ELEMENTS))
+        threads = b.select(small, const_i64(1), self.threads)
+        parts = b.mul(threads, const_i64(CHUNKS_PER_THREAD))
+        chunk = ceil_div(b, programs, parts)
+        arguments = [Value(PTR, f"@{kernel.symbol}"), context, programs, chunk, threads]
+        call_imported(b, "pool.pool_run", arguments)
+
+    def _context(self, op: Op, kernel: Op) -> Value:
+        """What the kernel reads: memory, sizes, scratch, each in a slot."""
+        b = self.b
+        symbols = kernel.attrs["symbols"]
+        assert isinstance(symbols, tuple)
+        words = [self.values[v] for v in op.operands]
+        words += [self.symbols[str(name)] for name in symbols]
+        words += [self.scratch, self.per_worker]
+        context = b.alloca(array(I64, len(words)), 8)
+        for i, word in enumerate(words):
+            b.store(word, b.gep(I64, context, i), 8)
+        return context
+
+    # --- control ------------------------------------------------------------------------------------------------------
+
+    def _select(self, op: Op) -> None:
+        predicates = op.attrs["predicates"]
+        assert isinstance(predicates, tuple)
+        self._select_from([p for p in predicates if isinstance(p, Predicate)], [r.block for r in op.regions])
+
+    def _select_from(self, predicates: Sequence[Predicate], blocks: Sequence[Block]) -> None:
+        if not predicates:
+            self.run(blocks[0])
+            return
+        first = predicates[0]
+        guard = Guard(first.kind, first.left, first.right, "")
+        holds, _, _ = emit_guard(self.b, guard, self.symbols)
+        self._either(holds, lambda: self.run(blocks[0]), lambda: self._select_from(predicates[1:], blocks[1:]))
+
+    def _cond(self, op: Op) -> None:
+        yes, no = (region.block for region in op.regions)
+        flag = self._flag(op.operands[0])
+        self._either(flag, lambda: self.run(yes), lambda: self.run(no))
+
+    def _either(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        def arm(run: Callable[[], None]) -> Callable[[], Sequence[Value]]:
+            def body() -> Sequence[Value]:
+                run()
+                return ()
+
+            return body
+
+        choose(self.b, condition, arm(yes), arm(no))
+
+    def _flag(self, value: IRValue) -> Value:
+        return self.b.icmp("ne", self.b.load(I8, self.values[value], 1), const_int(I8, 0))
+
+    def _loop(self, op: Op) -> None:
+        counter = op.attrs["counter"]
+        assert isinstance(counter, str)
+        low, high = (self.values[v] for v in op.operands)
+
+        def body(index: Value, _: list[Value]) -> Sequence[Value]:
+            self.values[op.body.args[0]] = self.symbols[counter] = index
+            self.run(op.body)
+            del self.symbols[counter]
+            return ()
+
+        for_loop(self.b, low, high, const_i64(1), [], body)
+
+    def _while(self, op: Op) -> None:
+        test, body = (region.block for region in op.regions)
+
+        def again(_: list[Value]) -> tuple[Value, Sequence[Value]]:
+            self.run(test)
+            go_on = self._flag(test.terminator.operands[0])
+            if_then(self.b, go_on, lambda: self.run(body))
+            return go_on, ()
+
+        do_while(self.b, [], again)
+
+
+_DECLARATIONS = frozenset({"schedule.guard", "schedule.buffer", "schedule.return", "schedule.end", "schedule.test"})
+"""Handled on entry, or by the operation around them."""
+
+_RULES: dict[str, Callable[[HostProgram, Op], None]] = {
+    "tile.launch": HostProgram._launch,
+    "schedule.select": HostProgram._select,
+    "schedule.cond": HostProgram._cond,
+    "schedule.loop": HostProgram._loop,
+    "schedule.while": HostProgram._while,
+}
+
+
+_INDEX_RULES: dict[str, Callable[[Builder, Value, Value], Value]] = {
+    "index.add": Builder.add,
+    "index.sub": Builder.sub,
+    "index.mul": Builder.mul,
+    "index.floor_div": floor_div,
+    "index.ceil_div": ceil_div,
+    "index.rem": modulo,
+    "index.min": Builder.minimum_int,
+    "index.max": Builder.maximum_int,
+}
