@@ -33,6 +33,7 @@ class Rules(Protocol):
     def signature(self, owner: str, name: str) -> Signature: ...
     def default(self, owner: str, node: ast.Expr) -> typed.Expr: ...
     def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance: ...
+    def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]: ...
     def library(self, name: str) -> Resolved | None: ...
     def resolve(self, name: str) -> Resolved | None: ...
     def suggestions(self) -> Sequence[str]: ...
@@ -51,7 +52,8 @@ class WherePlace:
 
 @dataclass(frozen=True)
 class Instance:
-    """A checked instance. `function` is None where the check failed, or is still under way (`recursive`).
+    """A checked instance. `function` is None where there were errors, or where the check is not possible: it is
+    still under way (`recursive`), or the value of an int is needed that only a call gives (`needs_value`).
 
     `diagnostics` are those that no definition has shown: what only these argument types bring about.
     """
@@ -59,6 +61,7 @@ class Instance:
     function: typed.TypedFunction | None
     diagnostics: tuple[Diagnostic, ...] = ()
     recursive: bool = False
+    needs_value: bool = False
 
 
 class Body:
@@ -74,6 +77,7 @@ class Body:
         self.dim_spans: dict[str, list[Span]] = {}
         self.parameter_dims: dict[str, tuple[DimSpec, ...]] = {}
         self.parameter_elements: dict[str, Span] = {}
+        self.element_spans: list[Span] = []
         self.where_at: WherePlace | None = None
         self.result_spec: TypeSpec | None = None
         self.result_storage: Storage | None = None
@@ -84,6 +88,8 @@ class Body:
         self.origins: dict[typed.Local, Binding] = {}
         self.loops = 0
         self.dead = 0
+        self.static_symbols: frozenset[str] = frozenset()
+        self.needs_value = False
 
     def expression(self, node: ast.Expr) -> typed.Expr:
         return self.rules.expression(self, node)
@@ -103,6 +109,12 @@ class Body:
     def error(self, span: Span) -> typed.Expr:
         """The expression that stands where a diagnostic was given."""
         return typed.Static(ErrorType(), span)
+
+    def wants_value(self, dim: Dim) -> bool:
+        """Notes that an int parameter's value is needed here: the definition alone cannot be checked further."""
+        missing = not dim.symbols().isdisjoint(self.static_symbols)
+        self.needs_value = self.needs_value or missing
+        return missing
 
     def add_guard(self, kind: typed.GuardKind, left: Dim, right: Dim, span: Span) -> None:
         """An entry check, once however often it is needed."""

@@ -12,16 +12,16 @@ from tesserac.check import typed
 from tesserac.check.apply import meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.binding import CallBinding, substitute_type
-from tesserac.check.body import Body, Instance
+from tesserac.check.body import Body, Instance, is_static
 from tesserac.check.call_errors import explain_conflict, explain_misfit
 from tesserac.check.resolve import FunctionRef
 from tesserac.check.scalars import require_guard, to_float
 from tesserac.check.specs import ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.statics import read_axis
-from tesserac.diag.codes.names import E0206, E0217, E0299
+from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.shapes import E0309, E0315
 from tesserac.types.dims import Dim, DimError
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType, Type
 
 
 def call_function(body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Callee) -> typed.Expr:
@@ -59,7 +59,12 @@ def _call(
         _require(body, typed.Guard("divides", divisor, dividend, values[reason.parameter].span), callee)
     instance = body.rules.instance(ref.owner, ref.name, tuple(binding.types))
     if instance.function is None:
-        _report_instance(body, instance, callee)
+        if instance.recursive:
+            _report_recursion(body, signature, callee)
+        elif instance.needs_value:
+            body.sink.error(E0215, at=callee.at, what=f"an int argument of `{callee.name}`")
+        else:
+            _report_instance(body, ref, instance, _in_caller_terms(signature, binding, solver.values()), callee)
         return body.error(callee.span)
     return _finish(body, instance.function, values, solver.values(), callee)
 
@@ -77,6 +82,8 @@ def _finish(
         return body.error(callee.span)
     for effect in sorted(function.effects):
         body.add_effect(effect, callee.at)
+    if is_static(result):
+        return typed.Static(result, callee.span)
     args = tuple(_pass(body, p, value) for p, value in zip(function.params, values, strict=True))
     dims = tuple((name, sizes[name]) for name in function.symbols if name in sizes)
     return typed.Call(result, callee.span, function.symbol, args, dims)
@@ -147,13 +154,33 @@ def _require(body: Body, guard: typed.Guard, callee: Callee) -> None:
         require_guard(body, guard.kind, guard.left, guard.right, callee.at)
 
 
-def _report_instance(body: Body, instance: Instance, callee: Callee) -> None:
-    """A body that fails only for these types is reported where they were given, with the place inside."""
-    if instance.recursive and body.dead == 0:
+def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:
+    """Recursion ends only on static arguments; of an int parameter the definition does not know the value yet."""
+    if any(isinstance(p.spec, ScalarSpec) and p.spec.kind == "int" for p in signature.parameters):
+        body.needs_value = body.needs_value or bool(body.static_symbols)
+    if body.dead == 0 and not body.needs_value:
         draft = body.sink.error(E0206, at=callee.at, name=callee.name)
         draft.remark("recursion is allowed on compile-time arguments that an `if` can end; otherwise use a loop")
+
+
+def _report_instance(
+    body: Body, ref: FunctionRef, instance: Instance, types: tuple[Type, ...], callee: Callee
+) -> None:
+    """A body that fails only for these types is reported where they were given, with the place inside."""
     errors = [d for d in instance.diagnostics if d.severity == "error"]
-    if errors:
-        first = errors[0]
-        draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=first.title)
-        draft.note(first.primary.span, first.primary.text or "here")
+    if not errors:
+        return
+    named = body.rules.recheck(ref.owner, ref.name, types)
+    first = next((d for d in named if d.severity == "error"), errors[0])
+    cause, place = first.title, first.primary
+    if first.code == E0217.id and first.secondary:
+        cause, place = first.primary.text, first.secondary[0]
+    draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause)
+    draft.note(place.span, place.text or "here")
+
+
+def _in_caller_terms(signature: Signature, binding: CallBinding, sizes: dict[str, Dim]) -> tuple[Type, ...]:
+    """The instance's types with the caller's names of sizes, where the signature has none of its own."""
+    new = {name: size for name, size in sizes.items() if name not in signature.symbols}
+    clash = any(not size.symbols().isdisjoint(signature.symbols) for size in new.values())
+    return tuple(binding.types) if clash else tuple(substitute_type(type_, new) for type_ in binding.types)

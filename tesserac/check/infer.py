@@ -178,6 +178,9 @@ class ModuleChecker:
         signature, spans = self.own_signature(name), self._signatures[name][1]
         body = Body(self, Sink(), name)
         function = check_instance(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        if body.needs_value:
+            check_names(Body(self, self.sink, name), signature)
+            return Instance(None, needs_value=True)
         if function is not None:
             self._by_symbol[function.symbol] = function
         if types != self._representative(name):
@@ -223,6 +226,14 @@ class ModuleChecker:
 
     def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance:
         return self._modules[owner].own_instance(name, types)
+
+    def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]:
+        """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered."""
+        checker = self._modules[owner]
+        signature, spans = checker.own_signature(name), checker._signatures[name][1]
+        body = Body(checker, Sink(), name)
+        check_instance(body, signature, types, spans, name)
+        return body.sink.diagnostics
 
     def resolve(self, name: str) -> Resolved | None:
         return self.names.lookup(name)

@@ -84,6 +84,11 @@ def _enter(
     body.symbols = {name: Dim.sym(name) for name in (*signature.symbols, *_symbols(types))}
     body.dim_spans = spans
     body.where_at = _where_place(body, signature.node)
+    body.static_symbols = frozenset(
+        p.name
+        for p, type_ in zip(signature.parameters, types, strict=True)
+        if isinstance(type_, IntType) and type_.value.symbol == p.name
+    )
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
         spec = parameter.spec.inner if isinstance(parameter.spec, OptionalSpec) else parameter.spec
@@ -92,6 +97,7 @@ def _enter(
         if isinstance(spec, TensorSpec):
             body.parameter_dims[parameter.name] = spec.dims
             body.parameter_elements[parameter.name] = spec.element_span
+            body.element_spans.append(spec.element_span)
             if spec.leading and isinstance(type_, TensorType):
                 body.leading = type_.dims[: type_.rank - len(spec.dims)]
     for fact in signature.facts:
@@ -105,6 +111,7 @@ def _enter(
     body.result_spec = None if isinstance(signature.result, AnySpec) else signature.result
     if isinstance(signature.result, TensorSpec):
         body.result_storage = expected_storage(body, signature.result)
+        body.element_spans.append(signature.result.element_span)
 
 
 def _where_place(body: Body, node: ast.FunctionDef) -> WherePlace | None:
@@ -190,7 +197,7 @@ def representative(body: Body, signature: Signature) -> tuple[Type, ...]:
             types.append(_open_float(body.rules.expression(body, default).type))
             continue
         type_ = _representative(parameter.name, spec, storages, signature.symbols)
-        if default is not None and isinstance(spec, ScalarSpec) and spec.kind in ("bool", "str"):
+        if default is not None and isinstance(spec, ScalarSpec) and spec.kind != "float":
             type_ = body.rules.expression(body, default).type
         types.append(type_)
     return tuple(types)

@@ -78,7 +78,7 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
     symbol = _index_symbol(body, target.id)
     low, high = (start, stop - 1) if step > 0 else (stop + 1, start)
     body.facts.state_index(symbol, low, high)
-    loop = _enter(body, node.body, node.span, target.id)
+    loop = _enter(body, node.body, node.target.span.to(node.iterable.span), target.id)
     body.scope.bind(Binding(target.id, IntType(Dim.sym(symbol)), target.span, None))
     block = _turn(body, node.body)
     results = _leave(body, loop)
@@ -119,7 +119,7 @@ def _index_symbol(body: Body, name: str) -> str:
 
 
 def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
-    loop = _enter(body, node.body, node.span, None)
+    loop = _enter(body, node.body, node.test.span, None)
     test = require_condition(body, body.expression(node.test))
     if isinstance(test.type, BoolType) and test.type.value:
         draft = body.sink.error(E0211, at=node.test.span, problem="this loop never ends")

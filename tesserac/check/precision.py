@@ -11,10 +11,11 @@ from tesserac.check.body import Body
 from tesserac.check.use import Use
 from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text
 from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, W0401, W0402
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.contract import MatMul
 from tesserac.ops.reduce import Reduction
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import DType, lookup
 from tesserac.types.ty import TensorType
 
 
@@ -100,8 +101,9 @@ def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) ->
         draft.note(operand.span, f"{storage_text(ty)} has no @accum policy")
         return
     draft.note(declared, f"no @accum policy here, so the sum runs in {ty.dtype}")
-    text = body.rules.text(declared)
-    draft.replace(f"keep {ty.dtype} storage, make only the running sum f32", declared, f"{text} @accum(f32)")
+    places = [place for place in body.element_spans if lookup(body.rules.text(place)) == ty.dtype]
+    edits = [Edit(place, f"{body.rules.text(place)} @accum(f32)") for place in places]
+    draft.fix(f"keep {ty.dtype} storage, make only the running sum f32", *edits)
 
 
 def _terms(use: Use, ty: TensorType) -> str:

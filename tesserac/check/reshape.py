@@ -6,6 +6,8 @@ reshape splits and merges neighbouring dims; equal element counts alone would le
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
@@ -13,8 +15,7 @@ from tesserac.check.scalars import require_guard
 from tesserac.check.words import dim_text, dims_text
 from tesserac.diag.codes.shapes import E0304, E0305, E0308, E0315
 from tesserac.diag.sink import Draft
-from tesserac.ops.shape import ReshapeGroup, reshape_groups
-from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.ty import TensorType
 
 _OPEN = Dim.const(-1)
@@ -27,14 +28,62 @@ def check_reshape(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], calle
     filled = _fill(body, source, shape, callee)
     if filled is None:
         return None
-    groups = reshape_groups(source, filled, body.facts.same)
-    if all(group.agree for group in groups):
-        return filled
-    if body.facts.same(product(source), product(filled)):
-        _explain_scramble(body, operand, source, filled, groups[-1], callee)
-    else:
-        _explain_count(body, operand, source, filled, groups[-1], callee)
-    return None
+    change = _Change.between(body, source, filled)
+    if not body.facts.same(product(source), product(filled)):
+        _explain_count(body, operand, change, callee)
+        return None
+    if not keeps_neighbours(body, source, filled):
+        _explain_scramble(body, operand, change, callee)
+        return None
+    return filled
+
+
+def keeps_neighbours(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...]) -> bool:
+    """Whether a reshape only splits and merges neighbours.
+
+    It does exactly if both shapes are merges of one finer shape: all boundaries of both, counted in elements from
+    the right, then divide one another in a row.
+    """
+    ours, theirs = _boundaries(source), _boundaries(shape)
+    if ZERO in ours:
+        return True
+    while ours and theirs:
+        if body.facts.same(ours[0], theirs[0]):
+            ours, theirs = ours[1:], theirs[1:]
+        elif body.facts.divides(ours[0], theirs[0]):
+            ours = ours[1:]
+        elif body.facts.divides(theirs[0], ours[0]):
+            theirs = theirs[1:]
+        else:
+            return False
+    return True
+
+
+def _boundaries(dims: tuple[Dim, ...]) -> list[Dim]:
+    """How many elements lie to the right of each dim's left edge."""
+    return [product(dims[axis:]) for axis in range(len(dims) - 1, -1, -1)]
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A reshape without the dims that it leaves alone at either end."""
+
+    whole: tuple[Dim, ...]
+    kept: tuple[Dim, ...]
+    source: tuple[Dim, ...]
+    result: tuple[Dim, ...]
+    shape: tuple[Dim, ...]
+
+    @staticmethod
+    def between(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...]) -> _Change:
+        left = 0
+        while left < min(len(source), len(shape)) and body.facts.same(source[left], shape[left]):
+            left += 1
+        right = 0
+        while right < min(len(source), len(shape)) - left and body.facts.same(source[~right], shape[~right]):
+            right += 1
+        kept = source[:left] + source[len(source) - right :]
+        return _Change(source, kept, source[left : len(source) - right], shape[left : len(shape) - right], shape)
 
 
 def _fill(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...], callee: Callee) -> tuple[Dim, ...] | None:
@@ -51,28 +100,18 @@ def _fill(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...], callee: C
     return tuple(total.exact_div(known) if dim == _OPEN else dim for dim in shape)
 
 
-def _explain_count(
-    body: Body,
-    operand: typed.Expr,
-    source: tuple[Dim, ...],
-    shape: tuple[Dim, ...],
-    rest: ReshapeGroup,
-    callee: Callee,
-) -> None:
-    left = product(source[axis] for axis in rest.source)
-    parts = [shape[axis] for axis in rest.result]
-    right = product(parts)
-    written = " * ".join(map(dim_text, parts)) or "1"
+def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Callee) -> None:
+    left, right = product(change.source), product(change.result)
+    written = " * ".join(map(dim_text, change.result)) or "1"
     draft = body.sink.error(
         E0304, at=callee.at, label=f"{written} = {dim_text(right)}", source=dim_text(left), result=written
     )
-    draft.note(operand.span, _shape_label(body, operand, source))
-    cancelled = [source[axis] for axis in range(len(source)) if axis not in rest.source]
-    if cancelled:
-        same = " and ".join(map(dim_text, cancelled))
-        verb = "cancels" if len(cancelled) == 1 else "cancel"
+    draft.note(operand.span, _shape_label(body, operand, change.whole))
+    if change.kept:
+        verb = "cancels" if len(change.kept) == 1 else "cancel"
+        same = " and ".join(map(dim_text, change.kept))
         draft.because(f"{same} {verb} on both sides; what is left is {dim_text(left)} = {dim_text(right)}")
-    _suggest_factors(draft, left, len(parts))
+    _suggest_factors(draft, left, len(change.result))
 
 
 def _suggest_factors(draft: Draft, left: Dim, count: int) -> None:
@@ -86,26 +125,22 @@ def _suggest_factors(draft: Draft, left: Dim, count: int) -> None:
         draft.remark(f"shapes that fit {total}: {shown}")
 
 
-def _explain_scramble(
-    body: Body,
-    operand: typed.Expr,
-    source: tuple[Dim, ...],
-    shape: tuple[Dim, ...],
-    rest: ReshapeGroup,
-    callee: Callee,
-) -> None:
-    moved, made = [source[a] for a in rest.source], [shape[a] for a in rest.result]
+def _explain_scramble(body: Body, operand: typed.Expr, change: _Change, callee: Callee) -> None:
     draft = body.sink.error(
-        E0305, at=callee.at, label="this order mixes dims", source=dims_text(moved), result=dims_text(made)
+        E0305,
+        at=callee.at,
+        label="this order mixes dims",
+        source=dims_text(change.source),
+        result=dims_text(change.result),
     )
-    draft.note(operand.span, _shape_label(body, operand, source))
-    if sorted(map(str, moved)) == sorted(map(str, made)):
-        draft.because("the same dims in another order: reshape would keep the data where it is and rename it")
-        order = ", ".join(str(_place(source, shape, axis)) for axis in range(len(shape)))
-        draft.remark(f"to move axes write `permute({body.rules.text(operand.span)}, ({order}))`")
+    draft.note(operand.span, _shape_label(body, operand, change.whole))
+    if sorted(map(str, change.whole)) == sorted(map(str, change.shape)):
+        draft.because("the same dims in another order: reshape would leave the data in place and rename it")
+        order = ", ".join(str(_place(change.whole, change.shape, axis)) for axis in range(len(change.shape)))
+        draft.fix(f"to move axes write `permute({body.rules.text(operand.span)}, ({order}))`")
         return
     draft.because("a reshape splits and merges neighbouring dims only, in order")
-    draft.remark("split a dim where it stands, then move the new axis with `permute`")
+    draft.fix("split a dim where it stands, then move the new axis with `permute`")
     draft.remark("element counts agree, so PyTorch and JAX accept this and train on noise")
 
 

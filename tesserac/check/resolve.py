@@ -68,8 +68,9 @@ LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 def closest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that a misspelt name most likely means."""
-    exact = [candidate for candidate in candidates if candidate.lower() == name.lower()]
-    close = exact or difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.75)
+    known = list(candidates)
+    exact = [candidate for candidate in known if candidate.lower() == name.lower()]
+    close = exact or difflib.get_close_matches(name, known, n=1, cutoff=0.6 if len(name) <= 3 else 0.75)
     return close[0] if close else None
 
 

@@ -109,7 +109,7 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
     draft = body.sink.error(E0212, at=at, name=name, before=before.type.show(), after=after.show())
     draft.note(before.span, f"this is {type_text(before.type)} when the loop starts")
     draft.note(loop, "every turn starts with the same type")
-    if is_static(before.type):
+    if not isinstance(before.type, TensorType):
         draft.remark(f"start from a tensor, for example `{name} = cast(0.0, f32)` or `zeros(...)`")
 
 

@@ -86,6 +86,8 @@ def _axis_of_dim(body: Body, dim: Dim, span: Span, operand: typed.Expr, ty: Tens
     axes = [axis for axis, own in enumerate(ty.dims) if body.facts.same(own, dim)]
     if len(axes) == 1:
         return axes[0]
+    if not axes and body.wants_value(dim):
+        return None
     if axes:
         problem = f"{dim_text(dim)} names {len(axes)} dims of {dims_text(ty.dims)}"
         body.sink.error(E0314, at=span, problem=problem).remark("give the axis by position")
@@ -151,7 +153,7 @@ def read_size(body: Body, arg: typed.Expr) -> Dim | None:
 
 def read_int(body: Body, arg: typed.Expr) -> int | None:
     size = _dim(body, arg.type, arg.span)
-    if size is not None and size.constant is None:
+    if size is not None and size.constant is None and not body.wants_value(size):
         body.sink.error(E0215, at=arg.span, what=f"{dim_text(size)}")
     return None if size is None else size.constant
 

@@ -1,14 +1,12 @@
 """Reindexing: the same elements under other dims.
 
-Enters: a tensor. Leaves: a view of it. What may be reshaped is decided by `reshape_groups`: splits and merges of
-neighbours, since equal element counts alone would allow a scramble.
+Enters: a tensor. Leaves: a view of it. Which reshapes a program may write is the checker's business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import eq
 
 import numpy as np
 
@@ -17,8 +15,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ops.lowering import broadcast_map, view_form
 from tesserac.ops.registry import Array, Operator, register
-from tesserac.ops.unify import SameSize
-from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.dims import Dim
 from tesserac.types.ty import TensorType
 
 
@@ -153,42 +150,3 @@ class Slice(Operator):
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         return view_form(builder, operands[0], result, forms.Slice(self.starts, self.steps))
-
-
-@dataclass(frozen=True)
-class ReshapeGroup:
-    """Source dims that together become result dims; `agree` says that their element counts are equal."""
-
-    source: tuple[int, ...]
-    result: tuple[int, ...]
-    agree: bool
-
-
-def reshape_groups(source: tuple[Dim, ...], result: tuple[Dim, ...], same: SameSize = eq) -> list[ReshapeGroup]:
-    """Cuts a reshape, from the left, into its smallest splits and merges of neighbours.
-
-    The last group disagrees where no further cut is possible: either the element counts differ, or dims that are
-    not neighbours would have to mix.
-    """
-    groups: list[ReshapeGroup] = []
-    left, right = list(enumerate(source)), list(enumerate(result))
-    while left or right:
-        cut = _first_cut([d for _, d in left], [d for _, d in right], same)
-        taken, made = cut or (len(left), len(right))
-        indices = tuple(i for i, _ in left[:taken]), tuple(i for i, _ in right[:made])
-        groups.append(ReshapeGroup(*indices, agree=cut is not None))
-        left, right = left[taken:], right[made:]
-    return groups
-
-
-def _first_cut(left: list[Dim], right: list[Dim], same: SameSize) -> tuple[int, int] | None:
-    """The shortest prefixes with equal products; a lone 1 on either side is a group of its own."""
-    if left and left[0] == ONE and (not right or right[0] != ONE):
-        return 1, 0
-    if right and right[0] == ONE and (not left or left[0] != ONE):
-        return 0, 1
-    for taken in range(1, len(left) + 1):
-        for made in range(1, len(right) + 1):
-            if same(product(left[:taken]), product(right[:made])) and ZERO not in left[:taken]:
-                return taken, made
-    return (len(left), len(right)) if left and same(product(left), product(right)) else None
