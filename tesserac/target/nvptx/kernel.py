@@ -51,7 +51,7 @@ def emit_kernel(kernel: Op) -> KernelText:
         kernel.symbol,
         VOID,
         [*types, *[I64] * len(symbols)],
-        attributes=[f'"nvvm.maxntid"="{threads},1,1"', "nounwind"],
+        attributes=[f'"nvvm.maxntid"="{threads},1,1"', '"nvvm.minctasm"="1"', "nounwind"],
         convention="ptx_kernel",
     )
     values = dict(zip(symbols, function.args[len(parameters) :], strict=True))

@@ -1,7 +1,7 @@
 """Loads and stores of fragments, and shared-memory addresses.
 
-A block inside its axes at an aligned place is read and written in whole vectors. Elsewhere each element is tested. The
-test which of the two it is is the same for all threads, so no warp takes both ways.
+A block inside its axes at an aligned place is read and written in whole vectors. Elsewhere each element is tested.
+Which of the two it is, all threads that share the block agree on.
 """
 
 from __future__ import annotations
