@@ -23,9 +23,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tile",),
     ("target",),
     ("tune",),
-    ("pipeline",),
+    ("pipeline", "entry", "faults"),
     ("session",),
-    ("repl",),
+    ("embed", "repl", "prepare"),
     ("cli",),
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}

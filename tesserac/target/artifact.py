@@ -37,13 +37,15 @@ def build_artifact(
     buffer_bytes: BufferBytes,
     locate: Locate,
     *,
+    name: str,
     returns_tuple: bool,
 ) -> Artifact:
-    """Adds the host code to `module`, which holds the kernels' code under their names, and links it."""
+    """Adds the host code to `module`, which holds the kernels' code under their names, and links it. `name` is what the
+    function is called in messages."""
     entry, sites = emit_host(module, func, kernels, buffer_bytes)
-    emit_stub(module, entry, func.symbol, _inputs(func), _outputs(func), returns_tuple)
+    emit_stub(module, entry, name, _inputs(func), _outputs(func), returns_tuple)
     code = link([emit_object(str(module), machine)])
-    return Artifact(signature_of(func, sites, locate, returns_tuple), code, pool_image(machine))
+    return Artifact(signature_of(func, name, sites, locate, returns_tuple), code, pool_image(machine))
 
 
 @cache
@@ -51,13 +53,15 @@ def pool_image(machine: Machine) -> Image:
     return link([emit_object(str(pool_module(machine.triple, data_layout(machine))), machine)])
 
 
-def signature_of(func: Op, sites: Sequence[HostSite], locate: Locate, returns_tuple: bool) -> Signature:
+def signature_of(
+    func: Op, name: str, sites: Sequence[HostSite], locate: Locate, returns_tuple: bool
+) -> Signature:
     names, inputs = func.attrs["params"], _inputs(func)
     assert isinstance(names, tuple)
     equations = solve_symbols([m.dims for m in inputs])
     return Signature(
-        name=func.symbol,
-        parameters=tuple(_spec(str(name), m) for name, m in zip(names, inputs, strict=True)),
+        name=name,
+        parameters=tuple(_spec(str(p), m) for p, m in zip(names, inputs, strict=True)),
         results=tuple(_spec("", m) for m in _outputs(func)),
         returns_tuple=returns_tuple,
         symbols=tuple(sorted(e.symbol for e in equations)),

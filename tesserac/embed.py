@@ -1,0 +1,57 @@
+"""The compiler as `import tessera` sees it: sources in, artifacts out, and every mistake a `TesseraError`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tessera.artifact import Artifact
+from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
+from tessera.interface import ModuleInterface, Source, Specialization
+from tesserac.base.source import SourceFile
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.render import render
+from tesserac.faults import INTERNAL_FAULT, fault_report
+from tesserac.session import NoSuchFunction, ProgramError, Session
+
+
+class EmbeddedCompiler:
+    """Implements the runtime's `Compiler` over one session."""
+
+    def __init__(self) -> None:
+        self._session = Session()
+
+    def interface(self, source: Source) -> ModuleInterface:
+        with self._mistakes(source):
+            return self._session.interface(SourceFile(source.path, source.text))
+
+    def compile_function(self, source: Source, name: str, specialization: Specialization) -> Artifact:
+        with self._mistakes(source):
+            from tesserac.target.cpu.build import host_platform
+
+            file = SourceFile(source.path, source.text)
+            function = self._session.function(file, name, specialization)
+            return self._session.artifact(file, function, host_platform())
+
+    @contextmanager
+    def _mistakes(self, source: Source) -> Iterator[None]:
+        try:
+            yield
+        except ProgramError as error:
+            raise self._program_error(error.diagnostics) from None
+        except NoSuchFunction as error:
+            raise failure(NO_SUCH_FUNCTION, f"`{source.path}` has no function `{error}`") from None
+        except TesseraError:
+            raise
+        except Exception as error:  # a fault of the compiler must reach the user as such, with what to report
+            raise failure(INTERNAL_FAULT, *fault_report(error, source.text)) from error
+
+    def _program_error(self, diagnostics: tuple[Diagnostic, ...]) -> TesseraError:
+        sources = self._session.sources()
+        text = "\n".join(render(d, sources) for d in diagnostics)
+        places = (self._session.locate(d.primary.span) for d in diagnostics)
+        return TesseraError(diagnostics[0].code, text, tuple(Place(*place) for place in places))
+
+
+def runtime_compiler() -> EmbeddedCompiler:
+    return EmbeddedCompiler()

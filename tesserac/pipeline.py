@@ -1,0 +1,56 @@
+"""The way of a function through the levels, to be read from top to bottom.
+
+Enters: typed functions. Leaves: every level that was made, for whoever wants to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tesserac.check.typed import TypedFunction
+from tesserac.graph.build import build_module
+from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.cse import cse
+from tesserac.graph.passes.dce import dce
+from tesserac.graph.passes.fold import fold
+from tesserac.graph.passes.generalize import generalize
+from tesserac.graph.passes.inline import inline
+from tesserac.graph.rules import apply_rules
+from tesserac.ir.core import Module
+from tesserac.ir.passes import Pass, run_passes
+from tesserac.schedule.auto import schedule_pass
+from tesserac.schedule.machine import Machine
+from tesserac.tile.build import tile_pass
+
+GRAPH_PASSES: tuple[Pass, ...] = (
+    apply_rules,  # algebra first, while library calls still have their names
+    inline,  # calls become bodies; from here on a function is whole
+    apply_rules,  # what inlining brought side by side
+    fold,  # constants that inlining made known
+    cse,  # after folding, since equal constants make equal operators
+    dce,  # what the steps before left unused
+    generalize,  # names stop here: every operator becomes structural forms
+    absorb,  # views and constants go into the forms that read them
+)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """One program at each level that all targets share."""
+
+    graph: Module
+    forms: Module
+    schedule: Module
+    tile: Module
+
+
+def lower(functions: Mapping[str, TypedFunction], entry: str, machine: Machine, *, verify: bool) -> Levels:
+    """An entry function and what it calls, down to neutral tiles."""
+    graph = build_module(list(functions.values()), {entry})
+    forms = run_passes(graph, GRAPH_PASSES, verify=verify)
+    schedule = run_passes(forms, [schedule_pass(machine)], verify=verify)
+    tile = run_passes(schedule, [tile_pass(machine)], verify=verify)
+    return Levels(graph, forms, schedule, tile)
+
+

@@ -1,0 +1,163 @@
+"""The one stateful object: files, the library, and what is known of both, each computed once.
+
+Used by the commands, the REPL, the editor's server and the runtime alike. Programs with mistakes give diagnostics;
+asking for compiled code of such a program raises `ProgramError`, which carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tesserac.base.resources import stdlib_files
+from tesserac.base.source import SourceFile, Span
+from tesserac.check import typed
+from tesserac.check.infer import CheckResult, check_module
+from tesserac.diag.codes.names import E0299
+from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.diag.render import render
+from tesserac.diag.sink import Sink
+from tesserac.entry import ModuleInterface, Specialization, argument_types, interface_of
+from tesserac.graph.build import Unsupported
+from tesserac.ir.core import Module
+from tesserac.ir.passes import run_passes
+from tesserac.pipeline import Levels, lower
+from tesserac.syntax.files import read_source
+from tesserac.syntax.parse import parse_module
+from tesserac.types.ty import TupleType
+
+if TYPE_CHECKING:
+    from tessera.artifact import Artifact
+    from tesserac.schedule.machine import Machine
+    from tesserac.target.cpu.build import CpuPlatform
+
+PRELUDE = "prelude.tess"
+PROGRAM = "main"
+"""What symbols of the program being compiled start with."""
+
+
+class ProgramError(Exception):
+    """The program has mistakes, so there is nothing to compile."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__("; ".join(d.title for d in diagnostics))
+        self.diagnostics = diagnostics
+
+
+class NoSuchFunction(Exception):
+    """The program has no function of that name."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A parsed and checked program, with all that is to be said about it in the order of the text."""
+
+    source: SourceFile
+    result: CheckResult
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+
+
+class Session:
+    """`verify` checks the IR after every pass."""
+
+    def __init__(self, *, verify: bool = False) -> None:
+        self.verify = verify
+        self._checked: dict[str, Checked] = {}
+
+    # ------------------------------------------------------------------------------------------------- sources
+
+    @cached_property
+    def library(self) -> tuple[CheckResult, ...]:
+        """The standard library, each module in the scope of those before it; the prelude is first."""
+        files = stdlib_files()
+        modules: list[CheckResult] = []
+        for path in sorted(files, key=lambda p: (p != PRELUDE, p)):
+            source = SourceFile(f"stdlib/{path}", files[path])
+            modules.append(self._check_library(source, tuple(modules)))
+        return tuple(modules)
+
+    def _check_library(self, source: SourceFile, before: tuple[CheckResult, ...]) -> CheckResult:
+        parsed = parse_module(source)
+        name = source.path.removesuffix(".tess").replace("/", ".")
+        result = check_module(parsed.module, source, name, before)
+        for diagnostic in (*parsed.diagnostics, *result.diagnostics):
+            raise AssertionError("the library has a mistake:\n" + render(diagnostic, {source.path: source}))
+        return result
+
+    def sources(self) -> Mapping[str, SourceFile]:
+        """Every file that a diagnostic may speak of, by path."""
+        known = {f"stdlib/{path}": SourceFile(f"stdlib/{path}", text) for path, text in stdlib_files().items()}
+        known.update((path, checked.source) for path, checked in self._checked.items())
+        return known
+
+    def locate(self, span: Span) -> tuple[str, int, int]:
+        """File, line and column of a place, for messages at run time; nothing where it is unknown."""
+        source = self.sources().get(span.file)
+        return (span.file, *source.position(span.start)) if source is not None and span.known else ("", 0, 0)
+
+    def read(self, path: str | Path) -> SourceFile | Diagnostic:
+        return read_source(path)
+
+    # ------------------------------------------------------------------------------------------------ programs
+
+    def check(self, source: SourceFile) -> Checked:
+        """Parses and checks a program; unchanged text is not looked at again."""
+        known = self._checked.get(source.path)
+        if known is not None and known.source.text == source.text:
+            return known
+        parsed = parse_module(source)
+        result = check_module(parsed.module, source, PROGRAM, self.library)
+        said = sorted((*parsed.diagnostics, *result.diagnostics), key=lambda d: d.primary.span.start)
+        self._checked[source.path] = Checked(source, result, tuple(said))
+        return self._checked[source.path]
+
+    def interface(self, source: SourceFile) -> ModuleInterface:
+        """What a program offers to callers. Raises ProgramError."""
+        return interface_of(self._sound(source).result)
+
+    def function(self, source: SourceFile, name: str, chosen: Specialization = ()) -> typed.TypedFunction:
+        """A function, for the compile-time arguments chosen. Raises ProgramError or NoSuchFunction."""
+        checked = self._sound(source)
+        if name not in checked.result.checker.names.functions:
+            raise NoSuchFunction(name)
+        instance = checked.result.instantiate(name, argument_types(checked.result, name, chosen))
+        if instance.function is None:
+            raise ProgramError(instance.diagnostics)
+        return instance.function
+
+    def _sound(self, source: SourceFile) -> Checked:
+        checked = self.check(source)
+        if checked.errors:
+            raise ProgramError(checked.errors)
+        return checked
+
+    # -------------------------------------------------------------------------------------------------- levels
+
+    def levels(self, source: SourceFile, function: typed.TypedFunction, machine: Machine) -> Levels:
+        """A function at every level that all targets share."""
+        reached = self.check(source).result.reach(function)
+        try:
+            return lower(reached, function.symbol, machine, verify=self.verify)
+        except Unsupported as problem:
+            sink = Sink()
+            sink.error(E0299, at=problem.span, feature=str(problem))
+            raise ProgramError(sink.diagnostics) from None
+
+    def cpu_tiles(self, levels: Levels, cpu: CpuPlatform) -> Module:
+        from tesserac.target.cpu.build import cpu_pass
+
+        return run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
+
+    def artifact(self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform) -> Artifact:
+        from tesserac.target.cpu.build import artifact
+
+        tiles = self.cpu_tiles(self.levels(source, function, cpu.schedule), cpu)
+        several = isinstance(function.result, TupleType)
+        return artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)

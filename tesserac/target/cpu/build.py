@@ -1,0 +1,93 @@
+"""From neutral tiles to an artifact for one kind of CPU.
+
+Enters: the Tile level of one function. Leaves, step by step: CPU tiles, LLVM text, assembly, an artifact. Each step is
+a function of its own, so that whoever wants to look at a level stops there.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from functools import cache
+
+from tessera.artifact import Artifact
+from tesserac.ir.core import Module, Op
+from tesserac.ir.passes import TILE, Level, Pass
+from tesserac.schedule import machine as schedule_machine
+from tesserac.target import compile as llvm
+from tesserac.target import emit
+from tesserac.target.artifact import Locate, build_artifact
+from tesserac.target.cpu.kernels import emit_kernel
+from tesserac.tile.cpu import target as cpu_target
+from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
+
+CPU_TILE = Level("cpu", frozenset({"schedule", "tile", "cpu", "scalar", "index", "form"}))
+
+
+@dataclass(frozen=True)
+class CpuPlatform:
+    """One processor as each room that must know of it sees it."""
+
+    schedule: schedule_machine.Machine
+    tiles: cpu_target.CpuTarget
+    code: llvm.Machine
+
+
+AARCH64 = CpuPlatform(schedule_machine.AARCH64, cpu_target.NEON, llvm.AARCH64)
+X86_64_V3 = CpuPlatform(schedule_machine.X86_64_V3, cpu_target.AVX2, llvm.X86_64_V3)
+
+PLATFORMS = {"aarch64": AARCH64, "x86-64-v3": X86_64_V3}
+_FAMILIES = {"aarch64": AARCH64, "arm64": AARCH64, "x86_64": X86_64_V3, "amd64": X86_64_V3}
+
+
+class UnknownProcessor(Exception):
+    """Code cannot be made for the processor this runs on."""
+
+
+@cache
+def host_platform() -> CpuPlatform:
+    """This machine: its family decides shapes, and LLVM may use all that it has."""
+    family = _FAMILIES.get(platform.machine().lower())
+    if family is None:
+        raise UnknownProcessor(f"no code generation for {platform.machine()}; there is x86-64-v3 and AArch64")
+    return CpuPlatform(family.schedule, family.tiles, llvm.host_machine())
+
+
+def cpu_pass(tiles: cpu_target.CpuTarget) -> Pass:
+    """TILE to CPU tiles: panels, register blocks, vectors."""
+
+    def run(module: Module) -> Module:
+        ops = list(module.ops)
+        for op in ops:
+            op.detach()
+        return Module([lower_kernel(op, tiles) if op.name == "tile.kernel" else op for op in ops])
+
+    return Pass(f"lower to {tiles.name}", TILE, CPU_TILE, run)
+
+
+def kernels_of(lowered: Module) -> dict[str, Op]:
+    return {op.symbol: op for op in lowered.ops if op.name == "cpu.kernel"}
+
+
+def kernel_code(lowered: Module, cpu: CpuPlatform) -> emit.Module:
+    """The code of all kernels of a module of CPU tiles."""
+    module = emit.Module("tessera", triple=cpu.code.triple, layout=llvm.data_layout(cpu.code))
+    for kernel in kernels_of(lowered).values():
+        emit_kernel(module, kernel)
+    return module
+
+
+def artifact(
+    lowered: Module, entry: str, cpu: CpuPlatform, locate: Locate, *, name: str, returns_tuple: bool
+) -> Artifact:
+    """The function with the symbol `entry`, ready to run."""
+    return build_artifact(
+        kernel_code(lowered, cpu),
+        lowered.lookup(entry),
+        kernels_of(lowered),
+        cpu.code,
+        lambda memory: buffer_bytes(memory, cpu.tiles),
+        locate,
+        name=name,
+        returns_tuple=returns_tuple,
+    )
