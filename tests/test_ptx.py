@@ -79,6 +79,7 @@ def test_softmax_folds_by_lanes() -> None:
 
 
 def test_an_unknown_intrinsic_never_reaches_the_code_generator() -> None:
-    code = "declare float @llvm.sin.f32(float)\ndefine float @f(float %x) {\n%y = call float @llvm.sin.f32(float %x)\nret float %y\n}"
+    body = "%y = call float @llvm.sin.f32(float %x)\nret float %y"
+    code = f"declare float @llvm.sin.f32(float)\ndefine float @f(float %x) {{\n{body}\n}}"
     with pytest.raises(CodegenError, match="not known to be safe"):
         emit_ptx(code, "sm_80")
