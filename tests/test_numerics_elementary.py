@@ -4,9 +4,11 @@ import mpmath
 import numpy as np
 import pytest
 
+from tesserac.numerics import coefficients
 from tesserac.numerics.elementary import ELEMENTARY, ln2_parts, program
 from tesserac.numerics.program import PRIMITIVES, Program, evaluate
 from tesserac.types.dtype import F32, F64, DType
+from tests.tools.fit_elementary import FITS, Fit, fit_rounded
 
 INF, NAN = np.inf, np.nan
 DTYPES = {"f32": F32, "f64": F64}
@@ -113,6 +115,22 @@ def test_exp_frac_is_within_its_bound() -> None:
         n = run("exp_int", x).astype(np.longdouble)
         exact = np.exp(x - n * np.longdouble(np.log(np.longdouble(2)))).astype(np.float64)
         assert ulps(run("exp_frac", x), exact) <= 1.1
+
+
+@pytest.mark.parametrize("limit", [1e2, 2.0**30, 2.0**43])
+def test_exp_frac_of_f64_is_within_its_bound(limit: float) -> None:
+    points = np.random.default_rng(7).uniform(-limit, limit, 500)
+    result, n = run("exp_frac", points, dtype=F64), run("exp_int", points, dtype=F64)
+    with mpmath.workdps(50):
+        for x, e, k in zip(points.tolist(), result.tolist(), n.tolist(), strict=True):
+            exact = mpmath.exp(mpmath.mpf(x) - mpmath.mpf(k) * mpmath.log(2))
+            assert abs(e - exact) <= 1.1 * float(np.spacing(float(exact)))
+
+
+@pytest.mark.parametrize("fit", FITS, ids=lambda fit: fit.name)
+def test_coefficients_are_those_of_the_fit(fit: Fit) -> None:
+    kept = getattr(coefficients, f"{fit.name}_F32")
+    assert tuple(fit_rounded(fit, "f32")[0]) == kept
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

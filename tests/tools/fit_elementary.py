@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import mpmath as mp
 import numpy as np
@@ -38,14 +39,21 @@ def remez(fit: Fit, terms: int) -> list[mp.mpf]:
     middle, radius = (fit.low + fit.high) / 2, (fit.high - fit.low) / 2
     points = [middle + radius * mp.cos(mp.pi * (2 * i + 1) / (2 * (terms + 1))) for i in range(terms + 1)]
     grid = [middle + radius * mp.cos(mp.pi * i / GRID) for i in range(GRID + 1)]
-    for _ in range(12):
+    for _ in range(8):
         solution = solve_levelled(fit, points, terms)
         points = alternating_extrema(grid, errors(fit, solution, grid), terms + 1)
     return solution
 
 
 def errors(fit: Fit, coefficients: list[mp.mpf], grid: list[mp.mpf]) -> list[mp.mpf]:
-    return [fit.weight(x) * (fit.function(x) - mp.polyval(coefficients[::-1], x)) for x in grid]
+    return [fit.weight(x) * (fit.function(x) - horner(coefficients, x)) for x in grid]
+
+
+def horner(coefficients: list[mp.mpf], x: mp.mpf) -> mp.mpf:
+    total = mp.mpf(0)
+    for coefficient in reversed(coefficients):
+        total = total * x + coefficient
+    return total
 
 
 def solve_levelled(fit: Fit, points: list[mp.mpf], terms: int) -> list[mp.mpf]:
@@ -86,17 +94,20 @@ def round_to(x: mp.mpf, dtype: str) -> float:
     return float(np.float32(float(x))) if dtype == "f32" else float(x)
 
 
+@cache
 def exp_tail(r: mp.mpf) -> mp.mpf:
     """(exp(r) - 1 - r) / r**2"""
     return mp.fsum(r**k / mp.factorial(k + 2) for k in range(40))
 
 
+@cache
 def log_tail(z: mp.mpf) -> mp.mpf:
     """(log((1+s)/(1-s)) - 2s) / s**3 with z = s**2: what `elementary` multiplies by s * z"""
     s = mp.sqrt(z)
     return mp.mpf(2) / 3 if z < mp.mpf(10) ** -20 else (2 * mp.atanh(s) - 2 * s) / (s * z)
 
 
+@cache
 def tanh_tail(z: mp.mpf) -> mp.mpf:
     """(tanh(x) - x) / x**3 with z = x**2"""
     x = mp.sqrt(z)
