@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks import gpu_cases
-from tesserac.target.nvptx.plan import build_program
-from tesserac.tile.gpu.variants import SM_80, SM_90A
 from tessera import cuda
 from tessera.errors import TesseraError
 from tessera.gpu_program import Argument, Condition, GpuProgram, Kernel, Launch, TensorMap, Workspace
 from tessera.sizes import Size
+from tesserac.target.nvptx.plan import build_program
+from tesserac.tile.gpu.variants import SM_80, SM_90A
 from tests.gpu_kernels import neutral
 
 
