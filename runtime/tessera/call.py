@@ -78,7 +78,7 @@ def _conflict(
     sources = [
         f"`{b.symbol}` = {symbols[b.symbol]} from dim {b.axis} of `{signature.parameters[b.parameter].name}`"
         for b in signature.bindings
-        if b.symbol in symbols
+        if b.symbol in symbols and b.symbol in declared.sizes[axis].symbols()
     ]
     message = f"argument `{parameter}` of `{signature.name}` has size {shape[axis]} in dim {axis}, but {rule}"
     return failure(SIZE_CONFLICT, message, (*sources, f"`{parameter}` is declared {declared.show()}"))

@@ -29,6 +29,15 @@ class Size(NamedTuple):
     def evaluate(self, symbols: Mapping[str, int]) -> int:
         return evaluate(self.tree, symbols)
 
+    def symbols(self) -> frozenset[str]:
+        return _symbols(self.tree)
+
+
+def _symbols(tree: Tree) -> frozenset[str]:
+    if isinstance(tree, tuple):
+        return frozenset[str]().union(*map(_symbols, tree[1:]))
+    return frozenset({tree}) if isinstance(tree, str) else frozenset()
+
 
 def evaluate(tree: Tree, symbols: Mapping[str, int]) -> int:
     if isinstance(tree, int):
