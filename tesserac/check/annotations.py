@@ -17,6 +17,7 @@ from tesserac.check.specs import (
     DimSpec,
     DTypeOf,
     Element,
+    ErrorElement,
     ErrorSpec,
     FunctionSpec,
     NoneSpec,
@@ -99,6 +100,8 @@ class AnnotationReader:
     def _element_type(self, node: ast.Expr) -> TypeSpec:
         """A bare dtype is the type of a 0-d tensor."""
         element = self.element(node)
+        if isinstance(element, ErrorElement):
+            return ErrorSpec(node.span)
         if element is not None:
             return TensorSpec(node.span, False, (), element, node.span)
         return self._no_type(node)
@@ -135,7 +138,7 @@ class AnnotationReader:
             entries.pop()
         leading = bool(entries) and isinstance(entries[0], ast.EllipsisLiteral)
         dims = [self._dim_spec(entry) for entry in entries[leading:]]
-        if any(dim is None for dim in dims):
+        if isinstance(element, ErrorElement) or any(dim is None for dim in dims):
             return ErrorSpec(node.span)
         found = tuple(dim for dim in dims if dim is not None)
         return TensorSpec(node.span, leading, found, element or AnyDType(), element_span)
@@ -206,17 +209,17 @@ class AnnotationReader:
                 return DTypeOf(name)
             case ast.BinaryOp(op="@"):
                 base = self.element(node.left)
-                return self._with_policy(base, node.right) if isinstance(base, Storage) else None
+                return self._with_policy(base, node.right) if isinstance(base, Storage) else base
         return None
 
-    def _with_policy(self, base: Storage, attribute: ast.Expr) -> Storage:
+    def _with_policy(self, base: Storage, attribute: ast.Expr) -> Element:
         try:
             return Storage(base.dtype, read_attribute(base.policy, attribute))
         except PolicyError as error:
             self._sink.error(E0408, at=attribute.span, problem=str(error)).remark(
                 "policies are @accum(dtype), @saturate, @stochastic_round, @loss_scale(n), @scale(axis=n)"
             )
-            return base
+            return ErrorElement()
 
 
 def read_attribute(policy: Policy, node: ast.Expr) -> Policy:

@@ -48,7 +48,12 @@ class AnyDType:
     """No dtype is written: generic in dtype and policy."""
 
 
-Element = Storage | DTypeOf | AnyDType
+@dataclass(frozen=True)
+class ErrorElement:
+    """A dtype whose policy has a diagnostic already."""
+
+
+Element = Storage | DTypeOf | AnyDType | ErrorElement
 
 
 @dataclass(frozen=True)

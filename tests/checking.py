@@ -1,0 +1,34 @@
+"""Checks a program as the compiler does: parsed, with the library in scope."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tesserac.base.resources import stdlib_files
+from tesserac.base.source import SourceFile
+from tesserac.check.infer import CheckResult, check_module
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.syntax.parse import parse_module
+
+
+@cache
+def library() -> tuple[CheckResult, ...]:
+    """The standard library, each module with those before it in scope; the prelude is first."""
+    checked: list[CheckResult] = []
+    files = stdlib_files()
+    for path in sorted(files, key=lambda path: (path != "prelude.tess", path)):
+        source = SourceFile(f"stdlib/{path}", files[path])
+        name = path.removesuffix(".tess").replace("/", ".")
+        checked.append(check_module(parse_module(source).module, source, name, checked))
+    return tuple(checked)
+
+
+def check_text(text: str, path: str = "example.tess") -> CheckResult:
+    source = SourceFile(path, text)
+    return check_module(parse_module(source).module, source, "example", library())
+
+
+def diagnose(source: SourceFile) -> tuple[Diagnostic, ...]:
+    """Everything that `tesserac check` would say about a file."""
+    parsed = parse_module(source)
+    return (*parsed.diagnostics, *check_module(parsed.module, source, "example", library()).diagnostics)

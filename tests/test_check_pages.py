@@ -1,0 +1,26 @@
+"""The page of every code that the checker raises tells the truth: its programs do what it says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from checking import diagnose, library
+from page_checks import assert_page
+
+from tesserac.diag.pages import load_page, page_codes
+
+CODES = [code for code in page_codes() if re.match(r"[EW]0[2346]", code)]
+
+
+def test_the_library_is_clean() -> None:
+    for result in library():
+        assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_page(code: str, request: pytest.FixtureRequest) -> None:
+    page = load_page(code)
+    assert page is not None
+    assert page.fixed
+    assert_page(page, diagnose, update=bool(request.config.getoption("--update")))
