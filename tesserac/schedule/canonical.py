@@ -65,9 +65,8 @@ def _operands(op: Op, out: set[int], summed: set[int]) -> list[tuple[Value, Labe
             raise IllegalSchedule("contract", f"{name} = {labels} sums or repeats an index of its own", op)
         found.append((value, labels))
     bare = [_below_broadcasts(value, labels, summed) for value, labels in found]
-    if out <= set(bare[0][1]) | set(bare[1][1]):
-        return bare
-    return [found[0], bare[1]]
+    ways = ((bare[0], bare[1]), (found[0], bare[1]), (bare[0], found[1]), (found[0], found[1]))
+    return list(next((a, b) for a, b in ways if out <= {*a[1], *b[1]}))
 
 
 def _below_broadcasts(value: Value, labels: Labels, summed: set[int]) -> tuple[Value, Labels]:

@@ -94,7 +94,9 @@ def _own_results(terminator: Op) -> None:
     """Copies what is returned but not computed here."""
     for position, value in enumerate(terminator.operands):
         if not _is_owned(value):
-            terminator.set_operand(position, copy_of(Builder.before(terminator), value).result)
+            copy = copy_of(Builder.before(terminator), value)
+            terminator.set_operand(position, copy.result)
+            squeeze(copy)
 
 
 def _is_owned(value: Value) -> bool:

@@ -25,7 +25,7 @@ from tesserac.schedule.dialect import (
     launch_units,
     memory,
 )
-from tesserac.schedule.space import Reach, computing, read_reach, write_reach
+from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
 from tesserac.tile.dialect import Config, Stage, memref_type, tile_type
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import I64
@@ -118,20 +118,25 @@ class Frame:
                 if reach is not None:
                     self._declare(self.argument(reach, self.block_dims(op, position)))
         for number in range(len(self.launch.body.terminator.operands)):
-            self._declare(self.argument(write_reach(self.launch, number), self.result_dims()))
+            self._declare(self.argument(write_reach(self.launch, number), self.result_dims(number)))
 
     def block_dims(self, op: Op, position: int) -> tuple[int, ...]:
         """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks, and
-        the one that a reduction folds."""
+        what a reduction folds side by side."""
         if op.name == "form.reduce":
-            return tuple(i for i, loop in enumerate(self.loops) if loop.kind == "fold")
+            return self._in_blocks(range(len(self.loops)))
         if op.name != "form.contract" or self.matrix is None:
             return ()
         rows, columns, terms = self.matrix
         return (rows, terms) if position == 0 else (terms, columns)
 
-    def result_dims(self) -> tuple[int, ...]:
-        return () if self.matrix is None else self.matrix[:2]
+    def result_dims(self, number: int) -> tuple[int, ...]:
+        """The same for a result: all that its tile has."""
+        op = yielded_op(self.launch.body.terminator.operands[number])
+        return self._in_blocks(self.walked(op)) if self.matrix is None else self.matrix[:2]
+
+    def _in_blocks(self, loops: Sequence[int]) -> tuple[int, ...]:
+        return tuple(i for i in loops if self.loops[i].kind == "fold" or self.loops[i].block > 1)
 
     def argument(self, reach: Reach, required: Sequence[int] = ()) -> Argument:
         """How the kernel sees an operand. `required` loops are dims even where it does not vary; those of a matrix
@@ -207,7 +212,7 @@ class Frame:
 
     def store(self, number: int, tile: Value) -> None:
         """Writes a tile to result `number`."""
-        argument = self.argument(write_reach(self.launch, number), self.result_dims())
+        argument = self.argument(write_reach(self.launch, number), self.result_dims(number))
         self.builder.op("tile.store", (tile, self._arguments[argument], *self.coordinates(argument)))
 
     # -- maps
