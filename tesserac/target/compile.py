@@ -7,6 +7,8 @@ its code generator cannot handle; hence only intrinsics known to work are let th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -90,9 +92,23 @@ def _check_intrinsic(name: str) -> None:
 
 def emit_object(text: str, machine: Machine) -> bytes:
     """A relocatable ELF object."""
-    return bytes(target_machine(machine).emit_object(parse(text)))
+    with _addresses_as_written():
+        return bytes(target_machine(machine).emit_object(parse(text)))
 
 
 def emit_assembly(text: str, machine: Machine) -> str:
     """The assembly of the same code, for people and tests."""
-    return str(target_machine(machine).emit_assembly(parse(text)))
+    with _addresses_as_written():
+        return str(target_machine(machine).emit_assembly(parse(text)))
+
+
+@contextmanager
+def _addresses_as_written() -> Iterator[None]:
+    """Without loop strength reduction, which takes a third of the time and gains nothing: fixed parts of addresses are
+    written before loops, and pointers walk in the hot ones. The switch belongs to the whole process, so it is put
+    back for other targets."""
+    llvm.set_option("", "-disable-lsr=true")
+    try:
+        yield
+    finally:
+        llvm.set_option("", "-disable-lsr=false")

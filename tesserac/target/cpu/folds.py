@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import Blocks
+from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body, value_type
 from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.registers import constant, register_type
@@ -29,6 +30,7 @@ def emit_vector_loop(frame: Frame, op: Op) -> None:
     low, high = (frame.value(v) for v in op.operands)
     mode = _mode(op)
     middle = _whole_groups(frame, low, high, mode.lanes * mode.parts)
+    prepare_addresses(frame, op.body)
 
     def group(i: Value, _: list[Value]) -> Sequence[Value]:
         emit_body(frame, op.body, [_run(i, mode)], mode)
@@ -79,6 +81,7 @@ class _Fold:
 def emit_fold(frame: Frame, op: Op) -> None:
     kinds, order = op.attrs["kinds"], op.attrs["order"]
     assert isinstance(kinds, tuple)
+    prepare_addresses(frame, op.body)
     folds = [_Fold(str(kind), _dtype(v.type)) for kind, v in zip(kinds, op.results, strict=True)]
     if isinstance(order, Blocks):
         results = _BlockFold(frame, op, folds, order).run()

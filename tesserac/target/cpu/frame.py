@@ -64,7 +64,7 @@ SINGLE = Mode(0, 1)
 
 
 class Frame:
-    """One kernel under construction."""
+    """One kernel under construction. `bases` are the parts of addresses that were computed before a loop."""
 
     def __init__(self, module: Module, b: Builder, target: CpuTarget, symbols: Mapping[str, Value]) -> None:
         self.module = module
@@ -75,6 +75,7 @@ class Frame:
         self.memories: dict[IRValue, Memory] = {}
         self.mode = SINGLE
         self.memo: Memo = {}
+        self.bases: dict[Op, Value] = {}
         self._dims: dict[Dim, Value] = {}
 
     def dim(self, dim: Dim) -> Value:
@@ -110,3 +111,24 @@ def stored_dtype(memory: MemRefType) -> DType:
     if memory.layout == "panels":
         return memory.policy.accum or memory.dtype
     return memory.dtype
+
+
+def vectors(frame: Frame, entry: Entry) -> tuple[Value, ...]:
+    """Every part as a vector of the mode's lanes."""
+    assert not isinstance(entry, Run)
+    lanes = frame.mode.lanes
+    if isinstance(entry, Value):
+        return (_splat(frame, entry, lanes),) * frame.mode.parts
+    return tuple(v if v.type.lanes else _splat(frame, v, lanes) for v in entry.parts)
+
+
+def _splat(frame: Frame, value: Value, lanes: int) -> Value:
+    """A value in every lane, made once per body."""
+    key = ("splat", str(value))
+    if key not in frame.memo:
+        frame.memo[key] = frame.b.splat(value, lanes)
+    return frame.memo[key]
+
+
+def per_part(frame: Frame, entry: Value | Lanes) -> tuple[Value, ...]:
+    return entry.parts if isinstance(entry, Lanes) else (entry,) * frame.mode.parts

@@ -46,8 +46,9 @@ class _MicroKernel:
         count = self.micro.rows * self.micro.columns // self.micro.lanes
         totals = choose(b, fresh, lambda: [zero(self.vector)] * count, self._load_block)
         whole = b.binary("and", self.depth, const_i64(-UNROLL))
-        totals = for_loop(b, const_i64(0), whole, const_i64(UNROLL), totals, self._steps(UNROLL))
-        totals = for_loop(b, whole, self.depth, const_i64(1), totals, self._steps(1))
+        state = [self.left, self.right, *totals]
+        state = for_loop(b, const_i64(0), whole, const_i64(UNROLL), state, self._steps(UNROLL))
+        _, _, *totals = for_loop(b, whole, self.depth, const_i64(1), state, self._steps(1))
         for place, total in zip(self._places(), totals, strict=True):
             b.store(total, place, self.align)
         b.ret()
@@ -65,13 +66,14 @@ class _MicroKernel:
         return [self.b.load(self.vector, place, self.align) for place in self._places()]
 
     def _steps(self, count: int) -> LoopBody:
-        def body(k: Value, totals: list[Value]) -> Sequence[Value]:
-            b, micro = self.b, self.micro
-            left = b.gep(self.element, self.left, b.mul(k, const_i64(micro.rows)))
-            right = b.gep(self.element, self.right, b.mul(k, const_i64(micro.columns)))
+        """Both pointers walk along with the accumulators."""
+
+        def body(_: Value, state: list[Value]) -> Sequence[Value]:
+            left, right, *totals = state
             for step in range(count):
                 totals = self._step(left, right, step, totals)
-            return totals
+            ahead = [(left, self.micro.rows), (right, self.micro.columns)]
+            return [*(self.b.gep(self.element, p, count * width) for p, width in ahead), *totals]
 
         return body
 

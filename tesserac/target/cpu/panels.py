@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
+from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
 from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.registers import register_type
@@ -40,6 +41,7 @@ class _Pack:
         self.lanes = frame.target.lanes(self.element.bits)
 
     def emit(self) -> None:
+        prepare_addresses(self.frame, self.body)
         b, width = self.b, const_i64(self.width)
         behind_edge = modulo(b, b.sub(const_i64(0), self.column), width)
         head = b.minimum_int(behind_edge, self.count)

@@ -1,0 +1,160 @@
+"""Loads and stores: addresses, vectors with and without a stride, the way between memory and registers.
+
+An address is a base that does not change in the loop, computed before it, and what the running indices add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import MemRefType, ScalarType
+from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
+from tesserac.target.cpu.registers import NARROW, narrow, saturate, widen
+from tesserac.target.cpu.scalars import emit_cast
+from tesserac.target.llvm_types import Value, const_i64, undefined, vector
+from tesserac.types.dtype import F32, DType
+
+Terms = list[tuple[Entry, Value]]
+"""Running indices with their strides."""
+
+
+def prepare_addresses(frame: Frame, block: Block) -> None:
+    """Before a loop: computes the base of every access in its body."""
+    for op in block.ops:
+        if op.name in ("cpu.load", "cpu.store"):
+            memory, places = _operands(frame, op)
+            fixed = const_i64(0)
+            for place, stride in zip(places, memory.strides, strict=True):
+                for value in _split(place, block)[0]:
+                    fixed = frame.b.add(fixed, frame.b.mul(frame.value(value), stride))
+            frame.bases[op] = frame.b.gep(memory.element, memory.start, fixed)
+
+
+def _operands(frame: Frame, op: Op) -> tuple[Memory, Sequence[IRValue]]:
+    memory, *places = op.operands if op.name == "cpu.load" else op.operands[1:]
+    return frame.memories[memory], places
+
+
+def _split(place: IRValue, block: Block) -> tuple[list[IRValue], list[IRValue]]:
+    """An index as a sum: what was known before the body, and what is made in it."""
+    if place.owner is block:
+        return [], [place]
+    op = place.defining_op
+    if op is None or op.parent is not block:
+        return [place], []
+    if op.name != "index.add":
+        return [], [place]
+    left, right = (_split(v, block) for v in op.operands)
+    return left[0] + right[0], left[1] + right[1]
+
+
+def _terms(frame: Frame, op: Op) -> tuple[Memory, Value, Terms]:
+    """The memory, the base, and what must still be added to it."""
+    memory, places = _operands(frame, op)
+    base = frame.bases.get(op)
+    assert op.parent is not None
+    terms: Terms = []
+    for place, stride in zip(places, memory.strides, strict=True):
+        moving = [place] if base is None else _split(place, op.parent)[1]
+        terms += [(frame.entries[value], stride) for value in moving]
+    return memory, memory.start if base is None else base, terms
+
+
+def emit_load(frame: Frame, op: Op) -> Entry:
+    memory, base, terms = _terms(frame, op)
+    compute = _dtype(op.result)
+    if all(isinstance(term, Value) for term, _ in terms):
+        value = frame.b.load(memory.element, _address(frame, memory, base, terms, 0), _align(memory))
+        return _widened(frame, value, memory, compute)
+    step = _lane_stride(frame, terms)
+    loaded = []
+    for part in range(frame.mode.parts):
+        value = _load_part(frame, memory, _address(frame, memory, base, terms, part), step)
+        loaded.append(_widened(frame, value, memory, compute))
+    return Lanes(tuple(loaded))
+
+
+def _widened(frame: Frame, value: Value, memory: Memory, compute: DType) -> Value:
+    return emit_cast(frame.b, widen(frame.b, value, memory.dtype), memory.dtype, compute)
+
+
+def _load_part(frame: Frame, memory: Memory, address: Value, step: Value | None) -> Value:
+    """One vector: contiguous, gathered with a stride, or one element for all lanes."""
+    b, lanes = frame.b, frame.mode.lanes
+    if step is None or lanes == 0:
+        return b.load(memory.element, address, _align(memory))
+    if step.number == 1:
+        return b.load(vector(memory.element, lanes), address, _align(memory))
+    whole = undefined(vector(memory.element, lanes))
+    for lane in range(lanes):
+        place = b.gep(memory.element, address, b.mul(step, const_i64(lane)))
+        whole = b.insert(whole, b.load(memory.element, place, _align(memory)), lane)
+    return whole
+
+
+def emit_store(frame: Frame, op: Op) -> None:
+    memory, base, terms = _terms(frame, op)
+    entry, step = frame.entries[op.operands[0]], _lane_stride(frame, terms)
+    assert not isinstance(entry, Run)
+    values = vectors(frame, entry) if step is not None else per_part(frame, entry)
+    for part, value in enumerate(values):
+        stored = _stored(frame, value, memory, op)
+        _store_part(frame, memory, _address(frame, memory, base, terms, part), step, stored)
+
+
+def _stored(frame: Frame, value: Value, memory: Memory, op: Op) -> Value:
+    """The element as it stands in memory: rounded once, under the policy of the memory."""
+    type_, compute = op.operands[1].type, _dtype(op.operands[0])
+    assert isinstance(type_, MemRefType)
+    if type_.policy.saturate:
+        value = saturate(frame.b, value, memory.dtype)
+    if memory.dtype not in NARROW or compute != F32:
+        value = emit_cast(frame.b, value, compute, memory.dtype)
+    return narrow(frame.b, value, memory.dtype)
+
+
+def _store_part(frame: Frame, memory: Memory, address: Value, step: Value | None, value: Value) -> None:
+    b = frame.b
+    if step is None or step.number == 1 or not value.type.lanes:
+        b.store(value, address, _align(memory))
+        return
+    for lane in range(value.type.lanes):
+        place = b.gep(memory.element, address, b.mul(step, const_i64(lane)))
+        b.store(b.extract(value, lane), place, _align(memory))
+
+
+def _align(memory: Memory) -> int:
+    return memory.element.bits // 8
+
+
+def _dtype(value: IRValue) -> DType:
+    assert isinstance(value.type, ScalarType)
+    return value.type.dtype
+
+
+def _lane_stride(frame: Frame, terms: Terms) -> Value | None:
+    """How far apart neighbouring lanes are in memory; none where all lanes are at one place."""
+    runs = [stride for term, stride in terms if isinstance(term, Run)]
+    if not runs:
+        return None
+    total = runs[0]
+    for stride in runs[1:]:
+        total = frame.b.add(total, stride)
+    return total
+
+
+def _address(frame: Frame, memory: Memory, base: Value, terms: Terms, part: int) -> Value:
+    """Where a part begins: the running indices first, then the part's own offset, which folds into the instruction."""
+    b, running, ahead = frame.b, const_i64(0), const_i64(0)
+    for term, stride in terms:
+        match term:
+            case Run():
+                running = b.add(running, b.mul(term.base, stride))
+                ahead = b.add(ahead, b.mul(const_i64(term.offsets[part]), stride))
+            case Lanes():
+                running = b.add(running, b.mul(term.parts[part], stride))
+            case _:
+                running = b.add(running, b.mul(term, stride))
+    return b.gep(memory.element, b.gep(memory.element, base, running), ahead)
