@@ -216,6 +216,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "rsqrt": (1, _rsqrt),
 }
 ELEMENTARY = tuple(_FUNCTIONS)
+"""The functions that have a program; every other scalar primitive is one operation of a machine."""
 
 
 @cache

@@ -6,16 +6,22 @@ from functools import cache
 
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.types import ScalarType
+from tesserac.numerics.elementary import ELEMENTARY, program
 from tesserac.schedule.machine import Machine
 from tesserac.types.dims import Dim, DimError, product
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import F32, F64, DType
 
-WEIGHTS = {
-    "constant": 0, "dim": 0, "cast": 1, "round": 3, "ldexp": 6, "exp_int": 4,
-    "div": 8, "floor_div": 20, "mod": 20, "sqrt": 8, "rsqrt": 10,
-    "exp_frac": 16, "exp": 20, "log": 20, "tanh": 24, "erf": 24, "sin": 30, "cos": 30,
-}  # fmt: skip
-"""Scalar primitives in units of one fused multiply-add; those not named cost 1."""
+WEIGHTS = {"constant": 0, "dim": 0, "round": 3, "div": 8, "floor_div": 20, "mod": 20, "sqrt": 8}
+"""Scalar primitives in units of one fused multiply-add; those not named cost 1, elementary functions as their steps."""
+
+
+@cache
+def primitive_work(name: str, dtype: DType) -> int:
+    """The work of one scalar primitive on a register of its type."""
+    if name not in ELEMENTARY:
+        return WEIGHTS.get(name, 1)
+    return sum(WEIGHTS.get(step.op, 1) for step in program(name, F64 if dtype == F64 else F32).steps)
 
 
 @cache
@@ -33,7 +39,13 @@ def element_bytes(dtype: DType) -> int:
 
 def body_work(op: Op) -> int:
     """The work of one element of a map."""
-    return sum(WEIGHTS.get(inner.name.partition(".")[2], 1) for inner in op.body.ops[:-1])
+    return sum(primitive_work(inner.name.partition(".")[2], _dtype(inner)) for inner in op.body.ops[:-1])
+
+
+def _dtype(scalar: Op) -> DType:
+    type_ = scalar.result.type
+    assert isinstance(type_, ScalarType)
+    return type_.dtype
 
 
 def element_traffic(op: Op) -> int:
