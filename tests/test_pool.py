@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -220,6 +221,20 @@ def test_the_pool_builds_for_every_machine(machine: Machine) -> None:
     image = pool_image(machine)
     assert [name for name, _ in image.symbols] == ["pool_run", "pool_set_threads", "pool_threads"]
     assert all(name.startswith("libc.") for name, _ in image.imports)
+
+
+def test_the_pool_is_compiled_once_for_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path))
+    expected = pool_image.__wrapped__(AARCH64)
+    (entry,) = tmp_path.glob("*/*")
+    with monkeypatch.context() as patch:
+        patch.setattr("tesserac.target.artifact.emit_object", None)  # not needed again
+        assert pool_image.__wrapped__(AARCH64) == expected
+    entry.write_bytes(entry.read_bytes()[:-7])
+    assert pool_image.__wrapped__(AARCH64) == expected
+    with monkeypatch.context() as patch:
+        patch.setattr("tesserac.target.artifact.emit_object", None)
+        assert pool_image.__wrapped__(AARCH64) == expected
 
 
 def test_a_pool_without_a_futex_works_too() -> None:

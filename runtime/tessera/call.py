@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tessera.dtypes import numpy_dtype
 from tessera.errors import GUARD_FAILED, OUT_OF_MEMORY, SIZE_CONFLICT, Place, TesseraError, failure
@@ -27,22 +27,36 @@ from tessera.sizes import SizeError
 if TYPE_CHECKING:
     from tessera.arguments import Array
 
-Entry = Callable[[int, int], int]
+NativeFunction = Callable[[int, int], int]
 """(address of the argument block, address of the status) -> status code"""
+
+
+class Entry(NamedTuple):
+    """`guards` only tests what `run` tests first, so it may be called before there is memory for the results."""
+
+    guards: NativeFunction
+    run: NativeFunction
+
 
 Shape = tuple[int, ...]
 
 
 def call(signature: Signature, entry: Entry, inputs: Sequence[Array]) -> object:
     symbols = bind_symbols(signature, [array.shape for array in inputs])
+    sizes = [symbols[name] for name in signature.symbols]
+    data = [array.ctypes.data for array in inputs]
+    _invoke(signature, entry.guards, [*data, *[0] * len(signature.results), *sizes], symbols)
     outputs = [_allocate(signature, position, symbols) for position in range(len(signature.results))]
-    words = [array.ctypes.data for array in (*inputs, *outputs)] + [symbols[name] for name in signature.symbols]
-    block = (ctypes.c_int64 * len(words))(*words)
-    status = ctypes.create_string_buffer(STATUS_SIZE)
-    if entry(ctypes.addressof(block), ctypes.addressof(status)) != STATUS_OK:
-        raise failed_status(signature, status.raw, symbols)
+    _invoke(signature, entry.run, [*data, *(array.ctypes.data for array in outputs), *sizes], symbols)
     results = tuple(array if array.ndim else array[()] for array in outputs)  # [()]: a 0-d array as a scalar
     return results if signature.returns_tuple else results[0]
+
+
+def _invoke(signature: Signature, function: NativeFunction, words: Sequence[int], symbols: Mapping[str, int]) -> None:
+    block = (ctypes.c_int64 * len(words))(*words)
+    status = ctypes.create_string_buffer(STATUS_SIZE)
+    if function(ctypes.addressof(block), ctypes.addressof(status)) != STATUS_OK:
+        raise failed_status(signature, status.raw, symbols)
 
 
 def bind_symbols(signature: Signature, shapes: Sequence[Shape]) -> dict[str, int]:
@@ -88,10 +102,10 @@ def _allocate(signature: Signature, position: int, symbols: Mapping[str, int]) -
     import numpy as np
 
     result = signature.results[position]
-    try:
-        shape = tuple(size.evaluate(symbols) for size in result.sizes)
-    except SizeError as error:
-        raise failure(SIZE_CONFLICT, f"the result {result.show()} of `{signature.name}`: {error}") from None
+    shape = tuple(size.evaluate(symbols) for size in result.sizes)
+    if any(size < 0 for size in shape):
+        message = f"the result {result.show()} of `{signature.name}` would have the shape {shape}"
+        raise failure(SIZE_CONFLICT, message, tuple(f"`{name}` = {value}" for name, value in symbols.items()))
     try:
         return np.empty(shape, numpy_dtype(result.dtype))
     except (ValueError, MemoryError):

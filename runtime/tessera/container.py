@@ -22,6 +22,7 @@ from tessera.image import Image
 
 MAGIC = b"TESSERA\n"
 VERSION = 1
+_IMAGE = "image 1"
 _PREFIX = struct.Struct("<8sII32s")
 
 Row = list[Any]
@@ -73,3 +74,15 @@ def image_of(row: Row, text: bytes, data: bytes) -> Image:
         imports=tuple((name, offset) for name, offset in imports),
         symbols=tuple((name, offset) for name, offset in symbols),
     )
+
+
+def image_to_bytes(image: Image) -> bytes:
+    return pack([_IMAGE, image_row(image)], [image.text, image.data])
+
+
+def image_from_bytes(data: bytes) -> Image:
+    """Raises ValueError where `data` is not an image."""
+    content, blobs = unpack(data)
+    if content[0] != _IMAGE:
+        raise ValueError(f"it holds {content[0]!r}, not an image")
+    return image_of(content[1], *blobs)

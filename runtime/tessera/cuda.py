@@ -289,4 +289,3 @@ def encode_tensor_map(address: int, rows: int, columns: int, dtype: str, box: tu
     if status:
         raise failure(GPU_FAILED, f"the driver refuses a tensor map of {rows} x {columns} {dtype}: status {status}")
     return room.raw[start : start + TENSOR_MAP_BYTES]
-

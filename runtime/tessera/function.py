@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tessera.arguments import Array, arrays_of
 from tessera.artifact import Artifact
-from tessera.call import bind_symbols, call, failed_status
+from tessera.call import Entry, bind_symbols, call, failed_status
 from tessera.dtypes import numpy_dtype
 from tessera.loader import LoadedImage, load_image
 from tessera.numpy_abi import api_function, layout_holds
@@ -27,7 +27,8 @@ class CompiledFunction:
         self._failed = self._raise_status
         loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed))
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
-        self._entry = prototype(loaded.address("tessera.entry"))
+        guards, run = (prototype(loaded.address(f"tessera.{name}")) for name in ("guards", "entry"))
+        self._entry = Entry(guards, run)
         self._fast = _c_function(loaded, self) if layout_holds() else None
 
     @property

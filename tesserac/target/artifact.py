@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+import llvmlite
+
 from tessera.artifact import Artifact
+from tessera.cache import DiskCache, cache_key, default_directory
+from tessera.container import image_from_bytes, image_to_bytes
 from tessera.image import Image
 from tessera.signature import Binding, Signature, Site, TensorSpec
 from tesserac.base.source import Span
@@ -17,9 +21,10 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.target.compile import Machine, data_layout, emit_object
-from tesserac.target.cpu.host import HostSite, emit_host
+from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.pool import pool_module
 from tesserac.target.cpu.pystub import emit_stub
+from tesserac.target.cpu.status import HostSite
 from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module
 from tesserac.target.link import link
@@ -50,7 +55,15 @@ def build_artifact(
 
 @cache
 def pool_image(machine: Machine) -> Image:
-    return link([emit_object(str(pool_module(machine.triple, data_layout(machine))), machine)])
+    """The pool for a machine. It is the same for all programs, so it is compiled once and kept on disk."""
+    text = str(pool_module(machine.triple, data_layout(machine)))
+    kept, key = DiskCache(default_directory()), cache_key(["pool", text, repr(machine), llvmlite.__version__])
+    try:
+        return image_from_bytes(kept.read(key) or b"")
+    except ValueError:
+        image = link([emit_object(text, machine)])
+        kept.write(key, image_to_bytes(image))
+        return image
 
 
 def source_name(symbol: str) -> str:

@@ -16,6 +16,8 @@ _FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
 _FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
 _DEFAULT_STATE = {"x86_64": 0x1F80, "aarch64": 0}
 """Round to nearest, subnormals kept, no exception traps: MXCSR and FPCR as a process starts with."""
+_MXCSR_FLAGS = 0x3F
+"""Bits of MXCSR that only record what has happened."""
 
 
 def machine_of(triple: str) -> str:
@@ -93,3 +95,10 @@ def default_float_state(b: Builder) -> Value:
     """The state in which results are defined: nearest even, subnormals kept."""
     machine = machine_of(b.module.triple)
     return const_int(I64 if machine == "aarch64" else I32, _DEFAULT_STATE[machine])
+
+
+def float_state_differs(b: Builder, state: Value) -> Value:
+    """Whether results under `state` could differ from those under the default one."""
+    if machine_of(b.module.triple) == "x86_64":
+        state = b.binary("and", state, const_int(I32, ~_MXCSR_FLAGS))
+    return b.icmp("ne", state, default_float_state(b))
