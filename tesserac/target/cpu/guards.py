@@ -20,6 +20,7 @@ from tesserac.schedule.dialect import Predicate
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.estimate import LARGEST, emit_estimate
 from tesserac.target.cpu.status import Sites, return_status
+from tesserac.target.cpu.system import HOST_ATTRIBUTES
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import if_return
 from tesserac.target.llvm_types import F64, I32, I64, PTR, Value, const_float, const_int
@@ -35,7 +36,7 @@ class GuardWriter:
     def __init__(self, module: Module, func: Op, sites: Sites) -> None:
         self.func = func
         self.sites = sites
-        self.function = module.function("tessera.guards", I32, [PTR, PTR])
+        self.function = module.function("tessera.guards", I32, [PTR, PTR], attributes=HOST_ATTRIBUTES)
         self.b = self.function.builder
         self._checked: set[tuple[str, Dim, Dim]] = set()
 

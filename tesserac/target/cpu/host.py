@@ -26,6 +26,7 @@ from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter
 from tesserac.target.cpu.host_program import INLINE_ELEMENTS, HostProgram, elements_touched, kernel_name
 from tesserac.target.cpu.status import HostSite, Sites, return_status
 from tesserac.target.cpu.system import (
+    HOST_ATTRIBUTES,
     call_imported,
     default_float_state,
     float_state_differs,
@@ -53,7 +54,7 @@ def emit_host(
 
 def _emit_entry(module: Module, body: Function) -> Function:
     """Runs the body in the floating-point state in which results are defined."""
-    entry = module.function("tessera.entry", I32, [PTR, PTR])
+    entry = module.function("tessera.entry", I32, [PTR, PTR], attributes=HOST_ATTRIBUTES)
     b = entry.builder
     before = read_float_state(b)
     differs = float_state_differs(b, before)
@@ -68,7 +69,7 @@ class _Host:
     def __init__(self, module: Module, func: Op, kernels: Mapping[str, Op], buffer_bytes: BufferBytes) -> None:
         self.module = module
         self.func = func
-        self.function = module.function("tessera.host", I32, [PTR, PTR], linkage="internal")
+        self.function = module.function("tessera.host", I32, [PTR, PTR], attributes=HOST_ATTRIBUTES, linkage="internal")
         self.b = self.function.builder
         self.sites = Sites()
         self.values: dict[IRValue, Value] = {}

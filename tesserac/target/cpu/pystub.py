@@ -19,7 +19,7 @@ from tessera import numpy_abi
 from tessera.signature import STATUS_SIZE
 from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.checks import all_hold, emit_shape, emit_values, negated, solve
-from tesserac.target.cpu.system import call_imported, imported
+from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported, imported
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import if_return
 from tesserac.target.llvm_types import I8, I32, I64, PTR, LType, Value, array, const_i64, const_int, structure, zero
@@ -58,7 +58,9 @@ class _Stub:
         self.parameters = parameters
         self.results = results
         self.returns_tuple = returns_tuple
-        self.function = module.function("tessera.stub", PTR, [PTR, PTR, I64, PTR], linkage="internal")
+        self.function = module.function(
+            "tessera.stub", PTR, [PTR, PTR, I64, PTR], attributes=HOST_ATTRIBUTES, linkage="internal"
+        )
         self.b = self.function.builder
         self.symbols: dict[str, Value] = {}
 
