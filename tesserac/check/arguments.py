@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tesserac.base.source import Span
+from tesserac.base.source import NO_SPAN, Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.resolve import closest
@@ -48,6 +48,7 @@ class Slot:
     name: str
     required: bool
     keyword_only: bool
+    declared: Span = NO_SPAN
 
 
 def sort_arguments(
@@ -66,10 +67,12 @@ def sort_arguments(
     for arg in args:
         if arg.name is not None and not _put(body, callee, arg, arg.name, names, given):
             return None
-    missing = [slot.name for slot in slots if slot.required and slot.name not in given]
+    missing = [slot for slot in slots if slot.required and slot.name not in given]
     if missing:
-        listed = ", ".join(f"`{name}`" for name in missing)
-        body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs {listed}")
+        listed = ", ".join(f"`{slot.name}`" for slot in missing)
+        draft = body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs {listed}")
+        if missing[0].declared.known:
+            draft.note(missing[0].declared, "declared here, without a default")
         return None
     return given
 

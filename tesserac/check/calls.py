@@ -18,6 +18,7 @@ from tesserac.check.resolve import FunctionRef
 from tesserac.check.scalars import require_guard, to_float
 from tesserac.check.specs import ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.statics import read_axis
+from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.shapes import E0309, E0315
 from tesserac.types.dims import Dim, DimError
@@ -27,7 +28,7 @@ from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorTyp
 def call_function(body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """A call of a function of this module or of the library."""
     signature = body.rules.signature(ref.owner, ref.name)
-    slots = [Slot(p.name, p.default is None, p.keyword_only) for p in signature.parameters]
+    slots = [Slot(p.name, p.default is None, p.keyword_only, p.span) for p in signature.parameters]
     given = sort_arguments(body, callee, args, slots)
     if given is None:
         return body.error(callee.span)
@@ -56,7 +57,8 @@ def _call(
         body.sink.error(E0299, at=callee.at, feature=feature)
         return body.error(callee.span)
     for divisor, dividend, reason in solver.divisions:
-        _require(body, typed.Guard("divides", divisor, dividend, values[reason.parameter].span), callee)
+        guard = typed.Guard("divides", divisor, dividend, values[reason.parameter].span)
+        _require(body, guard, {}, callee)
     instance = body.rules.instance(ref.owner, ref.name, tuple(binding.types))
     if instance.function is None:
         if instance.recursive:
@@ -74,8 +76,7 @@ def _finish(
 ) -> typed.Expr:
     try:
         for guard in function.guards:
-            left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)
-            _require(body, typed.Guard(guard.kind, left, right, guard.span), callee)
+            _require(body, guard, sizes, callee)
         result = substitute_type(function.result, sizes)
     except DimError as error:
         body.sink.error(E0315, at=callee.at, problem=str(error))
@@ -139,19 +140,22 @@ def _pass(body: Body, parameter: typed.Param, value: typed.Expr) -> typed.Expr:
     return value
 
 
-def _require(body: Body, guard: typed.Guard, callee: Callee) -> None:
+def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee) -> None:
     """What the callee demands of sizes: proved here, refuted here, or checked on this function's entry."""
     facts = body.facts
+    left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)
     if guard.kind == "equal":
-        holds: bool | None = facts.same(guard.left, guard.right)
+        holds: bool | None = facts.same(left, right)
     elif guard.kind == "divides":
-        holds = facts.divides(guard.left, guard.right)
+        holds = facts.divides(left, right)
     else:
-        holds = facts.at_least(guard.left, guard.right)
+        holds = facts.at_least(left, right)
     if holds is False:
-        body.sink.error(E0309, at=callee.at, fact=guard.text).note(guard.span, "demanded here")
+        names = sorted((guard.left.symbols() | guard.right.symbols()) & sizes.keys())
+        label = ", ".join(f"{dim_text(Dim.sym(name))} is {dim_text(sizes[name])}" for name in names)
+        body.sink.error(E0309, at=callee.at, label=label, fact=guard.text).note(guard.span, "demanded here")
     elif holds is None:
-        require_guard(body, guard.kind, guard.left, guard.right, callee.at)
+        require_guard(body, guard.kind, left, right, callee.at)
 
 
 def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:

@@ -220,31 +220,26 @@ def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
 def _unary(body: Body, node: ast.UnaryOp) -> typed.Expr:
     operand = body.expression(node.operand)
     if node.op == "not":
-        return _negate(body, _condition(body, operand), node)
+        return apply_operator(body, BitNot(), [require_condition(body, operand)], node.op_span, node.span)
     if node.op == "+":
         return operand
     op: Operator = Neg() if node.op == "-" else BitNot()
     return apply_operator(body, op, [operand], node.op_span, node.span)
 
 
-def _negate(body: Body, operand: typed.Expr, node: ast.UnaryOp) -> typed.Expr:
-    return apply_operator(body, BitNot(), [operand], node.op_span, node.span)
-
-
 def _logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
     """`and`, `or`: one bool each. What the first decides while compiling leaves the second unasked."""
-    left = _condition(body, body.expression(node.left))
+    left = require_condition(body, body.expression(node.left))
     if isinstance(left.type, BoolType) and left.type.value == (node.op == "or"):
         return left
-    right = _condition(body, body.expression(node.right))
+    right = body.expression(node.right)
+    if isinstance(left.type, ErrorType):
+        return left
+    right = require_condition(body, right)
     if isinstance(left.type, BoolType):
         return right
     op: Operator = BitAnd() if node.op == "and" else BitOr()
     return apply_operator(body, op, [left, right], node.op_span, node.span)
-
-
-def _condition(body: Body, value: typed.Expr) -> typed.Expr:
-    return require_condition(body, value)
 
 
 def require_condition(body: Body, value: typed.Expr) -> typed.Expr:

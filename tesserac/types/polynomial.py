@@ -262,6 +262,8 @@ def _split_multiples(dividend: Dim, divisor: Dim) -> tuple[Dim, Dim]:
         raise DimError(f"division of {dividend} by zero")
     if dividend.constant is not None and divisor.constant is not None:
         return ZERO, dividend
+    if divisor == ONE and dividend.fraction is None:
+        return dividend, ZERO
     if len(divisor.terms) > 1:
         quotient = dividend.exact_div(divisor)
         divides = all(_is_whole(*term) for term in quotient.terms) and not _has_quotient(quotient)
