@@ -21,6 +21,7 @@ from tesserac.check.specs import (
     TypeSpec,
 )
 from tesserac.check.trace import trace
+from tesserac.check.tuples import make_tuple, tuple_items
 from tesserac.check.words import dim_text, dims_text, storage_text, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0401, E0407
@@ -71,13 +72,8 @@ def _conform_tuple(body: Body, spec: TupleSpec, value: typed.Expr) -> typed.Expr
     type_ = value.type
     if not isinstance(type_, TupleType) or len(type_.items) != len(spec.items):
         return _wrong_kind(body, spec, value)
-    items = value.items if isinstance(value, typed.TupleOf) else _items(value, type_)
-    checked = tuple(conform(body, own, item) for own, item in zip(spec.items, items, strict=True))
-    return typed.TupleOf(TupleType(tuple(item.type for item in checked)), value.span, checked)
-
-
-def _items(value: typed.Expr, type_: TupleType) -> tuple[typed.Expr, ...]:
-    return tuple(typed.Item(item, value.span, value, index) for index, item in enumerate(type_.items))
+    items = tuple_items(value, value.span)
+    return make_tuple([conform(body, own, item) for own, item in zip(spec.items, items, strict=True)], value.span)
 
 
 def expected_storage(body: Body, spec: TensorSpec) -> Storage | None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body, is_static
+from tesserac.check.conditions import require_condition
 from tesserac.check.control import assigned_names
-from tesserac.check.expressions import require_condition
 from tesserac.check.scope import Binding, Pinned
+from tesserac.check.tuples import tuple_items
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0210, E0211, E0213, E0215, E0299
 from tesserac.syntax import ast
@@ -52,17 +53,10 @@ def _is_range(body: Body, node: ast.Expr) -> bool:
 
 def _unrolled(body: Body, node: ast.For, target: ast.Name, items: typed.Expr) -> list[typed.Stmt]:
     """A loop over a tuple is its body once per item."""
-    assert isinstance(items.type, TupleType)
     block: list[typed.Stmt] = []
-    for index, type_ in enumerate(items.type.items):
-        if isinstance(items, typed.TupleOf):
-            item = items.items[index]
-        elif isinstance(items, typed.Static):
-            item = typed.Static(type_, target.span)
-        else:
-            item = typed.Item(type_, target.span, items, index)
-        body.scope.bind(Binding(target.id, type_, target.span, item))
-        if not is_static(type_):
+    for item in tuple_items(items, target.span):
+        body.scope.bind(Binding(target.id, item.type, target.span, item))
+        if not is_static(item.type):
             block.append(typed.Bind(node.span, target.id, item))
         body.loops += 1
         block += body.rules.block(body, node.body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.check.body import Body
 from tesserac.check.control import assigned_names
-from tesserac.check.expressions import unknown_name
+from tesserac.check.globals import unknown_name
 from tesserac.check.scope import Binding
 from tesserac.check.specs import Signature
 from tesserac.syntax import ast

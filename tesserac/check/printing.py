@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.expressions import require_condition
+from tesserac.check.conditions import require_condition
 from tesserac.check.resolve import BuiltinRef
 from tesserac.check.scalars import require_guard
 from tesserac.diag.codes.names import E0205, E0216

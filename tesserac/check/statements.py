@@ -12,13 +12,14 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.annotations import AnnotationReader
 from tesserac.check.body import Body, is_static
+from tesserac.check.conditions import decides_none, require_condition
 from tesserac.check.conform import agree, conform
 from tesserac.check.control import always_returns, may_return
-from tesserac.check.expressions import decides_none, require_condition
 from tesserac.check.loops import check_loop
 from tesserac.check.printing import check_assert, check_print, is_print
 from tesserac.check.scope import Binding, Scope
 from tesserac.check.specs import TensorSpec, TypeSpec
+from tesserac.check.tuples import tuple_items
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0210, E0211, E0212, E0299, W0201
 from tesserac.syntax import ast
@@ -130,8 +131,8 @@ def _unpack(
         problem = f"{len(type_.items)} values for {len(names)} names"
         body.sink.error(E0205, at=target.span, problem=problem)
         return []
-    for index, (name, item) in enumerate(zip(names, type_.items, strict=True)):
-        part = value.items[index] if isinstance(value, typed.TupleOf) else typed.Item(item, value.span, value, index)
+    parts = tuple_items(value, value.span) if isinstance(value.type, TupleType) else [value] * len(names)
+    for name, part in zip(names, parts, strict=True):
         bind(body, name.id, name.span, part, span)
     if is_static(type_):
         return []

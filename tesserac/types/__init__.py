@@ -1,0 +1,1 @@
+"""Types: dtypes, precision policies, symbolic sizes, and the types made of them."""

@@ -1,0 +1,37 @@
+"""Conditions: what `if`, `while`, `assert`, `and`, `or` and `not` decide on.
+
+Enters: a checked value. Leaves: the value, known to be one bool, or an error expression after a diagnostic.
+"""
+
+from __future__ import annotations
+
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.words import type_text
+from tesserac.diag.codes.names import E0214
+from tesserac.syntax import ast
+from tesserac.types.dtype import BOOL
+from tesserac.types.ty import BoolType, ErrorType, TensorType
+
+
+def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
+    """A compile-time bool or a `Tensor[bool]` without dims."""
+    type_ = value.type
+    if isinstance(type_, BoolType | ErrorType) or type_ == TensorType((), BOOL):
+        return value
+    draft = body.sink.error(E0214, at=value.span, found=type_text(type_))
+    if isinstance(type_, TensorType) and type_.dtype == BOOL:
+        draft.remark("for every element use `&`, `|`, `~` and `where`")
+    return body.error(value.span)
+
+
+def decides_none(test: ast.Expr) -> bool:
+    """Whether a test asks for None: then the other branch may rely on the answer and is not looked at."""
+    match test:
+        case ast.Comparison(links=links):
+            return any(link.op in ("is", "is not") for link in links)
+        case ast.LogicalOp(left=left, right=right):
+            return decides_none(left) or decides_none(right)
+        case ast.UnaryOp(op="not", operand=operand):
+            return decides_none(operand)
+    return False

@@ -1,0 +1,61 @@
+"""Names as values: locals, sizes, constants, functions, dtypes.
+
+Enters: a name of the syntax tree. Leaves: the value it has here, or a diagnostic with the name most likely meant.
+"""
+
+from __future__ import annotations
+
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.resolve import (
+    BuiltinRef,
+    ConstantRef,
+    DTypeRef,
+    FunctionRef,
+    LaterRef,
+    LibraryRef,
+    OperatorRef,
+    Resolved,
+    closest,
+)
+from tesserac.diag.codes.names import E0201, E0203, E0299
+from tesserac.syntax import ast
+from tesserac.types.ty import DTypeType, FunctionType, IntType
+
+
+def infer_name(body: Body, node: ast.Name) -> typed.Expr:
+    scope, name = body.scope, node.id
+    if name in scope.bindings:
+        return body.local(name, node.span)
+    if name in scope.half_bound:
+        draft = body.sink.error(E0203, at=node.span, name=name)
+        draft.note(scope.half_bound[name], "it has a value only after this")
+        return body.error(node.span)
+    if name in body.symbols:
+        return typed.Static(IntType(body.symbols[name]), node.span)
+    return global_value(body, node, body.rules.resolve(name))
+
+
+def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.Expr:
+    match meaning:
+        case ConstantRef(owner, name):
+            return body.rules.constant(body, owner, name, node.span)
+        case FunctionRef(owner, name):
+            return typed.Static(FunctionType(owner, name), node.span)
+        case DTypeRef(dtype):
+            return typed.Static(DTypeType(dtype), node.span)
+        case OperatorRef() | BuiltinRef() | LibraryRef():
+            body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
+        case LaterRef():
+            pass
+        case None:
+            unknown_name(body, node)
+    return body.error(node.span)
+
+
+def unknown_name(body: Body, node: ast.Name) -> None:
+    known = [*body.scope.bindings, *body.symbols, *body.rules.suggestions()]
+    draft = body.sink.error(E0201, at=node.span, name=node.id)
+    guess = closest(node.id, known)
+    if guess:
+        draft.replace(f"did you mean `{guess}`?", node.span, guess)

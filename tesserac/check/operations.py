@@ -1,0 +1,136 @@
+"""Operations written with signs: arithmetic, comparison, logic, powers, policies.
+
+Enters: an operation of the syntax tree. Leaves: the operator it stands for, applied to its checked operands.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.annotations import read_attribute
+from tesserac.check.apply import apply_operator
+from tesserac.check.body import Body
+from tesserac.check.conditions import require_condition
+from tesserac.check.tuples import join_tuples
+from tesserac.diag.codes.names import E0299
+from tesserac.diag.codes.precision import E0408
+from tesserac.ops.compare import BitAnd, BitNot, BitOr, BitXor, Equal, Less, LessEqual, NotEqual
+from tesserac.ops.contract import MatMul
+from tesserac.ops.elementwise import Add, Div, FloorDiv, Mod, Mul, Neg, Power, Sub
+from tesserac.ops.registry import Operator
+from tesserac.syntax import ast
+from tesserac.types.dims import Dim
+from tesserac.types.policy import PolicyError
+from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, NoneType, StrType, TupleType
+
+_BINARY: dict[str, Operator] = {
+    "+": Add(), "-": Sub(), "*": Mul(), "/": Div(), "//": FloorDiv(), "%": Mod(), "@": MatMul(),
+    "&": BitAnd(), "|": BitOr(), "^": BitXor(),
+}  # fmt: skip
+_COMPARISONS: dict[str, Operator] = {
+    "==": Equal(), "!=": NotEqual(), "<": Less(), "<=": LessEqual(), ">": Less(), ">=": LessEqual(),
+}  # fmt: skip
+_EXCHANGED = (">", ">=")
+
+
+def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
+    left = body.expression(node.left)
+    if node.op == "@" and isinstance(left.type, DTypeType):
+        return _policy(body, node, left.type)
+    right = body.expression(node.right)
+    if node.op == "**":
+        return _power(body, node, left, right)
+    if isinstance(left.type, TupleType) and isinstance(right.type, TupleType) and node.op == "+":
+        return join_tuples(left, right, node.span)
+    if node.op not in _BINARY:
+        body.sink.error(E0299, at=node.op_span, feature=f"`{node.op}`")
+        return body.error(node.span)
+    return apply_operator(body, _BINARY[node.op], [left, right], node.op_span, node.span)
+
+
+def _policy(body: Body, node: ast.BinaryOp, dtype: DTypeType) -> typed.Expr:
+    try:
+        return typed.Static(DTypeType(dtype.dtype, read_attribute(dtype.policy, node.right)), node.span)
+    except PolicyError as error:
+        body.sink.error(E0408, at=node.right.span, problem=str(error))
+        return body.error(node.span)
+
+
+def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) -> typed.Expr:
+    exponent = right.type.value.constant if isinstance(right.type, IntType) else None
+    if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
+        return body.error(node.span)
+    if exponent is None or abs(exponent) > 64:
+        body.sink.error(E0299, at=node.op_span, feature="`**` with an exponent that is not a small whole number")
+        return body.error(node.span)
+    if isinstance(left.type, IntType) and exponent >= 0:
+        power = Dim.const(1)
+        for _ in range(exponent):
+            power = power * left.type.value
+        return typed.Static(IntType(power), node.span)
+    return apply_operator(body, Power(exponent), [left], node.op_span, node.span)
+
+
+def infer_unary(body: Body, node: ast.UnaryOp) -> typed.Expr:
+    operand = body.expression(node.operand)
+    if node.op == "not":
+        return apply_operator(body, BitNot(), [require_condition(body, operand)], node.op_span, node.span)
+    if node.op == "+":
+        return operand
+    op: Operator = Neg() if node.op == "-" else BitNot()
+    return apply_operator(body, op, [operand], node.op_span, node.span)
+
+
+def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
+    """`and`, `or`: one bool each. What the first decides while compiling leaves the second unasked."""
+    left = require_condition(body, body.expression(node.left))
+    if isinstance(left.type, BoolType) and left.type.value == (node.op == "or"):
+        return left
+    right = body.expression(node.right)
+    if isinstance(left.type, ErrorType):
+        return left
+    right = require_condition(body, right)
+    if isinstance(left.type, BoolType):
+        return right
+    op: Operator = BitAnd() if node.op == "and" else BitOr()
+    return apply_operator(body, op, [left, right], node.op_span, node.span)
+
+
+def infer_comparison(body: Body, node: ast.Comparison) -> typed.Expr:
+    left = body.expression(node.first)
+    result: typed.Expr | None = None
+    for link in node.links:
+        right = body.expression(link.operand)
+        one = _compare(body, link, left, right, node.span)
+        both = [one] if result is None else [result, one]
+        result = one if result is None else apply_operator(body, BitAnd(), both, link.op_span, node.span)
+        left = right
+    assert result is not None
+    return result
+
+
+def _compare(
+    body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed.Expr, span: Span
+) -> typed.Expr:
+    if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
+        return body.error(span)
+    identity = link.op in ("is", "is not")
+    plain = (StrType, NoneType, DTypeType, TupleType)
+    if identity or (isinstance(left.type, plain) and isinstance(right.type, plain)):
+        return _identity(body, link, left, right, span)
+    if link.op not in _COMPARISONS:
+        body.sink.error(E0299, at=link.op_span, feature=f"`{link.op}`")
+        return body.error(span)
+    operands = [right, left] if link.op in _EXCHANGED else [left, right]
+    return apply_operator(body, _COMPARISONS[link.op], operands, link.op_span, span)
+
+
+def _identity(
+    body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed.Expr, span: Span
+) -> typed.Expr:
+    """Values known while compiling compare by value; `is` only asks for None."""
+    if link.op in ("is", "is not") and not isinstance(right.type, NoneType):
+        body.sink.error(E0299, at=link.op_span, feature="`is` with anything but None")
+        return body.error(span)
+    same = left.type == right.type
+    return typed.Static(BoolType(same if link.op in ("is", "==") else not same), span)
