@@ -1,0 +1,220 @@
+"""The command line: `tesserac`, the compiler, and `tessera`, which runs programs. Wiring only.
+
+What a command does is in `commands/`, imported when it is called, so that `--help` and `explain` start at once.
+Whatever happens, nobody sees a Python traceback: mistakes are diagnostics, faults of the compiler say that they are.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tessera import __version__
+from tesserac.commands import names
+from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, Outcome, UsageMistake
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from tesserac.diag.render import Palette
+    from tesserac.session import Session
+
+INTERRUPTED, CLOSED_PIPE = 130, 141
+"""What a shell reports for a program that SIGINT or SIGPIPE ended."""
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+EMITTED = (names.BUNDLE, *(level.name for level in names.LEVELS))
+LEVEL_HELP = "\n".join(f"{level.name:9} {level.title}" for level in names.LEVELS)
+
+target_option = click.option(
+    "--target",
+    type=click.Choice(names.TARGETS),
+    help="`cpu` is this machine, `cuda` is cuda:sm_90a. [default: cpu; cuda for the levels gpu and ptx]",
+)
+
+
+# --------------------------------------------------------------------------------------------------- tesserac
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="tesserac", message="%(prog)s %(version)s")
+def compiler() -> None:
+    """The Tessera compiler: checks programs, builds them, shows and explains what it does."""
+
+
+@compiler.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--error-format", type=click.Choice(("human", "short", "json")), default="human", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --error-format=json: one array of objects.")
+@click.option("--explain-guards", is_flag=True, help="List the checks of sizes that calls make on entry.")
+@click.option("--verify", is_flag=True, help="Lower every function, and verify the IR after every pass.")
+def check(files: tuple[str, ...], error_format: str, as_json: bool, explain_guards: bool, verify: bool) -> int:
+    """Report the errors and warnings of programs. The exit status is 1 if there are errors."""
+    from tesserac.commands.checking import Wanted, check_files
+    from tesserac.session import Session
+
+    format_ = "json" if as_json else error_format
+    if explain_guards and format_ == "json":
+        raise UsageMistake("guards are no diagnostics: --explain-guards goes with the formats human and short")
+    wanted = Wanted(format_, palette_of(sys.stdout), explain_guards)
+    return finish(check_files(Session(verify=verify), files, wanted))
+
+
+@compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}")
+@click.argument("file")
+@click.option("-o", "--out", metavar="OUT", help="Where to write. [default: FILE.tessb; a level is printed]")
+@target_option
+@click.option("--emit", type=click.Choice(EMITTED), default=names.BUNDLE, show_default=True, help="What to make.")
+@click.option("--function", metavar="NAME", help="Only this function. [default: all; those with @export, if any]")
+def build(file: str, out: str | None, target: str | None, emit: str, function: str | None) -> int:
+    """Compile a program into a bundle that `tessera.load` runs without the compiler, or print a level of it."""
+    from tesserac.commands.building import build_bundle, emit_level
+    from tesserac.session import Session
+
+    session = Session()
+    goal = target or names.default_target(emit)
+    with_mistakes = Reporter(session)
+    if emit == names.BUNDLE:
+        return with_mistakes(lambda: build_bundle(session, file, out, goal, function))
+    return with_mistakes(lambda: emit_level(session, file, out, goal, emit, function))
+
+
+@compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}")
+@click.argument("place", metavar="FILE:FUNCTION")
+@target_option
+@click.option("--level", type=click.Choice([level.name for level in names.LEVELS]), help="Only this level.")
+def inspect(place: str, target: str | None, level: str | None) -> int:
+    """Show a function at every level, its source lines beside it, and why it was scheduled as it was."""
+    from tesserac.commands import inspection
+    from tesserac.session import Session
+
+    session = Session()
+    return Reporter(session)(lambda: inspection.inspect(session, place, level, target))
+
+
+@compiler.command()
+@click.argument("code", required=False)
+def explain(code: str | None) -> int:
+    """Explain a diagnostic code: why it is a mistake, a program that makes it, the program mended.
+
+    Without a code, list all codes.
+    """
+    from tesserac.commands.explaining import explain_code, list_codes
+
+    return finish(explain_code(code, palette_of(sys.stdout)) if code else Outcome(list_codes()))
+
+
+# ---------------------------------------------------------------------------------------------------- tessera
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="tessera", message="%(prog)s %(version)s")
+def runner() -> None:
+    """Run Tessera programs."""
+
+
+@runner.command()
+@click.argument("file")
+@click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
+def run(file: str, threads: int | None) -> int:
+    """Run the main() of a program or a bundle, and print what it returns. Code is compiled once and then cached."""
+    from tesserac.commands.running import run_main
+
+    return finish(run_main(file, threads))
+
+
+# -------------------------------------------------------------------------------------------- saying and ending
+
+
+class Reporter:
+    """Runs what a command does; the mistakes of the program that end it are shown on standard error."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __call__(self, action: Callable[[], Outcome]) -> int:
+        from tesserac.commands.checking import show
+        from tesserac.session import ProgramError
+
+        try:
+            return finish(action())
+        except ProgramError as problem:
+            said = show(self._session, problem.diagnostics, "human", palette_of(sys.stderr))
+            return finish(Outcome(remarks=said, status=MISTAKES))
+
+
+def palette_of(stream: TextIO) -> Palette:
+    """Colours for a terminal, unless NO_COLOR or a dumb terminal says otherwise."""
+    from tesserac.diag.render import COLOURS, PLAIN
+
+    wanted = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return COLOURS if wanted else PLAIN
+
+
+def finish(outcome: Outcome) -> int:
+    click.echo(outcome.output, nl=False)
+    click.echo(outcome.remarks, nl=False, err=True)
+    return outcome.status
+
+
+def main(program: click.Group, name: str, arguments: Sequence[str]) -> int:
+    """Runs a command line and gives its exit status, whatever goes wrong."""
+    try:
+        status = _invoke(program, name, arguments)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered for the closed pipe must not raise again when the interpreter flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except Exception as error:  # the last resort: a fault of ours
+        return _report_fault(error, arguments)
+
+
+def _invoke(program: click.Group, name: str, arguments: Sequence[str]) -> int:
+    try:
+        with program.make_context(name, list(arguments)) as context:
+            status = program.invoke(context)
+            return status if isinstance(status, int) else 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as mistake:
+        mistake.show()
+        return mistake.exit_code
+    except UsageMistake as mistake:
+        click.echo(f"error: {mistake}", err=True)
+        return BAD_USAGE
+
+
+def _report_fault(error: Exception, arguments: Sequence[str]) -> int:
+    from tessera.errors import render
+    from tesserac.faults import INTERNAL_FAULT, fault_report
+
+    message, notes = fault_report(error, _described(arguments))
+    click.echo(render(INTERNAL_FAULT, message, notes), err=True)
+    return FAULT
+
+
+def _described(arguments: Sequence[str]) -> str:
+    """The command line and the files it names, for a report."""
+    parts = [f"arguments: {list(arguments)}"]
+    for argument in arguments:
+        for path in (Path(argument), Path(argument.rpartition(":")[0])):
+            if path.is_file():
+                parts.append(f"--- {path}\n{path.read_text(encoding='utf-8', errors='replace')}")
+    return "\n".join(parts)
+
+
+def tesserac() -> int:
+    return main(compiler, "tesserac", sys.argv[1:])
+
+
+def tessera() -> int:
+    return main(runner, "tessera", sys.argv[1:])

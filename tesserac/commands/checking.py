@@ -1,0 +1,90 @@
+"""`tesserac check`: what is to be said about files, in the format asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tesserac.commands.outcome import MISTAKES, OK, Outcome
+from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.diag.formats import render_json, render_short
+from tesserac.diag.render import Palette, render
+from tesserac.session import Checked, ProgramError, Session
+
+FORMATS = ("human", "short", "json")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How to say it: the format, the colours, and whether guards are listed too."""
+
+    format: str
+    palette: Palette
+    guards: bool
+
+
+def check_files(session: Session, paths: Sequence[str], wanted: Wanted) -> Outcome:
+    """Checks the files one by one; under `session.verify` also lowers what is sound, verifying every pass."""
+    said: list[Diagnostic] = []
+    sound: list[Checked] = []
+    for path in paths:
+        source = session.read(path)
+        if isinstance(source, Diagnostic):
+            said.append(source)
+            continue
+        checked = session.check(source)
+        said += checked.diagnostics
+        if not checked.errors:
+            sound.append(checked)
+            said += _lowering_mistakes(session, checked) if session.verify else ()
+    output = show(session, said, wanted.format, wanted.palette)
+    output += "".join(map(list_guards, sound)) if wanted.guards else ""
+    status = MISTAKES if any(d.severity is Severity.ERROR for d in said) else OK
+    return Outcome(output, "" if wanted.format == "json" else summary(said, len(paths)), status)
+
+
+def _lowering_mistakes(session: Session, checked: Checked) -> Sequence[Diagnostic]:
+    """What the levels below the checker do not support yet."""
+    from tesserac.commands.targets import find_target
+
+    target = find_target("cpu")
+    found: list[Diagnostic] = []
+    for function in checked.result.module.functions:
+        try:
+            levels = session.levels(checked.source, function, target.machine)
+            target.lower(levels.tile, verify=True)
+        except ProgramError as problem:
+            found += problem.diagnostics
+    return found
+
+
+def show(session: Session, diagnostics: Sequence[Diagnostic], format_: str, palette: Palette) -> str:
+    sources = session.sources()
+    if format_ == "json":
+        return render_json(diagnostics, sources) + "\n"
+    if format_ == "short":
+        return "".join(render_short(d, sources) + "\n" for d in diagnostics)
+    return "".join(render(d, sources, palette) + "\n\n" for d in diagnostics)
+
+
+def summary(diagnostics: Sequence[Diagnostic], files: int) -> str:
+    errors = sum(d.severity is Severity.ERROR for d in diagnostics)
+    warnings = sum(d.severity is Severity.WARNING for d in diagnostics)
+    counts = [_count(n, word) for n, word in ((errors, "error"), (warnings, "warning")) if n]
+    return f"{_count(files, 'file')} checked: {', '.join(counts) or 'no mistakes'}\n"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def list_guards(checked: Checked) -> str:
+    """The checks that calls of each function make on entry, with where each came from."""
+    source = checked.source
+    lines = [
+        f"  {function.name}: {guard.text}  (line {source.position(guard.span.start)[0]})\n"
+        for function in checked.result.module.functions
+        for guard in function.guards
+    ]
+    head = f"{source.path}: {'guards, checked on entry' if lines else 'no guards'}\n"
+    return head + "".join(lines)

@@ -1,0 +1,64 @@
+"""`tesserac inspect`: one function at every level, with its source beside it."""
+
+from __future__ import annotations
+
+from tesserac.base.source import SourceFile
+from tesserac.check.typed import TypedFunction
+from tesserac.commands import names
+from tesserac.commands.beside import print_beside
+from tesserac.commands.decisions import describe_schedule
+from tesserac.commands.levels import FunctionLevels, wanted_levels
+from tesserac.commands.outcome import Outcome, UsageMistake
+from tesserac.commands.select import read, select_one
+from tesserac.commands.targets import find_target
+from tesserac.session import Session
+from tesserac.syntax import ast
+from tesserac.syntax.parse import parse_module
+
+RULE_WIDTH = 100
+
+
+def inspect(session: Session, place: str, level: str | None, target: str | None) -> Outcome:
+    """`place` is FILE:FUNCTION. All levels of the target, or one. Raises ProgramError, UsageMistake."""
+    path, colon, function = place.rpartition(":")
+    if not (colon and path and function):
+        raise UsageMistake(f"`{place}` is not FILE:FUNCTION")
+    source = read(session, path)
+    chosen = find_target(target or names.default_target(level or ""))
+    selected = select_one(session, source, function)
+    levels = FunctionLevels(session, source, selected.function, chosen)
+    shown = wanted_levels(chosen.levels, level)
+    head = [] if level else [_section("source", path, source_lines(source, function) + signature(selected.function))]
+    return Outcome("\n".join([*head, *(_section(v.name, v.title, level_text(levels, v)) for v in shown)]))
+
+
+def level_text(levels: FunctionLevels, level: names.LevelName) -> str:
+    """A level for a person: IR with its source beside it, a schedule with its reasons before it."""
+    module = levels.module(level)
+    if module is None:
+        return levels.text(level)
+    text = print_beside(module, levels.session.sources(), levels.source.path)
+    return f"{describe_schedule(module)}\n{text}" if level == names.SCHEDULE else text
+
+
+def source_lines(source: SourceFile, function: str) -> str:
+    """The lines of a function with their numbers."""
+    items = parse_module(source).module.items
+    node = next(i for i in items if isinstance(i, ast.FunctionDef) and i.name == function)
+    first, last = source.position(node.span.start)[0], source.position(node.span.end)[0]
+    return "".join(f"{n:>{len(str(last))}}  {source.line_text(n)}\n" for n in range(first, last + 1))
+
+
+def signature(function: TypedFunction) -> str:
+    """What the checker found: types, sizes, guards, effects."""
+    params = ", ".join(f"{p.name}: {p.type.show()}" for p in function.params)
+    lines = ["", f"{function.name}({params}) -> {function.result.show()}"]
+    lines += [f"for all {', '.join(function.symbols)}"] if function.symbols else []
+    lines += [f"guard on entry: {guard.text}" for guard in function.guards]
+    lines += [f"effects: {', '.join(sorted(function.effects))}"] if function.effects else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _section(name: str, title: str, body: str) -> str:
+    head = f"== {name} == {title} "
+    return f"{head:=<{RULE_WIDTH}}\n\n{body}"

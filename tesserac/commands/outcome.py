@@ -1,0 +1,21 @@
+"""What a command leaves: text for its output, text for people, an exit status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OK, MISTAKES, BAD_USAGE, FAULT = 0, 1, 2, 70
+"""Exit statuses: all well; the program has mistakes; the command was used wrongly; the compiler itself failed."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`output` is what was asked for and goes to standard output; `remarks` go to standard error."""
+
+    output: str = ""
+    remarks: str = ""
+    status: int = OK
+
+
+class UsageMistake(Exception):
+    """A command was asked for something that does not exist. The text says what, and what does."""

@@ -1,0 +1,97 @@
+"""Which functions of a program a command works on.
+
+A function can be compiled ahead of time if every compile-time parameter has a default: then nothing about it waits for
+a call. With `@export` anywhere, only what is exported is meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tessera.interface import FunctionInterface, Missing, ModuleInterface, Specialization
+from tesserac.base.source import SourceFile
+from tesserac.check.typed import TypedFunction
+from tesserac.commands.outcome import UsageMistake
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.session import ProgramError, Session
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A function with the compile-time arguments it is compiled for."""
+
+    interface: FunctionInterface
+    function: TypedFunction
+    chosen: Specialization
+
+
+@dataclass(frozen=True)
+class Selection:
+    """`waiting` are functions that only a call completes, each with the parameters that it waits for."""
+
+    functions: tuple[Selected, ...]
+    waiting: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def read(session: Session, path: str | Path) -> SourceFile:
+    """The file as text. Raises ProgramError where it cannot be read."""
+    source = session.read(path)
+    if isinstance(source, Diagnostic):
+        raise ProgramError((source,))
+    return source
+
+
+def select_all(session: Session, source: SourceFile) -> Selection:
+    """All functions that can be compiled now. Raises ProgramError."""
+    ready: list[Selected] = []
+    waiting: list[tuple[str, tuple[str, ...]]] = []
+    for interface in session.interface(source).functions:
+        if missing := open_parameters(interface):
+            waiting.append((interface.name, missing))
+        else:
+            ready.append(_selected(session, source, interface))
+    exported = [s for s in ready if s.function.exported]
+    return Selection(tuple(exported or ready), () if exported else tuple(waiting))
+
+
+def select_one(session: Session, source: SourceFile, name: str) -> Selected:
+    """A function by name. Raises ProgramError, or UsageMistake where there is none or a call must complete it."""
+    offers = session.interface(source)
+    interface = next((f for f in offers.functions if f.name == name), None)
+    if interface is None:
+        raise UsageMistake(_no_function(source, name, offers))
+    if missing := open_parameters(interface):
+        raise UsageMistake(f"`{name}` is compiled for each call: {waits_for(missing)}")
+    return _selected(session, source, interface)
+
+
+def waits_for(missing: Iterable[str]) -> str:
+    return f"it waits for {', '.join(f'`{parameter}`' for parameter in missing)}"
+
+
+def open_parameters(interface: FunctionInterface) -> tuple[str, ...]:
+    """The parameters that must be known before the function can be compiled."""
+    return tuple(
+        p.name
+        for p in interface.parameters
+        if p.kind == "generic" or (p.kind == "static" and isinstance(p.default, Missing))
+    )
+
+
+def _selected(session: Session, source: SourceFile, interface: FunctionInterface) -> Selected:
+    static = [p for p in interface.parameters if p.kind == "static"]
+    chosen = tuple((p.name, p.default) for p in static if not isinstance(p.default, Missing))
+    return Selected(interface, session.function(source, interface.name, chosen), chosen)
+
+
+def _no_function(source: SourceFile, name: str, offers: ModuleInterface) -> str:
+    names = [f.name for f in offers.functions]
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        hint = f"did you mean `{close[0]}`?"
+    else:
+        hint = f"it has {', '.join(f'`{known}`' for known in names)}" if names else "it has no functions"
+    return f"`{source.path}` has no function `{name}`; {hint}"
