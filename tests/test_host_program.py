@@ -206,7 +206,7 @@ def dims(draw: st.DrawFn, depth: int = 3) -> Dim:
 values = st.fixed_dictionaries({s: st.integers(0, 20) for s in SYMBOLS})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(dims(), values)
 def test_the_runtime_evaluates_as_the_compiler_does(dim: Dim, symbols: dict[str, int]) -> None:
     try:
@@ -217,7 +217,7 @@ def test_the_runtime_evaluates_as_the_compiler_does(dim: Dim, symbols: dict[str,
     assert result == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(dims(), values)
 def test_guards_imply_a_value(dim: Dim, symbols: dict[str, int]) -> None:
     """Where every implied guard holds, in order, the size has a whole value."""
@@ -229,7 +229,7 @@ def test_guards_imply_a_value(dim: Dim, symbols: dict[str, int]) -> None:
     assert isinstance(dim.evaluate(symbols), int)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(dims())
 def test_a_fraction_is_split_exactly(dim: Dim) -> None:
     numerator, denominator = split_fraction(dim)

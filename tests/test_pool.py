@@ -188,7 +188,7 @@ def test_workers_take_no_signals() -> None:
 
 
 def test_the_number_of_threads_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_num_threads(3)
+    set_num_threads(np.int64(3))
     assert get_num_threads() == 3
     assert ctypes.CFUNCTYPE(ctypes.c_int64)(pool().address("pool_threads"))() == 3
     for wrong in (0, -1, 1.5, True, "2"):

@@ -22,7 +22,7 @@ from tessera.loader import load_image
 from tessera.threads import resolve_libc
 from tesserac.target.compile import emit_object, host_machine
 from tesserac.target.link import link
-from tesserac.target.llvm_types import F32, I16, I64, Value, const_float, const_i64
+from tesserac.target.llvm_types import F32, I16, I32, I64, Value, const_float, const_i64
 from tests.native_support import BLOCK, Kernel, add_artifact, build
 
 f4 = np.float32
@@ -135,6 +135,16 @@ def test_dlpack_subclasses_and_memory_maps(way: int) -> None:
     np.testing.assert_array_equal(ways(add())[way](_Tensor(x), x.view(Sub)), 2 * x)
 
 
+class _Elsewhere:
+    """A tensor that NumPy cannot reach, such as one in the memory of a GPU."""
+
+    def __dlpack__(self, **options: object) -> object:
+        raise BufferError("the data is on another device")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
 # --- wrong calls -----------------------------------------------------------------------------------------------------
 
 X = np.arange(4, dtype=f4)
@@ -148,6 +158,7 @@ WRONG: list[tuple[tuple[object, ...], dict[str, object], str, str]] = [
     ((X, None), {}, "E0921", "argument `y` of `add` is None, not an array"),
     ((X, [1.0, 2.0]), {}, "E0921", "is a list, not an array"),
     ((X, 3.0), {}, "E0921", "is a float, not an array"),
+    ((X, _Elsewhere()), {}, "E0921", "gives no array that NumPy can read: the data is on another device"),
     ((X, X.astype(np.float64)), {}, "E0922", "argument `y` of `add` has dtype float64"),
     ((X, X.astype(">f4")), {}, "E0922", "dtype >f4"),
     ((X, X.reshape(2, 2)), {}, "E0923", r"has 2 dims \(2, 2\)"),
@@ -224,6 +235,36 @@ def test_wrong_sizes_and_scalars(way: int, size: int, scalar: object, code: str,
     with pytest.raises(TesseraError, match=text) as caught:
         ways(solved())[way](np.zeros(size, f4), scalar, np.zeros((3, 2), f4))
     assert caught.value.code == code
+
+
+INTEGER = """
+schedule.func @keep {params = ["n", "b"]} {
+  ^(%n: memref<[], i32, global>, %b: memref<[], bool, global>):
+    %z = schedule.buffer() {role = "output", slot = 0} : memref<[], i32, global>
+    tile.launch(%n, %z) {kernel = "k"}
+    schedule.return(%z)
+}
+cpu.kernel @k {grid = [`1`], scratch = `0`, symbols = [], target = "neon"} {
+  ^(%p: index, %n: memref<[], i32, global>, %z: memref<[], i32, global>):
+    cpu.return()
+}
+"""
+
+
+def test_python_numbers_fit_or_are_refused(way: int) -> None:
+    code = {"k": lambda k: k.b.store(k.b.load(I32, k.memory[0], 4), k.memory[1], 4)}
+    function = ways(CompiledFunction(build(INTEGER, code)))[way]
+    assert function(-(2**31), True) == -(2**31)
+    for wrong, text in ((2**31, "is 2147483648, which i32 does not hold"), (1.0, "is a float"), (True, "is a bool")):
+        with pytest.raises(TesseraError, match=text):
+            function(wrong, True)
+    with pytest.raises(TesseraError, match="`b` of `keep` is a int"):
+        function(1, 1)
+
+
+def test_a_float_too_large_becomes_infinite(way: int) -> None:
+    result = ways(solved())[way](np.ones(7, f4), 1e300, np.zeros((3, 2), f4))
+    assert isinstance(result, tuple) and np.isinf(result[0]).all()
 
 
 LINEAR = """

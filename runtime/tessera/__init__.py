@@ -15,6 +15,7 @@ from tessera.errors import TesseraError
 
 if TYPE_CHECKING:
     import os
+    from typing import SupportsIndex
 
     from tessera.module import Module
 
@@ -37,7 +38,7 @@ def compile(text: str) -> Module:
     return module_of("text", Source("<text>", text))
 
 
-def set_num_threads(count: int) -> None:
+def set_num_threads(count: SupportsIndex) -> None:
     """Changes how many threads calls may use from now on. Results do not depend on it."""
     from tessera import threads
 

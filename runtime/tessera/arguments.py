@@ -60,14 +60,15 @@ def _count(names: Sequence[str]) -> str:
 def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
     import numpy as np
 
-    array = _viewed(spec, value)
+    array = _viewed(function, spec, value)
     if array is None:
         raise _misfit(WRONG_KIND, function, spec, f"is {_kind(value)}, not an array")
     if array.dtype != numpy_dtype(spec.dtype):
         raise _misfit(WRONG_DTYPE, function, spec, f"has dtype {array.dtype}")
     if array.ndim != len(spec.sizes):
         raise _misfit(WRONG_RANK, function, spec, f"has {array.ndim} dims {array.shape}")
-    return np.require(array, requirements=["C", "A"])
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C", copy=True)
 
 
 def _misfit(code: str, function: str, spec: TensorSpec, what: str) -> TesseraError:
@@ -78,30 +79,36 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
 
 
-def _viewed(spec: TensorSpec, value: object) -> Array | None:
+def _viewed(function: str, spec: TensorSpec, value: object) -> Array | None:
     """The argument as an array, without copying elements; None where it is not one."""
     import numpy as np
 
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise _misfit(WRONG_KIND, function, spec, f"gives no array that NumPy can read: {error}") from None
     if not spec.sizes and isinstance(value, bool | int | float | complex):
-        return _number(spec, value)
+        return _number(function, spec, value)
     return None
 
 
-def _number(spec: TensorSpec, value: complex) -> Array | None:
-    """A Python number as a 0-d array, where the element type can hold it."""
+_NUMBERS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "c": (int, float, complex)}
+"""Python's types that fit a scalar parameter, by the kind of its dtype; floats of any width take the two below."""
+
+
+def _number(function: str, spec: TensorSpec, value: complex) -> Array | None:
+    """A Python number as a 0-d array, rounded once; None where its type does not fit the parameter."""
     import numpy as np
 
     dtype = numpy_dtype(spec.dtype)
-    accepted: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "c": (int, float, complex)}
-    if not isinstance(value, accepted.get(dtype.kind, (int, float))):
-        return None
-    if isinstance(value, bool) != (dtype.kind == "b"):
+    fits = isinstance(value, _NUMBERS.get(dtype.kind, (int, float)))
+    if not fits or isinstance(value, bool) != (dtype.kind == "b"):
         return None
     try:
-        return np.array(value, dtype=dtype)
+        with np.errstate(over="ignore"):
+            return np.array(value, dtype=dtype)
     except OverflowError:
-        return None
+        raise _misfit(WRONG_DTYPE, function, spec, f"is {value}, which {spec.element} does not hold") from None

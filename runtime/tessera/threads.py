@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
+from operator import index
+from typing import SupportsIndex
 
 from tessera.errors import BAD_SETTING, failure
 from tessera.image import Image
@@ -33,13 +35,13 @@ def get_num_threads() -> int:
     return _POOLS.threads
 
 
-def set_num_threads(count: int) -> None:
+def set_num_threads(count: SupportsIndex) -> None:
     """Changes how many threads calls may use from now on. Results do not depend on it."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if isinstance(count, bool) or not hasattr(count, "__index__") or index(count) < 1:
         raise failure(BAD_SETTING, f"the number of threads must be a positive integer, not {count!r}")
-    _POOLS.threads = count
+    _POOLS.threads = index(count)
     for pool in _POOLS.loaded.values():
-        _tell(pool, count)
+        _tell(pool, index(count))
 
 
 def load_pool(image: Image) -> LoadedImage:
