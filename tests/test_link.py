@@ -267,8 +267,19 @@ def test_code_for_another_machine_is_refused() -> None:
         load_image(link([compiled(EVERYTHING, other)]), resolve_libc)
 
 
-def test_no_page_is_writable_and_executable() -> None:
+def without_memory_files(patch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, flags: int) -> int:
+        raise PermissionError("not here")
+
+    patch.setattr("os.memfd_create", refuse)
+
+
+@pytest.mark.parametrize("memory_files", [True, False])
+def test_no_page_is_writable_and_executable(memory_files: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not memory_files:
+        without_memory_files(monkeypatch)
     image = loaded(EVERYTHING)
+    assert function(image, "count", ctypes.c_int64)() == 8
     with open("/proc/self/maps") as maps:
         ranges = [line.split()[:2] for line in maps]
     found: dict[int, str] = {}

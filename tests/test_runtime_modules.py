@@ -103,7 +103,7 @@ def test_a_function_is_compiled_once_and_then_called_directly(tmp_path: Path) ->
     for _ in range(3):
         np.testing.assert_array_equal(add(x, x), 2 * x)
     assert compiler.asked == [("interface", ()), ("add", ())]
-    assert m.add is add
+    assert m.add is add and add.__name__ == "add" and repr(add) == "<tessera function add>"
     assert type(add.__call__).__name__ == "builtin_function_or_method"
 
 

@@ -62,17 +62,21 @@ def _invoke(signature: Signature, function: NativeFunction, words: Sequence[int]
 def bind_symbols(signature: Signature, shapes: Sequence[Shape]) -> dict[str, int]:
     """The value of every symbol. Raises TesseraError where shapes contradict each other or the declared sizes."""
     symbols: dict[str, int] = {}
-    for binding in signature.bindings:
-        symbols[binding.symbol] = _solve(signature, binding, shapes[binding.parameter], symbols)
+    try:
+        for binding in signature.bindings:
+            symbols[binding.symbol] = _solve(signature, binding, shapes[binding.parameter], symbols)
+        _check_shapes(signature, shapes, symbols)
+    except SizeError as error:
+        raise failure(SIZE_CONFLICT, f"a size of an argument of `{signature.name}` has no value: {error}") from None
+    return symbols
+
+
+def _check_shapes(signature: Signature, shapes: Sequence[Shape], symbols: Mapping[str, int]) -> None:
     for parameter, shape in zip(signature.parameters, shapes, strict=True):
         for axis, size in enumerate(parameter.sizes):
-            try:
-                expected = size.evaluate(symbols)
-            except SizeError as error:
-                raise failure(SIZE_CONFLICT, f"`{size.text}` in `{signature.name}` has no value: {error}") from None
+            expected = size.evaluate(symbols)
             if expected != shape[axis]:
                 raise _conflict(signature, parameter.name, axis, shape, f"`{size.text}` is {expected}", symbols)
-    return symbols
 
 
 def _solve(signature: Signature, binding: Binding, shape: Shape, symbols: Mapping[str, int]) -> int:

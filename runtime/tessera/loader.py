@@ -107,13 +107,19 @@ _MAP_FIXED = 0x10
 
 
 def _map_text(base: int, text: bytes) -> None:
-    """Puts code at the base, through a file in memory where there is one, else by writing and then protecting."""
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("tessera", os.MFD_CLOEXEC), "wb") as file:
-            file.write(text)
-            file.flush()
-            _map(base, len(text), mmap.PROT_READ | mmap.PROT_EXEC, _MAP_FIXED, file.fileno())
+    """Puts code at the base, through a file in memory, or where the system has none by writing and then protecting."""
+    try:
+        file = os.memfd_create("tessera", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):
+        _write_text(base, text)
         return
+    with os.fdopen(file, "wb") as stream:
+        stream.write(text)
+        stream.flush()
+        _map(base, len(text), mmap.PROT_READ | mmap.PROT_EXEC, _MAP_FIXED, file)
+
+
+def _write_text(base: int, text: bytes) -> None:
     _protect(base, len(text), mmap.PROT_READ | mmap.PROT_WRITE)
     ctypes.memmove(base, text, len(text))
     if sys.platform == "darwin":
@@ -131,4 +137,5 @@ def _make_writable(base: int, image: Image, data: bytearray) -> None:
 # On AArch64 the instruction cache does not see what the data cache holds. The code is therefore written into a file
 # in memory through the kernel and mapped executable from there, which is how shared libraries are loaded: the kernel
 # makes the caches agree when it maps a page that was written. No user instruction writes code, hence none has to
-# clean a cache. It also means that a page is never writable and executable, at any time.
+# clean a cache. It also means that a page is never writable and executable, at any time. Without such a file the code
+# is written to fresh pages, which the kernel treats the same way when they first become executable.

@@ -83,6 +83,10 @@ class Function:
         direct = all(_is_plain(p) for p in interface.parameters)
         self.__call__: Callable[..., object] = self._compile_and_call if direct else self._dispatch
 
+    @property
+    def __name__(self) -> str:
+        return self.interface.name
+
     def _compile_and_call(self, *args: object, **kwargs: object) -> object:
         self.__call__ = self._specialized(()).fast
         return self.__call__(*args, **kwargs)
