@@ -1,7 +1,7 @@
 """A small interpreter of neutral Tile IR and of its host program, on NumPy arrays: the builders' test bench.
 
-It runs every program of a grid one after another, keeps blocks at their full size with zeros outside the valid extent, and
-obeys the orders of `numerics/`. Panels are kept as plain rows: their format is the target's own affair.
+It runs every program of a grid one after another, keeps blocks at their full size with zeros outside the valid extent,
+and obeys the orders of `numerics/`. Panels are kept as plain rows: their format is the target's own affair.
 """
 
 from __future__ import annotations
@@ -254,15 +254,19 @@ class _Program:
             return [acc + a @ b]
         if source.dtype == TF32:
             a, b = round_to_tf32(a), round_to_tf32(b)
-        rows, columns = (np.flatnonzero(x.any(axis=d)) for x, d in ((a, 1), (b, 0)))
-        last = max([0, *(np.flatnonzero(a.any(axis=0)) + 1), *(np.flatnonzero(b.any(axis=1)) + 1)])
+        (m, terms), (_, n) = (self._extents(v) for v in op.operands[:2])
         acc = np.array(acc)
-        m, n = (max([0, *(found + 1)]) for found in (rows, columns))
         part = acc[:m, :n]
-        for k in range(last):  # zeros of both operands outside the extents never show
+        for k in range(terms):
             part = fma(a[:m, k, None], b[None, k, :n], part)
         acc[:m, :n] = part
         return [acc]
+
+    def _extents(self, tile: Value) -> list[int]:
+        """The valid part of a loaded block; outside it all is zero."""
+        load = tile.defining_op
+        assert load is not None and load.name == "tile.load"
+        return [at.count for v in load.operands[1:] if isinstance(at := self.env[v], Axis)]
 
     def tile_for(self, op: Op, args: list[object]) -> list[object]:
         low, high, *carried = args

@@ -81,6 +81,13 @@ def view_access(op: Op, access: Access) -> Access | None:
     raise AssertionError(f"no rule for the view {view}")
 
 
+def can_reshape(value: Value, dims: Dims) -> bool:
+    """Whether a reshape of a value can be read from memory without a copy."""
+    base, views = view_source(value)
+    access = access_through(views, base)
+    return access is not None and _reshaped(tensor_type(value).dims, access.strides, dims) is not None
+
+
 def _reshaped(source: Dims, strides: Dims, result: Dims) -> Dims | None:
     if strides == row_major(source):
         return row_major(result)

@@ -28,8 +28,9 @@ from tesserac.types.dims import ONE, ZERO
 
 ROW_BLOCK = 512
 """Elements of a row at a time where no order of summation says it."""
-COLUMNS = 64
+COLUMNS = {"cpu": 64, "gpu": 16}
 """Rows of different sums walked side by side where neighbours in memory belong to different sums."""
+GPU_COLUMN_WARPS = 8
 SQUARE = 64
 SMALLEST, LARGEST = 256, 4096
 GPU_WARPS = 4
@@ -139,12 +140,13 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     split(launch, fold, _fold_block(launch))
     across = next((i for i, x in enumerate(loops[:fold]) if x.axes[-1] == len(space) - 1), None)
     if across is not None:
-        split(launch, across, _fitting(launch, across, COLUMNS))
-        because(launch, f"neighbours in memory belong to different rows: {COLUMNS} rows side by side")
+        columns = COLUMNS[machine.kind]
+        split(launch, across, _fitting(launch, across, columns))
+        because(launch, f"neighbours in memory belong to different rows: {columns} rows side by side")
     else:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
     if machine.kind == "gpu":
-        bind(launch, GPU_WARPS, "uniform")
+        bind(launch, GPU_WARPS if across is None else GPU_COLUMN_WARPS, "uniform")
     _keep_values(launch, machine)
 
 

@@ -26,11 +26,12 @@ from tesserac.ir.forms import (
     tensor_type,
 )
 from tesserac.ir.types import TensorType
-from tesserac.schedule.access import Dims, is_view, reshape_runs
+from tesserac.schedule.access import Dims, can_reshape, is_view, reshape_runs
 from tesserac.schedule.primitives.fuse import fuse, refusal
 from tesserac.types.dims import ONE, ZERO
 
 DimMap = tuple[int | None, ...]
+Runs = list[tuple[list[int], list[int]]]
 
 
 def copy_of(builder: Builder, value: Value) -> Op:
@@ -212,15 +213,22 @@ def _reshaped_map(view: Op, producer: Op) -> Op | None:
     runs = reshape_runs(source, result)
     if runs is None or _uses_position(producer):
         return None
-    plans = [_operand_plan(dim_map, runs) for dim_map in operand_maps(producer)]
-    if any(plan is None for plan in plans):
+    moved = _reshaped_operands(view, producer, result, runs)
+    return None if moved is None else _rebuilt(view, producer, *moved)
+
+
+def _reshaped_operands(
+    before: Op, op: Op, space: Dims, runs: Runs
+) -> tuple[list[Value], list[DimMap]] | None:
+    """The operands of a map as its new space wants them, and their index maps; None if one would need a copy."""
+    plans = [_operand_plan(dim_map, runs) for dim_map in operand_maps(op)]
+    maps = [plan for plan in plans if plan is not None]
+    shapes = [tuple(space[i] for i in plan) for plan in maps]
+    if len(maps) != len(plans) or not all(map(can_reshape, op.operands, shapes)):
         return None
-    builder = Builder.before(view)
-    operands = [
-        _view_of(builder, value, tuple(result[i] for i in plan or ()), Reshape())
-        for value, plan in zip(producer.operands, plans, strict=True)
-    ]
-    return _rebuilt(view, producer, operands, [plan or () for plan in plans])
+    builder = Builder.before(before)
+    views = [_view_of(builder, v, dims, Reshape()) for v, dims in zip(op.operands, shapes, strict=True)]
+    return views, list(maps)
 
 
 def respace(op: Op) -> None:
@@ -236,14 +244,11 @@ def respace(op: Op) -> None:
     if operand_maps(op)[op.operands.index(found)] != tuple(range(ty.rank)):
         return
     runs = reshape_runs(ty.dims, source)
-    plans = [None if runs is None else _operand_plan(m, runs) for m in operand_maps(op)]
-    if any(plan is None for plan in plans):
+    moved = None if runs is None else _reshaped_operands(op, op, source, runs)
+    if moved is None:
         return
-    builder = Builder.before(op)
-    shapes = [tuple(source[i] for i in plan or ()) for plan in plans]
-    views = [_view_of(builder, v, d, Reshape()) for v, d in zip(op.operands, shapes, strict=True)]
-    op.set_operands(views)
-    op.attrs["maps"] = tuple(plan or () for plan in plans)
+    op.set_operands(moved[0])
+    op.attrs["maps"] = tuple(moved[1])
     op.result.type = TensorType(source, ty.dtype, ty.policy)
     _give_back(op, ty)
     fold_views(op)
@@ -258,7 +263,7 @@ def _is_reshaped(value: Value) -> bool:
     return made is not None and made.name in ("form.contract", "form.map")
 
 
-def _operand_plan(dim_map: DimMap, runs: list[tuple[list[int], list[int]]]) -> tuple[int, ...] | None:
+def _operand_plan(dim_map: DimMap, runs: Runs) -> tuple[int, ...] | None:
     """The result dims that an operand has after the reshape; None if it follows a part of a run."""
     followed = [p for p in dim_map if p is not None]
     plan: list[int] = []

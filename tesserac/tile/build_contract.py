@@ -21,7 +21,8 @@ from tesserac.types.dtype import DType
 
 
 def build_contract(frame: Frame) -> None:
-    rows, columns, terms = frame.matrix = (len(frame.loops) - 3, len(frame.loops) - 2, len(frame.loops) - 1)
+    last = len(frame.loops) - 1
+    frame.matrix = rows, columns, _ = (last - 2, last - 1, last)
     frame.enter_grid(frame.matrix)
     contract = computing(frame.launch)[0]
     total = _segments(frame, contract, frame.matrix)
