@@ -1,6 +1,7 @@
-"""Build hook: the wheel carries what start-up must not make: the parser's tables and the library, parsed and checked.
+"""Build hook: the wheel carries what start-up must not make: the parser's tables and the library, checked.
 
-Runs in the build environment, which `pyproject.toml` gives the packages the front end needs.
+Runs in the build environment, which `pyproject.toml` gives the packages that the front end needs. An editable install
+carries nothing prepared: there the grammar and the library may change at any time.
 """
 
 from __future__ import annotations
@@ -13,17 +14,15 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class PreparedData(BuildHookInterface):  # type: ignore[type-arg]
-    PLUGIN_NAME = "prepared-data"
-
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
             return
-        sys.path.insert(0, self.root)
+        sys.path[:0] = [self.root, str(Path(self.root) / "runtime")]
         from tesserac.prepare import prepared_files
 
         folder = Path(self.directory) / "prepared"
-        folder.mkdir(parents=True, exist_ok=True)
         for name, data in prepared_files().items():
-            target = folder / name.replace("/", "-")
-            target.write_bytes(data)
-            build_data["force_include"][str(target)] = f"tesserac/_data/{name}"
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+            build_data["force_include"][str(file)] = f"tesserac/_data/{name}"

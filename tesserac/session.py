@@ -12,18 +12,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.diag.codes.names import E0299
 from tesserac.diag.diagnostic import Diagnostic, Severity
-from tesserac.diag.render import render
 from tesserac.diag.sink import Sink
 from tesserac.entry import ModuleInterface, Specialization, argument_types, interface_of
 from tesserac.graph.build import Unsupported
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
+from tesserac.library import Library, library_sources, load_library
 from tesserac.pipeline import Levels, lower
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from tesserac.schedule.machine import Machine
     from tesserac.target.cpu.build import CpuPlatform
 
-PRELUDE = "prelude.tess"
 PROGRAM = "main"
 """What symbols of the program being compiled start with."""
 
@@ -74,28 +72,13 @@ class Session:
     # ------------------------------------------------------------------------------------------------- sources
 
     @cached_property
-    def library(self) -> tuple[CheckResult, ...]:
+    def library(self) -> Library:
         """The standard library, each module in the scope of those before it; the prelude is first."""
-        files = stdlib_files()
-        modules: list[CheckResult] = []
-        for path in sorted(files, key=lambda p: (p != PRELUDE, p)):
-            source = SourceFile(f"stdlib/{path}", files[path])
-            modules.append(self._check_library(source, tuple(modules)))
-        return tuple(modules)
-
-    def _check_library(self, source: SourceFile, before: tuple[CheckResult, ...]) -> CheckResult:
-        parsed = parse_module(source)
-        name = source.path.removesuffix(".tess").replace("/", ".")
-        result = check_module(parsed.module, source, name, before)
-        for diagnostic in (*parsed.diagnostics, *result.diagnostics):
-            raise AssertionError("the library has a mistake:\n" + render(diagnostic, {source.path: source}))
-        return result
+        return load_library()
 
     def sources(self) -> Mapping[str, SourceFile]:
         """Every file that a diagnostic may speak of, by path."""
-        known = {f"stdlib/{path}": SourceFile(f"stdlib/{path}", text) for path, text in stdlib_files().items()}
-        known.update((path, checked.source) for path, checked in self._checked.items())
-        return known
+        return library_sources() | {path: checked.source for path, checked in self._checked.items()}
 
     def locate(self, span: Span) -> tuple[str, int, int]:
         """File, line and column of a place, for messages at run time; nothing where it is unknown."""

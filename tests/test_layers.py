@@ -23,9 +23,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tile",),
     ("target",),
     ("tune",),
-    ("pipeline", "entry", "faults"),
+    ("pipeline", "entry", "faults", "library"),
     ("session",),
-    ("embed", "repl", "prepare"),
+    ("embed", "repl", "prepare", "commands"),
     ("cli",),
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}

@@ -1,7 +1,7 @@
 """The data that comes with the package: the grammar and the standard library.
 
-A wheel carries them under `tesserac/_data`; a checkout has them as `grammar/` and `stdlib/` beside `tesserac/`.
-This is the one place that knows.
+A wheel carries them under `tesserac/_data`, with what packaging prepared from them; a checkout has them as `grammar/`
+and `stdlib/` beside `tesserac/`. This is the one place that knows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from __future__ import annotations
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+
+TABLES = "grammar/tessera.tables.json"
+CHECKED_LIBRARY = "stdlib/checked.pickle"
+"""What packaging prepares, by its path under `tesserac/_data`."""
 
 
 def _data(folder: str) -> Traversable:
@@ -25,8 +29,18 @@ def grammar_text() -> str:
 
 def shipped_tables_text() -> str | None:
     """The parser tables that packaging put beside the grammar, if it did. They may be out of date."""
-    tables = _data("grammar") / "tessera.tables.json"
-    return tables.read_text(encoding="utf-8") if tables.is_file() else None
+    data = _prepared(TABLES)
+    return data.decode("utf-8") if data is not None else None
+
+
+def shipped_library() -> bytes | None:
+    """The checked library that packaging prepared, if it did. Only ever a file of the installed package."""
+    return _prepared(CHECKED_LIBRARY)
+
+
+def _prepared(path: str) -> bytes | None:
+    file = resources.files("tesserac").joinpath("_data", *path.split("/"))
+    return file.read_bytes() if file.is_file() else None
 
 
 def stdlib_files() -> dict[str, str]:
