@@ -43,12 +43,13 @@ class KernelText:
 
 
 def emit_kernel(kernel: Op) -> KernelText:
-    module = Module(kernel.symbol, TRIPLE, DATA_LAYOUT)
+    name = entry_name(kernel.symbol)
+    module = Module(name, TRIPLE, DATA_LAYOUT)
     parameters, symbols = kernel_parameters(kernel), kernel_symbols(kernel)
     threads = kernel_threads(kernel)
     types = [pointer(GLOBAL) if isinstance(p.type, MemRefType) else PTR for p in parameters]
     function = module.function(
-        kernel.symbol,
+        name,
         VOID,
         [*types, *[I64] * len(symbols)],
         attributes=[f'"nvvm.maxntid"="{threads},1,1"', '"nvvm.minctasm"="1"', "nounwind"],
@@ -61,7 +62,12 @@ def emit_kernel(kernel: Op) -> KernelText:
     shared = _place_shared(ctx)
     _emit_block(ctx, kernel.body)
     ctx.b.ret()
-    return KernelText(kernel.symbol, str(module), threads, shared, symbols)
+    return KernelText(name, str(module), threads, shared, symbols)
+
+
+def entry_name(symbol: str) -> str:
+    """A symbol as PTX can spell it; each kernel has a text of its own, so nothing can clash."""
+    return symbol.replace(".", "_")
 
 
 def kernel_symbols(kernel: Op) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ Gone when lowering is done
     gpu.dot(a, b, acc) {unit}                   a product of two such blocks         (pipeline, roles)
     gpu.reduce(x, axis...) {kind, axes, order}  as tile.reduce                       (reduce)
     gpu.scratch() : memref<..., local>          as tile.alloc                        (scratch)
+    gpu.convert(x) : fragment                   the same block in another layout     (convert)
 """
 
 from __future__ import annotations
@@ -189,6 +190,12 @@ def _verify_cast(op: Op) -> None:
     require((source.shape, source.layout) == (result.shape, result.layout), "keeps shape and layout", op)
 
 
+def _verify_convert(op: Op) -> None:
+    source, result = fragment(op.operands[0]), fragment(op.result)
+    same = (source.shape, source.dtype, source.policy) == (result.shape, result.dtype, result.policy)
+    require(same, "changes nothing but the layout", op)
+
+
 def _verify_butterfly(op: Op) -> None:
     source, result, dim = fragment(op.operands[0]), fragment(op.result), integer(op, "dim")
     bit = source.layout.lanes[integer(op, "lane").bit_length() - 1]
@@ -309,3 +316,4 @@ define_op("gpu.stage", pure=False)
 define_op("gpu.dot", pure=True, verify=_verify_dot)
 define_op("gpu.reduce", pure=True)
 define_op("gpu.scratch", pure=False)
+define_op("gpu.convert", pure=True, verify=_verify_convert)

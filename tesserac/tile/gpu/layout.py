@@ -81,6 +81,17 @@ class Layout:
             tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps)
         )
 
+    def gathered(self, dim: int) -> Layout:
+        """The same, but with all of `dim` in the registers of each thread."""
+
+        def move(bit: Bit) -> Bit:
+            return None if bit is not None and bit[0] == dim else bit
+
+        bits = (*self.registers, *self.lanes, *self.warps)
+        along = sorted(bit for bit in bits if bit is not None and bit[0] == dim)
+        others = [bit for bit in self.registers if bit is not None and bit[0] != dim]
+        return Layout((*along, *others), _each(move, self.lanes), _each(move, self.warps))
+
     def __str__(self) -> str:
         parts = zip("rlw", (self.registers, self.lanes, self.warps), strict=True)
         return " ".join(f"{name}[{' '.join(map(_bit_text, bits))}]" for name, bits in parts)
@@ -168,6 +179,20 @@ def reduction(shape: Sequence[int], axis: int, warps: int) -> Layout:
     for dim in reversed(range(len(shape))):
         others += bits_between(dim, 1, shape[dim]) if dim != axis else []
     return Layout((*low, *terms, *others), _padded(lanes, LANE_BITS), _padded([], _log2(warps)))
+
+
+def shared_reduction(shape: Sequence[int], axis: int, warps: int) -> Layout:
+    """All threads' layout of a block folded along `axis`: neighbouring lanes hold neighbours of the other dims, as
+    memory does; then come lanes of the canonical order, over lanes and warps; its terms are in registers."""
+    others: list[Bit] = []
+    for dim in reversed(range(len(shape))):
+        others += bits_between(dim, 1, shape[dim]) if dim != axis else []
+    side, rest = others[:LANE_BITS], others[LANE_BITS:]
+    along = bits_between(axis, 1, min(REDUCE_LANES, shape[axis]))
+    terms = bits_between(axis, REDUCE_LANES, max(REDUCE_LANES, shape[axis]))
+    room, warp_bits = LANE_BITS - len(side), _log2(warps)
+    lanes, spread, held = along[:room], along[room : room + warp_bits], along[room + warp_bits :]
+    return Layout((*held, *terms, *rest), _padded([*side, *lanes], LANE_BITS), _padded(spread, warp_bits))
 
 
 def _padded(bits: Sequence[Bit], length: int) -> tuple[Bit, ...]:

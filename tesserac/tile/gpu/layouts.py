@@ -7,7 +7,8 @@
     %s = gpu.reduce(%a, %i) {axes = [0], kind = "max"} : fragment<[], f32, r[] l[- - - - -] w[- -]>
 
 Products and reductions say which layout they want; it spreads from there along maps, casts and carried values. What is
-left has no wish, and is laid out for wide access to memory. Operands of products stay tiles: they live in stages.
+left has no wish, and is laid out for wide access to memory. An operand of a map that is wanted in a second layout is
+converted. Operands of products stay tiles: they live in stages.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import indices, operand_maps
 from tesserac.ir.types import TileType, Type
 from tesserac.tile.dialect import Stage, tile_type
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction
+from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
 from tesserac.tile.gpu.matrix import MatrixUnit, accumulator_layout, matrix_unit
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar
@@ -30,11 +32,13 @@ DimMap = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Relation:
-    """`part` has the layout of `whole`, seen through `dims`."""
+    """`part` has the layout of `whole`, seen through `dims`. `use` is the operand of a map that asks for it: there, and
+    only there, a block may be converted."""
 
     whole: Value
     part: Value
     dims: DimMap
+    use: tuple[Op, int] | None = None
 
     @property
     def same(self) -> bool:
@@ -42,11 +46,32 @@ class Relation:
         return self.dims == tuple(range(len(shape)))
 
 
+class _Conflict(Exception):
+    """An operand of a map is wanted in a layout that the block does not have."""
+
+    def __init__(self, use: tuple[Op, int]) -> None:
+        super().__init__()
+        self.use = use
+
+
 def assign_layouts(kernel: Op, variant: Variant) -> Op:
     """The kernel in the GPU dialect."""
     split_constants(kernel)
-    layouts = infer_layouts(kernel, variant)
-    return _Conversion(variant, layouts).kernel(kernel)
+    converted: set[Op] = set()
+    while True:
+        try:
+            layouts = infer_layouts(kernel, variant, converted)
+            return _Conversion(variant, layouts, converted).kernel(kernel)
+        except _Conflict as conflict:
+            converted.add(_cut(*conflict.use))
+
+
+def _cut(user: Op, position: int) -> Op:
+    """A cast that changes nothing, behind which the operand may have another layout."""
+    value = user.operands[position]
+    cast = Builder.before(user).op("tile.cast", (value,), (value.type,), names=(value.name,))
+    user.set_operand(position, cast.result)
+    return cast
 
 
 def split_constants(kernel: Op) -> None:
@@ -60,17 +85,27 @@ def split_constants(kernel: Op) -> None:
                 user.set_operand(position, copy.result)
 
 
-def infer_layouts(kernel: Op, variant: Variant) -> dict[Value, Layout]:
+def infer_layouts(kernel: Op, variant: Variant, converted: set[Op]) -> dict[Value, Layout]:
+    """A layout for every tile that is not staged. The casts in `converted` have two."""
     tiles = [v for v in _values(kernel) if isinstance(v.type, TileType) and not _staged(v)]
-    relations = [r for op in kernel.walk() for r in _relations(op)]
-    layouts = dict(_wishes(kernel, variant))
-    _spread(relations, layouts)
-    teams = any(op.name == "tile.reduce" for op in kernel.walk())
+    relations = [r for op in kernel.walk() if op not in converted for r in _relations(op)]
+    teams = reduces_by_teams(kernel)
+    layouts: dict[Value, Layout] = {}
+    for value, layout in _wishes(kernel, variant, teams):
+        if layouts.setdefault(value, layout) != layout:
+            raise LoweringError(f"a block is wanted in two layouts: {layouts[value]} and {layout}")
+    _spread(relations, layouts, teams)
     for value in sorted(tiles, key=lambda v: -_size(tile_type(v))):
         if value not in layouts:
             layouts[value] = _free_layout(kernel, tile_type(value), variant, teams)
-            _spread(relations, layouts)
+            _spread(relations, layouts, teams)
     return layouts
+
+
+def reduces_by_teams(kernel: Op) -> bool:
+    """Whether teams of threads fold one row each; otherwise all threads fold neighbouring columns of one block."""
+    folded = [tile_type(op.operands[0]) for op in kernel.walk() if op.name == "tile.reduce"]
+    return bool(folded) and all(len(ty.shape) == 1 for ty in folded)
 
 
 def _values(kernel: Op) -> Iterator[Value]:
@@ -92,16 +127,20 @@ def _size(ty: TileType) -> int:
 
 
 def _free_layout(kernel: Op, ty: TileType, variant: Variant, teams: bool) -> Layout:
-    """In a kernel with reductions a team has a block for itself; otherwise all threads share it."""
+    """A team of a row kernel has a block for itself; otherwise all threads share it, and along columns that are
+    folded every block is laid out as what is folded."""
     loads = [op for op in kernel.walk() if op.name in ("tile.load", "tile.store")]
     sizes = [tile_type(op.result if op.results else op.operands[0]).dtype.bits // 8 for op in loads]
     narrowest = min(sizes, default=4)
     if teams:
         return blocked(ty.shape, max(4, narrowest), TEAM_BITS, 0, variant.warps)
+    if len(ty.shape) > 1 and any(op.name == "tile.reduce" for op in kernel.walk()):
+        return shared_reduction(ty.shape, 0, variant.warps)
     return blocked(ty.shape, narrowest, LANE_BITS, variant.warps.bit_length() - 1, variant.warps)
 
 
-def _wishes(kernel: Op, variant: Variant) -> Iterator[tuple[Value, Layout]]:
+def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, Layout]]:
+    fold = reduction if teams else shared_reduction
     for op in kernel.walk():
         if op.name == "tile.dot":
             shape = tile_type(op.result).shape
@@ -110,7 +149,7 @@ def _wishes(kernel: Op, variant: Variant) -> Iterator[tuple[Value, Layout]]:
             axes = indices(op, "axes")
             if len(axes) != 1:
                 raise LoweringError("a reduction over several dims of a block")
-            yield op.operands[0], reduction(tile_type(op.operands[0]).shape, axes[0], variant.warps)
+            yield op.operands[0], fold(tile_type(op.operands[0]).shape, axes[0], variant.warps)
 
 
 def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
@@ -120,8 +159,8 @@ def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
 def _relations(op: Op) -> Iterator[Relation]:
     match op.name:
         case "tile.map":
-            for value, dims in zip(op.operands, operand_maps(op), strict=True):
-                yield Relation(op.result, value, dims)
+            for position, (value, dims) in enumerate(zip(op.operands, operand_maps(op), strict=True)):
+                yield Relation(op.result, value, dims, (op, position))
         case "tile.cast":
             yield _equal(op.result, op.operands[0])
         case "tile.dot":
@@ -150,8 +189,8 @@ def _equal(whole: Value, part: Value) -> Relation:
     return Relation(whole, part, tuple(range(len(tile_type(whole).shape))))
 
 
-def _spread(relations: list[Relation], layouts: dict[Value, Layout]) -> None:
-    """Follows the relations until nothing new is known."""
+def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool) -> None:
+    """Follows the relations until nothing new is known. Teams hold different blocks, so theirs are never converted."""
     changed = True
     while changed:
         changed = False
@@ -162,6 +201,8 @@ def _spread(relations: list[Relation], layouts: dict[Value, Layout]) -> None:
                     layouts[relation.part] = wanted
                     changed = True
                 elif layouts[relation.part] != wanted:
+                    if relation.use is not None and not teams:
+                        raise _Conflict(relation.use)
                     have = layouts[relation.part]
                     raise LoweringError(f"a block is wanted in two layouts: {have} and {wanted}")
             elif relation.same and relation.part in layouts:
@@ -176,9 +217,10 @@ _KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step")
 class _Conversion:
     """Clones a kernel operation by operation into the GPU dialect."""
 
-    def __init__(self, variant: Variant, layouts: dict[Value, Layout]) -> None:
+    def __init__(self, variant: Variant, layouts: dict[Value, Layout], converted: set[Op]) -> None:
         self.variant = variant
         self.layouts = layouts
+        self.converted = converted
         self.values: dict[Value, Value] = {}
 
     def kernel(self, kernel: Op) -> Op:
@@ -218,6 +260,8 @@ class _Conversion:
                 return "gpu.dot", {"unit": dot_unit(op, self.variant)}
             case "tile.load" if _staged(op.result):
                 return "gpu.stage", {"depth": _depth(op)}
+            case "tile.cast" if op in self.converted:
+                return "gpu.convert", {}
             case "tile.tree":
                 scalar = fragments_are_scalar(op.operands[1:])
                 return "gpu.tree", {"levels": SCALAR_LEVELS if scalar else self.variant.levels}

@@ -11,7 +11,8 @@ from tesserac.ir.core import Module, Op, clone_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.barriers import insert_barriers
-from tesserac.tile.gpu.layouts import assign_layouts
+from tesserac.tile.gpu.convert import expand_conversions
+from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.pipeline import pipeline_copies
 from tesserac.tile.gpu.reduce import expand_reductions
@@ -37,8 +38,10 @@ def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
     # Layouts come first: all that follows is about which thread has what.
     lowered = assign_layouts(clone_op(kernel, {}), variant)
     # Teams before reductions: a dealt loop joins the results of whole blocks.
-    deal_to_teams(lowered)
+    if reduces_by_teams(kernel):
+        deal_to_teams(lowered)
     expand_reductions(lowered)
+    expand_conversions(lowered)
     place_scratch(lowered, variant.scratch)
     if variant.unit == WGMMA:
         split_roles(lowered, arch.shared_bytes)

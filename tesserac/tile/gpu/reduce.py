@@ -1,4 +1,4 @@
-"""Pass `reduce`: a reduction block becomes what the 16 threads of a team do, in the canonical order.
+"""Pass `reduce`: a reduction block becomes what the threads that share it do, in the canonical order.
 
     %s = gpu.reduce(%x, %i) {axes = [0], kind = "sum", order = #blocks<block=512, lanes=64>}
   becomes
@@ -8,20 +8,23 @@
     ...                                                        16, 8, 4 by lanes 4, 2, 1
     %6 = gpu.fold(%5) {dim = 0, kind = "sum", width = 2}       r[i] += r[i + 2]
     %7 = gpu.fold(%6) {dim = 0, kind = "sum", width = 1}       the dim goes away
+
+Each halving is a fold where both halves are in one thread, and a butterfly where they are in two lanes. Where they are
+in two warps, all that is left of the dim goes through shared memory into every thread's registers.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import ORDERED_KINDS, indices
 from tesserac.numerics.order import Blocks, Free
+from tesserac.tile.bodies import identity_of
 from tesserac.tile.gpu.dialect import fragment, text
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import REDUCE_LANES, REDUCE_VECTOR, Layout
+from tesserac.tile.gpu.layout import REDUCE_LANES, Layout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dtype import DType
 from tesserac.types.policy import NO_POLICY, compute_dtype
@@ -47,21 +50,26 @@ def _expand(op: Op) -> Value:
     x = b.value("gpu.mask", (source, axis), ty, {"dim": dim, "value": identity(kind, accum)})
     width = min(REDUCE_LANES, ty.shape[dim])
     x = _fold(b, x, dim, kind, width, accum)
-    while width > REDUCE_VECTOR:
-        x = _butterfly(b, x, dim, kind, width // 2)
-        width //= 2
     while width > 1:
+        x = _halve(b, x, dim, kind, width // 2, accum)
         width //= 2
-        x = _fold(b, x, dim, kind, width, accum)
     return x
+
+
+def _halve(b: Builder, x: Value, dim: int, kind: str, half: int, accum: DType) -> Value:
+    """r[i] (op)= r[i + half]"""
+    layout = fragment(x).layout
+    if (dim, half) in layout.lanes:
+        folded = _butterfly(b, x, dim, kind, half)
+        return _fold(b, folded, dim, kind, 1, accum) if half == 1 else folded
+    if (dim, half) in layout.warps:
+        x = b.value("gpu.convert", (x,), replace(fragment(x), layout=layout.gathered(dim)))
+    return _fold(b, x, dim, kind, half, accum)
 
 
 def identity(kind: str, dtype: DType) -> float | int:
     """What changes nothing. Of sums it is -0: x + -0 is x also where x is -0."""
-    if dtype.is_float:
-        return {"sum": -0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[kind]
-    lowest = 0 if dtype.kind == "u" else -int(dtype.largest) - 1
-    return {"sum": 0, "prod": 1, "max": lowest, "min": int(dtype.largest)}[kind]
+    return -0.0 if kind == "sum" and dtype.is_float else identity_of(kind, dtype)
 
 
 def _fold(b: Builder, x: Value, dim: int, kind: str, width: int, accum: DType) -> Value:
@@ -82,7 +90,7 @@ def _butterfly(b: Builder, x: Value, dim: int, kind: str, half: int) -> Value:
     ty = fragment(x)
     layout: Layout = ty.layout.halved(dim, half)
     folded = replace(ty, shape=_resized(ty, dim, half), layout=layout)
-    attrs = {"dim": dim, "kind": kind, "lane": half // REDUCE_VECTOR}
+    attrs = {"dim": dim, "kind": kind, "lane": 1 << ty.layout.lanes.index((dim, half))}
     return b.value("gpu.butterfly", (x,), folded, attrs)
 
 

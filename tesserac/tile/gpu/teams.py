@@ -28,9 +28,7 @@ ORDER_FREE = ("scalar.max", "scalar.min")
 
 
 def deal_to_teams(kernel: Op) -> None:
-    """Changes the kernel in place."""
-    if not any(op.name == "gpu.reduce" for op in kernel.walk()):
-        return
+    """Changes a kernel of row reductions in place."""
     dealer = _Dealer(kernel)
     for op in list(kernel.body.ops):
         if op.name == "gpu.tree":

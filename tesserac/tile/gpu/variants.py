@@ -24,6 +24,8 @@ ROW_ALIGNMENT = 16
 """Bytes to which tensor copies want rows aligned."""
 SHALLOW, DEEP = 8, 20
 SCALAR_LEVELS = 32
+EXCHANGE_BYTES = 8 * 1024
+"""Shared memory beside the scratch, for what threads tell each other."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def _scratch_variants(base: Variant, scratch: list[MemRefType], arch: Arch) -> l
     if not scratch:
         return [base]
     size = sum((scratch_bytes(mem) for mem in scratch), start=Dim.const(0))
-    room = arch.shared_bytes - 4 * 1024
+    room = arch.shared_bytes - EXCHANGE_BYTES
     fits = Guard("at_least", Dim.const(room), size, "the scratch of a program fits shared memory")
     if size.constant is not None and size.constant <= room:
         return [base]

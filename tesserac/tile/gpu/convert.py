@@ -1,0 +1,41 @@
+"""Pass `convert`: a block changes its layout through shared memory.
+
+    %y = gpu.convert(%x) : fragment<[16, 16], f32, B>
+  becomes, with room that all conversions of one type share,
+    %room = gpu.alloc() : memref<[16, 16], f32, shared>
+    gpu.store(%x, %room, %0, %1)
+    %y = gpu.load(%room, %0, %1) : fragment<[16, 16], f32, B>
+
+where the axes cover the block. `barriers` sees the traffic and orders it.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Op, Value
+from tesserac.ir.index import dim_value
+from tesserac.ir.types import AxisType, MemRefType
+from tesserac.tile.gpu.dialect import fragment
+from tesserac.types.dims import Dim
+
+
+def expand_conversions(kernel: Op) -> None:
+    """Changes the kernel in place."""
+    rooms: dict[MemRefType, Value] = {}
+    start = Builder.before(kernel.body.ops[0])
+    for op in list(kernel.walk()):
+        if op.name == "gpu.convert":
+            _through_memory(op, start, rooms)
+
+
+def _through_memory(op: Op, start: Builder, rooms: dict[MemRefType, Value]) -> None:
+    ty = fragment(op.result)
+    mem = MemRefType(tuple(Dim.const(n) for n in ty.shape), ty.dtype, ty.policy, space="shared")
+    if mem not in rooms:
+        rooms[mem] = start.value("gpu.alloc", (), mem, hint="exchange")
+    b = Builder.before(op)
+    zero = dim_value(b, 0)
+    axes = [b.value("gpu.axis", (zero, dim_value(b, n)), AxisType(n)) for n in ty.shape]
+    b.op("gpu.store", (op.operands[0], rooms[mem], *axes))
+    op.result.replace_all_uses(b.value("gpu.load", (rooms[mem], *axes), ty, hint=op.result.name))
+    op.erase()
