@@ -1,4 +1,4 @@
-"""Runs kernels of neutral Tile text on this machine, for tests: lowered, emitted, compiled in memory, called by ctypes."""
+"""Runs kernels of neutral Tile text on this machine, for tests: lowered, emitted, compiled, called by ctypes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def lowered(text: str, target: CpuTarget = HOST) -> list[Op]:
 
 
 def lower_all(kernels: Sequence[Op], target: CpuTarget = HOST) -> list[Op]:
-    made = [lower_kernel(op, target) for op in kernels]
-    verify_module(IRModule(made))
-    return made
+    module = IRModule([lower_kernel(op, target) for op in kernels])
+    verify_module(module)
+    return module.ops
 
 
 def llvm_text(kernels: Sequence[Op]) -> str:

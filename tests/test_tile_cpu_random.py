@@ -24,7 +24,6 @@ from tests.cpu_kernels import HOST, Compiled, lower_all, same_bits
 from tests.form_gen import SYMBOLS, modules
 from tests.test_tile_build import values
 
-
 SLOT_BYTES = 1 << 24
 
 

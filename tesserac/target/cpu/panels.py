@@ -72,9 +72,9 @@ class _Pack:
             self._blocks_along(head, blocks, first)
 
     def _blocks_along(self, head: Value, blocks: Value, first: Value) -> None:
-        """Vectors along the columns: row by row through a few blocks at a time."""
-        b, mode = self.b, Mode(self.lanes, self.width // self.lanes)
-        offsets = tuple(range(0, self.width, self.lanes))
+        """Vectors along the columns, as long as fit a block: row by row through a few blocks at a time."""
+        b, lanes = self.b, min(self.lanes, self.width & -self.width)
+        mode, offsets = Mode(lanes, self.width // lanes), tuple(range(0, self.width, lanes))
 
         def together(start: Value, _: list[Value]) -> Sequence[Value]:
             stop = b.minimum_int(b.add(start, const_i64(BLOCKS_TOGETHER)), blocks)

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import INDEX
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
@@ -81,14 +82,26 @@ def _result_axes(ctx: Context, dot: Op) -> tuple[Axis | None, Axis | None]:
 
 
 def _operand_axis(ctx: Context, operand: Value, dim: int) -> Axis | None:
-    """The axis of an operand that may stand inside a loop not yet lowered; its axis must stand before the loop."""
+    """The axis of an operand, which may be computed inside a loop not yet lowered; its axes must stand before it."""
     if operand in ctx.tiles:
         return ctx.tiles[operand].axes[dim]
-    load = operand.defining_op
-    if load is None or load.name != "tile.load":
-        raise LoweringError("rows and columns of a product in a loop must be known before it", load)
-    coordinates = [v for v in load.operands[1:] if v.type != INDEX]
-    axis = ctx.axes.get(coordinates[dim])
+    op = operand.defining_op
+    if op is None:
+        raise LoweringError("an operand of a product is carried by its loop")
+    match op.name:
+        case "tile.load":
+            return _loaded_axis(ctx, op, dim)
+        case "tile.map":
+            followed = zip(op.operands, operand_maps(op), strict=True)
+            found = [_operand_axis(ctx, v, places.index(dim)) for v, places in followed if dim in places]
+            return next((axis for axis in found if axis is not None), None)
+        case "tile.cast":
+            return _operand_axis(ctx, op.operands[0], dim)
+    raise LoweringError("rows and columns of a product in a loop must be known before it", op)
+
+
+def _loaded_axis(ctx: Context, load: Op, dim: int) -> Axis:
+    axis = ctx.axes.get([v for v in load.operands[1:] if v.type != INDEX][dim])
     if axis is None:
         raise LoweringError("rows and columns of a product in a loop must be known before it", load)
     return axis

@@ -1,0 +1,91 @@
+"""The instructions of the hot loops, on both processors, whichever of them runs the tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tesserac.target.compile import AARCH64, X86_64_V3, Machine, emit_assembly, emit_object
+from tesserac.tile.cpu.target import AVX2, NEON, CpuTarget
+from tests.cpu_kernels import llvm_text, lowered
+from tests.cpu_texts import DOTS, TEXTS
+
+CASES = Path(__file__).parent / "cases" / "tile"
+BOTH = [pytest.param(NEON, AARCH64, id="aarch64"), pytest.param(AVX2, X86_64_V3, id="x86-64-v3")]
+
+
+def assembly(name: str, target: CpuTarget, machine: Machine) -> str:
+    return emit_assembly(llvm_text(lowered((CASES / f"{name}.tile").read_text(), target)), machine)
+
+
+def loops(text: str) -> list[list[str]]:
+    """Blocks that end in a branch to their own start: the instructions of each, without labels."""
+    found, label, body = [], "", list[str]()
+    for line in text.splitlines():
+        start = re.match(r"(\.LBB\w+):", line)
+        if start:
+            label, body = start[1], []
+        elif line.startswith("\t") and not line.startswith("\t."):
+            body.append(line.strip())
+            if label and label in line:
+                found.append(body)
+                body = []
+    return found
+
+
+def hottest(text: str, instruction: str) -> list[str]:
+    return max(loops(text), key=lambda body: sum(instruction in line for line in body))
+
+
+def names(body: list[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for line in body:
+        name = line.split()[0]
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_micro_kernel_on_arm_is_loads_and_fma_by_element(kind: str) -> None:
+    body = hottest(assembly(f"matmul_{kind}_cpu", NEON, AARCH64), "fmla")
+    assert set(names(body)) <= {"ldp", "ldr", "fmla", "add", "cmp", "subs", "b.lt", "b.ne"}
+    fma = [line for line in body if line.startswith("fmla")]
+    assert len(fma) == 4 * 24 and all(re.search(r"\.s\[\d\]", line) for line in fma)
+    assert not any("sp" in line for line in body)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_micro_kernel_on_x86_has_no_spills_and_no_moves(kind: str) -> None:
+    body = hottest(assembly(f"matmul_{kind}_cpu", AVX2, X86_64_V3), "vfmadd")
+    counts = names(body)
+    fma = [line for line in body if line.startswith("vfmadd")]
+    assert len(fma) == 4 * 12 and all("%ymm" in line for line in fma)
+    assert counts["vbroadcastss"] == 4 * 6
+    moves = [line for line in body if line.startswith(("vmovaps", "vmovups"))]
+    assert all("(" in line for line in moves) and not any("%rsp" in line for line in body)
+
+
+@pytest.mark.parametrize(("target", "machine"), BOTH)
+def test_vector_add_streams_whole_vectors(target: CpuTarget, machine: Machine) -> None:
+    add = "fadd" if target is NEON else "vaddps"
+    body = hottest(assembly("vadd", target, machine), add)
+    register = r"v\d+\.4s" if target is NEON else "%ymm"
+    vectors = [line for line in body if line.startswith(add) and re.search(register, line)]
+    assert len(vectors) == 4 and len(body) <= 20
+
+
+@pytest.mark.parametrize(("target", "machine"), BOTH)
+def test_softmax_is_vectorised_without_calls(target: CpuTarget, machine: Machine) -> None:
+    text = assembly("softmax", target, machine)
+    assert not re.search(r"^\s(bl|callq?)\s", text, re.MULTILINE)
+    wanted = r"fdiv\s+v\d+\.4s" if target is NEON else r"vdivps.*%ymm"
+    assert len(re.findall(wanted, text)) >= 4
+
+
+@pytest.mark.parametrize(("target", "machine"), BOTH)
+@pytest.mark.parametrize("name", [*TEXTS, *DOTS])
+def test_every_kernel_compiles_for_both(name: str, target: CpuTarget, machine: Machine) -> None:
+    text = llvm_text(lowered({**TEXTS, **DOTS}[name], target))
+    assert emit_object(text, machine).startswith(b"\x7fELF")
