@@ -82,7 +82,9 @@ def build(
     module = Module(func.symbol, target.triple, data_layout(target))
     for name, kernel in kernels.items():
         emit_kernel(module, kernel, code[name])
-    return build_artifact(module, func, kernels, target, buffer_bytes, locate, name=func.symbol, returns_tuple=returns_tuple)
+    return build_artifact(
+        module, func, kernels, target, buffer_bytes, locate, name=func.symbol, returns_tuple=returns_tuple
+    )
 
 
 def emit_kernel(module: Module, kernel: Op, code: Code) -> None:

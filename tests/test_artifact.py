@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tessera import TesseraError
 from tessera.artifact import Artifact, read_artifact
 from tessera.container import VERSION, pack, unpack
-from tesserac.target.artifact import source_name
 from tests.native_support import add_artifact
 
 
@@ -47,10 +46,6 @@ def test_a_signature_says_what_a_caller_must_know() -> None:
     assert signature.symbols == ("N",) and not signature.returns_tuple
     assert [(b.symbol, b.parameter, b.axis) for b in signature.bindings] == [("N", 0, 0)]
     assert "N <= 1000000" in [site.text for site in signature.sites]
-
-
-def test_messages_use_the_name_in_the_source() -> None:
-    assert [source_name(s) for s in ("f", "main.f", "main.f.f32_2d.1a2b3c")] == ["f", "f", "f"]
 
 
 @settings(max_examples=60, deadline=None)

@@ -66,12 +66,6 @@ def pool_image(machine: Machine) -> Image:
         return image
 
 
-def source_name(symbol: str) -> str:
-    """The name in the source of a function whose symbol is `module.name`, with what tells instances apart behind."""
-    module, dot, rest = symbol.partition(".")
-    return rest.partition(".")[0] if dot else module
-
-
 def signature_of(
     func: Op, name: str, sites: Sequence[HostSite], locate: Locate, returns_tuple: bool
 ) -> Signature:
