@@ -6,6 +6,7 @@ carries nothing prepared: there the grammar and the library may change at any ti
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,15 @@ class PreparedData(BuildHookInterface):  # type: ignore[type-arg]
         sys.path[:0] = [self.root, str(Path(self.root) / "runtime")]
         from tesserac.prepare import prepared_files
 
-        folder = Path(self.directory) / "prepared"
         for name, data in prepared_files().items():
-            file = folder / name
+            file = self._folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(data)
             build_data["force_include"][str(file)] = f"tesserac/_data/{name}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.directory) / "prepared"

@@ -49,7 +49,13 @@ def compiler() -> None:
 
 @compiler.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--error-format", type=click.Choice(("human", "short", "json")), default="human", show_default=True)
+@click.option(
+    "--error-format",
+    type=click.Choice(("human", "short", "json")),
+    default="human",
+    show_default=True,
+    help="With the source underlined, one line each, or as data.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --error-format=json: one array of objects.")
 @click.option("--explain-guards", is_flag=True, help="List the checks of sizes that calls make on entry.")
 @click.option("--verify", is_flag=True, help="Lower every function, and verify the IR after every pass.")

@@ -11,8 +11,6 @@ from tesserac.diag.formats import render_json, render_short
 from tesserac.diag.render import Palette, render
 from tesserac.session import Checked, ProgramError, Session
 
-FORMATS = ("human", "short", "json")
-
 
 @dataclass(frozen=True)
 class Wanted:
