@@ -56,15 +56,26 @@ def element_traffic(op: Op) -> int:
 def recompute_pays(producer: Op, consumers: list[Op], kept_anyway: bool, machine: Machine) -> bool:
     """Whether consumers had better compute the producer's elements themselves than read them from memory.
 
-    Recomputing saves the store and the loads; it costs the producer's work for every evaluation beyond the first.
+    Recomputing saves the store and the loads; it costs the producer's work for every evaluation beyond the first. A
+    scalar is computed once per program, and a little work hides behind the traffic that a reader has anyway. What is
+    kept anyway for a reduction is likely to stay near.
     """
-    if not producer.operands:
+    if not producer.operands or not tensor_type(producer.result).rank:
         return True
     size = nominal(product(tensor_type(producer.result).dims), machine)
-    spaces = [nominal(product(tensor_type(c.result).dims), machine) / size for c in consumers]
-    evaluations = sum(max(1.0, s) for s in spaces) + (1 if kept_anyway else 0)
-    moved = element_traffic(producer) * (len(consumers) + (0 if kept_anyway else 1))
-    return (evaluations - 1) * body_work(producer) <= moved * machine.flops_per_byte
+    stretched = [nominal(product(tensor_type(c.result).dims), machine) / size for c in consumers]
+    if max(stretched) > 1:
+        return all(2 * body_work(producer) <= _idle_work(consumer, machine) for consumer in consumers)
+    if kept_anyway:
+        return not scratch_pays(producer, machine)
+    moved = element_traffic(producer) * (len(consumers) + 1)
+    return (len(consumers) - 1) * body_work(producer) <= moved * machine.flops_per_byte
+
+
+def _idle_work(consumer: Op, machine: Machine) -> int:
+    """Work per element that a map could do beside its own while it waits for memory."""
+    read = max((element_bytes(tensor_type(v).dtype) for v in consumer.operands), default=0)
+    return (element_traffic(consumer) + read) * machine.flops_per_byte - body_work(consumer)
 
 
 def scratch_pays(producer: Op, machine: Machine) -> bool:
