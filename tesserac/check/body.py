@@ -86,6 +86,7 @@ class Body:
         self.guards: dict[tuple[str, Dim, Dim], typed.Guard] = {}
         self.effects: dict[str, Span] = {}
         self.origins: dict[typed.Local, Binding] = {}
+        self.told: set[frozenset[Dim]] = set()
         self.loops = 0
         self.dead = 0
         self.static_symbols: frozenset[str] = frozenset()
@@ -116,10 +117,20 @@ class Body:
         self.needs_value = self.needs_value or missing
         return missing
 
+    def first_telling(self, left: Dim, right: Dim) -> bool:
+        """Whether these two sizes are reported as different for the first time: one misnamed dim is one message."""
+        pair = frozenset((left, right))
+        first = pair not in self.told
+        self.told.add(pair)
+        return first
+
     def add_guard(self, kind: typed.GuardKind, left: Dim, right: Dim, span: Span) -> None:
-        """An entry check, once however often it is needed."""
-        if self.dead == 0:
-            self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span))
+        """An entry check, once however often it is needed; `N - 3 >= 0` is kept as `N >= 3`."""
+        if kind == "at_least":
+            gap = (left - right).terms
+            left = Dim(tuple(term for term in gap if term[1] > 0))
+            right = -Dim(tuple(term for term in gap if term[1] < 0))
+        self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span))
 
     def add_effect(self, effect: str, span: Span) -> None:
         if self.dead == 0:

@@ -130,11 +130,13 @@ def _same_dims(
     same = len(expected) == found.rank and all(map(body.facts.same, expected, found.dims))
     if same:
         return True
+    wrong = _first_difference(body, expected, found)
+    if wrong is not None and not body.first_telling(expected[wrong], found.dims[wrong]):
+        return False
     draft = body.sink.error(
         E0308, at=value.span, label=f"this is {dims_text(found.dims)}",
         expected=dims_text(expected), found=dims_text(found.dims),
     )  # fmt: skip
-    wrong = _first_difference(body, expected, found)
     place = spec.dims[wrong - len(expected)].span if wrong is not None and spec.dims else spec.span
     draft.note(place, "declared here")
     if wrong is not None:

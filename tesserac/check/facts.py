@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tesserac.check.typed import GuardKind
 from tesserac.types.dims import ONE, ZERO, Dim, DimError
 from tesserac.types.polynomial import Opaque, Symbol, of_atom
 from tesserac.types.unify import linear_in
@@ -30,6 +31,11 @@ class Facts:
         self._divides: list[tuple[Dim, Dim]] = []
         self._at_least: list[Dim] = []
         self._ranges: dict[str, IndexRange] = {}
+
+    def state(self, kind: GuardKind, left: Dim, right: Dim) -> None:
+        """States that left equals right, divides right, or is at least right."""
+        stated = {"equal": self.state_equal, "divides": self.state_divides, "at_least": self.state_at_least}
+        stated[kind](left, right)
 
     def state_equal(self, left: Dim, right: Dim) -> None:
         """Keeps the fact as a replacement of one symbol, the later name by the earlier."""

@@ -6,7 +6,9 @@ Enters: a module of the syntax tree, its source, and the library modules that we
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tesserac.base.source import SourceFile, Span
@@ -56,9 +58,9 @@ class CheckResult:
 
         Dims of tensors are their sizes; only rank and, for parameters without dims, equality of sizes count.
         """
-        signature = self.checker.own_signature(name)
-        own = entry_types(signature, types)
-        return Instance(None) if own is None else self.checker.own_instance(name, own)
+        with deep_recursion():
+            own = entry_types(self.checker.own_signature(name), types)
+            return Instance(None) if own is None else self.checker.own_instance(name, own)
 
     def reach(self, function: typed.TypedFunction) -> Mapping[str, typed.TypedFunction]:
         """A function and all that it calls, by symbol."""
@@ -69,8 +71,19 @@ def check_module(
     module: ast.Module, source: SourceFile, name: str, libraries: Sequence[CheckResult] = ()
 ) -> CheckResult:
     """Checks one module. `name` is what its functions' symbols start with; `libraries` are in scope everywhere."""
-    checker = ModuleChecker(module, source, name, libraries)
-    return checker.run()
+    with deep_recursion():
+        return ModuleChecker(module, source, name, libraries).run()
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room for the rules, which recurse over trees up to 200 deep, in instances within instances."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 50_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 class ModuleChecker:

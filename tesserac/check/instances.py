@@ -100,14 +100,11 @@ def _enter(
             body.element_spans.append(spec.element_span)
             if spec.leading and isinstance(type_, TensorType):
                 body.leading = type_.dims[: type_.rank - len(spec.dims)]
+    for name in signature.unbound:
+        body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
     for fact in signature.facts:
         left, right = fact.left.substitute(body.symbols), fact.right.substitute(body.symbols)
-        state = {
-            "equal": body.facts.state_equal,
-            "divides": body.facts.state_divides,
-            "at_least": body.facts.state_at_least,
-        }
-        state[fact.kind](left, right)
+        body.facts.state(fact.kind, left, right)
     body.result_spec = None if isinstance(signature.result, AnySpec) else signature.result
     if isinstance(signature.result, TensorSpec):
         body.result_storage = expected_storage(body, signature.result)

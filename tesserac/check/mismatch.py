@@ -36,10 +36,8 @@ from tesserac.types.ty import TensorType
 def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
     """One diagnostic for one mismatch."""
     match mismatch:
-        case DimMismatch(left, right):
-            _explain_contraction(body, use, _Side.of(body, use, left), _Side.of(body, use, right))
-        case BroadcastMismatch(left, right):
-            _explain_broadcast(body, use, _Side.of(body, use, left), _Side.of(body, use, right))
+        case DimMismatch(left, right) | BroadcastMismatch(left, right):
+            _explain_dims(body, use, mismatch, _Side.of(body, use, left), _Side.of(body, use, right))
         case OuterProduct(unit, extended):
             _explain_outer(body, use, _Side.of(body, use, unit), _Side.of(body, use, extended))
         case RankMismatch(operand):
@@ -50,6 +48,15 @@ def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
             explain_policies(body, use, use.operands[left_operand], use.operands[right_operand])
         case KindMismatch(operand, kinds):
             explain_kind(body, use, use.operands[operand], kinds)
+
+
+def _explain_dims(body: Body, use: Use, mismatch: Mismatch, left: _Side, right: _Side) -> None:
+    if not body.first_telling(left.dim, right.dim):
+        return
+    if isinstance(mismatch, DimMismatch):
+        _explain_contraction(body, use, left, right)
+    else:
+        _explain_broadcast(body, use, left, right)
 
 
 @dataclass(frozen=True)
@@ -185,14 +192,20 @@ def _alignment(short: _Side, long: _Side) -> str:
 
 
 def _suggest_axis(body: Body, draft: Draft, short: _Side, long: _Side) -> None:
-    """A vector that has one partner among the other's dims can be lined up with it."""
-    partners = [axis for axis, dim in enumerate(long.dims) if dim == short.dim]
-    if len(short.dims) != 1 or len(partners) != 1 or not short.text:
+    """Dims that all have a partner in the other shape, in order, can be lined up with them by unit dims."""
+    places: list[int] = []
+    for dim in reversed(short.dims):
+        limit = places[0] if places else len(long.dims)
+        partners = [axis for axis in range(limit) if long.dims[axis] == dim]
+        if not partners:
+            return
+        places.insert(0, partners[-1])
+    if not short.text or not places:
         return
-    after = len(long.dims) - 1 - partners[0]
-    index = f"[:{', None' * after}]"
+    index = ", ".join(":" if axis in places else "None" for axis in range(places[0], len(long.dims)))
     text = short.text if short.text.isidentifier() else f"({short.text})"
-    draft.replace(f"line it up with {dim_text(short.dim)}", short.operand.span, text + index)
+    names = " and ".join(map(dim_text, short.dims))
+    draft.replace(f"line it up with {names}", short.operand.span, f"{text}[{index}]")
 
 
 def _explain_outer(body: Body, use: Use, unit: _Side, extended: _Side) -> None:

@@ -14,8 +14,10 @@ from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, W0401, W04
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.contract import MatMul
+from tesserac.ops.convert import Cast
 from tesserac.ops.reduce import Reduction
 from tesserac.types.dtype import DType, lookup
+from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import TensorType
 
 
@@ -62,7 +64,9 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     if use.op.name == "div" and dtype.is_integer:
         draft.replace("round down", use.at, "//")
     elif "f" in kinds:
-        _suggest_cast(body, draft, operand, "f32", "cast to a float first")
+        same = [o for o in use.operands if isinstance(o.type, TensorType) and o.type.dtype == dtype]
+        edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, f32)") for o in same]
+        draft.fix("cast to a float first", *edits)
 
 
 def check_precision(body: Body, use: Use) -> None:
@@ -96,14 +100,27 @@ def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) ->
         draft = body.sink.warning(W0401, at=use.at, label=label, operation=operation, dtype=ty.dtype)
         limit = 2**ty.dtype.significand
         draft.remark(f"a running {ty.dtype} sum of ones stops at {limit}; the same sum in f32 stays exact to 2**24")
+    policy = "@accum(f32) @saturate" if ty.dtype.is_fp8 else "@accum(f32)"
     declared = _declared_element(body, operand)
     if declared is None:
         draft.note(operand.span, f"{storage_text(ty)} has no @accum policy")
-        return
-    draft.note(declared, f"no @accum policy here, so the sum runs in {ty.dtype}")
-    places = [place for place in body.element_spans if lookup(body.rules.text(place)) == ty.dtype]
-    edits = [Edit(place, f"{body.rules.text(place)} @accum(f32)") for place in places]
-    draft.fix(f"keep {ty.dtype} storage, make only the running sum f32", *edits)
+        edits = _cast_edits(body, use, policy)
+    else:
+        draft.note(declared, f"no @accum policy here, so the sum runs in {ty.dtype}")
+        places = [place for place in body.element_spans if lookup(body.rules.text(place)) == ty.dtype]
+        edits = [Edit(place, f"{body.rules.text(place)} {policy}") for place in places]
+    if edits:
+        draft.fix(f"keep {ty.dtype} storage, make only the running sum f32", *edits)
+
+
+def _cast_edits(body: Body, use: Use, policy: str) -> list[Edit]:
+    """Where operands are casts on the spot, their dtype can take the policy."""
+    edits: list[Edit] = []
+    for operand in use.operands:
+        if isinstance(operand, typed.Apply) and isinstance(operand.op, Cast) and _tensor(operand).policy == NO_POLICY:
+            inner = body.rules.text(operand.operands[0].span)
+            edits.append(Edit(operand.span, f"cast({inner}, {operand.op.dtype} {policy})"))
+    return edits
 
 
 def _terms(use: Use, ty: TensorType) -> str:

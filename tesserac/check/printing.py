@@ -76,7 +76,6 @@ def _assert_sizes(body: Body, test: ast.Expr) -> bool:
         if divisor and dividend and _size(body, link.operand) == ZERO:
             if body.facts.divides(divisor, dividend) is None:
                 require_guard(body, "divides", divisor, dividend, test.span)
-                body.facts.state_divides(divisor, dividend)
                 return True
             return False
     left, right = _size(body, test.first), _size(body, link.operand)
@@ -88,7 +87,6 @@ def _assert_sizes(body: Body, test: ast.Expr) -> bool:
     if body.facts.at_least(left, right) is not None:
         return False
     require_guard(body, "at_least", left, right, test.span)
-    body.facts.state_at_least(left, right)
     return True
 
 

@@ -7,6 +7,7 @@ reshape splits and merges neighbouring dims; equal element counts alone would le
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, permutations
 
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
@@ -137,11 +138,25 @@ def _explain_scramble(body: Body, operand: typed.Expr, change: _Change, callee: 
     if sorted(map(str, change.whole)) == sorted(map(str, change.shape)):
         draft.because("the same dims in another order: reshape would leave the data in place and rename it")
         order = ", ".join(str(_place(change.whole, change.shape, axis)) for axis in range(len(change.shape)))
-        draft.fix(f"to move axes write `permute({body.rules.text(operand.span)}, ({order}))`")
+        draft.replace("move the axes", callee.span, f"permute({body.rules.text(operand.span)}, ({order}))")
         return
     draft.because("a reshape splits and merges neighbouring dims only, in order")
-    draft.fix("split a dim where it stands, then move the new axis with `permute`")
     draft.remark("element counts agree, so PyTorch and JAX accept this and train on noise")
+    _suggest_permutation(body, draft, operand, change, callee)
+
+
+def _suggest_permutation(body: Body, draft: Draft, operand: typed.Expr, change: _Change, callee: Callee) -> None:
+    """An order of the same dims that is a legal reshape, after which `permute` moves the axes."""
+    title, text = "split a dim where it stands, then move the new axis", body.rules.text(operand.span)
+    count = len(change.shape)
+    for places in islice(permutations(range(count)), 1, 720):
+        shape = tuple(change.shape[place] for place in places)
+        if text and keeps_neighbours(body, change.whole, shape):
+            order = ", ".join(str(places.index(axis)) for axis in range(count))
+            dims = ", ".join(map(str, shape))
+            draft.replace(title, callee.span, f"permute(reshape({text}, ({dims})), ({order}))")
+            return
+    draft.fix(f"{title} with `permute`")
 
 
 def _place(source: tuple[Dim, ...], shape: tuple[Dim, ...], axis: int) -> int:

@@ -68,10 +68,9 @@ LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 def closest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that a misspelt name most likely means."""
-    known = list(candidates)
-    exact = [candidate for candidate in known if candidate.lower() == name.lower()]
-    close = exact or difflib.get_close_matches(name, known, n=1, cutoff=0.6 if len(name) <= 3 else 0.75)
-    return close[0] if close else None
+    known = {candidate.lower(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6 if len(name) <= 3 else 0.75)
+    return known[close[0]] if close else None
 
 
 class Exports:

@@ -105,12 +105,13 @@ def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: 
 
 
 def require_guard(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:
-    """A check on entry; what depends on a loop index cannot be checked there."""
+    """A check on entry, from then on a fact; what depends on a loop index cannot be checked there."""
     indices = [name for name in sorted((left - right).symbols()) if body.facts.is_index(name)]
     if indices:
         body.sink.error(E0299, at=at, feature=f"a check of sizes at every turn of a loop (of `{indices[0]}`)")
-    else:
+    elif body.dead == 0:
         body.add_guard(kind, left, right, at)
+        body.facts.state(kind, left, right)
 
 
 def _compare_sizes(body: Body, op: Operator, values: list[Dim], at: Span, span: Span) -> typed.Expr:

@@ -76,10 +76,11 @@ def read_signature(
     _check_twice(node, sink)
     symbols = tuple(dict.fromkeys([*names.spans, *ints]))
     result: TypeSpec = AnySpec(node.name_span)
+    unbound: tuple[str, ...] = ()
     if node.returns is not None:
-        result = _result(reader, node.returns, symbols, names, sink)
+        result, unbound = _result(reader, node.returns, symbols, names, sink)
     facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
-    return Signature(node, parameters, result, symbols, facts), names.spans
+    return Signature(node, parameters, result, symbols, facts, unbound), names.spans
 
 
 def _parameter(reader: AnnotationReader, node: ast.Parameter) -> ParameterSpec:
@@ -98,7 +99,7 @@ def _check_twice(node: ast.FunctionDef, sink: Sink) -> None:
 
 def _result(
     reader: AnnotationReader, node: ast.Expr, symbols: tuple[str, ...], names: SignatureNames, sink: Sink
-) -> TypeSpec:
+) -> tuple[TypeSpec, tuple[str, ...]]:
     spec = reader.read(node, node.span)
     unknown = [
         (name, dim.span) for dim in dims_of(spec) for name in sorted(dim.dim.symbols()) if name not in symbols
@@ -107,12 +108,12 @@ def _result(
         draft = sink.error(E0312, at=span, symbol=f'"{name}"')
         guess = closest(name, symbols)
         if guess:
-            draft.replace(f'did you mean "{guess}"?', span, sink_text(span, guess))
+            draft.replace(f'did you mean "{guess}"?', span, _as_written(span, guess))
         names.spans.pop(name, None)
-    return ErrorSpec(node.span) if unknown else spec
+    return (ErrorSpec(node.span) if unknown else spec), tuple(name for name, _ in unknown)
 
 
-def sink_text(span: Span, name: str) -> str:
+def _as_written(span: Span, name: str) -> str:
     """The replacement of a dim; it stays quoted if it was: a quoted name is two characters longer."""
     return name if span.end - span.start <= len(name) + 1 else f'"{name}"'
 

@@ -156,13 +156,17 @@ class Fact:
 
 @dataclass(frozen=True)
 class Signature:
-    """`symbols` are the sizes it quantifies over, in order of first appearance among the parameters."""
+    """`symbols` are the sizes it quantifies over, in order of first appearance among the parameters.
+
+    `unbound` are names of sizes that only the result has; they have a diagnostic already.
+    """
 
     node: ast.FunctionDef
     parameters: tuple[ParameterSpec, ...]
     result: TypeSpec
     symbols: tuple[str, ...]
     facts: tuple[Fact, ...]
+    unbound: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -46,7 +46,7 @@ SYMBOLS = {
 }  # fmt: skip
 """Operators that are written between their operands."""
 
-VERBS = {"add": "added", "sub": "subtracted", "mul": "multiplied", "div": "divided", "where": "chosen"}
+VERBS = {"add": "added", "sub": "subtracted", "mul": "multiplied", "div": "divided"}
 NOUNS = {"add": "addition", "sub": "subtraction", "mul": "product", "div": "division"}
 
 

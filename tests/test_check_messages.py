@@ -1,0 +1,86 @@
+"""Messages as people see them: exact text for a corpus of bugs, and the form and the fixes of every one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from checking import check_text, diagnose
+from conftest import Golden
+from page_checks import JARGON
+
+from tesserac.base.source import SourceFile
+from tesserac.diag.diagnostic import Diagnostic, Fix, Severity
+from tesserac.diag.pages import load_page, page_codes
+from tesserac.diag.render import apply_edits, render
+
+FOLDER = Path(__file__).parent / "cases" / "check"
+BUGS = sorted(FOLDER.glob("bug_*.tess"))
+PAGES = [code for code in page_codes() if re.match(r"[EW]0[2346]", code)]
+
+
+def programs() -> Iterator[tuple[str, str]]:
+    for path in sorted(FOLDER.glob("*.tess")):
+        yield path.stem, path.read_text(encoding="utf-8")
+    for code in PAGES:
+        page = load_page(code)
+        assert page is not None
+        yield code, page.fails
+
+
+def name_of(case: object) -> str:
+    return case if isinstance(case, str) and "\n" not in case else ""
+
+
+@pytest.mark.parametrize("path", BUGS, ids=lambda path: path.stem)
+def test_the_exact_text(path: Path, golden: Golden) -> None:
+    source = SourceFile(path.name, path.read_text(encoding="utf-8"))
+    shown = [render(diagnostic, {source.path: source}) for diagnostic in diagnose(source)]
+    golden.check(FOLDER / "messages" / f"{path.stem}.txt", "\n".join(shown) + "\n")
+
+
+@pytest.mark.parametrize(("name", "text"), list(programs()), ids=name_of)
+def test_the_form_of_every_message(name: str, text: str) -> None:
+    source = SourceFile("example.tess", text)
+    for diagnostic in diagnose(source):
+        shown = render(diagnostic, {source.path: source, **library_sources()})
+        assert len(diagnostic.title) <= 100
+        assert not JARGON.search(shown)
+        assert len(shown.splitlines()) <= 25
+        assert len(diagnostic.because) <= 5
+
+
+def library_sources() -> dict[str, SourceFile]:
+    from tesserac.base.resources import stdlib_files
+
+    return {f"stdlib/{path}": SourceFile(f"stdlib/{path}", text) for path, text in stdlib_files().items()}
+
+
+def fixes() -> Iterator[tuple[str, str, Diagnostic, Fix]]:
+    """The first fix that can be applied, of every diagnostic of every program here."""
+    for name, text in programs():
+        for diagnostic in diagnose(SourceFile("example.tess", text)):
+            applicable = [fix for fix in diagnostic.fixes if fix.edits]
+            if applicable:
+                yield f"{name}-{diagnostic.code}", text, diagnostic, applicable[0]
+
+
+def errors(text: str) -> list[Diagnostic]:
+    return [d for d in check_text(text).diagnostics if d.severity is Severity.ERROR]
+
+
+FIXES = list(fixes())
+
+
+@pytest.mark.parametrize(("text", "diagnostic", "fix"), [f[1:] for f in FIXES], ids=[f[0] for f in FIXES])
+def test_the_first_fix_mends_it(text: str, diagnostic: Diagnostic, fix: Fix) -> None:
+    mended = apply_edits(text, list(fix.edits))
+    before, after = errors(text), errors(mended)
+    assert len(after) < len(before) or diagnostic.severity is Severity.WARNING
+    assert len(after) <= len(before)
+
+
+def test_there_are_fixes() -> None:
+    assert len(FIXES) > 30
