@@ -185,7 +185,8 @@ def emit_role(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
     def body() -> None:
         producer = text(op, "name") == "producer"
         direction = "dec" if producer else "inc"
-        b.intrinsic(f"llvm.nvvm.setmaxnreg.{direction}.sync.aligned.u32", VOID, [const_int(I32, registers)])
+        if registers:
+            b.intrinsic(f"llvm.nvvm.setmaxnreg.{direction}.sync.aligned.u32", VOID, [const_int(I32, registers)])
         if producer:
             leader = b.icmp("eq", ctx.thread, const_int(I32, 32 * first))
             flow.if_then(b, leader, lambda: _ignore(emit_block(ctx, op.body)))

@@ -1,8 +1,8 @@
 """Asynchronous copies into stages, and the barriers in shared memory that tell when they are complete.
 
-A copy by all threads (`cp.async`) goes in chunks of 16 bytes where rows are aligned to that; chunks behind the end of
-an axis are cut and filled with zeros by the hardware. Other rows go element by element. Tensor copies are started by
-one thread and cut by the hardware alone.
+A copy by all threads (`cp.async`) goes in chunks of 16 bytes where rows are contiguous and aligned to that; chunks
+behind the end of an axis are cut and filled with zeros by the hardware. Other blocks go element by element, threads
+side by side along the dim that is contiguous. Tensor copies are started by one thread and cut by the hardware alone.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ def emit_copy(ctx: Context, op: Op) -> None:
     destination = stage_pointer(ctx, target, ctx.indices[slot])
     copy = _Copy(ctx, place, target, destination)
     some = all_of(ctx, [b.icmp("slt", axis.start, axis.stop) for axis in place.axes])
+    if place.strides[1].number != 1:
+        flow.if_then(b, some, copy.elements)
+        return
     aligned = all_of(ctx, place.aligned(CHUNK_BYTES // place.bytes))
     inside = all_of(ctx, place.inside())
 
@@ -59,8 +62,8 @@ class _Copy:
     """One block on its way into one stage, by all threads."""
 
     def __init__(self, ctx: Context, place: Place, ring: Ring, destination: Value) -> None:
-        if len(place.axes) != 2 or place.strides[1].number != 1:
-            raise LoweringError("a staged block is two-dimensional, its rows contiguous")
+        if len(place.axes) != 2:
+            raise LoweringError("a staged block is two-dimensional")
         self.ctx = ctx
         self.b = ctx.b
         self.place = place
@@ -71,16 +74,23 @@ class _Copy:
         """Each thread copies 16 bytes at a time; neighbouring threads neighbouring chunks of a row."""
         rows, columns = self.layout.shape
         per_row = columns * self.layout.element // CHUNK_BYTES
-        rounds, rest = divmod(rows * per_row, self.ctx.threads)
+        total, threads = rows * per_row, self.ctx.threads
+        if total < threads:
+            present = self.b.icmp("ult", self.ctx.thread, const_int(I32, total))
+            flow.if_then(self.b, present, lambda: self.rounds(1, per_row, cut))
+        elif total % threads or threads < per_row:
+            raise LoweringError(f"{total} chunks do not divide over {threads} threads")
+        else:
+            self.rounds(total // threads, per_row, cut)
+
+    def rounds(self, count: int, per_row: int, cut: bool) -> None:
         step = self.ctx.threads // per_row
-        if rest or not step:
-            raise LoweringError(f"{rows * per_row} chunks do not divide over {self.ctx.threads} threads")
         row = self.b.binary("lshr", self.ctx.thread, const_int(I32, per_row.bit_length() - 1))
         chunk = self.b.binary("and", self.ctx.thread, const_int(I32, per_row - 1))
         column = self.b.mul(chunk, const_int(I32, CHUNK_BYTES // self.layout.element))
         first = shared_offset(self.ctx, self.layout, row, column)
         repeats = step * self.layout.row_bytes % ATOM_BYTES == 0 or not self.layout.swizzled
-        for number in range(rounds):
+        for number in range(count):
             here = self.b.add(row, const_int(I32, number * step))
             if repeats:
                 offset = self.b.add(first, const_int(I32, number * step * self.layout.row_bytes))
@@ -103,7 +113,8 @@ class _Copy:
     def source(self, row: Value, column: Value) -> Value:
         b, place = self.b, self.place
         offset = b.mul(b.cast("zext", row, I64), place.strides[0])
-        offset = b.add(b.add(place.start, offset), b.cast("zext", column, I64))
+        across = b.mul(b.cast("zext", column, I64), place.strides[1])
+        offset = b.add(b.add(place.start, offset), across)
         return b.gep(place.element, place.memory.pointer, offset)
 
     def left(self, row: Value, column: Value) -> Value:
@@ -115,14 +126,16 @@ class _Copy:
         return b.select(below, b.maximum_int(count, const_i64(0)), const_i64(0))
 
     def elements(self) -> None:
-        """One element at a time, neighbouring threads neighbouring columns."""
+        """One element at a time, threads side by side along rows, or down columns where those are contiguous."""
         rows, columns = self.layout.shape
+        down = self.place.strides[0].number == 1
+        fast = rows if down else columns
         total, step = const_int(I32, rows * columns), const_int(I32, self.ctx.threads)
 
         def body(number: Value, _: list[Value]) -> list[Value]:
-            row = self.b.binary("lshr", number, const_int(I32, columns.bit_length() - 1))
-            column = self.b.binary("and", number, const_int(I32, columns - 1))
-            self.element(row, column)
+            outer = self.b.binary("lshr", number, const_int(I32, fast.bit_length() - 1))
+            inner = self.b.binary("and", number, const_int(I32, fast - 1))
+            self.element(inner, outer) if down else self.element(outer, inner)
             return []
 
         flow.for_loop(self.b, self.ctx.thread, total, step, [], body)

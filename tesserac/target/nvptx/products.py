@@ -7,6 +7,7 @@ from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i6
 from tesserac.target.nvptx.context import Context, Ring, memory_type, warps_only
 from tesserac.target.nvptx.copies import stage_pointer
 from tesserac.target.nvptx.memory import shared_offset
+from tesserac.target.nvptx.scalars import convert
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP
@@ -67,32 +68,43 @@ class _Product:
 # --- fma ----------------------------------------------------------------------------------------------------------
 
 
+FMA_VECTOR = 4
+
+
 def _fma(product: _Product, acc: list[Value]) -> list[Value]:
-    """Each thread multiplies its rows of A by its columns of B, vectors of both at a time."""
+    """Each thread multiplies its rows of A by its columns of B, vectors of both at a time, in the accumulation type."""
     ctx, values = product.ctx, list(acc)
-    element = memory_type(product.a.type.dtype)
-    width = VECTOR_BYTES // (element.bits // 8)
+    dtype, accum = product.a.type.dtype, product.acc.dtype
+    element = memory_type(dtype)
+    width = min(FMA_VECTOR, VECTOR_BYTES // (element.bits // 8))
     mine = ctx.coordinates(product.acc.layout)
     row, column = mine.get(0, const_i64(0)), mine.get(1, const_i64(0))
     a_base = ctx.b.gep(I8, product.a_pointer, ctx.b.mul(row, const_i64(product.a.type.layout.row_bytes)))
     b_base = ctx.b.gep(I8, product.b_pointer, ctx.b.mul(column, const_i64(product.b.type.layout.element)))
     rows, columns = product.steps(0), product.steps(1)
     for k in range(0, product.terms, width):
-        left = {r: _vector(ctx, a_base, product.a.type.layout, r, k, element, width) for r in rows}
+        vectors = {r: _vector(ctx, a_base, product.a.type.layout, r, k, element, width) for r in rows}
+        left = {r: [convert(ctx.b, v, dtype, accum) for v in lanes] for r, lanes in vectors.items()}
         for term in range(width):
-            right = _row(ctx, b_base, product.b.type.layout, k + term, columns, element, width)
+            narrow = _row(ctx, b_base, product.b.type.layout, k + term, columns, element, width)
+            right = {c: convert(ctx.b, v, dtype, accum) for c, v in narrow.items()}
             for r in rows:
                 for c in columns:
                     place = product.acc.layout.register_at({0: r, 1: c})
-                    values[place] = ctx.b.fma(left[r][term], right[c], values[place])
+                    values[place] = _multiply_add(ctx, left[r][term], right[c], values[place])
     return values
+
+
+def _multiply_add(ctx: Context, a: Value, b: Value, total: Value) -> Value:
+    """Whole numbers wrap: there is nothing to round between the two."""
+    return ctx.b.fma(a, b, total) if total.type.is_float else ctx.b.add(ctx.b.mul(a, b), total)
 
 
 def _vector(
     ctx: Context, base: Value, layout: SharedLayout, row: int, column: int, element: LType, width: int
 ) -> list[Value]:
     address = ctx.b.gep(I8, base, layout.offset(row, column))
-    loaded = ctx.b.load(vector(element, width), address, VECTOR_BYTES)
+    loaded = ctx.b.load(vector(element, width), address, width * element.bits // 8)
     return [ctx.b.extract(loaded, i) for i in range(width)]
 
 

@@ -14,11 +14,13 @@ from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import ELEMENTARY, program
 from tesserac.numerics.program import Program
 from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import F32 as SINGLE
+from tesserac.target.llvm_types import F64 as DOUBLE
 from tesserac.target.llvm_types import I1, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context, register_type
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BOOL, DType
+from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy
 
 Rule = Callable[[Builder, Sequence[Value]], Value]
@@ -49,16 +51,27 @@ def emit_scalar(ctx: Context, op: Op, args: Sequence[Value]) -> Value:
         case "dim":
             dim = op.attrs["dim"]
             assert isinstance(dim, Dim)
-            return ctx.b.cast("sitofp", ctx.dim(dim), register_type(dtype))
+            return convert(ctx.b, ctx.dim(dim), I64, dtype)
     if name in ELEMENTARY:
-        return expand(ctx.b, program(name, dtype), args)
+        return _elementary(ctx.b, name, dtype, args)
     rule_dtype = _dtype(op.operands[-1])  # of select, whose first operand is a bool
     return emit_rule(ctx.b, name, rule_dtype, args)
 
 
+def _elementary(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Value:
+    """Narrower types compute in f32 and round."""
+    wide = dtype if dtype in (F32, F64) else F32
+    result = expand(b, program(name, wide), [convert(b, arg, dtype, wide) for arg in args])
+    return convert(b, result, wide, dtype)
+
+
 def emit_rule(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Value:
-    """One primitive on values of `dtype`."""
-    return _rule(name, dtype)(b, args)
+    """One primitive on values of `dtype`. Narrow floats compute in f32 and round, which for all but fma equals rounding
+    once; the hardware has their fma."""
+    if dtype not in (BF16, F16) or name in ("select", "fma"):
+        return _rule(name, dtype)(b, args)
+    result = _rule(name, F32)(b, [convert(b, arg, dtype, F32) for arg in args])
+    return convert(b, result, F32, dtype) if result.type.is_float else result
 
 
 def _dtype(value: IRValue) -> DType:
@@ -83,9 +96,7 @@ def expand(b: Builder, steps: Program, inputs: Sequence[Value]) -> Value:
 
 
 def _rule(name: str, dtype: DType) -> Rule:
-    whole = _UNSIGNED if dtype.kind in "ub" else _SIGNED
-    tables = [_COMMON, _FLOAT] if dtype.is_float else [_COMMON, _INTEGER, whole]
-    rule = next((table[name] for table in tables if name in table), None)
+    rule = next((table[name] for table in _TABLES[dtype.kind] if name in table), None)
     if rule is None:
         raise LoweringError(f"no rule for scalar.{name} of {dtype.name} on a GPU")
     return rule
@@ -165,6 +176,9 @@ def _floor_div(signed: bool) -> Rule:
         zero, one = const_int(left.type, 0), const_int(left.type, 1)
         bad = b.icmp("eq", right, zero)
         divisor = b.select(bad, one, right)
+        if signed:  # of the lowest number by -1 there is no quotient; negation wraps
+            negates = b.icmp("eq", right, const_int(left.type, -1))
+            divisor = b.select(negates, one, divisor)
         quotient = b.binary("sdiv" if signed else "udiv", left, divisor)
         if signed:
             rest = b.sub(left, b.mul(quotient, divisor))
@@ -172,6 +186,7 @@ def _floor_div(signed: bool) -> Rule:
             opposite = b.icmp("slt", b.binary("xor", rest, divisor), zero)
             low = b.binary("and", differs, opposite)
             quotient = b.sub(quotient, b.cast("zext", low, left.type))
+            quotient = b.select(negates, b.sub(zero, left), quotient)
         return b.select(bad, zero, quotient)
 
     return rule
@@ -238,13 +253,30 @@ _UNSIGNED: dict[str, Rule] = {
     "floor_div": _floor_div(False),
     "mod": _mod(False),
 }
+_BOOL: dict[str, Rule] = {
+    "min": _binary("and"),
+    "max": _binary("or"),
+    "and": _binary("and"),
+    "or": _binary("or"),
+    "xor": _binary("xor"),
+    "eq": _compare("i", "eq"),
+    "lt": _compare("i", "ult"),
+    "le": _compare("i", "ule"),
+    "not": lambda b, x: b.binary("xor", x[0], const_int(x[0].type, -1)),
+}
+_TABLES: dict[str, tuple[dict[str, Rule], ...]] = {
+    "f": (_COMMON, _FLOAT),
+    "i": (_COMMON, _INTEGER, _SIGNED),
+    "u": (_COMMON, _INTEGER, _UNSIGNED),
+    "b": (_COMMON, _BOOL),
+    "c": (),
+}
 
 
 def convert(b: Builder, value: Value, source: DType, to: DType, policy: Policy = NO_POLICY) -> Value:
     """A value of one dtype as another: floats round to nearest even, floats to integers saturate, integers wrap."""
     if policy.stochastic_round or policy.scale_axis is not None:
         raise LoweringError(f"rounding{policy} on a GPU")
-    ty = register_type(to)
     if source == to:
         return value
     if source.is_float and to.is_float:
@@ -252,7 +284,7 @@ def convert(b: Builder, value: Value, source: DType, to: DType, policy: Policy =
     if source.is_float:
         return _float_to_integer(b, value, to)
     if to.is_float:
-        return b.cast("uitofp" if source.kind in "ub" else "sitofp", value, ty)
+        return _integer_to_float(b, value, source, to)
     return _integer_to_integer(b, value, source, to)
 
 
@@ -263,8 +295,29 @@ def _float_to_float(b: Builder, value: Value, source: DType, to: DType, policy: 
         value = b.select(b.fcmp("olt", value, b.fneg(top)), b.fneg(top), value)
     ty = register_type(to)
     if source.bits == 64 and to.bits == 16:
+        value = _to_odd_single(b, value)
+    elif source.bits == to.bits:
+        value = b.cast("fpext", value, SINGLE)
+    return b.cast("fpext" if ty.bits > value.type.bits else "fptrunc", value, ty)
+
+
+def _to_odd_single(b: Builder, value: Value) -> Value:
+    """f64 to f32 towards zero, with the last bit set where something was lost: rounding that again is rounding once."""
+    cut = b.intrinsic("llvm.nvvm.d2f.rz", SINGLE, [value])
+    lost = b.fcmp("une", b.cast("fpext", cut, value.type), value)
+    word = integer(32)
+    bits = b.binary("or", b.cast("bitcast", cut, word), b.cast("zext", lost, word))
+    return b.cast("bitcast", bits, SINGLE)
+
+
+def _integer_to_float(b: Builder, value: Value, source: DType, to: DType) -> Value:
+    """Rounded once. The narrow floats go through f64, which holds every integer of up to 32 bits."""
+    instruction = "uitofp" if source.kind in "ub" else "sitofp"
+    if to.bits > 16:
+        return b.cast(instruction, value, register_type(to))
+    if source.bits > 32:
         raise LoweringError(f"{source.name} rounded once to {to.name} on a GPU")
-    return b.cast("fpext" if to.bits > source.bits else "fptrunc", value, ty)
+    return _float_to_float(b, b.cast(instruction, value, DOUBLE), F64, to, NO_POLICY)
 
 
 def _float_to_integer(b: Builder, value: Value, to: DType) -> Value:

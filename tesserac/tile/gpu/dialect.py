@@ -36,7 +36,7 @@ Copies in flight
     gpu.barrier()                               all threads of the block
     gpu.role() {name, first, warps, registers} { ... gpu.end }
                                                 what only some warps do, and how many registers each of their threads
-                                                has; of a `producer` one thread runs it
+                                                has (0: as it was); of a `producer` one thread runs it
 Products
     gpu.multiply(a, slot, b, slot, acc) {unit} : fragment, token<matrix>
     gpu.settle(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way

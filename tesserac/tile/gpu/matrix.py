@@ -3,7 +3,7 @@
 Enters: the shape and element type of a `tile.dot` and what may run it. Leaves: a `MatrixUnit`: the accumulator's
 register layout and the shared-memory layouts of both operands. The three units:
 
-    fma     any float; each thread an 8 x 8 piece in fma chains, operands in plain rows
+    fma     any number; each thread a piece of up to 8 x 8 in chains, operands in plain rows
     mma     bf16, f16; `mma.sync` m16n8k16 of one warp, operands in 128-byte panels, swizzled, read by ldmatrix
     wgmma   bf16, f16; m64nNk16 of four warps, operands read from the same panels through descriptors
 """
@@ -16,13 +16,15 @@ from tesserac.ir.attributes import register_attribute
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import Bit, Layout, bits_between, matrix_layout
 from tesserac.tile.gpu.shared import PANEL_BYTES, SharedLayout
-from tesserac.types.dtype import BF16, F16, F32, F64, DType
+from tesserac.types.dtype import BF16, F16, DType
 
 MMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (0, 8))
 MMA_LANES: tuple[Bit, ...] = ((1, 2), (1, 4), (0, 1), (0, 2), (0, 4))
-FMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (1, 2), (0, 4), (0, 8), (0, 16))
+FMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (1, 2))
 FMA_LANES: tuple[Bit, ...] = ((1, 4), (1, 8), (1, 16), (0, 1), (0, 2))
 """Eight lanes side by side along n read 128 bytes of B at once; all eight read the same words of A."""
+FMA_PART = (4, 32)
+MMA_PART = (16, 16)
 WARPGROUP = 4
 MAX_WGMMA_COLUMNS = 256
 
@@ -45,7 +47,7 @@ WGMMA = "wgmma"
 
 def matrix_unit(name: str, dtype: DType, warps: int) -> MatrixUnit:
     """The unit called `name` for elements of `dtype`, shared by `warps` warps."""
-    if name == FMA and dtype in (F32, F64):
+    if name == FMA and dtype.bits >= 8 and dtype.kind in "fiu":
         return MatrixUnit(FMA, 1, warps)
     if name in (MMA, WGMMA) and dtype in (BF16, F16):
         return MatrixUnit(name, 16, warps)
@@ -55,29 +57,27 @@ def matrix_unit(name: str, dtype: DType, warps: int) -> MatrixUnit:
 def accumulator_layout(unit: MatrixUnit, shape: tuple[int, int]) -> Layout:
     """How the threads hold an accumulator of this shape."""
     if unit.name == FMA:
-        wide = (1, 32)
-        grid = _warp_grid(unit.warps, shape, (32, 64 if shape[1] >= 64 else 32))
-        part = shape[1] // grid[1]
-        registers = (*FMA_REGISTERS, wide) if part >= 64 else FMA_REGISTERS
-        return matrix_layout(shape, registers, FMA_LANES, (32, min(part, 64)), grid)
+        # Terms of A are read in vectors and those of B one by one, so of two equal shapes the wider is better.
+        grid = min(_warp_grids(unit.warps, shape, FMA_PART), key=lambda g: (_edge(shape, g), -g[0]))
+        return matrix_layout(shape, FMA_REGISTERS, FMA_LANES, FMA_PART, grid)
     if unit.name == MMA:
-        return matrix_layout(shape, MMA_REGISTERS, MMA_LANES, (16, 8), _mma_grid(unit.warps, shape))
+        grid = min(_warp_grids(unit.warps, shape, MMA_PART), key=lambda g: (_edge(shape, g), g[0]))
+        return matrix_layout(shape, MMA_REGISTERS, MMA_LANES, (16, 8), grid)
     return _wgmma_layout(unit, shape)
 
 
-def _warp_grid(warps: int, shape: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
-    """Rows first: as many warps along m as parts fit, the others along n."""
-    rows = min(warps, max(1, shape[0] // part[0]))
-    return rows, warps // rows
-
-
-def _mma_grid(warps: int, shape: tuple[int, int]) -> tuple[int, int]:
-    """Parts as square as possible: both operands are then read least often from shared memory."""
+def _warp_grids(warps: int, shape: tuple[int, int], part: tuple[int, int]) -> list[tuple[int, int]]:
+    """The ways to lay warps out over rows and columns in which each has at least a part of this size."""
     choices = [(rows, warps // rows) for rows in (1, 2, 4, 8, 16) if warps % rows == 0]
-    fitting = [g for g in choices if shape[0] // g[0] >= 16 and shape[1] // g[1] >= 16]
+    fitting = [g for g in choices if shape[0] // g[0] >= part[0] and shape[1] // g[1] >= part[1]]
     if not fitting:
         raise LoweringError(f"a block of {list(shape)} is too small for {warps} warps")
-    return min(fitting, key=lambda g: (shape[0] // g[0] + shape[1] // g[1], g[0]))
+    return fitting
+
+
+def _edge(shape: tuple[int, int], grid: tuple[int, int]) -> int:
+    """What a warp reads of both operands for one term: least where its part is square."""
+    return shape[0] // grid[0] + shape[1] // grid[1]
 
 
 def _wgmma_layout(unit: MatrixUnit, shape: tuple[int, int]) -> Layout:

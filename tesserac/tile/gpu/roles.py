@@ -28,7 +28,7 @@ from tesserac.tile.gpu.types import COPY, BarriersType, TensorMapType
 from tesserac.types.dims import Dim
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
-"""With three warp groups these add up to what a block of 384 threads is given."""
+"""With three warp groups these add up to what a block of 384 threads is given. Two groups have enough without it."""
 BARRIER_ROOM = 1024
 
 
@@ -76,8 +76,9 @@ class _Split:
         end = self.whole_end(b)
         consumer = self.consumer(work)
         producer = self.producer(end)
-        self.role(b, "consumer", 0, self.consumers, CONSUMER_REGISTERS, consumer)
-        self.role(b, "producer", self.consumers, WARPGROUP, PRODUCER_REGISTERS, producer)
+        shared = self.consumers > WARPGROUP
+        self.role(b, "consumer", 0, self.consumers, CONSUMER_REGISTERS if shared else 0, consumer)
+        self.role(b, "producer", self.consumers, WARPGROUP, PRODUCER_REGISTERS if shared else 0, producer)
         self.kernel.attrs["warps"] = self.consumers + WARPGROUP
 
     def whole_end(self, b: Builder) -> Value:

@@ -3,9 +3,9 @@
 Enters: a `tile.kernel` and an `Arch`. Leaves: `Variant`s in the order of preference; the first whose conditions hold of
 the sizes runs. The last has none, so every size has a kernel, and all give the same bits:
 
-    wgmma      tensor copies want rows of a multiple of 16 bytes       else   mma
-    shared     a program's scratch in shared memory, if it fits        else   workspace
-    8 levels   up to 256 segments wait for their turn in the tree      else   20 levels
+    wgmma      tensor copies want matrices with rows of a multiple of 16 bytes    else   mma
+    shared     a program's scratch in shared memory, if it fits                   else   workspace
+    8 levels   up to 256 segments wait for their turn in the tree                 else   20 levels
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tesserac.ir.types import MemRefType, TileType
 from tesserac.tile.dialect import Config, memref_type, tile_type
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP, WGMMA
-from tesserac.types.dims import Dim, product
+from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.dtype import BF16, F16, F32
 
 ROW_ALIGNMENT = 16
 """Bytes to which tensor copies want rows aligned."""
@@ -72,12 +73,14 @@ def _power_of_two(warps: int) -> int:
 
 
 def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config, arch: Arch) -> list[Variant]:
-    narrow = tile_type(dots[0].operands[0]).dtype.bits == 16
+    element, accum = tile_type(dots[0].operands[0]).dtype, tile_type(dots[0].result).dtype
+    narrow = element in (BF16, F16) and accum == F32
     base = replace(plain, unit=MMA if narrow else FMA, levels=SHALLOW)
     fast = [base]
-    if narrow and arch.tensor_copies and config.roles == "producer_consumer":
-        guards = [g for dot in dots for operand in dot.operands[:2] for g in _aligned(operand)]
-        aligned = tuple(dict.fromkeys(guards))
+    sources = [_source(operand) for dot in dots for operand in dot.operands[:2]]
+    matrices = all(len(m.dims) == 2 and m.strides == (m.dims[1], ONE) for m in sources)
+    if narrow and matrices and arch.tensor_copies and config.roles == "producer_consumer":
+        aligned = tuple(dict.fromkeys(g for mem in sources for g in _aligned(mem)))
         warps = config.warps - WARPGROUP
         fast = [replace(base, unit=WGMMA, warps=warps, when=aligned), replace(base, suffix="_mma")]
     few = tuple(_few_segments(op) for op in kernel.walk() if op.name == "tile.tree")
@@ -87,12 +90,16 @@ def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config,
     return [*shallow, replace(fast[-1], suffix="_deep", levels=DEEP)]
 
 
-def _aligned(operand: Value) -> list[Guard]:
-    """Rows of the memory behind a staged operand must be a multiple of 16 bytes, and there must be some."""
+def _source(operand: Value) -> MemRefType:
+    """The memory behind a staged operand."""
     load = operand.defining_op
     if load is None or load.name != "tile.load":
         raise LoweringError("a matrix product reads blocks straight from memory")
-    mem = memref_type(load.operands[0])
+    return memref_type(load.operands[0])
+
+
+def _aligned(mem: MemRefType) -> list[Guard]:
+    """Rows must be a multiple of 16 bytes, and there must be some."""
     unit = Dim.const(ROW_ALIGNMENT * 8 // mem.dtype.bits)
     row = mem.strides[0]
     return [
