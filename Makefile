@@ -2,21 +2,25 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types tests bench clean
+.PHONY: demo test lint types tests bench docs clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: lint types tests
 
-lint: .venv/installed
+lint: .venv/tools
 	$(BIN)/ruff check .
 
-types: .venv/installed
+types: .venv/tools
 	$(BIN)/mypy
 
-tests: .venv/installed
+tests: .venv/tools
 	$(BIN)/python -m pytest -q
+
+# Writes the generated pages; `make tests` fails while they are out of date.
+docs: .venv/tools
+	$(BIN)/python -m docs.generate
 
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
@@ -25,6 +29,10 @@ bench: .venv/installed
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+.venv/tools: .venv/installed
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@
 
