@@ -216,6 +216,38 @@ _NARROW = (
     tile.store(%k, %j, %r)"""
 )
 
+_ROUNDINGS = (
+    _SIZES
+    + """
+    %w = index.dim() {dim = `100`} : index
+    %r0 = index.mul(%p, %w) : index
+    %r = tile.axis(%r0, %a) : axis<100>
+    %x0 = tile.load(%x, %r) : tile<[100], i64>
+    %d0 = tile.load(%d, %r) : tile<[100], f64>
+    %big = tile.map(%x0) {maps = [[0]]} : tile<[100], i64> {
+      ^(%1: scalar<i64>):
+        %2 = scalar.mul(%1, %1) : scalar<i64>
+        %3 = scalar.mul(%2, %2) : scalar<i64>
+        %4 = scalar.mul(%3, %3) : scalar<i64>
+        %5 = scalar.add(%4, %1) : scalar<i64>
+        form.yield(%5)
+    }
+    %b0 = tile.cast(%big) : tile<[100], bf16 @accum(f32)>
+    %h0 = tile.cast(%x0) : tile<[100], f16>
+    %h1 = tile.cast(%d0) : tile<[100], f16>
+    %h2 = tile.map(%h0, %h1) {maps = [[0], [0]]} : tile<[100], f16> {
+      ^(%1: scalar<f16>, %2: scalar<f16>):
+        %3 = scalar.fma(%1, %2, %2) : scalar<f16>
+        form.yield(%3)
+    }
+    %i0 = tile.cast(%d0) : tile<[100], i32>
+    %f0 = tile.cast(%big) : tile<[100], f32>
+    tile.store(%b0, %o1, %r)
+    tile.store(%h2, %o2, %r)
+    tile.store(%i0, %o3, %r)
+    tile.store(%f0, %o4, %r)"""
+)
+
 _MOMENTS = (
     _SIZES
     + """
@@ -346,6 +378,14 @@ TEXTS = {
         "%j: memref<[A], bf16 @accum(f32), global>",
         _NARROW,
     ),
+    "roundings": _kernel(
+        "roundings",
+        "`ceil_div(A, 100)`",
+        "%p: index, %x: memref<[A], i64, global>, %d: memref<[A], f64, global>, "
+        "%o1: memref<[A], bf16 @accum(f32), global>, %o2: memref<[A], f16, global>, "
+        "%o3: memref<[A], i32, global>, %o4: memref<[A], f32, global>",
+        _ROUNDINGS,
+    ),
     "sum_and_product": _kernel(
         "sum_and_product",
         "`A`",
@@ -356,6 +396,7 @@ TEXTS = {
 
 DOTS = {
     "dot_f64": _dot("dot_f64", "f64", "0.0", ""),
+    "dot_tf32": _dot("dot_tf32", "tf32", "0.0", ""),
     "dot_i32": _dot("dot_i32", "i32", "0", ""),
     "dot_of_transposed": _dot("dot_of_transposed", "f32", "0.0", ", strides=[1, A]"),
 }

@@ -13,7 +13,7 @@ from tesserac.ir.types import ScalarType
 from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
 from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run
-from tesserac.target.cpu.registers import register_type
+from tesserac.target.cpu.registers import register_type, shorten_to_tf32
 from tesserac.target.dims import ceil_div, floor_div, modulo
 from tesserac.target.flow import for_loop, if_then
 from tesserac.target.llvm_types import Value, const_i64, zero
@@ -31,7 +31,7 @@ class _Pack:
         self.frame, self.b, self.body = frame, frame.b, op.body
         width, across = op.attrs["width"], op.attrs["across"]
         assert isinstance(width, int) and isinstance(across, bool)
-        self.width, self.across = width, across
+        self.width, self.across, self.shorten = width, across, op.attrs["shorten"] is True
         self.memory = frame.memories[op.operands[0]]
         self.row, self.column, self.depth, self.count, self.total = (frame.value(v) for v in op.operands[1:])
         yielded = op.body.terminator.operands[0].type
@@ -191,7 +191,7 @@ class _Pack:
 
     def _evaluate(self, arguments: list[Entry], mode: Mode) -> tuple[Value, ...]:
         (entry,) = emit_body(self.frame, self.body, arguments, mode)
-        if isinstance(entry, Value):
-            return (self.b.splat(entry, mode.lanes),) * mode.parts
-        assert isinstance(entry, Lanes)
-        return tuple(v if v.type.lanes or not mode.lanes else self.b.splat(v, mode.lanes) for v in entry.parts)
+        assert not isinstance(entry, Run)
+        parts = entry.parts if isinstance(entry, Lanes) else (entry,) * mode.parts
+        values = tuple(v if v.type.lanes else self.b.splat(v, mode.lanes) for v in parts)
+        return tuple(shorten_to_tf32(self.b, v) for v in values) if self.shorten else values

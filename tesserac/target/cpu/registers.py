@@ -109,11 +109,21 @@ def _shift(value: Value) -> Value:
 
 def _bf16_bits(b: Builder, value: Value) -> Value:
     """The bits of an f32 rounded to bf16, low half zero. NaN becomes the quiet one."""
+    return _rounded_bits(b, value, 16)
+
+
+def shorten_to_tf32(b: Builder, value: Value) -> Value:
+    """An f32 cut to the 11 significant bits of tf32, to nearest even."""
+    return b.cast("bitcast", _rounded_bits(b, value, 13), value.type)
+
+
+def _rounded_bits(b: Builder, value: Value, cut: int) -> Value:
+    """The bits of an f32 rounded to nearest even at bit `cut`: a carry into the exponent is right as it is."""
     ints = like(value.type, I32)
     bits = b.cast("bitcast", value, ints)
-    last = b.binary("and", b.binary("lshr", bits, const_int(ints, 16)), const_int(ints, 1))
-    rounded = b.binary("add", b.binary("add", bits, const_int(ints, 0x7FFF)), last)
-    kept = b.binary("and", rounded, const_int(ints, -0x10000))
+    last = b.binary("and", b.binary("lshr", bits, const_int(ints, cut)), const_int(ints, 1))
+    rounded = b.binary("add", b.binary("add", bits, const_int(ints, (1 << (cut - 1)) - 1)), last)
+    kept = b.binary("and", rounded, const_int(ints, -(1 << cut)))
     is_nan = b.fcmp("uno", value, value)
     return b.select(is_nan, const_int(ints, 0x7FC00000), kept)
 
@@ -138,6 +148,30 @@ def to_single(b: Builder, value: Value) -> Value:
     odd = b.binary("or", b.binary("sub", bits, too_far), const_int(ints, 1))
     inexact = b.fcmp("one", back, value)
     return b.select(inexact, b.cast("bitcast", odd, single), nearest)
+
+
+def narrow_fma(b: Builder, x: Value, y: Value, z: Value, dtype: DType) -> Value:
+    """x * y + z of a narrow type, rounded once: the product is exact in f64, the sum is rounded to odd there."""
+    wide = like(x.type, F64)
+    a, c, addend = (b.cast("fpext", v, wide) for v in (x, y, z))
+    product = b.fmul(a, c)
+    total = b.fadd(product, addend)
+    back = b.fsub(total, product)
+    error = b.fadd(b.fsub(product, b.fsub(total, back)), b.fsub(addend, back))
+    return round_register(b, to_single(b, _to_odd(b, total, error)), dtype)
+
+
+def _to_odd(b: Builder, value: Value, error: Value) -> Value:
+    """The double next to value + error whose last bit is 1, unless the error is 0."""
+    ints = like(value.type, I64)
+    bits = b.cast("bitcast", value, ints)
+    signs = b.binary("xor", bits, b.cast("bitcast", error, ints))
+    one, minus = const_int(ints, 1), const_int(ints, -1)
+    step = b.select(b.icmp("slt", signs, const_int(ints, 0)), minus, one)
+    even = b.icmp("eq", b.binary("and", bits, one), const_int(ints, 0))
+    inexact = b.fcmp("one", error, const_float(error.type, 0.0))
+    moved = b.select(b.binary("and", even, inexact), b.binary("add", bits, step), bits)
+    return b.cast("bitcast", moved, value.type)
 
 
 def constant(dtype: DType, value: bool | int | float) -> Value:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tesserac.target.cpu.registers import (
     NARROW,
     UnsupportedError,
+    narrow_fma,
     register_type,
     round_register,
     to_single,
@@ -24,13 +25,14 @@ Row = Callable[..., Value]
 
 def emit_scalar(b: Builder, name: str, dtype: DType, operands: Sequence[Value]) -> Value:
     """One primitive applied to operands of `dtype`."""
+    if name == "fma" and dtype in NARROW:
+        x, y, z = operands
+        return narrow_fma(b, x, y, z, dtype)
     row = _rows(dtype).get(name)
     if row is None:
         raise UnsupportedError(f"no scalar.{name} of {dtype} on a CPU")
     value = row(b, *operands)
     if dtype in NARROW and value.type.is_float and name not in _EXACT:
-        if name == "fma":
-            raise UnsupportedError(f"no fma of {dtype} on a CPU: it would round twice")
         return round_register(b, value, dtype)
     return value
 
@@ -211,8 +213,18 @@ def _from_integer(b: Builder, value: Value, source: DType, target: DType) -> Val
     op = "sitofp" if source.kind == "i" else "uitofp"
     if target not in NARROW:
         return b.cast(op, value, like(value.type, register_type(target)))
-    if source.bits == 64:
-        raise UnsupportedError(f"no cast of {source} to {target} on a CPU: it would round twice")
     if source.bits < 32:
         return round_register(b, b.cast(op, value, like(value.type, F32)), target)
-    return round_register(b, to_single(b, b.cast(op, value, like(value.type, F64))), target)
+    short = value if source.bits == 32 else _top_bits(b, value, source)
+    return round_register(b, to_single(b, b.cast(op, short, like(value.type, F64))), target)
+
+
+def _top_bits(b: Builder, value: Value, source: DType) -> Value:
+    """A 64-bit integer that a double holds exactly and that rounds to a narrow float as `value` does: beyond 2^52 the
+    low 12 bits go, and the highest of them tells whether there were any."""
+    low, none = const_int(value.type, 0xFFF), const_int(value.type, 0)
+    any_low = b.icmp("ne", b.binary("and", value, low), none)
+    sticky = b.select(any_low, const_int(value.type, 0x800), none)
+    kept = b.binary("or", b.binary("and", value, const_int(value.type, ~0xFFF)), sticky)
+    size = _absolute(b, value) if source.kind == "i" else value
+    return b.select(b.icmp("ugt", size, const_int(value.type, 1 << 52)), kept, value)

@@ -18,10 +18,11 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         combines what the counter holds at `level` with the newer value; the third puts the value into that level.
         Scalars travel as values; tiles stay in memory, which the regions read and write.
     cpu.load(mem, at...) : scalar        cpu.store(x, mem, at...)        cpu.position(i) : scalar<i64>
-    cpu.pack(panels, k0, c0, depth, count, total) {width, across} { ^(k, c): ... cpu.yield(x) }
+    cpu.pack(panels, k0, c0, depth, count, total) {width, across, shorten} { ^(k, c): ... cpu.yield(x) }
         Element (k, c) of a depth x count block goes to row k0 + k, column c0 + c of `panels`, whose columns are stored
         in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
-        the source is contiguous along k, so vectors run along k and are transposed on the way.
+        the source is contiguous along k, so vectors run along k and are transposed on the way. `shorten`: to the
+        significant bits that a tf32 product reads.
     cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done) {micro}
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..]. Continues what stands there, or starts from +0 where `done` is 0.
@@ -154,8 +155,9 @@ def _verify_pack(op: Op) -> None:
     require(panels, "writes panels", op)
     assert isinstance(memory, MemRefType)
     _indices(op, 1, 5)
-    known = isinstance(op.attrs.get("width"), int) and isinstance(op.attrs.get("across"), bool)
-    require(known, "needs a width and a direction", op)
+    flags = (op.attrs.get(name) for name in ("across", "shorten"))
+    known = isinstance(op.attrs.get("width"), int) and all(isinstance(flag, bool) for flag in flags)
+    require(known, "needs a width, a direction and whether to shorten", op)
     require([a.type for a in op.body.args] == [INDEX, INDEX], "its body takes row and column", op)
     yielded = [v.type for v in op.body.terminator.operands]
     require(yielded == [compute_type(memory)], f"its body must yield {compute_type(memory)}", op)

@@ -25,6 +25,7 @@ MOST_LEVELS = 64
 
 
 def lower_for(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
+    _check_loads(ctx, op)
     low, high = (ctx.value(v) for v in op.operands[:2])
     inits, args = op.operands[2:], op.body.args[1:]
     carried = [ctx.tile(v) for v in inits]
@@ -138,7 +139,18 @@ def _fill_untouched(
                 lower_sinks(ctx, [Copy(tile, Stored(stored.type, stored.memory, stored.offsets, stored.axes))])
 
 
+def _check_loads(ctx: Context, loop: Op) -> None:
+    """A block loaded before a loop must not be used in it if the loop writes that memory."""
+    inside = list(loop.walk())
+    written = {ctx.values.get(op.operands[1]) for op in inside if op.name == "tile.store"}
+    for value in {v for op in inside for v in op.operands if v in ctx.tiles}:
+        tile = ctx.tiles[value]
+        if any(leaf.memory in written for leaf, _ in leaves(tile, identity(tile))):
+            raise LoweringError("a block loaded before a loop is used in it, and the loop writes that memory", loop)
+
+
 def lower_tree(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
+    _check_loads(ctx, op)
     count, empty = ctx.value(op.operands[0]), [ctx.tile(v) for v in op.operands[1:]]
     scalars = [t for t in empty if isinstance(t, Scalar)]
     types = [t.value.type for t in scalars]

@@ -23,7 +23,7 @@ from tesserac.tile.cpu.shapes import best_dim
 from tesserac.tile.cpu.target import Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Loaded, LoweringError, Stored, Tile
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import TF32, DType
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def pack(
         element = evaluator.element(tile, (c, k) if transposed else (k, c))
         ctx.builder.op("cpu.yield", (element,))
     across = best_dim([tile], []) == (1 if transposed else 0)
-    attrs = {"width": width, "across": across}
+    attrs = {"width": width, "across": across, "shorten": tile.type.dtype == TF32}
     ctx.builder.op("cpu.pack", (memory, *start, *extents, total), attrs=attrs, blocks=[block])
 
 
