@@ -87,6 +87,7 @@ class Body:
         self.effects: dict[str, Span] = {}
         self.origins: dict[typed.Local, Binding] = {}
         self.told: set[frozenset[Dim]] = set()
+        self.at_definition = False
         self.loops = 0
         self.dead = 0
         self.static_symbols: frozenset[str] = frozenset()

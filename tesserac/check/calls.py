@@ -20,6 +20,7 @@ from tesserac.check.specs import ParameterSpec, ScalarSpec, Signature, Storage, 
 from tesserac.check.statics import read_axis
 from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
+from tesserac.diag.codes.precision import W0401, W0402, W0403
 from tesserac.diag.codes.shapes import E0309, E0315
 from tesserac.types.dims import Dim, DimError
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType, Type
@@ -68,6 +69,7 @@ def _call(
         else:
             _report_instance(body, ref, instance, _in_caller_terms(signature, binding, solver.values()), callee)
         return body.error(callee.span)
+    _pass_on_warnings(body, instance, callee)
     return _finish(body, instance.function, values, solver.values(), callee)
 
 
@@ -156,6 +158,16 @@ def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Call
         body.sink.error(E0309, at=callee.at, label=label, fact=guard.text).note(guard.span, "demanded here")
     elif holds is None:
         require_guard(body, guard.kind, left, right, callee.at)
+
+
+def _pass_on_warnings(body: Body, instance: Instance, callee: Callee) -> None:
+    """What these dtypes bring about inside the callee is a matter of the call."""
+    for warning in instance.diagnostics:
+        if warning.code == W0403.id:
+            body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.primary.text)
+        elif warning.code in (W0401.id, W0402.id):
+            draft = body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.title)
+            draft.note(warning.primary.span, "here")
 
 
 def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:

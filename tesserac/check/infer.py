@@ -40,7 +40,7 @@ class CheckResult:
     """A checked module.
 
     `functions` has every instance that the module's own functions and tests reach, by symbol, the library's among them.
-    `types` gives the type of each expression in functions that were checked at their definition.
+    `types` gives the type of each expression: as the definition has it, or in the first call that completes it.
     """
 
     module: typed.TypedModule
@@ -190,13 +190,14 @@ class ModuleChecker:
         """Diagnostics of a definition belong to the module, those of another instance to the call that made it."""
         signature, spans = self.own_signature(name), self._signatures[name][1]
         body = Body(self, Sink(), name)
+        body.at_definition = types == self._representative(name)
         function = check_instance(body, signature, types, spans, instance_symbol(self.name, signature, types))
         if body.needs_value:
             check_names(Body(self, self.sink, name), signature)
             return Instance(None, needs_value=True)
         if function is not None:
             self._by_symbol[function.symbol] = function
-        if types != self._representative(name):
+        if not body.at_definition:
             return Instance(function, body.sink.diagnostics)
         self._found += body.sink.diagnostics
         return Instance(function)
@@ -212,7 +213,10 @@ class ModuleChecker:
 
     def expression(self, body: Body, node: ast.Expr) -> typed.Expr:
         result = infer_expression(body, node)
-        self.types[node] = result.type
+        if body.at_definition:
+            self.types[node] = result.type
+        else:
+            self.types.setdefault(node, result.type)
         return result
 
     def block(self, body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:

@@ -12,4 +12,5 @@ E0407 = Code("E0407", "expected {expected}, found {found}")
 E0408 = Code("E0408", "{problem}")
 
 W0401 = Code("W0401", "{operation} would accumulate in {dtype}")
+W0403 = Code("W0403", "`{name}` would lose precision with these arguments")
 W0402 = Code("W0402", "fp8 {operation} has neither scale nor saturation")
