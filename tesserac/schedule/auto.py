@@ -147,7 +147,7 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
     if machine.kind == "gpu":
         bind(launch, GPU_WARPS if across is None else GPU_COLUMN_WARPS, "uniform")
-    _keep_values(launch, machine)
+    _keep_values(launch)
 
 
 def _fold_last(launch: Op) -> None:
@@ -164,14 +164,14 @@ def _fold_block(launch: Op) -> int:
     return ROW_BLOCK
 
 
-def _keep_values(launch: Op, machine: Machine) -> None:
+def _keep_values(launch: Op) -> None:
     rank, places = len(launch_space(launch)), launch_places(launch)
     for position, op in enumerate(launch.body.ops[:-1]):
         if op.name != "form.map" or len(places[position]) != rank:
             continue
         count = len(passes_that_need(launch, op))
         name = op.result.name or str(tensor_type(op.result))
-        if count > 1 and scratch_pays(op, machine):
+        if count > 1 and scratch_pays(op):
             keep(launch, position)
             because(launch, f"%{name} is kept for {count} passes")
         elif count > 1:

@@ -67,7 +67,7 @@ def recompute_pays(producer: Op, consumers: list[Op], kept_anyway: bool, machine
     if max(stretched) > 1:
         return all(2 * body_work(producer) <= _idle_work(consumer, machine) for consumer in consumers)
     if kept_anyway:
-        return not scratch_pays(producer, machine)
+        return not scratch_pays(producer)
     moved = element_traffic(producer) * (len(consumers) + 1)
     return (len(consumers) - 1) * body_work(producer) <= moved * machine.flops_per_byte
 
@@ -78,10 +78,10 @@ def _idle_work(consumer: Op, machine: Machine) -> int:
     return (element_traffic(consumer) + read) * machine.flops_per_byte - body_work(consumer)
 
 
-def scratch_pays(producer: Op, machine: Machine) -> bool:
-    """Whether a value that two passes over a row need had better be kept in scratch than computed twice: the copy
-    stays near the computing unit, where a byte costs a fraction of one from main memory."""
-    return body_work(producer) > 2 * element_traffic(producer) * machine.flops_per_byte // 4
+def scratch_pays(producer: Op) -> bool:
+    """Whether a value that two passes over a row need had better be kept in scratch than computed twice: a store and a
+    load, against its work. Near memory (L1, shared) moves about a byte in the time of one operation, everywhere."""
+    return body_work(producer) > 2 * element_traffic(producer)
 
 
 def power_of_two_below(value: float, low: int, high: int) -> int:
