@@ -18,14 +18,13 @@ from tesserac.target.cpu.registers import (
     NARROW,
     UnsupportedError,
     constant,
-    register_type,
     round_register,
     saturate,
 )
 from tesserac.target.cpu.scalars import emit_cast, emit_scalar
 from tesserac.target.dims import ceil_div, floor_div, modulo
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I64, LType, Value, const_i64, const_int, const_vector, vector
+from tesserac.target.llvm_types import I64, Value, const_i64, const_int, const_vector
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, DType
 from tesserac.types.dtype import I64 as INT64
@@ -176,9 +175,3 @@ def _size(frame: Frame, op: Op) -> Value:
         return size
     assert isinstance(type_, ScalarType)
     return emit_cast(frame.b, size, INT64, type_.dtype)
-
-
-def value_type(dtype: DType, mode: Mode) -> LType:
-    """The LLVM type of one part."""
-    element = register_type(dtype)
-    return vector(element, mode.lanes) if mode.lanes else element

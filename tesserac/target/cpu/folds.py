@@ -1,7 +1,7 @@
-"""Loops over elements: vector loops, and folds of what their bodies yield.
+"""Folds of what the body of a loop over elements yields.
 
-A sum in the order of blocks keeps one accumulator per lane of the order (64), whatever the width of vectors; in the end
-the lanes are folded in halves.
+A maximum is folded in any order. A sum in the order of blocks keeps one accumulator per lane of the order (64),
+whatever the width of vectors; in the end the lanes are folded in halves.
 """
 
 from __future__ import annotations
@@ -13,54 +13,28 @@ from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import Blocks
 from tesserac.target.cpu.accesses import prepare_addresses
-from tesserac.target.cpu.bodies import emit_body, value_type
-from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run
+from tesserac.target.cpu.bodies import emit_body
+from tesserac.target.cpu.frame import SINGLE, Frame, Lanes, Mode, Run
+from tesserac.target.cpu.groups import group_index, loop_over, modes
 from tesserac.target.cpu.registers import constant, register_type
 from tesserac.target.cpu.scalars import emit_scalar
-from tesserac.target.dims import floor_div
-from tesserac.target.flow import for_loop
-from tesserac.target.llvm_types import LType, Value, array, const_i64
+from tesserac.target.llvm_types import LType, Value, array, const_i64, vector
 from tesserac.tile.bodies import COMBINE, identity_of
-from tesserac.tile.cpu.dialect import Shape
 from tesserac.types.dtype import DType
 
 
-def emit_vector_loop(frame: Frame, op: Op) -> None:
-    """Whole groups of vectors, then single elements."""
-    low, high = (frame.value(v) for v in op.operands)
-    mode = _mode(op)
-    middle = _whole_groups(frame, low, high, mode.lanes * mode.parts)
+def emit_fold(frame: Frame, op: Op) -> None:
     prepare_addresses(frame, op.body)
-
-    def group(i: Value, _: list[Value]) -> Sequence[Value]:
-        emit_body(frame, op.body, [_run(i, mode)], mode)
-        return []
-
-    def single(i: Value, _: list[Value]) -> Sequence[Value]:
-        emit_body(frame, op.body, [i], SINGLE)
-        return []
-
-    for_loop(frame.b, low, middle, const_i64(mode.lanes * mode.parts), [], group)
-    for_loop(frame.b, middle, high, const_i64(1), [], single)
+    kinds, order = op.attrs["kinds"], op.attrs["order"]
+    assert isinstance(kinds, tuple)
+    folds = [_Fold(str(kind), _dtype(v.type)) for kind, v in zip(kinds, op.results, strict=True)]
+    run = _BlockFold(frame, op, folds, order) if isinstance(order, Blocks) else _AnyOrderFold(frame, op, folds)
+    frame.entries.update(zip(op.results, run.results(), strict=True))
 
 
-def _mode(op: Op) -> Mode:
-    shape = op.attrs["shape"]
-    assert isinstance(shape, Shape)
-    return Mode(shape.lanes, shape.parts)
-
-
-def _run(start: Value, mode: Mode) -> Run:
-    return Run(start, tuple(p * mode.lanes for p in range(mode.parts)))
-
-
-def _whole_groups(frame: Frame, low: Value, high: Value, size: int) -> Value:
-    """The end of the last whole group of `size` elements."""
-    b = frame.b
-    count = b.binary("and", b.sub(high, low), const_i64(-size)) if size & (size - 1) == 0 else None
-    if count is None:
-        count = b.mul(floor_div(b, b.sub(high, low), const_i64(size)), const_i64(size))
-    return b.add(low, count)
+def _dtype(type_: object) -> DType:
+    assert isinstance(type_, ScalarType)
+    return type_.dtype
 
 
 @dataclass(frozen=True)
@@ -70,72 +44,33 @@ class _Fold:
     kind: str
     dtype: DType
 
+    @property
+    def element(self) -> LType:
+        return register_type(self.dtype)
+
+    @property
+    def align(self) -> int:
+        return max(1, self.element.bits // 8)
+
     def combine(self, frame: Frame, left: Value, right: Value) -> Value:
         return emit_scalar(frame.b, COMBINE[self.kind].removeprefix("scalar."), self.dtype, [left, right])
 
-    def start(self, frame: Frame, mode: Mode) -> Value:
+    def starts(self, frame: Frame, mode: Mode) -> list[Value]:
+        """What the accumulators of one group hold at first."""
         single = constant(self.dtype, identity_of(self.kind, self.dtype))
-        return frame.b.splat(single, mode.lanes)
+        return [frame.b.splat(single, mode.lanes)] * mode.parts
 
 
-def emit_fold(frame: Frame, op: Op) -> None:
-    kinds, order = op.attrs["kinds"], op.attrs["order"]
-    assert isinstance(kinds, tuple)
-    prepare_addresses(frame, op.body)
-    folds = [_Fold(str(kind), _dtype(v.type)) for kind, v in zip(kinds, op.results, strict=True)]
-    if isinstance(order, Blocks):
-        results = _BlockFold(frame, op, folds, order).run()
-    else:
-        results = _fold_in_any_order(frame, op, folds)
-    frame.entries.update(zip(op.results, results, strict=True))
-
-
-def _dtype(type_: object) -> DType:
-    assert isinstance(type_, ScalarType)
-    return type_.dtype
-
-
-def _fold_in_any_order(frame: Frame, op: Op, folds: Sequence[_Fold]) -> list[Value]:
-    """`parts` accumulators of vectors, folded at the end; then the elements that are left."""
-    b, mode = frame.b, _mode(op)
-    low, high = (frame.value(v) for v in op.operands)
-    middle = _whole_groups(frame, low, high, mode.lanes * mode.parts)
-    starts = [f.start(frame, mode) for f in folds for _ in range(mode.parts)]
-
-    def group(i: Value, held: list[Value]) -> Sequence[Value]:
-        yielded = emit_body(frame, op.body, [_run(i, mode)], mode)
-        new = [part for entry in yielded for part in _parts(frame, entry, mode)]
-        return [_of(folds, mode.parts, n).combine(frame, h, x) for n, (h, x) in enumerate(zip(held, new, strict=True))]
-
-    vectors = for_loop(b, low, middle, const_i64(mode.lanes * mode.parts), starts, group)
-    singles = []
-    for n, fold in enumerate(folds):
-        whole = _fold_halves(frame, fold, vectors[n * mode.parts : (n + 1) * mode.parts])
-        singles.append(_fold_vector(frame, fold, whole))
-
-    def single(i: Value, held: list[Value]) -> Sequence[Value]:
-        yielded = emit_body(frame, op.body, [i], SINGLE)
-        return [f.combine(frame, h, _one(x)) for f, h, x in zip(folds, held, yielded, strict=True)]
-
-    return for_loop(b, middle, high, const_i64(1), singles, single)
-
-
-def _of(folds: Sequence[_Fold], parts: int, position: int) -> _Fold:
-    return folds[position // parts]
-
-
-def _parts(frame: Frame, entry: Entry, mode: Mode) -> tuple[Value, ...]:
-    assert not isinstance(entry, Run)
-    if isinstance(entry, Value):
-        return (frame.b.splat(entry, mode.lanes),) * mode.parts
-    return tuple(v if v.type.lanes else frame.b.splat(v, mode.lanes) for v in entry.parts)
-
-
-def _one(entry: Entry) -> Value:
-    if isinstance(entry, Lanes):
-        (entry,) = entry.parts
-    assert isinstance(entry, Value)
-    return entry
+def _folded_group(frame: Frame, op: Op, folds: Sequence[_Fold], i: Value, mode: Mode, held: list[Value]) -> list[Value]:
+    """A group of elements combined with what is held: `parts` values of each fold, one fold after the other."""
+    yielded = emit_body(frame, op.body, [group_index(i, mode)], mode)
+    new: list[Value] = []
+    for entry in yielded:
+        assert not isinstance(entry, Run)
+        parts = entry.parts if isinstance(entry, Lanes) else (entry,) * mode.parts
+        new += [v if v.type.lanes else frame.b.splat(v, mode.lanes) for v in parts]
+    owners = [fold for fold in folds for _ in range(mode.parts)]
+    return [f.combine(frame, h, x) for f, h, x in zip(owners, held, new, strict=True)]
 
 
 def _fold_halves(frame: Frame, fold: _Fold, values: Sequence[Value]) -> Value:
@@ -151,106 +86,102 @@ def _fold_vector(frame: Frame, fold: _Fold, value: Value) -> Value:
     """The lanes of one vector, folded in halves."""
     half = value.type.lanes // 2
     while half:
-        upper = frame.b.shuffle(value, value, range(half, 2 * half))
-        lower = frame.b.shuffle(value, value, range(half))
+        lower, upper = (frame.b.shuffle(value, value, range(s, s + half)) for s in (0, half))
         value = fold.combine(frame, lower, upper)
         half //= 2
     return frame.b.extract(value, 0)
 
 
+class _AnyOrderFold:
+    """Accumulators of the widest mode, folded to those of the next where its elements are used up."""
+
+    def __init__(self, frame: Frame, op: Op, folds: Sequence[_Fold]) -> None:
+        self.frame, self.op, self.folds = frame, op, folds
+
+    def results(self) -> list[Value]:
+        low, high = (self.frame.value(v) for v in self.op.operands)
+        ways = modes(self.op)
+        held = [v for fold in self.folds for v in fold.starts(self.frame, ways[0])]
+        for mode in ways:
+            held = self._narrowed(held, mode)
+            low, *held = loop_over(self.frame, low, high, mode, held, self._group)
+        return held
+
+    def _group(self, i: Value, mode: Mode, held: list[Value]) -> Sequence[Value]:
+        return _folded_group(self.frame, self.op, self.folds, i, mode, held)
+
+    def _narrowed(self, held: list[Value], mode: Mode) -> list[Value]:
+        """As many accumulators per fold as the mode has parts, scalars for single elements."""
+        count = len(held) // len(self.folds)
+        if count == mode.parts and bool(held[0].type.lanes) == bool(mode.lanes):
+            return held
+        narrowed = []
+        for n, fold in enumerate(self.folds):
+            value = _fold_halves(self.frame, fold, held[n * count : (n + 1) * count])
+            narrowed.append(value if mode.lanes else _fold_vector(self.frame, fold, value))
+        return narrowed
+
+
 class _BlockFold:
     """A fold of at most one block in the order of its lanes.
 
-    Where a group of vectors is as long as all lanes, their accumulators stay in registers; else they stand in memory,
-    which is far enough from their next use.
+    Where a group is as long as all lanes, their accumulators stay in registers. Else they stand in memory: a lane is
+    used again only after all others, so the way through memory is never waited for.
     """
 
     def __init__(self, frame: Frame, op: Op, folds: Sequence[_Fold], order: Blocks) -> None:
-        self.frame, self.op, self.folds, self.order = frame, op, folds, order
-        self.mode = _mode(op)
-        self.group = self.mode.lanes * self.mode.parts
-        assert order.lanes % self.group == 0, "whole groups of vectors must fill the lanes"
+        self.frame, self.op, self.folds, self.count = frame, op, folds, order.lanes
         self.low, self.high = (frame.value(v) for v in op.operands)
-        self.elements = [register_type(f.dtype) for f in folds]
-        self.lanes = [frame.b.alloca(array(t, order.lanes), 64) for t in self.elements]
+        self.lanes = [frame.b.alloca(array(f.element, order.lanes), 64) for f in folds]
 
-    def run(self) -> list[Value]:
-        b = self.frame.b
-        middle = _whole_groups(self.frame, self.low, self.high, self.group)
-        if self.group == self.order.lanes:
-            self._in_registers(middle)
+    def results(self) -> list[Value]:
+        widest, *narrower = modes(self.op)
+        assert self.count % widest.size == 0, "whole groups must fill the lanes"
+        if widest.size == self.count:
+            starts = [v for fold in self.folds for v in fold.starts(self.frame, widest)]
+            low, *totals = loop_over(self.frame, self.low, self.high, widest, starts, self._in_registers)
+            self._put(const_i64(0), widest, totals)
         else:
-            self._in_memory(middle)
-        for_loop(b, middle, self.high, const_i64(1), [], self._single)
-        return [self._fold_lanes(n) for n in range(len(self.folds))]
+            self._clear(widest)
+            (low,) = loop_over(self.frame, self.low, self.high, widest, [], self._in_memory)
+        for mode in narrower:
+            (low,) = loop_over(self.frame, low, self.high, mode, [], self._in_memory)
+        return [self._fold_lanes(fold, memory, widest) for fold, memory in zip(self.folds, self.lanes, strict=True)]
 
-    def _in_registers(self, middle: Value) -> None:
-        parts = self.mode.parts
-        starts = [f.start(self.frame, self.mode) for f in self.folds for _ in range(parts)]
-        step = const_i64(self.group)
-        totals = for_loop(self.frame.b, self.low, middle, step, starts, self._group)
-        self._store_lanes(const_i64(0), totals)
+    def _in_registers(self, i: Value, mode: Mode, held: list[Value]) -> Sequence[Value]:
+        return _folded_group(self.frame, self.op, self.folds, i, mode, held)
 
-    def _in_memory(self, middle: Value) -> None:
-        b, parts = self.frame.b, self.mode.parts
-        starts = [f.start(self.frame, self.mode) for f in self.folds for _ in range(parts)]
-        for lane in range(0, self.order.lanes, self.group):
-            self._store_lanes(const_i64(lane), starts)
-
-        def group(i: Value, _: list[Value]) -> Sequence[Value]:
-            lane = self._lane_of(i)
-            self._store_lanes(lane, self._group(i, self._load_lanes(lane)))
-            return []
-
-        for_loop(b, self.low, middle, const_i64(self.group), [], group)
-
-    def _load_lanes(self, first: Value) -> list[Value]:
-        b, held = self.frame.b, list[Value]()
-        for n, fold in enumerate(self.folds):
-            for offset in range(0, self.group, self.mode.lanes):
-                address = self._address(n, b.add(first, const_i64(offset)))
-                held.append(b.load(_lanes_type(fold, self.mode), address, self._align(n)))
-        return held
-
-    def _group(self, i: Value, held: Sequence[Value]) -> list[Value]:
-        """A group of elements added to their lanes."""
-        yielded = emit_body(self.frame, self.op.body, [_run(i, self.mode)], self.mode)
-        new = [part for entry in yielded for part in _parts(self.frame, entry, self.mode)]
-        pairs = enumerate(zip(held, new, strict=True))
-        return [_of(self.folds, self.mode.parts, n).combine(self.frame, h, x) for n, (h, x) in pairs]
-
-    def _single(self, i: Value, _: list[Value]) -> Sequence[Value]:
-        """One element, added to its lane in memory."""
-        frame, b, lane = self.frame, self.frame.b, self._lane_of(i)
-        yielded = emit_body(frame, self.op.body, [i], SINGLE)
-        for n, (fold, entry) in enumerate(zip(self.folds, yielded, strict=True)):
-            address = self._address(n, lane)
-            held = b.load(self.elements[n], address, self._align(n))
-            b.store(fold.combine(frame, held, _one(entry)), address, self._align(n))
+    def _in_memory(self, i: Value, mode: Mode, _: list[Value]) -> Sequence[Value]:
+        b = self.frame.b
+        lane = b.binary("and", b.sub(i, self.low), const_i64(self.count - 1))
+        held = [b.load(_part_type(fold, mode), place, fold.align) for fold, place in self._places(lane, mode)]
+        self._put(lane, mode, _folded_group(self.frame, self.op, self.folds, i, mode, held))
         return []
 
-    def _lane_of(self, i: Value) -> Value:
+    def _clear(self, mode: Mode) -> None:
+        starts = [v for fold in self.folds for v in fold.starts(self.frame, mode)]
+        for lane in range(0, self.count, mode.size):
+            self._put(const_i64(lane), mode, starts)
+
+    def _put(self, lane: Value, mode: Mode, values: Sequence[Value]) -> None:
+        for (fold, place), value in zip(self._places(lane, mode), values, strict=True):
+            self.frame.b.store(value, place, fold.align)
+
+    def _places(self, lane: Value, mode: Mode) -> list[tuple[_Fold, Value]]:
+        """The address of every part of a group that starts at a lane, one fold after the other."""
         b = self.frame.b
-        return b.binary("and", b.sub(i, self.low), const_i64(self.order.lanes - 1))
+        return [
+            (fold, b.gep(fold.element, memory, b.add(lane, const_i64(part * mode.lanes))))
+            for fold, memory in zip(self.folds, self.lanes, strict=True)
+            for part in range(mode.parts)
+        ]
 
-    def _store_lanes(self, first: Value, values: Sequence[Value]) -> None:
-        b, parts = self.frame.b, self.mode.parts
-        for n, value in enumerate(values):
-            lane = b.add(first, const_i64(n % parts * self.mode.lanes))
-            b.store(value, self._address(n // parts, lane), self._align(n // parts))
-
-    def _address(self, n: int, lane: Value) -> Value:
-        return self.frame.b.gep(self.elements[n], self.lanes[n], lane)
-
-    def _align(self, n: int) -> int:
-        return max(1, self.elements[n].bits // 8)
-
-    def _fold_lanes(self, n: int) -> Value:
-        b, fold, type_ = self.frame.b, self.folds[n], _lanes_type(self.folds[n], self.mode)
-        places = range(0, self.order.lanes, self.mode.lanes)
-        values = [b.load(type_, self._address(n, const_i64(i)), self._align(n)) for i in places]
+    def _fold_lanes(self, fold: _Fold, memory: Value, mode: Mode) -> Value:
+        b, type_ = self.frame.b, _part_type(fold, mode)
+        places = (b.gep(fold.element, memory, lane) for lane in range(0, self.count, mode.lanes))
+        values = [b.load(type_, place, fold.align) for place in places]
         return _fold_vector(self.frame, fold, _fold_halves(self.frame, fold, values))
 
 
-def _lanes_type(fold: _Fold, mode: Mode) -> LType:
-    return value_type(fold.dtype, Mode(mode.lanes, 1))
+def _part_type(fold: _Fold, mode: Mode) -> LType:
+    return fold.element if mode == SINGLE else vector(fold.element, mode.lanes)

@@ -59,6 +59,11 @@ class Mode:
     lanes: int
     parts: int
 
+    @property
+    def size(self) -> int:
+        """Elements taken at a time."""
+        return max(self.lanes, 1) * self.parts
+
 
 SINGLE = Mode(0, 1)
 

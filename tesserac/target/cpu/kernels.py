@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Block, Op
 from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.bodies import emit_simple
-from tesserac.target.cpu.folds import emit_fold, emit_vector_loop
+from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame, stored_dtype
+from tesserac.target.cpu.groups import emit_vector_loop
 from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
 from tesserac.target.cpu.trees import emit_tree
