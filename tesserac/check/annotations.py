@@ -62,6 +62,9 @@ class Names(Protocol):
     def alias(self, name: str) -> ast.Expr | None:
         """The expression that a module constant abbreviates, unless it is defined by itself."""
 
+    def is_reported(self, name: str) -> bool:
+        """Whether the item of this name has a diagnostic that says it all."""
+
 
 class AnnotationReader:
     """Reads annotations in one scope."""
@@ -109,6 +112,8 @@ class AnnotationReader:
     def _no_type(self, node: ast.Expr) -> ErrorSpec:
         head = node.value if isinstance(node, ast.Subscript) else node
         name = head.id if isinstance(head, ast.Name) else ""
+        if self._names.is_reported(name):
+            return ErrorSpec(node.span)
         if name in LATER_TYPES or isinstance(node, ast.Subscript):
             self._sink.error(E0299, at=node.span, feature=f"the type `{name or 'of this form'}`")
         elif name:

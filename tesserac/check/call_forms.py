@@ -11,13 +11,14 @@ from tesserac.check.arguments import Arg, Callee, check_arguments
 from tesserac.check.body import Body
 from tesserac.check.builtin_calls import call_builtin, transpose
 from tesserac.check.calls import call_function
-from tesserac.check.globals import global_value, unknown_name
+from tesserac.check.globals import global_value, report_later, unknown_name
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     BuiltinRef,
     ConstantRef,
     DTypeRef,
     FunctionRef,
+    LaterRef,
     LibraryRef,
     OperatorRef,
     Resolved,
@@ -39,6 +40,8 @@ def infer_call(body: Body, node: ast.Call) -> typed.Expr:
         local = body.scope.bindings.get(function.id)
         if local is None and function.id not in body.scope.half_bound and function.id not in body.symbols:
             meaning = body.rules.resolve(function.id)
+            if isinstance(meaning, LaterRef):
+                return report_later(body, function.span, meaning.feature)
             if meaning is None:
                 unknown_name(body, function)
             return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
@@ -73,6 +76,8 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     is_local = isinstance(base, ast.Name) and (base.id in body.scope.bindings or base.id in body.symbols)
     if isinstance(base, ast.Name) and not is_local and isinstance(body.rules.resolve(base.id), LibraryRef):
         meaning = body.rules.library(function.name)
+        if isinstance(meaning, LaterRef):
+            return report_later(body, function.span, meaning.feature)
         if meaning is None:
             body.sink.error(E0208, at=function.name_span, what="the library", name=function.name)
         return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
@@ -80,6 +85,8 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     if isinstance(receiver.type, ErrorType):
         return receiver
     meaning = body.rules.resolve(function.name)
+    if isinstance(meaning, LaterRef):
+        return report_later(body, function.name_span, meaning.feature)
     if not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef):
         _unknown_attribute(body, receiver.type, function)
         return body.error(node.span)

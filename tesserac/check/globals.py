@@ -5,6 +5,7 @@ Enters: a name of the syntax tree. Leaves: the value it has here, or a diagnosti
 
 from __future__ import annotations
 
+from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.resolve import (
@@ -46,11 +47,18 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(DTypeType(dtype), node.span)
         case OperatorRef() | BuiltinRef() | LibraryRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
-        case LaterRef():
-            pass
+        case LaterRef(feature):
+            return report_later(body, node.span, feature)
         case None:
             unknown_name(body, node)
     return body.error(node.span)
+
+
+def report_later(body: Body, at: Span, feature: str) -> typed.Expr:
+    """A name of the language that has no meaning yet; one whose item said so needs no second word."""
+    if feature:
+        body.sink.error(E0299, at=at, feature=f"`{body.rules.text(at)}` ({feature})")
+    return body.error(at)
 
 
 def unknown_name(body: Body, node: ast.Name) -> None:

@@ -171,7 +171,7 @@ class ModuleChecker:
     def own_signature(self, name: str) -> Signature:
         if name not in self._signatures:
             node = self.names.functions[name]
-            self._signatures[name] = read_signature(node, self._constant_size, self.names.alias, self.sink)
+            self._signatures[name] = read_signature(node, self._constant_size, self.names, self.sink)
         return self._signatures[name][0]
 
     def own_instance(self, name: str, types: tuple[Type, ...]) -> Instance:
@@ -263,6 +263,9 @@ class ModuleChecker:
 
     def alias(self, name: str) -> ast.Expr | None:
         return self.names.alias(name)
+
+    def is_reported(self, name: str) -> bool:
+        return self.names.is_reported(name)
 
     def text(self, span: Span) -> str:
         source = self._sources.get(span.file)

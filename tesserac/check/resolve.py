@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tesserac.base.source import Span
+from tesserac.check.later import LATER
 from tesserac.diag.codes.names import E0202, E0209, E0299
 from tesserac.diag.sink import Sink
 from tesserac.ops.registry import OPERATORS, Operator
@@ -57,7 +58,9 @@ class LibraryRef:
 
 @dataclass(frozen=True)
 class LaterRef:
-    """A name whose item has its "not supported yet" already."""
+    """A name of a `feature` that is not supported yet; empty where the item itself has said so already."""
+
+    feature: str = ""
 
 
 Resolved = FunctionRef | ConstantRef | OperatorRef | BuiltinRef | DTypeRef | LibraryRef | LaterRef
@@ -77,7 +80,8 @@ class Exports:
     """The public functions and constants of checked library modules, and the built-in names beneath them."""
 
     def __init__(self, libraries: Sequence[ModuleNames]) -> None:
-        self._names: dict[str, Resolved] = {name: BuiltinRef(name) for name in BUILTINS}
+        self._names: dict[str, Resolved] = {name: LaterRef(feature) for name, feature in LATER.items()}
+        self._names.update({name: BuiltinRef(name) for name in BUILTINS})
         self._names["op"] = LibraryRef()
         for operator in OPERATORS.values():
             if operator.surface:
@@ -91,7 +95,8 @@ class Exports:
         return DTypeRef(dtype) if dtype else found
 
     def names(self) -> list[str]:
-        return [*self._names, *(dtype.name for dtype in dtypes.ALL)]
+        known = [name for name, meaning in self._names.items() if not isinstance(meaning, LaterRef)]
+        return [*known, *(dtype.name for dtype in dtypes.ALL)]
 
 
 class ModuleNames:
@@ -129,6 +134,10 @@ class ModuleNames:
         if constant is None or name in _names_in(constant.value, self.constants, frozenset({name})):
             return None
         return constant.value
+
+    def is_reported(self, name: str) -> bool:
+        """Whether a name belongs to an item that has its "not supported yet" already."""
+        return self._names.get(name) == LaterRef()
 
     def constant_is_type(self, name: str) -> bool:
         """Whether a constant abbreviates a type, which is read where it is used."""
@@ -191,6 +200,9 @@ class ModuleNames:
             meaning = self._exports.lookup(imported.name.id)
             if meaning is None:
                 self._unknown_import(imported.name)
+                continue
+            if isinstance(meaning, LaterRef):
+                self._later(imported.name.id, imported.name.span, imported.name.id)
                 continue
             name = imported.alias or imported.name
             self._define(name.id, meaning, name.span)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tesserac.base.source import Span
 from tesserac.check.annotations import AnnotationReader
-from tesserac.check.resolve import closest
+from tesserac.check.resolve import ModuleNames, closest
 from tesserac.check.specs import (
     AnySpec,
     ErrorSpec,
@@ -35,17 +35,20 @@ class SignatureNames:
         self,
         ints: frozenset[str],
         constant: Callable[[str], Dim | None],
-        alias: Callable[[str], ast.Expr | None],
+        module: ModuleNames,
         sink: Sink,
     ) -> None:
         self._ints = ints
         self._constant = constant
-        self._alias = alias
+        self._module = module
         self._sink = sink
         self.spans: dict[str, list[Span]] = {}
 
     def alias(self, name: str) -> ast.Expr | None:
-        return self._alias(name)
+        return self._module.alias(name)
+
+    def is_reported(self, name: str) -> bool:
+        return self._module.is_reported(name)
 
     def dim(self, name: str, span: Span) -> Dim | None:
         constant = None if name in self._ints else self._constant(name)
@@ -65,12 +68,12 @@ class SignatureNames:
 def read_signature(
     node: ast.FunctionDef,
     constant: Callable[[str], Dim | None],
-    alias: Callable[[str], ast.Expr | None],
+    module: ModuleNames,
     sink: Sink,
 ) -> tuple[Signature, dict[str, list[Span]]]:
     """The signature of a function, and where each of its symbols is written."""
     ints = [p.name for p in node.parameters if isinstance(p.annotation, ast.Name) and p.annotation.id == "int"]
-    names = SignatureNames(frozenset(ints), constant, alias, sink)
+    names = SignatureNames(frozenset(ints), constant, module, sink)
     reader = AnnotationReader(names, sink)
     parameters = tuple(_parameter(reader, parameter) for parameter in node.parameters)
     _check_twice(node, sink)

@@ -149,6 +149,9 @@ class _LocalNames:
     def alias(self, name: str) -> ast.Expr | None:
         return self._body.rules.alias(name)
 
+    def is_reported(self, name: str) -> bool:
+        return self._body.rules.is_reported(name)
+
     def dim(self, name: str, span: Span) -> Dim | None:
         known = self._body.symbols.get(name)
         if known is None:

@@ -1,0 +1,33 @@
+"""Names of the language whose meaning the checker does not know yet, by feature.
+
+A name leaves this table on the day the library or the checker defines it; until then a use of it says so, rather than
+that the name is unknown.
+"""
+
+from __future__ import annotations
+
+_FEATURES = {
+    "differentiation and transforms": (
+        "grad value_and_grad vjp jvp vmap pmap scan map reduce checkpoint remat stop_gradient jit autodiff"
+    ),
+    "kernels and schedules": "tile kernel Schedule softmax_online softmax_accumulate verify",
+    "operators": (
+        "compose adjoint tensor commutator sym skew expm resolvent apply spectral truncate reconstruct pseudoinverse "
+        "norm is_unitary spectral_radius Operator SpectralOperator zero dense diag projector conv1d kronecker "
+        "direct_sum low_rank block_sparse implicit pipeline"
+    ),
+    "placement and distribution": (
+        "device numerics fast cpu gpu prefetch dist mesh all_reduce all_gather reduce_scatter all_to_all Mesh ShardSpec"
+    ),
+    "graphs of modules": "graph",
+    "caches and optimiser state": "KVCache OptimizerState",
+    "this library function": (
+        "var argmax argmin cumsum concat stack split roll flip pad repeat gather take_along_axis scatter_add einsum "
+        "zeros_like ones_like eye normal uniform solve inv cholesky qr eigh svd slogdet fft ifft rfft irfft real imag "
+        "conj conv2d layernorm rmsnorm rmsnorm_safe gelu cross_entropy dropout dropout_in_kernel residual split_qkv "
+        "flash_attention attention erf sin cos nonzero complex"
+    ),
+}
+
+LATER: dict[str, str] = {name: feature for feature, names in _FEATURES.items() for name in names.split()}
+"""The feature that each name belongs to."""
