@@ -49,6 +49,28 @@ _BROADCAST = (
     }"""
 )
 
+_REPEATED = (
+    _SIZES
+    + """
+    %w = index.dim() {dim = `16`} : index
+    %r0 = index.mul(%p, %w) : index
+    %r = tile.axis(%r0, %a) : axis<16>
+    %s = tile.axis(%zero, %b) : axis<600>
+    %xt = tile.load(%x, %r, %s) : tile<[16, 600], f32>
+    %zt = tile.load(%z, %s) : tile<[600], f32>
+    %e = tile.map(%zt) {maps = [[0]]} : tile<[600], f32> {
+      ^(%1: scalar<f32>):
+        %2 = scalar.exp(%1) : scalar<f32>
+        form.yield(%2)
+    }
+    %m = tile.map(%xt, %e) {maps = [[0, 1], [1]]} : tile<[16, 600], f32> {
+      ^(%1: scalar<f32>, %2: scalar<f32>):
+        %3 = scalar.mul(%1, %2) : scalar<f32>
+        form.yield(%3)
+    }
+    tile.store(%m, %o, %r, %s)"""
+)
+
 _TRANSPOSE = (
     _SIZES
     + """
@@ -331,6 +353,12 @@ TEXTS = {
         "%y: memref<[A], f32, global>, %z: memref<[B], f32, global>, %u: memref<[C], f32, global>, "
         "%o: memref<[C, A, B], f32, global>, %t: memref<[C, A, B], f32, strides=[B, B*C, 1], global>",
         _BROADCAST,
+    ),
+    "repeated": _kernel(
+        "repeated",
+        "`ceil_div(A, 16)`",
+        "%p: index, %x: memref<[A, B], f32, global>, %z: memref<[B], f32, global>, %o: memref<[A, B], f32, global>",
+        _REPEATED,
     ),
     "transpose": _kernel(
         "transpose",

@@ -191,6 +191,22 @@ def test_products_that_pack_both_operands(name: str, m: int, n: int, k: int) -> 
     same_bits(out, chain_contract(shorten(a + a), shorten(b)) + bias)
 
 
+def test_a_costly_row_is_computed_once() -> None:
+    """The exponential of a row that many rows are multiplied by stands outside the loop over rows."""
+    (kernel,) = lowered(TEXTS["repeated"])
+    loops = [op for op in kernel.body.ops if op.name == "cpu.loop"]
+    inside = {inner.name for loop in loops for inner in loop.walk()}
+    assert "scalar.mul" in inside and "scalar.exp" not in inside
+    assert any(op.name == "scalar.exp" for op in kernel.walk())
+
+
+def test_maps_fuse_into_one_loop() -> None:
+    """Two outputs of one chain of maps: one nest, nothing in scratch."""
+    (kernel,) = lowered(TEXTS["broadcast"])
+    names = [op.name for op in kernel.walk()]
+    assert names.count("cpu.vector_loop") == 1 and names.count("cpu.store") == 2 and "cpu.scratch" not in names
+
+
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 HEAD = """tile.kernel @k {config = #config<warps=1, roles="uniform">, grid = [`1`]} {

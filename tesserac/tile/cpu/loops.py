@@ -14,6 +14,7 @@ from tesserac.ir.types import INDEX
 from tesserac.tile.cpu.context import Context, only_user
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.products import is_zero, new_accumulator
+from tesserac.tile.cpu.reuse import in_scratch
 from tesserac.tile.cpu.tiles import Accumulator, LoweringError, Scalar, Stored, Tile, identity, leaves
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 from tesserac.types.dims import Dim
@@ -159,7 +160,7 @@ def lower_tree(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
         ctx.values[op.regions[0].block.args[0]] = compute.args[0]
         lower_ops(ctx, op.regions[0].block)
         results = [ctx.tile(v) for v in op.regions[0].block.terminator.operands]
-        held = [None if isinstance(t, Scalar) else _in_scratch(ctx, t) for t in results]
+        held = [None if isinstance(t, Scalar) else in_scratch(ctx, t) for t in results]
         ctx.builder.op("cpu.yield", [t.value for t in results if isinstance(t, Scalar)])
     slots = [None if t is None else _slots(ctx, t, op.operands[0]) for t in held]
     with ctx.inside(combine):
@@ -173,15 +174,6 @@ def lower_tree(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
             for tile, stored in with_memory:
                 lower_sinks(ctx, [Copy(tile, stored)])
     _bind(ctx, op.results, held, tree.results)
-
-
-def _in_scratch(ctx: Context, tile: Tile) -> Stored:
-    """The tile's own scratch, or a copy: the tree writes over it."""
-    if isinstance(tile, Stored):
-        return tile
-    stored = ctx.stored(tile)
-    lower_sinks(ctx, [Copy(tile, stored)])
-    return stored
 
 
 def _slots(ctx: Context, tile: Stored, count: Value) -> Value:

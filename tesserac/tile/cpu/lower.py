@@ -25,6 +25,7 @@ from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.loops import lower_for, lower_tree
 from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.products import lower_dot, store_panels
+from tesserac.tile.cpu.reuse import kept_operands
 from tesserac.tile.cpu.target import CpuTarget
 from tesserac.tile.cpu.tiles import (
     Axis,
@@ -209,7 +210,7 @@ def _iota(ctx: Context, op: Op) -> None:
 
 
 def _map(ctx: Context, op: Op) -> None:
-    operands = tuple(ctx.tile(v) for v in op.operands)
+    operands = kept_operands(ctx, op)
     _define(ctx, op, Mapped(tile_type(op.result), op, operands, mapped_axes(op, operands)))
 
 

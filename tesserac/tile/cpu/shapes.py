@@ -55,7 +55,7 @@ def fold_shape(target: CpuTarget, body: Block, order: Blocks | Free) -> Shape:
 
 
 def _body_cost(body: Block) -> int:
-    return sum(_cost(op) for op in _inside(body))
+    return sum(operation_cost(op) for op in _inside(body))
 
 
 def _inside(body: Block) -> Iterator[Op]:
@@ -70,11 +70,12 @@ def _widths(body: Block) -> Iterator[int]:
                 yield max(value.type.dtype.bits, 32) if value.type.dtype.is_float else value.type.dtype.bits
 
 
-def _cost(op: Op) -> int:
+def operation_cost(op: Op) -> int:
+    """How many instructions an operation stands for, roughly; what folds into others counts nothing."""
     name = op.name.removeprefix("scalar.")
     if name in ELEMENTARY:
         return ELEMENTARY_COST
-    return 0 if op.name in ("scalar.constant", "cpu.yield") or op.opdef.dialect == "index" else 1
+    return 0 if op.opdef.terminator or op.name == "scalar.constant" or op.opdef.dialect == "index" else 1
 
 
 def destination_dim(memory: MemRefType, kept: Sequence[int]) -> int | None:
