@@ -6,7 +6,8 @@ asking for compiled code of such a program raises `ProgramError`, which carries 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,6 @@ from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.entry import ModuleInterface, Specialization, argument_types, interface_of
 from tesserac.graph.build import Unsupported
-from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.library import Library, library_sources, load_library
 from tesserac.pipeline import Levels, lower
@@ -30,8 +30,10 @@ from tesserac.types.ty import TupleType
 
 if TYPE_CHECKING:
     from tessera.artifact import Artifact
+    from tessera.gpu_program import GpuProgram
     from tesserac.schedule.machine import Machine
     from tesserac.target.cpu.build import CpuPlatform
+    from tesserac.target.nvptx.build import GpuPlatform
 
 PROGRAM = "main"
 """What symbols of the program being compiled start with."""
@@ -133,14 +135,34 @@ class Session:
             sink.error(E0299, at=problem.span, feature=str(problem))
             raise ProgramError(sink.diagnostics) from None
 
-    def cpu_tiles(self, levels: Levels, cpu: CpuPlatform) -> Module:
-        from tesserac.target.cpu.build import cpu_pass
+    @contextmanager
+    def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:
+        """Inside, what a target does not have yet ends as a ProgramError at the function."""
+        from tesserac.target.cpu.registers import UnsupportedError
+        from tesserac.tile.gpu.errors import LoweringError
 
-        return run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
+        try:
+            yield
+        except (UnsupportedError, LoweringError, NotImplementedError) as problem:
+            sink = Sink()
+            sink.error(E0299, at=function.span, feature=f"`{function.name}` on {arch}").remark(str(problem))
+            raise ProgramError(sink.diagnostics) from None
 
     def artifact(self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform) -> Artifact:
-        from tesserac.target.cpu.build import artifact
+        from tesserac.target.cpu.build import artifact, cpu_pass
 
-        tiles = self.cpu_tiles(self.levels(source, function, cpu.schedule), cpu)
+        levels = self.levels(source, function, cpu.schedule)
         several = isinstance(function.result, TupleType)
-        return artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
+        with self.target_gaps(function, cpu.schedule.arch):
+            tiles = run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
+            return artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
+
+    def gpu_program(self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform) -> GpuProgram:
+        """A function for one kind of GPU, without the code of its kernels, which is made when it is first needed."""
+        from tesserac.target.nvptx.build import gpu_pass, gpu_program
+
+        levels = self.levels(source, function, gpu.schedule)
+        several = isinstance(function.result, TupleType)
+        with self.target_gaps(function, gpu.schedule.arch):
+            tiles = run_passes(levels.tile, [gpu_pass(gpu.tiles)], verify=self.verify)
+            return gpu_program(tiles, function.symbol, gpu, self.locate, name=function.name, returns_tuple=several)

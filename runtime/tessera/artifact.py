@@ -36,7 +36,7 @@ def read_artifact(data: bytes, source: str) -> Artifact:
         kind, signature, code, pool = content
         if kind != _KIND:
             raise ValueError(f"it holds {kind!r}, not a function")
-        return Artifact(_signature(signature), image_of(code, *blobs[:2]), image_of(pool, *blobs[2:]))
+        return Artifact(read_signature(signature), image_of(code, *blobs[:2]), image_of(pool, *blobs[2:]))
     except (ValueError, TypeError, IndexError) as error:
         raise unreadable(source, str(error)) from None
 
@@ -46,7 +46,7 @@ def unreadable(source: str, reason: str) -> TesseraError:
     return failure(UNREADABLE_ARTIFACT, message, ("build it again from its source",))
 
 
-def _signature(row: Row) -> Signature:
+def read_signature(row: Row) -> Signature:
     name, parameters, results, returns_tuple, symbols, bindings, sites = row
     return Signature(
         name=name,
@@ -61,15 +61,15 @@ def _signature(row: Row) -> Signature:
 
 def _tensor(row: Row) -> TensorSpec:
     name, sizes, dtype, element = row
-    return TensorSpec(name, tuple(map(_size, sizes)), dtype, element)
+    return TensorSpec(name, tuple(map(read_size, sizes)), dtype, element)
 
 
 def _binding(row: Row) -> Binding:
     symbol, parameter, axis, *sizes = row
-    return Binding(symbol, parameter, axis, *map(_size, sizes))
+    return Binding(symbol, parameter, axis, *map(read_size, sizes))
 
 
-def _size(row: Row) -> Size:
+def read_size(row: Row) -> Size:
     text, tree = row
     return Size(text, _tree(tree))
 

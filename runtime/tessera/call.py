@@ -46,7 +46,7 @@ def call(signature: Signature, entry: Entry, inputs: Sequence[Array]) -> object:
     sizes = [symbols[name] for name in signature.symbols]
     data = [array.ctypes.data for array in inputs]
     _invoke(signature, entry.guards, [*data, *[0] * len(signature.results), *sizes], symbols)
-    outputs = [_allocate(signature, position, symbols) for position in range(len(signature.results))]
+    outputs = [allocate_result(signature, position, symbols) for position in range(len(signature.results))]
     _invoke(signature, entry.run, [*data, *(array.ctypes.data for array in outputs), *sizes], symbols)
     results = tuple(array if array.ndim else array[()] for array in outputs)  # [()]: a 0-d array as a scalar
     return results if signature.returns_tuple else results[0]
@@ -102,7 +102,7 @@ def _conflict(
     return failure(SIZE_CONFLICT, message, (*sources, f"`{parameter}` is declared {declared.show()}"))
 
 
-def _allocate(signature: Signature, position: int, symbols: Mapping[str, int]) -> Array:
+def allocate_result(signature: Signature, position: int, symbols: Mapping[str, int]) -> Array:
     import numpy as np
 
     result = signature.results[position]

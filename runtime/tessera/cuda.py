@@ -1,40 +1,39 @@
 """Runs GPU programs on an NVIDIA device: the only place that talks to the driver.
 
-Enters: a `GpuProgram` and NumPy arrays. Leaves: NumPy arrays, or a `TesseraError`. The device's primary context is
-shared with other libraries of the process; it is taken on the first call and given back when the process ends.
+Enters: a `GpuProgram`, contiguous NumPy arrays that fit its signature, and the values of its symbols. Leaves: results
+in NumPy arrays, or a `TesseraError`. The host program is interpreted here: launches follow each other on one stream,
+and only a flag that decides what comes next is waited for. The device's primary context is shared with other libraries
+of the process; it is taken on the first call and given back when the process ends.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tessera.call import bind_symbols
 from tessera.dtypes import numpy_dtype
-from tessera.errors import GUARD_FAILED, OUT_OF_MEMORY, failure
+from tessera.errors import GPU_FAILED, NO_GPU, OUT_OF_MEMORY, WRONG_GPU, TesseraError, failure
 from tessera.gpu_program import (
     Argument,
     Buffer,
-    Check,
-    Condition,
+    Cond,
     GpuProgram,
     Kernel,
     Launch,
+    Loop,
+    Parameter,
     Select,
-    Step,
+    Steps,
     TensorMap,
+    While,
     Workspace,
 )
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
-
-NO_GPU = "E0930"
-WRONG_GPU = "E0931"
-GPU_FAILED = "E0932"
 
 SMALLEST_ALLOCATION = 16
 """Bytes; an empty array gets them too, so that every pointer is one."""
@@ -83,7 +82,7 @@ def check_arch(program: GpuProgram) -> None:
 def _function(kernel: Kernel) -> Any:
     """The kernel, loaded; the driver assembles PTX on first use and keeps the result on disk."""
     cuda = driver()
-    function = cuda.module_from_buffer(kernel.code.encode() + b"\0").get_function(kernel.name)
+    function = cuda.module_from_buffer(kernel.code().encode() + b"\0").get_function(kernel.name)
     function.prepare("P" * len(kernel.parameters) + "q" * len(kernel.symbols))
     return function
 
@@ -91,27 +90,22 @@ def _function(kernel: Kernel) -> Any:
 # --- one call -----------------------------------------------------------------------------------------------------
 
 
-def run(program: GpuProgram, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """Calls the function: copies the inputs to the device, runs every step, copies the results back."""
-    call = GpuCall(program, arrays)
-    call.execute()
-    return call.results()
-
-
 class GpuCall:
     """A call with its memory on the device. `execute` may be repeated: it leaves the inputs as they are."""
 
-    def __init__(self, program: GpuProgram, arrays: Sequence[Array]) -> None:
+    def __init__(self, program: GpuProgram, arrays: Sequence[Array], symbols: Mapping[str, int]) -> None:
         self.cuda = driver()
         check_arch(program)
         self.program = program
-        self.symbols = bind_symbols(program.signature, [array.shape for array in arrays])
+        self.symbols = dict(symbols)
         self.memory: list[Any] = []
         self._slots: dict[int, Any] = {}
         self._maps: dict[tuple[int, ...], Any] = {}
-        self._temporary: list[Any] = []
+        self._workspaces: dict[tuple[str, int], tuple[int, Any]] = {}
         for buffer in program.buffers:
             self.memory.append(self._place(buffer, arrays))
+
+    # -- memory
 
     def _place(self, buffer: Buffer, arrays: Sequence[Array]) -> Any:
         if buffer.role == "input":
@@ -120,66 +114,84 @@ class GpuCall:
             if source.nbytes:
                 self.cuda.memcpy_htod(room, _bytes_of(source))
             return room
-        size = self._bytes(buffer)
         if buffer.role == "output":
-            return self._allocate(size)
+            return self._allocate(self._bytes(buffer))
         if buffer.slot not in self._slots:
             sharing = [b for b in self.program.buffers if (b.role, b.slot) == (buffer.role, buffer.slot)]
             self._slots[buffer.slot] = self._allocate(max(map(self._bytes, sharing)))
         return self._slots[buffer.slot]
 
-    def _shape(self, buffer: Buffer) -> tuple[int, ...]:
-        return tuple(size.evaluate(self.symbols) for size in buffer.sizes)
-
     def _bytes(self, buffer: Buffer) -> int:
         total = numpy_dtype(buffer.dtype).itemsize
-        for size in self._shape(buffer):
-            total *= size
+        for size in buffer.sizes:
+            total *= max(0, size.evaluate(self.symbols))
         return total
 
     def _allocate(self, size: int) -> Any:
         try:
             return self.cuda.mem_alloc(max(size, SMALLEST_ALLOCATION))
-        except self.cuda.MemoryError:
+        except (self.cuda.MemoryError, OverflowError):
             name = self.program.signature.name
             raise failure(OUT_OF_MEMORY, f"`{name}` needs {size} bytes that the GPU does not have") from None
 
+    def _failed(self, error: Exception) -> TesseraError:
+        return failure(GPU_FAILED, f"`{self.program.signature.name}` failed on the GPU: {error}")
+
+    # -- steps
+
     def execute(self) -> None:
         """Starts every step in order. Faults of the device show at the next synchronisation."""
-        self._run(self.program.steps)
+        try:
+            self._run(self.program.steps)
+        except self.cuda.Error as error:
+            raise self._failed(error) from None
 
-    def _run(self, steps: Sequence[Step]) -> None:
+    def _run(self, steps: Steps) -> None:
         for step in steps:
-            if isinstance(step, Check):
-                self._check(step.condition)
-            elif isinstance(step, Launch):
-                self._launch(step)
-            else:
-                self._select(step)
-
-    def _check(self, condition: Condition) -> None:
-        if not condition.holds(self.symbols):
-            sizes = tuple(f"`{name}` = {value}" for name, value in self.symbols.items())
-            raise failure(GUARD_FAILED, f"`{self.program.signature.name}` needs {condition.text}", sizes)
+            match step:
+                case Launch():
+                    self._launch(step)
+                case Select():
+                    self._select(step)
+                case Loop():
+                    self._loop(step)
+                case While():
+                    self._while(step)
+                case Cond(flag, yes, no):
+                    self._run(yes if self._flag(flag) else no)
 
     def _select(self, step: Select) -> None:
-        for predicate, arm in zip(step.predicates, step.arms, strict=False):
-            if predicate.holds(self.symbols):
-                return self._run(arm)
-        return self._run(step.arms[-1])
+        chosen = (arm for p, arm in zip(step.predicates, step.arms, strict=False) if p.holds(self.symbols))
+        self._run(next(chosen, step.arms[-1]))
+
+    def _loop(self, step: Loop) -> None:
+        low, high = step.low.evaluate(self.symbols), step.high.evaluate(self.symbols)
+        for count in range(low, high):
+            self.symbols[step.counter] = count
+            self._run(step.body)
+        self.symbols.pop(step.counter, None)
+
+    def _while(self, step: While) -> None:
+        self._run(step.test)
+        while self._flag(step.flag):
+            self._run(step.body)
+            self._run(step.test)
+
+    def _flag(self, buffer: int) -> bool:
+        """Waits for what was launched and reads one bool."""
+        held = bytearray(1)
+        self.cuda.memcpy_dtoh(held, self.memory[buffer])
+        return held != b"\0"
 
     def variant(self, step: Launch) -> Kernel:
         """The variant that these sizes choose."""
-        for position in step.kernels:
-            kernel = self.program.kernels[position]
-            if all(condition.holds(self.symbols) for condition in kernel.conditions):
-                return kernel
-        raise AssertionError("the last variant of a kernel has no conditions")
+        kernels = (self.program.kernels[i] for i in step.kernels)
+        return next(k for k in kernels if all(c.holds(self.symbols) for c in k.conditions))
 
     def _launch(self, step: Launch) -> None:
         kernel = self.variant(step)
         programs = kernel.programs.evaluate(self.symbols)
-        if not programs:
+        if programs <= 0:
             return
         if programs > MOST_PROGRAMS:
             raise failure(GPU_FAILED, f"kernel `{kernel.name}` would need {programs} blocks of threads")
@@ -189,19 +201,26 @@ class GpuCall:
             attribute = self.cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             function.set_attribute(attribute, shared)
         operands = [self.memory[i] for i in step.operands]
-        pointers = [self._parameter(parameter, operands) for parameter in kernel.parameters]
+        pointers = [self._parameter(kernel, position, operands) for position in range(len(kernel.parameters))]
         values = [self.symbols[name] for name in kernel.symbols]
         block = (kernel.threads, 1, 1)
         function.prepared_call((programs, 1), block, *pointers, *values, shared_size=shared)
 
-    def _parameter(self, parameter: Argument | Workspace | TensorMap, operands: list[Any]) -> int:
-        if isinstance(parameter, Argument):
-            return int(operands[parameter.operand])
-        if isinstance(parameter, Workspace):
-            room = self._allocate(parameter.bytes.evaluate(self.symbols))
-            self._temporary.append(room)
-            return int(room)
-        return self._tensor_map(parameter, int(operands[parameter.operand]))
+    def _parameter(self, kernel: Kernel, position: int, operands: list[Any]) -> int:
+        parameter: Parameter = kernel.parameters[position]
+        match parameter:
+            case Argument(operand):
+                return int(operands[operand])
+            case Workspace(size):
+                return int(self._workspace((kernel.name, position), size.evaluate(self.symbols)))
+            case TensorMap():
+                return self._tensor_map(parameter, int(operands[parameter.operand]))
+
+    def _workspace(self, key: tuple[str, int], size: int) -> Any:
+        """Launches follow each other, so one room serves all launches of a kernel; it grows when one needs more."""
+        if key not in self._workspaces or self._workspaces[key][0] < size:
+            self._workspaces[key] = (size, self._allocate(size))
+        return self._workspaces[key][1]
 
     def _tensor_map(self, parameter: TensorMap, address: int) -> int:
         rows, columns = parameter.rows.evaluate(self.symbols), parameter.columns.evaluate(self.symbols)
@@ -213,26 +232,17 @@ class GpuCall:
             self._maps[key] = room
         return int(self._maps[key])
 
-    def synchronize(self) -> None:
+    # -- results
+
+    def read_results(self, outputs: Sequence[Array]) -> None:
+        """Waits for the device and copies the results into `outputs`."""
         try:
             self.cuda.Context.synchronize()
+            for buffer, room in zip(self.program.buffers, self.memory, strict=True):
+                if buffer.role == "output" and outputs[buffer.slot].nbytes:
+                    self.cuda.memcpy_dtoh(_bytes_of(outputs[buffer.slot]), room)
         except self.cuda.Error as error:
-            raise failure(GPU_FAILED, f"`{self.program.signature.name}` failed on the GPU: {error}") from None
-        self._temporary.clear()
-
-    def results(self) -> tuple[Array, ...]:
-        """Waits for the device and copies the outputs."""
-        import numpy as np
-
-        self.synchronize()
-        found: dict[int, Array] = {}
-        for buffer, room in zip(self.program.buffers, self.memory, strict=True):
-            if buffer.role == "output":
-                array = np.empty(self._shape(buffer), numpy_dtype(buffer.dtype))
-                if array.nbytes:
-                    self.cuda.memcpy_dtoh(_bytes_of(array), room)
-                found[buffer.slot] = array
-        return tuple(found[slot] for slot in sorted(found))
+            raise self._failed(error) from None
 
     def fill_outputs(self, byte: int) -> None:
         """Sets every byte of the outputs: a test sees what a kernel did not write."""
@@ -248,7 +258,6 @@ class GpuCall:
             self.execute()
         end.record()
         end.synchronize()
-        self._temporary.clear()
         return float(start.time_till(end)) / repeat
 
 

@@ -1,12 +1,13 @@
 """A host program for a GPU as plain data: buffers, kernels and what to launch in which order.
 
-The compiler writes it, `cuda.py` runs it. Sizes are expressions over the symbols of the signature. A launch names its
-kernel in several variants; the first whose conditions hold of the sizes runs, and all give the same bits.
+The compiler writes it, `cuda.py` runs it. Sizes are expressions over the symbols of the signature and, inside loops,
+over the names of their counters. A launch names its kernel in several variants; the first whose conditions hold of the
+sizes runs, and all give the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from tessera.signature import Signature
@@ -14,17 +15,16 @@ from tessera.sizes import Size
 
 
 class Condition(NamedTuple):
-    """`at_least` (left >= right), `divides` (left divides right) or `equal`. `text` says it for people."""
+    """`at_least` (left >= right), `divides` (left divides right) or `equal`."""
 
     kind: str
     left: Size
     right: Size
-    text: str
 
     def holds(self, symbols: Mapping[str, int]) -> bool:
         left, right = self.left.evaluate(symbols), self.right.evaluate(symbols)
         if self.kind == "divides":
-            return right % left == 0 if left else right == 0
+            return left != 0 and right % left == 0
         return left >= right if self.kind == "at_least" else left == right
 
 
@@ -57,8 +57,8 @@ class Kernel(NamedTuple):
     """One variant of a kernel. Its parameters are eight bytes each; the values of `symbols` follow them."""
 
     name: str
-    code: str
-    """PTX."""
+    code: Callable[[], str]
+    """Gives the PTX. Of a fresh program it is made when first asked for: a call needs one variant of several."""
     threads: int
     programs: Size
     shared: Size
@@ -79,9 +79,10 @@ class Buffer(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Ends the call unless the condition holds."""
+    """What must hold before a call does anything; `site` is the place in the signature that says so."""
 
     condition: Condition
+    site: int
 
 
 class Launch(NamedTuple):
@@ -95,17 +96,44 @@ class Select(NamedTuple):
     """The steps of the first predicate that holds; the last ones if none does."""
 
     predicates: tuple[Condition, ...]
-    arms: tuple[tuple[Step, ...], ...]
+    arms: tuple[Steps, ...]
 
 
-Step: TypeAlias = Check | Launch | Select
+class Loop(NamedTuple):
+    """The steps for each count from `low` up to below `high`; inside, sizes may name `counter`."""
+
+    counter: str
+    low: Size
+    high: Size
+    body: Steps
+
+
+class While(NamedTuple):
+    """`test` and `body` in turn, as long as `test` leaves true in buffer number `flag`."""
+
+    test: Steps
+    flag: int
+    body: Steps
+
+
+class Cond(NamedTuple):
+    """`yes` if buffer number `flag` holds true, else `no`."""
+
+    flag: int
+    yes: Steps
+    no: Steps
+
+
+Step: TypeAlias = Launch | Select | Loop | While | Cond
+Steps: TypeAlias = tuple[Step, ...]
 
 
 class GpuProgram(NamedTuple):
-    """A function for GPUs of one architecture, such as `sm_90a`."""
+    """A function for GPUs of one architecture, such as `sm_90a`. All checks come before the first step."""
 
     signature: Signature
     arch: str
     buffers: tuple[Buffer, ...]
     kernels: tuple[Kernel, ...]
-    steps: tuple[Step, ...]
+    checks: tuple[Check, ...]
+    steps: Steps

@@ -1,4 +1,4 @@
-"""E0910-E0929: compiled code that cannot be loaded or called. The runtime, which stands alone, raises them."""
+"""E0910-E0939: compiled code that cannot be loaded or called. The runtime, which stands alone, raises them."""
 
 from tesserac.diag.diagnostic import Code
 
@@ -15,4 +15,7 @@ E0923 = Code("E0923", "argument `{name}` of `{function}` has {rank} dims")
 E0924 = Code("E0924", "argument `{name}` of `{function}` has size {size} in dim {axis}, but `{rule}` is {value}")
 E0925 = Code("E0925", "`{function}` needs {rule}, but the sides are {left} and {right}")
 E0926 = Code("E0926", "no memory for {what}")
+E0930 = Code("E0930", "no NVIDIA GPU can be used: {reason}")
+E0931 = Code("E0931", "`{function}` was built for {built}, but the GPU is {here}")
+E0932 = Code("E0932", "`{function}` failed on the GPU: {reason}")
 W0901 = Code("W0901", "`{function}` is compiled for the {count}th set of compile-time arguments")

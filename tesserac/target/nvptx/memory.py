@@ -76,6 +76,7 @@ class _Elements:
             offset = self.b.add(offset, self.b.mul(here, stride))
             self.room.append(self.b.sub(axis.stop, self.b.add(axis.start, here)))
         self.base = self.b.gep(place.element, place.memory.pointer, offset)
+        self._tests: dict[tuple[int, int], Value] = {}
 
     def address(self, register: int) -> Value:
         offset = const_i64(0)
@@ -85,8 +86,12 @@ class _Elements:
 
     def exists(self, register: int) -> Value:
         steps = self.layout.offsets[register]
-        tests = [self.b.icmp("sgt", r, const_i64(steps.get(d, 0))) for d, r in enumerate(self.room)]
-        return all_of(self.place.ctx, tests)
+        return all_of(self.place.ctx, [self._below(d, steps.get(d, 0)) for d in range(len(self.room))])
+
+    def _below(self, dim: int, step: int) -> Value:
+        if (dim, step) not in self._tests:
+            self._tests[dim, step] = self.b.icmp("sgt", self.room[dim], const_i64(step))
+        return self._tests[dim, step]
 
 
 def all_of(ctx: Context, conditions: Sequence[Value]) -> Value:

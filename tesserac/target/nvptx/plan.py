@@ -1,198 +1,219 @@
 """The host program of a function as data for `tessera.cuda`.
 
-Enters: a module of neutral kernels, with a `schedule.func` that launches them or with none. Leaves: a `GpuProgram`.
-Without a host program a kernel is launched by itself: what it writes are the results, all else the parameters.
+Enters: a `schedule.func` and the `gpu.kernel`s it launches. Leaves: the buffers, kernels, checks and steps of a
+`GpuProgram`. The checks are those of the CPU's entry, in the same order: the guards of the program, each behind what
+its sizes need to have a value, then what all other sizes need.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 
 from tessera.gpu_program import (
     Argument,
     Buffer,
     Check,
+    Cond,
     Condition,
-    GpuProgram,
     Kernel,
     Launch,
+    Loop,
     Parameter,
     Select,
     Step,
+    Steps,
     TensorMap,
+    While,
     Workspace,
 )
-from tessera.signature import Binding, Signature, TensorSpec
-from tesserac.ir.core import Block, Module, Op
-from tesserac.ir.core import Value as IRValue
+from tessera.sizes import Size, Tree
+from tesserac.base.source import Span
+from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Guard, indices
-from tesserac.ir.types import MemRefType, element
-from tesserac.schedule.dialect import Predicate
+from tesserac.ir.types import MemRefType
+from tesserac.schedule.dialect import Predicate, memory
+from tesserac.target.cpu.guards import sizes_used
+from tesserac.target.cpu.status import HostSite
 from tesserac.target.nvptx.kernel import emit_kernel, programs
 from tesserac.target.nvptx.ptx import emit_ptx
-from tesserac.target.sizes import size_of, solve_symbols
-from tesserac.tile.gpu.dialect import kernel_conditions, kernel_grid, kernel_parameters, memory
+from tesserac.target.sizes import implied_guards, size_of
+from tesserac.tile.gpu.dialect import integer, kernel_conditions, kernel_parameters, text
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.lower import lower_module
 from tesserac.tile.gpu.types import TensorMapType
-from tesserac.tile.gpu.variants import Arch
-from tesserac.types.dims import product
+from tesserac.types.dims import Dim, product
 
 
-def build_program(module: Module, arch: Arch, signature: Signature | None = None) -> GpuProgram:
-    """Compiles a module of neutral Tile IR. `signature` belongs to its host program, if it has one."""
-    lowered = lower_module(module, arch)
-    hosts = [op for op in lowered.ops if op.name == "schedule.func"]
-    compiled = _Kernels(module, lowered, arch)
-    if hosts:
-        return _Host(hosts[0], compiled).program(signature)
-    (neutral,) = [op for op in module.ops if op.name == "tile.kernel"]
-    return _alone(neutral, compiled)
+@dataclass(frozen=True)
+class Plan:
+    """All of a `GpuProgram` but its signature, whose sites are here."""
+
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    checks: tuple[Check, ...]
+    steps: Steps
+    sites: tuple[HostSite, ...]
 
 
-class _Kernels:
-    """All variants of all kernels, compiled."""
-
-    def __init__(self, module: Module, lowered: Module, arch: Arch) -> None:
-        self.arch = arch.name
-        neutral = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
-        self.variants: dict[str, list[int]] = {name: [] for name in neutral}
-        self.compiled: list[Kernel] = []
-        for op in lowered.ops:
-            if op.name == "gpu.kernel":
-                source = op.attrs["variant_of"]
-                assert isinstance(source, str)
-                operands = len(neutral[source].body.args) - len(kernel_grid(op))
-                self.variants[source].append(len(self.compiled))
-                self.compiled.append(compile_kernel(op, operands, arch.name))
-
-    def launch(self, name: str, operands: Sequence[int]) -> Launch:
-        return Launch(tuple(self.variants[name]), tuple(operands))
+def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
+    """`kernels` are the variants of all neutral kernels, those of one next to each other, best first."""
+    compiled = tuple(compile_kernel(op, arch) for op in kernels)
+    variants: dict[str, tuple[int, ...]] = {}
+    for position, op in enumerate(kernels):
+        name = text(op, "variant_of")
+        variants[name] = (*variants.get(name, ()), position)
+    host = _Host(variants)
+    for position, value in enumerate(func.body.args):
+        host.add(value, "input", position)
+    steps = host.steps(func.body)
+    checks, sites = _checks(func, kernels)
+    return Plan(tuple(host.buffers), compiled, checks, steps, sites)
 
 
-def compile_kernel(kernel: Op, operands: int, arch: str) -> Kernel:
-    """One variant. The first `operands` parameters are what a launch passes."""
-    text = emit_kernel(kernel)
+# --- kernels --------------------------------------------------------------------------------------------------------
+
+
+def compile_kernel(kernel: Op, arch: str) -> Kernel:
+    """One variant. Its LLVM text is written now, so that what has no rule shows; PTX is made from it on demand."""
+    written = emit_kernel(kernel)
+
+    @cache
+    def code() -> str:
+        return emit_ptx(written.llvm, arch)
+
     return Kernel(
-        name=text.name,
-        code=emit_ptx(text.llvm, arch),
-        threads=text.threads,
+        name=written.name,
+        code=code,
+        threads=written.threads,
         programs=size_of(programs(kernel)),
-        shared=size_of(text.shared),
-        parameters=tuple(_parameters(kernel, operands)),
-        symbols=text.symbols,
-        conditions=tuple(condition(g) for g in kernel_conditions(kernel)),
+        shared=size_of(written.shared),
+        parameters=tuple(_parameters(kernel)),
+        symbols=written.symbols,
+        conditions=tuple(condition(g.kind, g.left, g.right) for g in kernel_conditions(kernel)),
     )
 
 
-def _parameters(kernel: Op, operands: int) -> Iterator[Parameter]:
-    sources = iter(indices(kernel, "mapped"))
+def _parameters(kernel: Op) -> Iterator[Parameter]:
+    sources, passed = iter(indices(kernel, "mapped")), integer(kernel, "takes")
     for position, parameter in enumerate(kernel_parameters(kernel)):
         ty = parameter.type
         if isinstance(ty, TensorMapType):
             rows, columns = (size_of(d) for d in ty.dims)
             yield TensorMap(next(sources), rows, columns, ty.dtype.numpy_name, ty.box)
-        elif position < operands:
+        elif position < passed:
             yield Argument(position)
         else:
             assert isinstance(ty, MemRefType)
             yield Workspace(size_of(product(ty.dims) * (ty.dtype.bits // 8)))
 
 
-def condition(guard: Guard) -> Condition:
-    if guard.kind not in ("at_least", "divides", "equal"):
-        raise LoweringError(f"a condition of kind {guard.kind}")
-    return Condition(guard.kind, size_of(guard.left), size_of(guard.right), guard.text)
+def condition(kind: str, left: Dim, right: Dim) -> Condition:
+    if kind not in ("at_least", "divides", "equal"):
+        raise LoweringError(f"a condition of kind {kind}")
+    return Condition(kind, size_of(left), size_of(right))
 
 
-def _alone(kernel: Op, kernels: _Kernels) -> GpuProgram:
-    memrefs = kernel.body.args[len(kernel_grid(kernel)) :]
-    written = {op.operands[1] for op in kernel.walk() if op.name == "tile.store"}
-    inputs = [v for v in memrefs if v not in written]
-    outputs = [v for v in memrefs if v in written]
-    buffers = [buffer("input", i, memory(v)) for i, v in enumerate(inputs)]
-    buffers += [buffer("output", i, memory(v)) for i, v in enumerate(outputs)]
-    order = [*inputs, *outputs]
-    launch = kernels.launch(kernel.symbol, [order.index(v) for v in memrefs])
-    signature = kernel_signature(kernel.symbol, inputs, outputs)
-    return GpuProgram(signature, kernels.arch, tuple(buffers), tuple(kernels.compiled), (launch,))
+# --- checks ---------------------------------------------------------------------------------------------------------
 
 
-def buffer(role: str, slot: int, ty: MemRefType) -> Buffer:
-    return Buffer(role, slot, tuple(size_of(d) for d in ty.dims), ty.dtype.numpy_name)
+def _checks(func: Op, kernels: Sequence[Op]) -> tuple[tuple[Check, ...], tuple[HostSite, ...]]:
+    known = frozenset(name for arg in func.body.args for dim in memory(arg).dims for name in dim.symbols())
+    found: dict[tuple[str, Dim, Dim], HostSite] = {}
+
+    def add(guards: Sequence[Guard], span: Span) -> None:
+        for guard in guards:
+            found.setdefault((guard.kind, guard.left, guard.right), HostSite("guard", guard.text, span))
+
+    for op in func.body.ops:
+        guard = op.attrs.get("guard")
+        if isinstance(guard, Guard):
+            add(implied_guards([guard.left, guard.right]), func.span)
+            add([guard], op.span)
+    used = [dim for dim in sizes_used([func, *kernels]) if dim.symbols() <= known]
+    add(implied_guards(used), func.span)
+    checks = tuple(Check(condition(*key), site) for site, key in enumerate(found))
+    return checks, tuple(found.values())
 
 
-def kernel_signature(name: str, inputs: Sequence[IRValue], outputs: Sequence[IRValue]) -> Signature:
-    equations = solve_symbols([memory(v).dims for v in inputs])
-    bindings = [
-        Binding(e.symbol, e.parameter, e.axis, size_of(e.factor), size_of(e.scale), size_of(e.offset))
-        for e in equations
-    ]
-    specs = [[_spec(v) for v in values] for values in (inputs, outputs)]
-    symbols = tuple(sorted(e.symbol for e in equations))
-    return Signature(name, tuple(specs[0]), tuple(specs[1]), len(outputs) != 1, symbols, tuple(bindings), ())
-
-
-def _spec(value: IRValue) -> TensorSpec:
-    ty = memory(value)
-    sizes = tuple(size_of(d) for d in ty.dims)
-    return TensorSpec(value.name, sizes, ty.dtype.numpy_name, element(ty.dtype, ty.policy))
+# --- steps ----------------------------------------------------------------------------------------------------------
 
 
 class _Host:
-    """A `schedule.func` step by step."""
+    """Operations of the host program, one after another, as steps; buffers are numbered as they come."""
 
-    def __init__(self, func: Op, kernels: _Kernels) -> None:
-        self.func = func
-        self.kernels = kernels
+    def __init__(self, variants: Mapping[str, tuple[int, ...]]) -> None:
+        self.variants = variants
         self.buffers: list[Buffer] = []
-        self.places: dict[IRValue, int] = {}
-        for position, value in enumerate(func.body.args):
-            self.add(value, buffer("input", position, memory(value)))
+        self.places: dict[Value, int] = {}
+        self.indices: dict[Value, Size] = {}
 
-    def add(self, value: IRValue, made: Buffer) -> None:
+    def add(self, value: Value, role: str, slot: int) -> None:
+        ty = memory(value)
+        if ty.layout != "strided":
+            raise LoweringError(f"memory in the layout {ty.layout} on a GPU")
         self.places[value] = len(self.buffers)
-        self.buffers.append(made)
+        self.buffers.append(Buffer(role, slot, tuple(map(size_of, ty.dims)), ty.dtype.numpy_name))
 
-    def program(self, signature: Signature | None) -> GpuProgram:
-        steps = self.steps(self.func.body)
-        own = signature or kernel_signature(
-            self.func.symbol, self.func.body.args, self.func.body.terminator.operands
-        )
-        return GpuProgram(own, self.kernels.arch, tuple(self.buffers), tuple(self.kernels.compiled), steps)
+    def steps(self, block: Block) -> Steps:
+        found: list[Step] = []
+        for op in block.ops[:-1]:
+            if op.opdef.dialect == "index":
+                self.indices[op.result] = self._index(op)
+            elif op.name == "schedule.buffer":
+                self.add(op.result, text(op, "role"), integer(op, "slot"))
+            elif op.name in _STEPS:
+                found.append(_STEPS[op.name](self, op))
+            elif op.name != "schedule.guard":
+                raise LoweringError(f"no rule for {op.name} in a host program for a GPU")
+        return tuple(found)
 
-    def steps(self, block: Block) -> tuple[Step, ...]:
-        found = [self.step(op) for op in block.ops[:-1]]
-        return tuple(step for step in found if step is not None)
+    def _index(self, op: Op) -> Size:
+        dim = op.attrs.get("dim")
+        if isinstance(dim, Dim):
+            return size_of(dim)
+        left, right = (self.indices[v].tree for v in op.operands)
+        tree: Tree = ("+", left, ("*", -1, right)) if op.name == "index.sub" else (_OPERATORS[op.name], left, right)
+        return Size(op.name, tree)
 
-    def step(self, op: Op) -> Step | None:
-        match op.name:
-            case "schedule.guard":
-                guard = op.attrs["guard"]
-                assert isinstance(guard, Guard)
-                return Check(condition(guard))
-            case "schedule.buffer":
-                role, slot = op.attrs["role"], op.attrs["slot"]
-                assert isinstance(role, str) and isinstance(slot, int)
-                self.add(op.result, buffer(role, slot, memory(op.result)))
-                return None
-            case "tile.launch":
-                name = op.attrs["kernel"]
-                assert isinstance(name, str)
-                return self.kernels.launch(name, [self.places[v] for v in op.operands])
-            case "schedule.select":
-                return self.select(op)
-        raise LoweringError(f"no rule for {op.name} in a host program for a GPU")
+    def launch(self, op: Op) -> Launch:
+        return Launch(self.variants[text(op, "kernel")], tuple(self.places[v] for v in op.operands))
 
     def select(self, op: Op) -> Select:
         predicates = op.attrs["predicates"]
         assert isinstance(predicates, tuple)
-        tests = [_predicate(p) for p in predicates if isinstance(p, Predicate)]
-        return Select(tuple(tests), tuple(self.steps(r.block) for r in op.regions))
+        tests = tuple(condition(p.kind, p.left, p.right) for p in predicates if isinstance(p, Predicate))
+        return Select(tests, tuple(self.steps(r.block) for r in op.regions))
+
+    def loop(self, op: Op) -> Loop:
+        counter, (low, high) = text(op, "counter"), (self.indices[v] for v in op.operands)
+        self.indices[op.body.args[0]] = Size(counter, counter)
+        return Loop(counter, low, high, self.steps(op.body))
+
+    def repeat(self, op: Op) -> While:
+        test, body = (region.block for region in op.regions)
+        steps = self.steps(test)
+        return While(steps, self.places[test.terminator.operands[0]], self.steps(body))
+
+    def choose(self, op: Op) -> Cond:
+        yes, no = (self.steps(region.block) for region in op.regions)
+        return Cond(self.places[op.operands[0]], yes, no)
 
 
-def _predicate(predicate: Predicate) -> Condition:
-    left, right = predicate.left, predicate.right
-    return Condition(predicate.kind, size_of(left), size_of(right), f"{left} {predicate.kind} {right}")
+_STEPS: dict[str, Callable[[_Host, Op], Step]] = {
+    "tile.launch": _Host.launch,
+    "schedule.select": _Host.select,
+    "schedule.loop": _Host.loop,
+    "schedule.while": _Host.repeat,
+    "schedule.cond": _Host.choose,
+}
 
-
+_OPERATORS = {
+    "index.add": "+",
+    "index.mul": "*",
+    "index.floor_div": "//",
+    "index.ceil_div": "ceil_div",
+    "index.rem": "%",
+    "index.min": "min",
+    "index.max": "max",
+}

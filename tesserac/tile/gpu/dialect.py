@@ -1,9 +1,9 @@
 """The GPU dialect: what the threads of one block do. Layouts, copies, stages, roles and barriers are explicit.
 
 Kernel
-    gpu.kernel @name {grid, warps, when, variant_of, mapped} { ^(pid..., memref..., tensor_map...): ... gpu.return }
-        `when` are the conditions on sizes under which this variant of the neutral kernel `variant_of` may run. Memory
-        behind what the neutral kernel takes is workspace. `mapped` names for each tensor map the memory it reads.
+    gpu.kernel @name {grid, warps, when, variant_of, takes, mapped} { ^(pid..., memref..., tensor_map...): ... }
+        `when` are the conditions on sizes under which this variant of the neutral kernel `variant_of` may run. A launch
+        passes `takes` memories; others are workspace. `mapped` names for each tensor map the memory it reads.
     gpu.program() : index                       the program's number in the grid
     gpu.alloc() : memref | stages | barriers    memory of the block, shared by its threads
 Registers
@@ -149,6 +149,7 @@ def _verify_kernel(op: Op) -> None:
     require(known, "takes memory and tensor maps", op)
     require(isinstance(op.attrs.get("warps"), int), "needs a number of warps", op)
     require(isinstance(op.attrs.get("variant_of"), str), "is a variant of a neutral kernel", op)
+    require(isinstance(op.attrs.get("takes"), int), "needs to know what a launch passes", op)
     kernel_conditions(op)
 
 

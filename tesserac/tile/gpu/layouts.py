@@ -20,7 +20,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import indices, operand_maps
 from tesserac.ir.types import TileType, Type
-from tesserac.tile.dialect import Stage, tile_type
+from tesserac.tile.dialect import Stage, kernel_memrefs, tile_type
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
 from tesserac.tile.gpu.matrix import MatrixUnit, accumulator_layout, matrix_unit
@@ -230,6 +230,7 @@ class _Conversion:
             "warps": self.variant.warps,
             "when": self.variant.when,
             "variant_of": kernel.symbol,
+            "takes": len(kernel_memrefs(kernel)),
             "mapped": (),
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)

@@ -1,0 +1,145 @@
+"""A GPU program as a file: what `tesserac build --target cuda:...` writes and the runtime reads without a compiler.
+
+Enters: a `GpuProgram`, or the bytes of one. Leaves: the other. Named tuples are rows of JSON as they stand; only the
+steps, of which there are several kinds, carry their kind in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tessera.artifact import read_signature, read_size, unreadable
+from tessera.container import Row, pack, unpack
+from tessera.gpu_program import (
+    Argument,
+    Buffer,
+    Check,
+    Cond,
+    Condition,
+    GpuProgram,
+    Kernel,
+    Launch,
+    Loop,
+    Parameter,
+    Select,
+    Step,
+    Steps,
+    TensorMap,
+    While,
+    Workspace,
+)
+
+_KIND = "gpu function 1"
+
+
+def gpu_bytes(program: GpuProgram) -> bytes:
+    """The program with the PTX of all its kernels."""
+    kernels = [_kernel_row(kernel) for kernel in program.kernels]
+    steps = [_step_row(step) for step in program.steps]
+    content = [_KIND, program.signature, program.arch, program.buffers, kernels, program.checks, steps]
+    return pack(content, [kernel.code().encode() for kernel in program.kernels])
+
+
+def read_gpu_program(data: bytes, source: str) -> GpuProgram:
+    """The program in `data`; `source` names it in errors."""
+    try:
+        content, codes = unpack(data)
+        kind, signature, arch, buffers, kernels, checks, steps = content
+        if kind != _KIND:
+            raise ValueError(f"it holds {kind!r}, not a function for a GPU")
+        return GpuProgram(
+            read_signature(signature),
+            arch,
+            tuple(map(_buffer, buffers)),
+            tuple(_kernel(row, code.decode()) for row, code in zip(kernels, codes, strict=True)),
+            tuple(Check(_condition(condition), site) for condition, site in checks),
+            _steps(steps),
+        )
+    except (ValueError, TypeError, IndexError, KeyError) as error:
+        raise unreadable(source, str(error)) from None
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _kernel_row(kernel: Kernel) -> Row:
+    parameters = [[type(p).__name__, *p] for p in kernel.parameters]
+    return [
+        kernel.name, kernel.threads, kernel.programs, kernel.shared, parameters, kernel.symbols, kernel.conditions,
+    ]  # fmt: skip
+
+
+def _step_row(step: Step) -> Row:
+    kind = type(step).__name__
+    match step:
+        case Launch():
+            return [kind, *step]
+        case Select(predicates, arms):
+            return [kind, predicates, [_rows(arm) for arm in arms]]
+        case Loop(counter, low, high, body):
+            return [kind, counter, low, high, _rows(body)]
+        case While(test, flag, body):
+            return [kind, _rows(test), flag, _rows(body)]
+        case Cond(flag, yes, no):
+            return [kind, flag, _rows(yes), _rows(no)]
+
+
+def _rows(steps: Steps) -> Row:
+    return [_step_row(step) for step in steps]
+
+
+# --- and back -------------------------------------------------------------------------------------------------------
+
+
+def _buffer(row: Row) -> Buffer:
+    role, slot, sizes, dtype = row
+    return Buffer(role, slot, tuple(map(read_size, sizes)), dtype)
+
+
+def _condition(row: Row) -> Condition:
+    kind, left, right = row
+    return Condition(kind, read_size(left), read_size(right))
+
+
+def _kernel(row: Row, code: str) -> Kernel:
+    name, threads, programs, shared, parameters, symbols, conditions = row
+    return Kernel(
+        name,
+        lambda: code,
+        threads,
+        read_size(programs),
+        read_size(shared),
+        tuple(map(_parameter, parameters)),
+        tuple(symbols),
+        tuple(map(_condition, conditions)),
+    )
+
+
+def _parameter(row: Row) -> Parameter:
+    kind, *fields = row
+    return _PARAMETERS[kind](fields)
+
+
+def _tensor_map(row: Row) -> TensorMap:
+    operand, rows, columns, dtype, (height, width) = row
+    return TensorMap(operand, read_size(rows), read_size(columns), dtype, (height, width))
+
+
+_PARAMETERS: dict[str, Callable[[Row], Parameter]] = {
+    "Argument": lambda row: Argument(*row),
+    "Workspace": lambda row: Workspace(read_size(row[0])),
+    "TensorMap": _tensor_map,
+}
+
+
+def _steps(rows: Row) -> Steps:
+    return tuple(_STEPS[kind](fields) for kind, *fields in rows)
+
+
+_STEPS: dict[str, Callable[[Row], Step]] = {
+    "Launch": lambda row: Launch(tuple(row[0]), tuple(row[1])),
+    "Select": lambda row: Select(tuple(map(_condition, row[0])), tuple(map(_steps, row[1]))),
+    "Loop": lambda row: Loop(row[0], read_size(row[1]), read_size(row[2]), _steps(row[3])),
+    "While": lambda row: While(_steps(row[0]), row[1], _steps(row[2])),
+    "Cond": lambda row: Cond(row[0], _steps(row[1]), _steps(row[2])),
+}

@@ -1,0 +1,53 @@
+"""A GPU program as a Python callable.
+
+Enters: what the caller wrote. Leaves: NumPy arrays, or the same `TesseraError` that the CPU's code would give. All that
+is wrong with a call is found before the device is touched.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from tessera.arguments import Array, arrays_of
+from tessera.call import allocate_result, bind_symbols, failed_status
+from tessera.gpu_program import Check, GpuProgram
+from tessera.signature import STATUS_GUARD, STATUS_VALUES, Signature
+
+
+class GpuFunction:
+    """Calls a program. Inputs are copied to the device and results back."""
+
+    def __init__(self, program: GpuProgram) -> None:
+        self.program = program
+        self.signature = program.signature
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        from tessera.cuda import GpuCall
+
+        arrays = arrays_of(self.signature, args, kwargs)
+        symbols = checked_symbols(self.program, arrays)
+        outputs = [allocate_result(self.signature, i, symbols) for i in range(len(self.signature.results))]
+        call = GpuCall(self.program, arrays, symbols)
+        call.execute()
+        call.read_results(outputs)
+        results = tuple(array if array.ndim else array[()] for array in outputs)
+        return results if self.signature.returns_tuple else results[0]
+
+
+def checked_symbols(program: GpuProgram, arrays: Sequence[Array]) -> dict[str, int]:
+    """The value of every symbol, once all checks hold."""
+    symbols = bind_symbols(program.signature, [array.shape for array in arrays])
+    for check in program.checks:
+        _require(program.signature, check, symbols)
+    return symbols
+
+
+def _require(signature: Signature, check: Check, symbols: Mapping[str, int]) -> None:
+    condition = check.condition
+    if condition.holds(symbols):
+        return
+    values = [condition.left.evaluate(symbols), condition.right.evaluate(symbols)]
+    values += [0] * (STATUS_VALUES - len(values))
+    status = struct.pack(f"<ii{STATUS_VALUES}q", STATUS_GUARD, check.site, *values)
+    raise failed_status(signature, status, symbols)

@@ -1,0 +1,92 @@
+"""From neutral tiles to a program for one kind of GPU.
+
+Enters: the Tile level of one function. Leaves, step by step: GPU tiles, LLVM text, PTX, a `GpuProgram`. Each step is a
+function of its own, so that whoever wants to look at a level stops there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tessera.gpu_program import GpuProgram
+from tesserac.ir.core import Module, Op
+from tesserac.ir.passes import TILE, Pass, run_passes
+from tesserac.schedule import machine as schedule_machine
+from tesserac.target.artifact import Locate, signature_of
+from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.plan import plan
+from tesserac.target.nvptx.ptx import emit_ptx
+from tesserac.tile.gpu import variants
+from tesserac.tile.gpu.dialect import GPU
+from tesserac.tile.gpu.lower import lower_module
+
+
+@dataclass(frozen=True)
+class GpuPlatform:
+    """One generation of GPUs as each room that must know of it sees it."""
+
+    schedule: schedule_machine.Machine
+    tiles: variants.Arch
+
+
+SM_80 = GpuPlatform(schedule_machine.SM_80, variants.SM_80)
+SM_90A = GpuPlatform(schedule_machine.SM_90A, variants.SM_90A)
+
+PLATFORMS = {"sm_80": SM_80, "sm_90a": SM_90A}
+"""By what stands behind `cuda:` in the name of a target."""
+
+
+def gpu_pass(arch: variants.Arch) -> Pass:
+    """TILE to GPU tiles: layouts, copies, roles, barriers; each kernel in all its variants."""
+    return Pass(f"lower to {arch.name}", TILE, GPU, lambda module: lower_module(module, arch))
+
+
+def kernels_of(lowered: Module) -> list[Op]:
+    """The variants of all kernels; those of one neutral kernel next to each other, best first."""
+    return [op for op in lowered.ops if op.name == "gpu.kernel"]
+
+
+def llvm_text(lowered: Module) -> str:
+    """The LLVM text of every kernel of a module of GPU tiles, one module of text after another."""
+    return "\n".join(emit_kernel(op).llvm for op in kernels_of(lowered))
+
+
+def ptx_text(tile: Module, gpu: GpuPlatform, *, verify: bool = False) -> str:
+    """The PTX of a module of neutral tiles: what `tesserac build --emit ptx --target cuda:sm_90a` shows.
+
+    `tile` is `Levels.tile` of a function lowered for `gpu.schedule`; `PLATFORMS` has the platforms by name. All
+    variants of all kernels stand in one text, which an assembler or driver for that architecture takes as it is.
+    Raises `LoweringError` for a kernel that has no rule on a GPU.
+    """
+    lowered = run_passes(tile, [gpu_pass(gpu.tiles)], verify=verify)
+    return join_ptx([emit_ptx(emit_kernel(op).llvm, gpu.tiles.name) for op in kernels_of(lowered)])
+
+
+def join_ptx(texts: list[str]) -> str:
+    """Texts for one architecture as one: what each of them declares for itself stands there once."""
+    said: set[str] = set()
+    lines: list[str] = []
+    for line in (line for text in texts for line in text.splitlines()):
+        if line.startswith((".version", ".target", ".address_size", ".extern .shared")):
+            if line in said:
+                continue
+            said.add(line)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def gpu_program(
+    lowered: Module, entry: str, gpu: GpuPlatform, locate: Locate, *, name: str, returns_tuple: bool
+) -> GpuProgram:
+    """The function with the symbol `entry` of a module of GPU tiles, ready to run. The PTX of a variant is made when it
+    is first needed."""
+    func = lowered.lookup(entry)
+    planned = plan(func, kernels_of(lowered), gpu.tiles.name)
+    return GpuProgram(
+        signature_of(func, name, planned.sites, locate, returns_tuple),
+        gpu.tiles.name,
+        planned.buffers,
+        planned.kernels,
+        planned.checks,
+        planned.steps,
+    )
