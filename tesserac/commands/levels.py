@@ -9,8 +9,6 @@ from tesserac.check.typed import TypedFunction
 from tesserac.commands import names
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import Target
-from tesserac.diag.codes.names import E0299
-from tesserac.diag.sink import Sink
 from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import Levels
@@ -18,7 +16,6 @@ from tesserac.session import ProgramError, Session
 from tesserac.syntax import ast
 from tesserac.syntax.dump import dump
 from tesserac.syntax.parse import parse_module
-from tesserac.tile.gpu.errors import LoweringError
 
 
 class FunctionLevels:
@@ -36,23 +33,8 @@ class FunctionLevels:
 
     @cached_property
     def lowered(self) -> Module:
-        try:
+        with self.session.target_gaps(self.function, self.target.machine.arch):
             return self.target.lower(self.shared.tile, verify=self.session.verify)
-        except LoweringError as problem:
-            raise self._unsupported(problem) from None
-
-    @cached_property
-    def texts(self) -> list[str]:
-        try:
-            return self.target.texts(self.lowered)
-        except LoweringError as problem:
-            raise self._unsupported(problem) from None
-
-    def _unsupported(self, problem: LoweringError) -> ProgramError:
-        sink = Sink()
-        feature = f"`{self.function.name}` on {self.target.machine.arch}"
-        sink.error(E0299, at=self.function.span, feature=feature).remark(str(problem))
-        return ProgramError(sink.diagnostics)
 
     def module(self, level: names.LevelName) -> Module | None:
         """The level as IR; None for those that are text of another kind."""
@@ -76,8 +58,9 @@ class FunctionLevels:
             return print_module(module)
         if level == names.AST:
             return function_tree(self.source, self.function.name)
-        texts = self.texts if level == names.LLVM else [self.target.code(text) for text in self.texts]
-        return "\n".join(text.rstrip() + "\n" for text in texts)
+        with self.session.target_gaps(self.function, self.target.machine.arch):
+            text = self.target.llvm(self.lowered) if level == names.LLVM else self.target.code(self.lowered)
+        return text.rstrip() + "\n"
 
 
 def wanted_levels(offered: tuple[names.LevelName, ...], level: str | None) -> tuple[names.LevelName, ...]:

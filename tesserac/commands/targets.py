@@ -11,21 +11,17 @@ from typing import Protocol
 from tesserac.commands.names import CPU_LEVELS, GPU_LEVELS, LevelName
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
-from tesserac.ir.verify import verify_module
-from tesserac.schedule.machine import MACHINES, Machine
+from tesserac.schedule.machine import Machine
 from tesserac.target.compile import emit_assembly
-from tesserac.target.cpu.build import PLATFORMS, CpuPlatform, cpu_pass, host_platform, kernel_code
+from tesserac.target.cpu import build as cpu
+from tesserac.target.nvptx import build as gpu
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
-from tesserac.tile.gpu.lower import lower_module
-from tesserac.tile.gpu.variants import ARCHES, Arch
 
 DEFAULT_ARCH = "sm_90a"
 
 
 class Target(Protocol):
-    """`texts` are compiled one by one: all kernels of a CPU together, each kernel of a GPU alone."""
-
     @property
     def levels(self) -> tuple[LevelName, ...]: ...
 
@@ -34,14 +30,14 @@ class Target(Protocol):
 
     def lower(self, tiles: Module, *, verify: bool) -> Module: ...
 
-    def texts(self, lowered: Module) -> list[str]: ...
+    def llvm(self, lowered: Module) -> str: ...
 
-    def code(self, text: str) -> str: ...
+    def code(self, lowered: Module) -> str: ...
 
 
 @dataclass(frozen=True)
 class CpuTarget:
-    platform: CpuPlatform
+    platform: cpu.CpuPlatform
 
     @property
     def levels(self) -> tuple[LevelName, ...]:
@@ -52,18 +48,18 @@ class CpuTarget:
         return self.platform.schedule
 
     def lower(self, tiles: Module, *, verify: bool) -> Module:
-        return run_passes(tiles, [cpu_pass(self.platform.tiles)], verify=verify)
+        return run_passes(tiles, [cpu.cpu_pass(self.platform.tiles)], verify=verify)
 
-    def texts(self, lowered: Module) -> list[str]:
-        return [str(kernel_code(lowered, self.platform))]
+    def llvm(self, lowered: Module) -> str:
+        return str(cpu.kernel_code(lowered, self.platform))
 
-    def code(self, text: str) -> str:
-        return emit_assembly(text, self.platform.code)
+    def code(self, lowered: Module) -> str:
+        return emit_assembly(self.llvm(lowered), self.platform.code)
 
 
 @dataclass(frozen=True)
 class GpuTarget:
-    arch: Arch
+    platform: gpu.GpuPlatform
 
     @property
     def levels(self) -> tuple[LevelName, ...]:
@@ -71,24 +67,22 @@ class GpuTarget:
 
     @property
     def machine(self) -> Machine:
-        return MACHINES[self.arch.name]
+        return self.platform.schedule
 
     def lower(self, tiles: Module, *, verify: bool) -> Module:
-        lowered = lower_module(tiles, self.arch)
-        if verify:
-            verify_module(lowered)
-        return lowered
+        return run_passes(tiles, [gpu.gpu_pass(self.platform.tiles)], verify=verify)
 
-    def texts(self, lowered: Module) -> list[str]:
-        return [emit_kernel(op).llvm for op in lowered.ops if op.name == "gpu.kernel"]
+    def llvm(self, lowered: Module) -> str:
+        return gpu.llvm_text(lowered)
 
-    def code(self, text: str) -> str:
-        return emit_ptx(text, self.arch.name)
+    def code(self, lowered: Module) -> str:
+        kernels = gpu.kernels_of(lowered)
+        return gpu.join_ptx([emit_ptx(emit_kernel(kernel).llvm, self.platform.tiles.name) for kernel in kernels])
 
 
 def find_target(name: str) -> CpuTarget | GpuTarget:
     """The target that one of `names.TARGETS` means."""
     kind, _, variant = name.partition(":")
     if kind == "cuda":
-        return GpuTarget(ARCHES[variant or DEFAULT_ARCH])
-    return CpuTarget(PLATFORMS[variant] if variant else host_platform())
+        return GpuTarget(gpu.PLATFORMS[variant or DEFAULT_ARCH])
+    return CpuTarget(cpu.PLATFORMS[variant] if variant else cpu.host_platform())
