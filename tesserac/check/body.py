@@ -18,7 +18,6 @@ from tesserac.check.scope import Binding, Scope
 from tesserac.check.specs import DimSpec, Signature, Storage, TypeSpec
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
-from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import ErrorType, FloatType, TensorType, TupleType, Type
@@ -105,9 +104,6 @@ class Body:
         node = typed.Local(binding.type, span, name)
         self.origins[node] = binding
         return node
-
-    def apply(self, op: Operator, operands: Sequence[typed.Expr], type_: Type, span: Span) -> typed.Expr:
-        return typed.Apply(type_, span, op, tuple(operands))
 
     def error(self, span: Span) -> typed.Expr:
         """The expression that stands where a diagnostic was given."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from tesserac.check.typed import GuardKind
 from tesserac.types.dims import ONE, ZERO, Dim, DimError
-from tesserac.types.polynomial import Opaque, Symbol, of_atom
+from tesserac.types.polynomial import of_atom
+from tesserac.types.terms import Opaque, Symbol
 from tesserac.types.unify import linear_in
 
 
@@ -120,14 +121,6 @@ class Facts:
         lowest = self._lowest(dim)
         indices = [self._ranges[name] for name in lowest.symbols() if name in self._ranges]
         return _never_negative(lowest) and all(_never_negative(index.low) for index in indices)
-
-    def copy(self) -> Facts:
-        other = Facts()
-        other._replace = dict(self._replace)
-        other._divides = list(self._divides)
-        other._at_least = list(self._at_least)
-        other._ranges = dict(self._ranges)
-        return other
 
     def is_index(self, name: str) -> bool:
         return name in self._ranges

@@ -29,7 +29,6 @@ from tesserac.ops.convert import Cast
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
-from tesserac.types.dims import Dim
 from tesserac.types.ty import DTypeType, ErrorType, TensorType, TupleType
 
 Fields = dict[str, object]
@@ -143,8 +142,3 @@ def _build(
 
 def _apply(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Callee) -> typed.Expr:
     return apply_operator(body, op, operands, callee.at, callee.span)
-
-
-def reshape_to(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], callee: Callee) -> typed.Expr:
-    """A reshape that is known to be one: a unit dim added or dropped."""
-    return _apply(body, Reshape(shape), [operand], callee)

@@ -16,7 +16,6 @@ from tesserac.check.specs import (
     ErrorSpec,
     Fact,
     ParameterSpec,
-    ScalarSpec,
     Signature,
     TypeSpec,
     dims_of,
@@ -149,10 +148,3 @@ def _comparison_fact(op: str, left: Dim, right: Dim, span: Span) -> Fact:
     if op in ("<", "<="):
         left, right = right, left
     return Fact("at_least", left, right + (ONE if op in ("<", ">") else ZERO), span)
-
-
-def int_parameters(signature: Signature) -> frozenset[str]:
-    """Parameters that are ints: sizes of the body as well as values."""
-    return frozenset(
-        p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec) and p.spec.kind == "int"
-    )

@@ -15,8 +15,24 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
-Function = Literal["quotient", "floor_div", "mod", "ceil_div", "min", "max"]
-Monomial = tuple[tuple["Atom", int], ...]
+from tesserac.types.terms import (
+    Atom,
+    Function,
+    Monomial,
+    Opaque,
+    Symbol,
+    Term,
+    atoms_of,
+    collect,
+    content,
+    is_whole,
+    join,
+    leading,
+    power,
+    term_text,
+)
+
+__all__ = ["Atom", "Dim", "DimError", "Function", "Monomial", "ONE", "Opaque", "Symbol", "ZERO", "of_atom", "product"]
 
 
 class DimError(ValueError):
@@ -24,43 +40,10 @@ class DimError(ValueError):
 
 
 @dataclass(frozen=True)
-class Symbol:
-    """A named size."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class Opaque:
-    """A function of sizes that polynomials cannot express; equal only to itself."""
-
-    function: Function
-    args: tuple[Dim, ...]
-
-    @property
-    def bare(self) -> str:
-        """Text that may stand alone; `str()` adds the brackets it needs inside a product."""
-        infix = {"quotient": "/", "floor_div": "//", "mod": "%"}.get(self.function)
-        if infix is None:
-            return f"{self.function}({', '.join(map(str, self.args))})"
-        left, right = self.args
-        return f"{left.as_factor()} {infix} {right.as_factor()}"
-
-    def __str__(self) -> str:
-        return self.bare if self.function in ("ceil_div", "min", "max") else f"({self.bare})"
-
-
-Atom = Symbol | Opaque
-
-
-@dataclass(frozen=True)
 class Dim:
     """A size. `terms` is sorted and has no zero coefficients: that makes equality structural."""
 
-    terms: tuple[tuple[Monomial, Fraction], ...]
+    terms: tuple[Term, ...]
 
     @staticmethod
     def const(value: int | Fraction) -> Dim:
@@ -71,7 +54,7 @@ class Dim:
         return of_atom(Symbol(name))
 
     def __add__(self, other: Dim | int) -> Dim:
-        return _collect((*self.terms, *_dim(other).terms))
+        return Dim(collect((*self.terms, *_dim(other).terms)))
 
     def __neg__(self) -> Dim:
         return Dim(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
@@ -81,7 +64,7 @@ class Dim:
 
     def __mul__(self, other: Dim | int) -> Dim:
         right = _dim(other).terms
-        return _collect((_join(m, n), c * d) for m, c in self.terms for n, d in right)
+        return Dim(collect((join(m, n), c * d) for m, c in self.terms for n, d in right))
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -96,7 +79,7 @@ class Dim:
             raise DimError(f"division of {self} by zero")
         if len(divisor.terms) == 1:
             [(monomial, coefficient)] = divisor.terms
-            return self * Dim(((_power(monomial, -1), 1 / coefficient),))
+            return self * Dim(((power(monomial, -1), 1 / coefficient),))
         return _polynomial_quotient(self, divisor)
 
     def floor_div(self, other: Dim | int) -> Dim:
@@ -154,7 +137,7 @@ class Dim:
         return None
 
     def atoms(self) -> frozenset[Atom]:
-        return frozenset(atom for monomial, _ in self.terms for atom, _ in monomial)
+        return atoms_of(self.terms)
 
     def symbols(self) -> frozenset[str]:
         names: set[str] = set()
@@ -200,10 +183,10 @@ class Dim:
             case ((((Opaque() as atom, 1),), coefficient),) if coefficient == 1:
                 return atom.bare
         first, *others = self.terms
-        text = _term_text(*first)
+        text = term_text(*first)
         for monomial, coefficient in others:
             sign = "-" if coefficient < 0 else "+"
-            text += f" {sign} {_term_text(monomial, abs(coefficient))}"
+            text += f" {sign} {term_text(monomial, abs(coefficient))}"
         return text
 
     def as_factor(self) -> str:
@@ -227,39 +210,6 @@ ZERO = Dim(())
 ONE = Dim.const(1)
 
 
-def _term_order(term: tuple[Monomial, Fraction]) -> tuple[int, str]:
-    """Higher degree first, then by name: `N*N + 2*N + 1`."""
-    monomial, _ = term
-    degree = sum(exponent for _, exponent in monomial)
-    return -degree, " ".join(f"{atom} {exponent:+}" for atom, exponent in monomial)
-
-
-def _collect(terms: Iterable[tuple[Monomial, Fraction]]) -> Dim:
-    sums: dict[Monomial, Fraction] = {}
-    for monomial, coefficient in terms:
-        sums[monomial] = sums.get(monomial, Fraction(0)) + coefficient
-    kept = [(monomial, coefficient) for monomial, coefficient in sums.items() if coefficient]
-    return Dim(tuple(sorted(kept, key=_term_order) if len(kept) > 1 else kept))
-
-
-def _join(left: Monomial, right: Monomial) -> Monomial:
-    if not left or not right:
-        return left or right
-    exponents = dict(left)
-    for atom, exponent in right:
-        exponents[atom] = exponents.get(atom, 0) + exponent
-    return tuple(sorted(((a, e) for a, e in exponents.items() if e), key=lambda pair: str(pair[0])))
-
-
-def _power(monomial: Monomial, exponent: int) -> Monomial:
-    return tuple((atom, power * exponent) for atom, power in monomial)
-
-
-def _is_whole(monomial: Monomial, coefficient: Fraction) -> bool:
-    """Whether a term is an integer whatever the symbols are."""
-    return coefficient.denominator == 1 and all(exponent > 0 for _, exponent in monomial)
-
-
 def _split_multiples(dividend: Dim, divisor: Dim) -> tuple[Dim, Dim]:
     """`dividend == whole * divisor + rest`, with every multiple that is visible moved into `whole`."""
     if not divisor.terms:
@@ -270,10 +220,10 @@ def _split_multiples(dividend: Dim, divisor: Dim) -> tuple[Dim, Dim]:
         return dividend, ZERO
     if len(divisor.terms) > 1:
         quotient = dividend.exact_div(divisor)
-        divides = all(_is_whole(*term) for term in quotient.terms) and not _has_quotient(quotient)
+        divides = all(is_whole(*term) for term in quotient.terms) and not _has_quotient(quotient)
         return (quotient, ZERO) if divides else (ZERO, dividend)
     scaled = dividend.exact_div(divisor)
-    whole = _collect(term for term in scaled.terms if _is_whole(*term))
+    whole = Dim(collect(term for term in scaled.terms if is_whole(*term)))
     return whole, dividend - whole * divisor
 
 
@@ -317,37 +267,20 @@ def _arguments(function: Function, dim: Dim) -> tuple[Dim, ...]:
 
 def _polynomial_quotient(dividend: Dim, divisor: Dim) -> Dim:
     """Quotient by a sum: polynomial division where it leaves no rest, else an opaque quotient."""
-    lead = _leading(divisor)
-    shift = Dim(((_power(_content(divisor), -1), 1 / lead[1]),))
+    lead = leading(divisor.terms)
+    shift = Dim(((power(content(divisor.terms), -1), 1 / lead[1]),))
     dividend, divisor = dividend * shift, divisor * shift
-    lead_monomial = _leading(divisor)[0]
-    up = Dim(((_power(_content(dividend), -1), Fraction(1)),))
+    lead_monomial = leading(divisor.terms)[0]
+    up = Dim(((power(content(dividend.terms), -1), Fraction(1)),))
     rest, quotient = dividend * up, ZERO
     while rest.terms:
-        monomial, coefficient = _leading(rest)
-        step = _join(monomial, _power(lead_monomial, -1))
+        monomial, coefficient = leading(rest.terms)
+        step = join(monomial, power(lead_monomial, -1))
         if any(exponent < 0 for _, exponent in step):
             return of_atom(Opaque("quotient", (dividend, divisor))) if dividend.terms else ZERO
         quotient = quotient + Dim(((step, coefficient),))
         rest = rest - Dim(((step, coefficient),)) * divisor
     return quotient.exact_div(up)
-
-
-def _content(dim: Dim) -> Monomial:
-    """The monomial every term shares: dividing by it leaves a polynomial without negative exponents."""
-    lowest = {atom: min(dict(monomial).get(atom, 0) for monomial, _ in dim.terms) for atom in dim.atoms()}
-    return tuple(sorted(((a, e) for a, e in lowest.items() if e), key=lambda pair: str(pair[0])))
-
-
-def _leading(dim: Dim) -> tuple[Monomial, Fraction]:
-    """The leading term in lexicographic order of atoms, an order in which polynomial division ends."""
-    names = sorted({str(atom) for atom in dim.atoms()})
-
-    def exponents(term: tuple[Monomial, Fraction]) -> tuple[int, ...]:
-        powers = {str(atom): exponent for atom, exponent in term[0]}
-        return tuple(powers.get(name, 0) for name in names)
-
-    return max(dim.terms, key=exponents)
 
 
 def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
@@ -365,17 +298,6 @@ def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
     for other in others:
         first = apply[atom.function](first, other)
     return first
-
-
-def _term_text(monomial: Monomial, coefficient: Fraction) -> str:
-    above = [str(atom) for atom, exponent in monomial for _ in range(exponent)]
-    below = [str(atom) for atom, exponent in monomial for _ in range(-exponent)]
-    sign = "-" if coefficient < 0 else ""
-    if abs(coefficient.numerator) != 1 or not above:
-        above.insert(0, str(abs(coefficient.numerator)))
-    if coefficient.denominator != 1:
-        below.append(str(coefficient.denominator))
-    return sign + "/".join(["*".join(above), *below])
 
 
 def product(dims: Iterable[Dim]) -> Dim:

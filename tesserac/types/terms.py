@@ -1,0 +1,118 @@
+"""Terms of a size: atoms, products of powers of them, and what can be said of such products alone.
+
+Enters: atoms, monomials and coefficients. Leaves: the same, sorted and collected; `polynomial.py` makes sizes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tesserac.types.polynomial import Dim
+
+Function = Literal["quotient", "floor_div", "mod", "ceil_div", "min", "max"]
+Monomial = tuple[tuple["Atom", int], ...]
+Term = tuple[Monomial, Fraction]
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A named size."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A function of sizes that polynomials cannot express; equal only to itself."""
+
+    function: Function
+    args: tuple[Dim, ...]
+
+    @property
+    def bare(self) -> str:
+        """Text that may stand alone; `str()` adds the brackets it needs inside a product."""
+        infix = {"quotient": "/", "floor_div": "//", "mod": "%"}.get(self.function)
+        if infix is None:
+            return f"{self.function}({', '.join(map(str, self.args))})"
+        left, right = self.args
+        return f"{left.as_factor()} {infix} {right.as_factor()}"
+
+    def __str__(self) -> str:
+        return self.bare if self.function in ("ceil_div", "min", "max") else f"({self.bare})"
+
+
+Atom = Symbol | Opaque
+
+
+def collect(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """Terms with equal monomials added up, zeros dropped, sorted: the normal form of a sum."""
+    sums: dict[Monomial, Fraction] = {}
+    for monomial, coefficient in terms:
+        sums[monomial] = sums.get(monomial, Fraction(0)) + coefficient
+    kept = [(monomial, coefficient) for monomial, coefficient in sums.items() if coefficient]
+    return tuple(sorted(kept, key=_term_order) if len(kept) > 1 else kept)
+
+
+def _term_order(term: Term) -> tuple[int, str]:
+    """Higher degree first, then by name: `N*N + 2*N + 1`."""
+    monomial, _ = term
+    degree = sum(exponent for _, exponent in monomial)
+    return -degree, " ".join(f"{atom} {exponent:+}" for atom, exponent in monomial)
+
+
+def join(left: Monomial, right: Monomial) -> Monomial:
+    """The product of two monomials."""
+    if not left or not right:
+        return left or right
+    exponents = dict(left)
+    for atom, exponent in right:
+        exponents[atom] = exponents.get(atom, 0) + exponent
+    return tuple(sorted(((a, e) for a, e in exponents.items() if e), key=lambda pair: str(pair[0])))
+
+
+def power(monomial: Monomial, exponent: int) -> Monomial:
+    return tuple((atom, power * exponent) for atom, power in monomial)
+
+
+def is_whole(monomial: Monomial, coefficient: Fraction) -> bool:
+    """Whether a term is an integer whatever the symbols are."""
+    return coefficient.denominator == 1 and all(exponent > 0 for _, exponent in monomial)
+
+
+def atoms_of(terms: tuple[Term, ...]) -> frozenset[Atom]:
+    return frozenset(atom for monomial, _ in terms for atom, _ in monomial)
+
+
+def content(terms: tuple[Term, ...]) -> Monomial:
+    """The monomial every term shares: dividing by it leaves a polynomial without negative exponents."""
+    lowest = {atom: min(dict(monomial).get(atom, 0) for monomial, _ in terms) for atom in atoms_of(terms)}
+    return tuple(sorted(((a, e) for a, e in lowest.items() if e), key=lambda pair: str(pair[0])))
+
+
+def leading(terms: tuple[Term, ...]) -> Term:
+    """The leading term in lexicographic order of atoms, an order in which polynomial division ends."""
+    names = sorted({str(atom) for atom in atoms_of(terms)})
+
+    def exponents(term: Term) -> tuple[int, ...]:
+        powers = {str(atom): exponent for atom, exponent in term[0]}
+        return tuple(powers.get(name, 0) for name in names)
+
+    return max(terms, key=exponents)
+
+
+def term_text(monomial: Monomial, coefficient: Fraction) -> str:
+    above = [str(atom) for atom, exponent in monomial for _ in range(exponent)]
+    below = [str(atom) for atom, exponent in monomial for _ in range(-exponent)]
+    sign = "-" if coefficient < 0 else ""
+    if abs(coefficient.numerator) != 1 or not above:
+        above.insert(0, str(abs(coefficient.numerator)))
+    if coefficient.denominator != 1:
+        below.append(str(coefficient.denominator))
+    return sign + "/".join(["*".join(above), *below])
