@@ -21,7 +21,6 @@ from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.entry import ModuleInterface, Specialization, argument_types, interface_of
 from tesserac.graph.build import Unsupported
-from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.library import Library, library_sources, load_library
 from tesserac.pipeline import Levels, lower
@@ -149,32 +148,21 @@ class Session:
             sink.error(E0299, at=function.span, feature=f"`{function.name}` on {arch}").remark(str(problem))
             raise ProgramError(sink.diagnostics) from None
 
-    def cpu_tiles(self, levels: Levels, cpu: CpuPlatform) -> Module:
-        from tesserac.target.cpu.build import cpu_pass
-
-        return run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
-
     def artifact(self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform) -> Artifact:
-        """A function ready to run on a CPU. Raises ProgramError."""
-        from tesserac.target.cpu.build import artifact
+        from tesserac.target.cpu.build import artifact, cpu_pass
 
         levels = self.levels(source, function, cpu.schedule)
         several = isinstance(function.result, TupleType)
         with self.target_gaps(function, cpu.schedule.arch):
-            tiles = self.cpu_tiles(levels, cpu)
+            tiles = run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
             return artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
 
-    def gpu_tiles(self, levels: Levels, gpu: GpuPlatform) -> Module:
-        from tesserac.target.nvptx.build import gpu_pass
-
-        return run_passes(levels.tile, [gpu_pass(gpu.tiles)], verify=self.verify)
-
     def gpu_program(self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform) -> GpuProgram:
-        """A function ready to run on a GPU. Raises ProgramError."""
-        from tesserac.target.nvptx.build import gpu_program
+        """A function for one kind of GPU, without the code of its kernels, which is made when it is first needed."""
+        from tesserac.target.nvptx.build import gpu_pass, gpu_program
 
         levels = self.levels(source, function, gpu.schedule)
         several = isinstance(function.result, TupleType)
         with self.target_gaps(function, gpu.schedule.arch):
-            tiles = self.gpu_tiles(levels, gpu)
+            tiles = run_passes(levels.tile, [gpu_pass(gpu.tiles)], verify=self.verify)
             return gpu_program(tiles, function.symbol, gpu, self.locate, name=function.name, returns_tuple=several)
