@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -128,7 +130,7 @@ def test_epilogue_joins_its_product_and_prologue_the_packing() -> None:
         + "func.return(%y)",
     )
     assert kinds(schedule(text)) == ["pack", "contract"]
-    assert kinds(schedule(text, SM_90A)) == ["map", "contract"]
+    assert kinds(schedule(text, SM_90A)) == ["map", "contract", "contract"]
     for machine in (AARCH64, SM_90A):
         check(text, [values(F32, (50, 30)), values(F32, (30, 70), 1), values(F32, (70,), 2)], machine)
 
@@ -143,7 +145,7 @@ def test_epilogue_over_merged_rows() -> None:
         + binary("d", "r", "[[0, 1, 2], [0, 1, 2]]", "add", "y", "B, S, E")
         + "func.return(%y)",
     )
-    assert kinds(schedule(text)) == ["pack", "contract"]
+    assert kinds(schedule(text)) == ["pack", "contract", "contract"]
     args = [values(F32, s, i) for i, s in enumerate([(2, 30, 9), (9, 50), (2, 30, 50), (50,)])]
     check(text, args)
 
@@ -160,6 +162,33 @@ def test_wide_intermediates_are_not_rounded() -> None:
     steps = unary("x", "exp", "t", "N") + unary("t", "exp", "y", "N")
     module = schedule(function("%x: tensor<[N], f32>", f"{steps}func.return(%y)"))
     assert not any(op.name == "scalar.round" for op in module.walk())
+
+
+# -- variants
+
+
+def test_variants_of_a_product_by_its_sizes() -> None:
+    """Few rows are not packed before the grid; on a GPU few programs take smaller blocks; a known size needs none."""
+    text = (CASES / "matmul_f32.forms").read_text()
+    (select,) = [op for op in schedule(text).walk() if op.name == "schedule.select"]
+    inside = [[op.attrs.get("kind") for op in region.block.ops[:-1]] for region in select.regions]
+    assert inside == [["pack", "contract"], ["contract"]]
+    gpu = launches(schedule(text, SM_90A))
+    assert [[loop.block for loop in launch_loops(op)] for op in gpu] == [[128, 128, 16], [64, 64, 16]]
+    for rows, expected in (("8", ["contract"]), ("2048", ["pack", "contract"])):
+        known = schedule(text.replace("[M,", f"[{rows},"))
+        assert kinds(known) == expected and not any(op.name == "schedule.select" for op in known.walk())
+
+
+@pytest.mark.parametrize("rows", [5, 200])
+def test_variants_read_a_transposed_operand(rows: int) -> None:
+    text = function(
+        "%x: tensor<[M, K], f32>, %w: tensor<[N, K], f32>",
+        "%t = form.view(%w) {view = #permute<order=[1, 0]>} : tensor<[K, N], f32>\n"
+        + matmul("x", "t", "y", "M, N")
+        + "func.return(%y)",
+    )
+    check(text, [values(F32, (rows, 30)), values(F32, (70, 30), 1)])
 
 
 # -- what must not be fused
@@ -253,7 +282,7 @@ def test_integer_contractions_and_sums_widen() -> None:
 @pytest.mark.parametrize("length", [2, 3, 7])
 def test_a_chain_of_products_needs_two_results_and_one_packed_operand_at_a_time(length: int) -> None:
     names = ["x", *(f"t{i}" for i in range(length))]
-    steps = "".join(matmul(a, "w", b, "N, N") for a, b in zip(names, names[1:], strict=False))
+    steps = "".join(matmul(a, "w", b, "N, N") for a, b in pairwise(names))
     text = function("%x: tensor<[N, N], f32>, %w: tensor<[N, N], f32>", f"{steps}func.return(%{names[-1]})")
     assert slots(schedule(text)) <= 3
     assert slots(schedule(text, SM_90A)) <= 2

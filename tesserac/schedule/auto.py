@@ -10,7 +10,7 @@ from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import FORMS, SCHEDULE, Pass
 from tesserac.schedule.build import build_host
-from tesserac.schedule.contract import schedule_contract
+from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_places, launch_space, memory
 from tesserac.schedule.machine import Machine
@@ -24,6 +24,7 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import Reach, computing, reaches
 from tesserac.schedule.uses import passes_that_need
+from tesserac.schedule.variants import schedule_product
 from tesserac.types.dims import ONE, ZERO
 
 ROW_BLOCK = 512
@@ -46,9 +47,8 @@ def schedule_pass(machine: Machine) -> Pass:
         for func in module.ops:
             normalise(func)
             host = build_host(func, machine)
-            for op in host.walk():
-                if op.name == "schedule.launch":
-                    schedule_launch(op, machine)
+            for launch in [op for op in host.walk() if op.name == "schedule.launch"]:
+                schedule_launch(launch, machine)
             assign_slots(host)
             hosts.append(host)
         return Module(hosts)
@@ -62,8 +62,10 @@ def schedule_launch(launch: Op, machine: Machine) -> None:
             _schedule_map(launch, machine)
         case "rows":
             _schedule_rows(launch, machine)
-        case "contract" | "pack":
-            schedule_contract(launch, machine)
+        case "pack":
+            schedule_pack(launch)
+        case "contract":
+            schedule_product(launch, machine)
 
 
 def merge_runs(launch: Op, found: list[Reach]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
 from tesserac.schedule.cost import element_bytes, nominal
-from tesserac.schedule.dialect import launch_ins, launch_kind, launch_loops, launch_space, memory
+from tesserac.schedule.dialect import launch_ins, launch_loops, launch_space, memory
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.split import split
@@ -25,34 +25,34 @@ UNIFORM_WARPS = 8
 WARPGROUP = 4
 
 
-def schedule_contract(launch: Op, machine: Machine) -> None:
-    if launch_kind(launch) == "pack":
-        _schedule_pack(launch)
-        return
-    loops, contract = len(launch_loops(launch)), computing(launch)[0]
-    problem = _problem(launch, contract, machine)
+def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
+    """Schedules a contraction for the sizes of `problem`."""
+    loops = len(launch_loops(launch))
     block = best_block(problem, machine)
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
     if machine.kind == "cpu":
-        _stage_cpu(launch, contract)
+        _stage_cpu(launch, problem)
     else:
         _stage_gpu(launch, problem, block, machine)
-    because(launch, f"blocks of {block}: {programs(problem, block)} programs at nominal sizes")
+    because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
 
 
-def _problem(launch: Op, contract: Op, machine: Machine) -> Problem:
+def problem_of(launch: Op, machine: Machine) -> Problem:
+    """The sizes of a contraction, nominal ones where only a run knows."""
+    contract = computing(launch)[0]
     *leads, rows, columns, terms = launch_space(launch)
     ty = tensor_type(contract.operands[0])
     lead, m, n, k = (nominal(d, machine) for d in (product(leads), rows, columns, terms))
-    return Problem(lead, m, n, k, ty.dtype, compute_dtype(ty.dtype, ty.policy))
+    right = read_reach(launch, contract, 1)
+    laid_out = right is not None and right.panels
+    return Problem(lead, m, n, k, ty.dtype, compute_dtype(ty.dtype, ty.policy), laid_out)
 
 
-def _stage_cpu(launch: Op, contract: Op) -> None:
+def _stage_cpu(launch: Op, problem: Problem) -> None:
     """The left block is packed by each program; the right operand too, unless it was laid out before the grid."""
     stage(launch, 0, "panels", 1)
-    right = read_reach(launch, contract, 1)
-    if right is not None and right.panels:
+    if problem.laid_out:
         because(launch, "the right operand is laid out once, before the grid")
     else:
         stage(launch, 1, "panels", 1)
@@ -73,7 +73,7 @@ def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> 
     because(launch, f"{depth} copies of {copy} bytes in flight")
 
 
-def _schedule_pack(launch: Op) -> None:
+def schedule_pack(launch: Op) -> None:
     """Columns in parallel, so that a program writes whole panels; rows stream through it."""
     loops = launch_loops(launch)
     split(launch, len(loops) - 1, PACK_COLUMNS)

@@ -17,6 +17,7 @@ from tesserac.schedule.access import view_source
 from tesserac.schedule.fuse import Group, fuse_maps, plan
 from tesserac.schedule.host import HostProgram
 from tesserac.schedule.primitives.stage import stage_before_grid
+from tesserac.schedule.tiles import FEW_ROWS
 
 
 def run_block(program: HostProgram, block: Block) -> None:
@@ -37,8 +38,13 @@ def run_block(program: HostProgram, block: Block) -> None:
 def _lay_out_operands(block: Block) -> None:
     """Right operands that every program of a product reads become panels before the grid."""
     for op in list(block.ops):
-        if op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2:
+        rows = tensor_type(op.result).dims[-2].constant if op.name == "form.contract" else 0
+        if op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2 and not _are_few(rows):
             stage_before_grid(op)
+
+
+def _are_few(rows: int | None) -> bool:
+    return rows is not None and rows <= FEW_ROWS
 
 
 def _lower_control(program: HostProgram, op: Op) -> None:

@@ -25,7 +25,8 @@ class Block:
 
 @dataclass(frozen=True)
 class Problem:
-    """Nominal sizes of a product; `leads` is the number of products, `dtype` that of the operands."""
+    """Nominal sizes of a product; `leads` is the number of products, `dtype` that of the operands, `laid_out` says that
+    the right one is in panels already."""
 
     leads: int
     rows: int
@@ -33,6 +34,11 @@ class Problem:
     terms: int
     dtype: DType
     accum: DType
+    laid_out: bool
+
+    def __str__(self) -> str:
+        lead = f"{self.leads} products of " if self.leads > 1 else ""
+        return f"{lead}{self.rows}x{self.columns}x{self.terms} {self.dtype}"
 
 
 CPU_ROWS = (24, 48, 96, 192)
@@ -43,6 +49,11 @@ CPU_BLOCK_BYTES = 2048
 VECTOR_RATE, COPY_RATE, LOAD_RATE = 8.0, 0.5, 4.0
 """Per cycle of a CPU core: multiply-adds, elements copied into panels, elements read from the second cache."""
 
+FEW_ROWS = 96
+"""Up to so many rows, laying out the right operand as a whole costs more than it saves."""
+FEW_ROWS_COLUMNS = 4096
+"""Few rows usually meet a wide matrix of weights."""
+
 NARROW_BLOCKS = {"sm_90a": ((128, 256, 64), (128, 128, 64), (64, 128, 64)), "sm_80": ((128, 128, 32), (64, 64, 32))}
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
 PROGRAM_START = 2.0e6
@@ -50,9 +61,11 @@ PROGRAM_START = 2.0e6
 
 
 def candidates(problem: Problem, machine: Machine) -> list[Block]:
+    """Blocks to choose from. Each block of rows packs a right operand that is not laid out: it had better be one."""
     if machine.kind == "cpu":
         depth = CPU_BLOCK_BYTES // element_bytes(problem.accum)
-        return [Block(m, n, depth) for m in CPU_ROWS for n in CPU_COLUMNS]
+        rows = CPU_ROWS if problem.laid_out else [m for m in CPU_ROWS if m >= min(problem.rows, CPU_ROWS[-2])]
+        return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     shapes = NARROW_BLOCKS[machine.arch] if problem.dtype.bits == 16 else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]
 
@@ -68,7 +81,8 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
     if machine.kind == "gpu":
         traffic = (block.rows + block.columns) * problem.terms * element_bytes(problem.dtype)
         return -(-count // machine.cores) * (products + traffic * machine.flops_per_byte + PROGRAM_START)
-    copies = block.rows * problem.terms / COPY_RATE + block.columns * problem.terms / LOAD_RATE
+    right_rate = LOAD_RATE if problem.laid_out else COPY_RATE
+    copies = block.rows * problem.terms / COPY_RATE + block.columns * problem.terms / right_rate
     rounds = 2 * block.rows * block.columns * (problem.terms / block.depth) / LOAD_RATE
     # Cores take programs as they come free and blocks at the edge are cut, so waves are not whole; half a program is
     # lost while the last ones finish.

@@ -44,6 +44,11 @@ def copy_of(builder: Builder, value: Value) -> Op:
     return copy
 
 
+def is_copy(op: Op) -> bool:
+    """Whether a map yields its operand as it is."""
+    return len(op.operands) == 1 and op.body.terminator.operands[0] is op.body.args[0]
+
+
 def fold_views(consumer: Op) -> None:
     """Makes a map read through permutations, broadcasts and unit dims by its index maps alone."""
     operands, maps = list(consumer.operands), list(operand_maps(consumer))

@@ -26,6 +26,7 @@ from tesserac.schedule.dialect import (
     memory,
 )
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
+from tesserac.schedule.views import is_copy
 from tesserac.tile.dialect import Config, Stage, memref_type, tile_type
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import I64
@@ -283,8 +284,3 @@ class Frame:
 def compute_type(tile: Value) -> ScalarType:
     ty = tile_type(tile)
     return ScalarType(compute_dtype(ty.dtype, ty.policy))
-
-
-def is_copy(op: Op) -> bool:
-    """Whether a map yields its operand as it is."""
-    return len(op.operands) == 1 and op.body.terminator.operands[0] is op.body.args[0]

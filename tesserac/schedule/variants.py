@@ -1,0 +1,124 @@
+"""Products of sizes that only a run knows: variants, chosen by predicates on the sizes. All give the same bits.
+
+    schedule.launch(%b, %panels) {kind = "pack"};  schedule.launch(%a, %panels, %c) {kind = "contract"}
+becomes, on a CPU,
+    schedule.select() {predicates = [M >= 97]} { both } { schedule.launch(%a, %b, %c) {kind = "contract"} }
+
+With few rows each element of the right operand is used a few times only: laying it out first would be most of the work,
+so each program lays out its own block. On a GPU a second variant has smaller blocks, for sizes at which the larger ones
+would leave multiprocessors idle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value, clone_op
+from tesserac.ir.forms import Permute, operand_maps, tensor_type
+from tesserac.ir.types import TensorType
+from tesserac.schedule.access import view_source
+from tesserac.schedule.contract import problem_of, schedule_contract
+from tesserac.schedule.dialect import (
+    Predicate,
+    launch_ins,
+    launch_kind,
+    launch_loops,
+    launch_outs,
+    launch_places,
+    launch_space,
+)
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.reason import because
+from tesserac.schedule.space import computing
+from tesserac.schedule.tiles import FEW_ROWS, FEW_ROWS_COLUMNS, candidates
+from tesserac.schedule.views import is_copy
+from tesserac.types.dims import Dim, product
+
+
+def schedule_product(launch: Op, machine: Machine) -> None:
+    """Schedules a contraction, with a variant for small sizes where that pays."""
+    plain = clone_op(launch, {})
+    schedule_contract(launch, problem_of(launch, machine), machine)
+    if machine.kind == "gpu":
+        _variant_for_few_programs(launch, plain, machine)
+    else:
+        _variant_for_few_rows(launch, plain, machine)
+    if plain.parent is None:
+        plain.erase()
+
+
+def _variant_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
+    loops, problem = launch_loops(launch), problem_of(launch, machine)
+    count = product([loop.size.ceil_div(loop.block) for loop in loops if loop.kind == "parallel"])
+    smallest = candidates(problem, machine)[-1]
+    if count.constant is not None or smallest.rows * smallest.columns >= loops[-3].block * loops[-2].block:
+        return
+    _select(Predicate("at_least", count, Dim.const(machine.cores)), [launch], plain)
+    few = replace(problem, leads=1, rows=smallest.rows, columns=smallest.columns)
+    schedule_contract(plain, few, machine)
+    because(plain, f"fewer than {machine.cores} larger blocks")
+
+
+def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:
+    rows, pack = launch_space(launch)[-3], _packing(launch, plain)
+    if pack is None or rows.constant is not None or not _read_directly(plain, launch, pack):
+        return
+    _select(Predicate("at_least", rows, Dim.const(FEW_ROWS + 1)), [pack, launch], plain)
+    problem = problem_of(plain, machine)
+    schedule_contract(plain, replace(problem, rows=FEW_ROWS, columns=FEW_ROWS_COLUMNS), machine)
+    because(plain, f"at most {FEW_ROWS} rows: the right operand is laid out block by block")
+
+
+def _packing(launch: Op, plain: Op) -> Op | None:
+    """The launch that lays out the right operand, if it only copies and nobody else reads what it writes."""
+    for value in launch_ins(launch):
+        for user, _ in value.uses:
+            if user.name == "schedule.launch" and launch_kind(user) == "pack" and value in launch_outs(user):
+                alone = {reader for reader, _ in value.uses} == {user, launch, plain}
+                return user if alone and is_copy(computing(user)[0]) else None
+    return None
+
+
+def _read_directly(plain: Op, launch: Op, pack: Op) -> bool:
+    """Makes the contraction `plain` read what the packing reads; False if views cannot say how."""
+    copy, (panels,), (source,) = computing(pack)[0], launch_outs(pack), launch_ins(pack)
+    order = tuple(i for i in operand_maps(copy)[0] if i is not None)
+    ranks = {len(order), tensor_type(copy.operands[0]).rank, tensor_type(copy.result).rank}
+    if len(ranks) > 1:
+        return False
+    position, size = launch.operands.index(panels), len(plain.body.ops)
+    argument = plain.body.args[position]
+    readers = list(argument.uses)
+    argument.type = pack.body.args[0].type
+    builder, value = Builder.before(plain.body.ops[0]), argument
+    for view in view_source(copy.operands[0])[1]:
+        value = builder.value("form.view", (value,), view.result.type, view.attrs)
+    value = _permuted(builder, value, order)
+    for user, place in readers:
+        user.set_operand(place, value)
+    plain.set_operand(position, source)
+    plain.attrs["places"] = ((),) * (len(plain.body.ops) - size) + launch_places(plain)
+    return True
+
+
+def _permuted(builder: Builder, value: Value, order: tuple[int, ...]) -> Value:
+    """`value` with dim i at place `order[i]`."""
+    if order == tuple(range(len(order))):
+        return value
+    ty = tensor_type(value)
+    inverse = tuple(order.index(i) for i in range(len(order)))
+    result = TensorType(tuple(ty.dims[i] for i in inverse), ty.dtype, ty.policy)
+    return builder.value("form.view", (value,), result, {"view": Permute(inverse)})
+
+
+def _select(predicate: Predicate, first: list[Op], otherwise: Op) -> None:
+    """Launches that stand side by side move into the first region, `otherwise` into the second."""
+    blocks = (Block(), Block())
+    Builder.before(first[0]).op("schedule.select", (), (), {"predicates": (predicate,)}, blocks)
+    for op in first:
+        op.detach()
+        blocks[0].append(op)
+    blocks[1].append(otherwise)
+    for block in blocks:
+        Builder(block).op("schedule.end")
