@@ -55,7 +55,7 @@ def unexplained(result: CheckResult) -> list[str]:
 
 
 def needs_value(result: CheckResult, name: str) -> bool:
-    return result.checker.own_instance(name, result.checker._representative(name)).needs_value
+    return result.checker.own_instance(name, result.checker.representatives(name)[0]).needs_value
 
 
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False), st.integers(1, 4))

@@ -17,7 +17,7 @@ from tesserac.check.body import Body, Instance
 from tesserac.check.decorators import check_decorators
 from tesserac.check.entry import entry_types
 from tesserac.check.expressions import infer_expression
-from tesserac.check.instances import check_instance, instance_symbol, representative
+from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
 from tesserac.check.names import check_names
 from tesserac.check.reach import reachable
 from tesserac.check.resolve import Exports, ModuleNames, Resolved
@@ -106,7 +106,7 @@ class ModuleChecker:
         self._signatures: dict[str, tuple[Signature, dict[str, list[Span]]]] = {}
         self._instances: dict[tuple[str, tuple[Type, ...]], Instance | None] = {}
         self._by_symbol: dict[str, typed.TypedFunction] = {}
-        self._representatives: dict[str, tuple[Type, ...]] = {}
+        self._representatives: dict[str, tuple[tuple[Type, ...], ...]] = {}
         self._found: list[Diagnostic] = []
         self._constants: list[str] = []
         self._depth = 0
@@ -142,13 +142,15 @@ class ModuleChecker:
         if signature.has_open_parameters:
             check_names(Body(self, self.sink, node.name), signature)
             return None
-        return self.own_instance(node.name, self._representative(node.name)).function
+        instances = [self.own_instance(node.name, types) for types in self.representatives(node.name)]
+        return instances[0].function
 
-    def _representative(self, name: str) -> tuple[Type, ...]:
-        """The types with which a definition alone is checked."""
+    def representatives(self, name: str) -> tuple[tuple[Type, ...], ...]:
+        """The types with which a definition alone is checked: optional arguments given, and not given."""
         if name not in self._representatives:
-            body = Body(self, Sink(), name)
-            self._representatives[name] = representative(body, self.own_signature(name))
+            signature = self.own_signature(name)
+            given = representative(Body(self, Sink(), name), signature)
+            self._representatives[name] = tuple(dict.fromkeys((given, without_optionals(signature, given))))
         return self._representatives[name]
 
     def _test(self, block: ast.TestBlock) -> typed.TypedFunction | None:
@@ -190,7 +192,7 @@ class ModuleChecker:
         """Diagnostics of a definition belong to the module, those of another instance to the call that made it."""
         signature, spans = self.own_signature(name), self._signatures[name][1]
         body = Body(self, Sink(), name)
-        body.at_definition = types == self._representative(name)
+        body.at_definition = types in self.representatives(name)
         function = check_instance(body, signature, types, spans, instance_symbol(self.name, signature, types))
         if body.needs_value:
             check_names(Body(self, self.sink, name), signature)

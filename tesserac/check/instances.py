@@ -200,6 +200,14 @@ def representative(body: Body, signature: Signature) -> tuple[Type, ...]:
     return tuple(types)
 
 
+def without_optionals(signature: Signature, types: tuple[Type, ...]) -> tuple[Type, ...]:
+    """The same with None for every parameter that may be absent."""
+    return tuple(
+        NoneType() if isinstance(parameter.spec, OptionalSpec) else type_
+        for parameter, type_ in zip(signature.parameters, types, strict=True)
+    )
+
+
 def _open_float(type_: Type) -> Type:
     return FloatType() if isinstance(type_, FloatType) else type_
 
