@@ -345,6 +345,52 @@ def _dot(name: str, dtype: str, zero: str, left: str) -> str:
     return _kernel(name, "`ceil_div(A, 40)`, `ceil_div(B, 50)`", arguments, body)
 
 
+_RESCALED = (
+    _SIZES
+    + """
+    %r = tile.axis(%zero, %a) : axis<40>
+    %s = tile.axis(%zero, %b) : axis<50>
+    %first = tile.load(%z, %r, %s) : tile<[40, 50], f32>
+    %acc = tile.for(%zero, %c, %first) {step = 3} : tile<[40, 50], f32> {
+      ^(%k: index, %held: tile<[40, 50], f32>):
+        %ks = tile.axis(%k, %c) : axis<3>
+        %l = tile.load(%x, %r, %ks) : tile<[40, 3], f32>
+        %n = tile.load(%y, %ks, %s) : tile<[3, 50], f32>
+        %f = tile.load(%u, %r) : tile<[40], f32>
+        %g = tile.map(%held, %f) {maps = [[0, 1], [0]]} : tile<[40, 50], f32> {
+          ^(%1: scalar<f32>, %2: scalar<f32>):
+            %3 = scalar.mul(%1, %2) : scalar<f32>
+            form.yield(%3)
+        }
+        %d = tile.dot(%l, %n, %g) : tile<[40, 50], f32>
+        tile.yield(%d)
+    }
+    tile.store(%acc, %o, %r, %s)"""
+)
+
+RESCALED = _kernel(
+    "rescaled",
+    "`1`",
+    "%p: index, %x: memref<[A, C], f32, global>, %y: memref<[C, B], f32, global>, %u: memref<[A], f32, global>, "
+    "%z: memref<[A, B], f32, global>, %o: memref<[A, B], f32, global>",
+    _RESCALED,
+)
+"""An accumulator that starts from memory and is multiplied by a column before every block of k."""
+
+PLANE_SUM = _kernel(
+    "plane_sum",
+    "`A`",
+    "%p: index, %x: memref<[A, B, C], f32, global>, %y: memref<[A], f32, global>",
+    _SIZES
+    + """
+    %r = tile.axis(%zero, %b) : axis<64>
+    %s = tile.axis(%zero, %c) : axis<8>
+    %t = tile.load(%x, %p, %r, %s) : tile<[64, 8], f32>
+    %u = tile.reduce(%t, %r, %s) {axes = [0, 1], kind = "sum", order = #blocks<block=512, lanes=64>} : tile<[], f32>
+    tile.store(%u, %y, %p)""",
+)
+"""Two dims folded as one sequence."""
+
 TEXTS = {
     "broadcast": _kernel(
         "broadcast",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tesserac.ir.parser import parse_module
 from tesserac.ir.printer import print_module, print_op
 from tesserac.numerics.elementary import program
+from tesserac.numerics.exact import fma
 from tesserac.numerics.narrow import round_to_tf32, storage
 from tesserac.numerics.order import block_sum, chain_contract
 from tesserac.numerics.program import evaluate
@@ -23,7 +24,7 @@ from tesserac.tile.dialect import kernel_memrefs, memref_type
 from tesserac.types.dtype import F32
 from tests import tile_eval
 from tests.cpu_kernels import HOST, compiled, lowered, same_bits
-from tests.cpu_texts import DOTS, TEXTS
+from tests.cpu_texts import DOTS, PLANE_SUM, RESCALED, TEXTS
 
 CASES = Path(__file__).parent / "cases" / "tile"
 CPU_CASES = ["vadd", "softmax", "matmul_f32_cpu", "matmul_bf16_cpu", "pack_f32_cpu", "pack_bf16_cpu"]
@@ -205,6 +206,30 @@ def test_maps_fuse_into_one_loop() -> None:
     (kernel,) = lowered(TEXTS["broadcast"])
     names = [op.name for op in kernel.walk()]
     assert names.count("cpu.vector_loop") == 1 and names.count("cpu.store") == 2 and "cpu.scratch" not in names
+
+
+@given(m=st.integers(0, 40), n=st.integers(0, 50), k=st.integers(0, 11))
+@quick
+def test_an_accumulator_may_start_anywhere_and_be_rescaled(m: int, n: int, k: int) -> None:
+    a, b, start = (numbers(s, np.dtype("f4"), i) for i, s in enumerate([(m, k), (k, n), (m, n)]))
+    factor = numbers((m,), np.dtype("f4"), 3)
+    out = np.full((m, n), 9, np.float32)
+    compiled(RESCALED).run([a, b, factor, start, out], {"A": m, "B": n, "C": k})
+    expected = start
+    for low in range(0, k, 3):
+        expected = expected * factor[:, None]
+        for i in range(low, min(low + 3, k)):
+            expected = fma(a[:, i, None], b[None, i], expected)
+    same_bits(out, expected)
+
+
+@given(planes=st.integers(0, 5), rows=st.integers(0, 64), columns=st.integers(0, 8))
+@quick
+def test_two_dims_fold_as_one_sequence(planes: int, rows: int, columns: int) -> None:
+    x = numbers((planes, rows, columns), np.dtype("f4"))
+    y = np.full(planes, 9, np.float32)
+    compiled(PLANE_SUM).run([x, y], {"A": planes, "B": rows, "C": columns})
+    same_bits(y + np.float32(0), block_sum(x.reshape(planes, rows * columns)))
 
 
 # --- refusals -----------------------------------------------------------------------------------------------------

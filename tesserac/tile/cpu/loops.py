@@ -13,7 +13,7 @@ from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.types import INDEX
 from tesserac.tile.cpu.context import Context, only_user
 from tesserac.tile.cpu.nests import Copy, lower_sinks
-from tesserac.tile.cpu.products import is_zero, new_accumulator
+from tesserac.tile.cpu.products import is_zero, started_accumulator
 from tesserac.tile.cpu.reuse import in_scratch
 from tesserac.tile.cpu.tiles import Accumulator, LoweringError, Scalar, Stored, Tile, identity, leaves
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
@@ -51,15 +51,13 @@ def _carried_memory(ctx: Context, tile: Tile, arg: Value, loop: Block, low: Valu
     if isinstance(tile, Scalar):
         return None
     dot = _product_of(arg)
-    if dot is None:
-        stored = ctx.stored(tile)
-        lower_sinks(ctx, [Copy(tile, stored)])
-        return stored
-    if not is_zero(tile):
-        raise LoweringError("a product starts from zero or continues a product", dot)
-    with ctx.inside(loop):
-        done = ctx.index("sub", loop.args[0], low)
-    return new_accumulator(ctx, dot, done)
+    if dot is not None:
+        with ctx.inside(loop):
+            done = ctx.index("sub", loop.args[0], low)
+        return started_accumulator(ctx, dot, tile, done)
+    stored = ctx.stored(tile)
+    lower_sinks(ctx, [Copy(tile, stored)])
+    return stored
 
 
 def _product_of(arg: Value) -> Op | None:
@@ -77,7 +75,7 @@ def _bind(ctx: Context, values: Sequence[Value], memory: Sequence[Stored | None]
 
 def _finished(memory: Stored | None) -> Stored | None:
     """What a loop leaves can be read, also where it was an accumulator."""
-    return None if memory is None else Stored(memory.type, memory.memory, memory.offsets, memory.axes)
+    return memory.finished() if isinstance(memory, Accumulator) else memory
 
 
 def _settle(ctx: Context, yielded: Sequence[Value], memory: Sequence[Stored | None]) -> list[Value]:
@@ -135,9 +133,9 @@ def _fill_untouched(
 ) -> None:
     """An accumulator whose loop did not run holds nothing yet."""
     for tile, stored in zip(carried, memory, strict=True):
-        if isinstance(stored, Accumulator):
+        if isinstance(stored, Accumulator) and is_zero(tile):
             with ctx.when(low, "ge", high):
-                lower_sinks(ctx, [Copy(tile, Stored(stored.type, stored.memory, stored.offsets, stored.axes))])
+                lower_sinks(ctx, [Copy(tile, stored.finished())])
 
 
 def _check_loads(ctx: Context, loop: Op) -> None:

@@ -6,8 +6,8 @@ Enters: a `tile.kernel`. Leaves: a `cpu.kernel` of the same name, arguments and 
 - maps of any rank and broadcasting, casts, iotas, reductions along any dims (a sum of at most one block)
 - tile.for and tile.tree that carry tiles of any rank, as long as a carried tile is updated place by place
 - tile.dot of two blocks that are loaded or computed: the left one is packed per program; the right one is read from
-  memory of layout `panels` (rows k, columns in panels), or packed per program; the accumulator starts as a tile of +0
-  or is carried by a tile.for from there
+  memory of layout `panels` (rows k, columns in panels), or packed per program; the accumulator is
+  any tile, best one of +0 that a tile.for carries
 - tile.store into memory of layout `panels`: packs the right operand of a later kernel
 
 Anything else raises LoweringError. A load is read where its tile is used; the memory must not be written in between.

@@ -19,6 +19,7 @@ from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import INDEX
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
+from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.shapes import best_dim
 from tesserac.tile.cpu.target import Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Loaded, LoweringError, Stored, Tile
@@ -41,7 +42,16 @@ def is_zero(tile: Tile) -> bool:
     return isinstance(tile, Filled) and tile.value == 0 and math.copysign(1, tile.value) > 0
 
 
-def new_accumulator(ctx: Context, dot: Op, done: Value) -> Accumulator:
+def started_accumulator(ctx: Context, dot: Op, start: Tile, done: Value) -> Accumulator:
+    """Scratch for a product that starts from a tile: a copy of it, or nothing yet where the tile is +0."""
+    if is_zero(start):
+        return _new_accumulator(ctx, dot, done)
+    accumulator = _new_accumulator(ctx, dot, ctx.dim(1))
+    lower_sinks(ctx, [Copy(start, accumulator.finished())])
+    return accumulator
+
+
+def _new_accumulator(ctx: Context, dot: Op, done: Value) -> Accumulator:
     """Scratch for the result of a product, whole panels of it."""
     type_ = tile_type(dot.result)
     micro = ctx.target.micro(_accum(dot))
@@ -54,14 +64,14 @@ def new_accumulator(ctx: Context, dot: Op, done: Value) -> Accumulator:
 def lower_dot(ctx: Context, dot: Op) -> None:
     """Adds a product to its accumulator; the result is that scratch."""
     a, acc = ctx.tile(dot.operands[0]), ctx.tile(dot.operands[2])
-    target = acc if isinstance(acc, Accumulator) else _start(ctx, dot, acc)
+    target = acc if isinstance(acc, Accumulator) else started_accumulator(ctx, dot, acc, ctx.dim(0))
     micro = ctx.target.micro(_accum(dot))
     rows, depth = ctx.extents(a.axes, a.type.shape)
     left = _pack(ctx, a, transposed=True, width=micro.rows)
     right = _right_panels(ctx, dot, micro)
     columns = _extent(ctx, target, 1)
     _register_blocks(ctx, micro, left, right, target, rows, columns, depth)
-    ctx.tiles[dot.result] = Stored(target.type, target.memory, target.offsets, target.axes)
+    ctx.tiles[dot.result] = target.finished()
 
 
 def _accum(dot: Op) -> DType:
@@ -124,22 +134,13 @@ def _column_offset(ctx: Context, dot: Op, micro: Micro) -> Value | None:
     return ctx.index("rem", axis.start, micro.columns)
 
 
-def _start(ctx: Context, dot: Op, acc: Tile) -> Accumulator:
-    """An accumulator for a product that no loop carries."""
-    if not is_zero(acc):
-        raise LoweringError("a product starts from zero or continues a product", dot)
-    return new_accumulator(ctx, dot, ctx.dim(0))
-
-
 def _right_panels(ctx: Context, dot: Op, micro: Micro) -> Panels:
     load = _panels_load(dot)
     if load is None:
         return _pack(ctx, ctx.tile(dot.operands[1]), transposed=False, width=micro.columns)
     tile = ctx.tile(load.result)
     assert isinstance(tile, Loaded)
-    k, columns = tile.at
-    if not isinstance(k, Axis) or not isinstance(columns, Axis):
-        raise LoweringError("panels are read by two axes", load)
+    k, columns = _two_axes(tile.at)
     panel = ctx.index("floor_div", columns.start, micro.columns)
     return Panels(tile.memory, k.start, panel, ctx.index("rem", columns.start, micro.columns))
 
@@ -200,10 +201,14 @@ def _register_blocks(
 
 def store_panels(ctx: Context, tile: Tile, memory: Value, at: tuple[Value | Axis, ...]) -> None:
     """A block of the right operand of a later product, into the panels that its kernel reads."""
-    row, column = at
-    if not isinstance(row, Axis) or not isinstance(column, Axis):
-        raise LoweringError("panels are written by two axes")
-    type_ = memref_type(memory)
+    row, column = _two_axes(at)
     width = ctx.target.micro(compute_scalar(tile.type).dtype).columns
-    total = ctx.dim(type_.dims[1])
+    total = ctx.dim(memref_type(memory).dims[1])
     pack(ctx, tile, memory, (row.start, column.start), (row.extent, column.extent), total, width, False)
+
+
+def _two_axes(at: tuple[Value | Axis, ...]) -> tuple[Axis, Axis]:
+    match at:
+        case (Axis() as row, Axis() as column):
+            return row, column
+    raise LoweringError("panels are read and written by two axes")

@@ -105,6 +105,10 @@ class Accumulator(Stored):
 
     done: Value = field(kw_only=True)
 
+    def finished(self) -> Stored:
+        """The scratch once it holds a product and can be read."""
+        return Stored(self.type, self.memory, self.offsets, self.axes, self.prefix)
+
 
 Tile = Scalar | Filled | Counted | Loaded | Mapped | Converted | Stored
 
