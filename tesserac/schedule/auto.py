@@ -6,6 +6,8 @@ and cut into blocks, operands staged, values kept, units bound; each launch says
 
 from __future__ import annotations
 
+from math import prod
+
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import FORMS, SCHEDULE, Pass
@@ -111,8 +113,9 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     split(launch, last, inner)
     if last and inner < elements:
         split(launch, last - 1, _fitting(launch, last - 1, elements // inner))
+    taken = prod(loop.block for loop in launch_loops(launch))
     run = " of one run in memory" if len(loops) == 1 else ""
-    because(launch, f"blocks of {elements} elements{run}: {_bytes_per_point(launch)} bytes each stay near")
+    because(launch, f"blocks of {taken} elements{run}: {_bytes_per_point(launch)} bytes each stay near")
 
 
 def _fitting(launch: Op, loop: int, block: int) -> int:
@@ -139,7 +142,7 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     merge_runs(launch, reaches(launch))
     loops, space = launch_loops(launch), launch_space(launch)
     fold = len(loops) - 1
-    split(launch, fold, _fold_block(launch))
+    split(launch, fold, _fitting(launch, fold, _fold_block(launch)))
     across = next((i for i, x in enumerate(loops[:fold]) if x.axes[-1] == len(space) - 1), None)
     if across is not None:
         columns = COLUMNS[machine.kind]
