@@ -377,6 +377,33 @@ RESCALED = _kernel(
 )
 """An accumulator that starts from memory and is multiplied by a column before every block of k."""
 
+
+def elementwise(dtype: str) -> str:
+    """z = max(x, y) and the largest and smallest of them, for one element type."""
+    body = """
+    %n = index.dim() {dim = `A`} : index
+    %zero = index.dim() {dim = `0`} : index
+    %r = tile.axis(%zero, %n) : axis<600>
+    %xt = tile.load(%x, %r) : tile<[600], TYPE>
+    %yt = tile.load(%y, %r) : tile<[600], TYPE>
+    %m = tile.map(%xt, %yt) {maps = [[0], [0]]} : tile<[600], TYPE> {
+      ^(%1: scalar<TYPE>, %2: scalar<TYPE>):
+        %3 = scalar.lt(%1, %2) : scalar<bool>
+        %4 = scalar.max(%1, %2) : scalar<TYPE>
+        %5 = scalar.select(%3, %4, %1) : scalar<TYPE>
+        form.yield(%5)
+    }
+    tile.store(%m, %z, %r)
+    %top = tile.reduce(%m, %r) {axes = [0], kind = "max"} : tile<[], TYPE>
+    %low = tile.reduce(%m, %r) {axes = [0], kind = "min"} : tile<[], TYPE>
+    %one = index.dim() {dim = `1`} : index
+    tile.store(%top, %o, %zero)
+    tile.store(%low, %o, %one)"""
+    arguments = "%p: index, " + ", ".join(f"%{name}: memref<[A], {dtype}, global>" for name in "xyz")
+    arguments += f", %o: memref<[2], {dtype}, global>"
+    return _kernel(f"elementwise_{dtype}", "`1`", arguments, body.replace("TYPE", dtype))
+
+
 PLANE_SUM = _kernel(
     "plane_sum",
     "`A`",

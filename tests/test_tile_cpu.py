@@ -24,7 +24,7 @@ from tesserac.tile.dialect import kernel_memrefs, memref_type
 from tesserac.types.dtype import F32
 from tests import tile_eval
 from tests.cpu_kernels import HOST, compiled, lowered, same_bits
-from tests.cpu_texts import DOTS, PLANE_SUM, RESCALED, TEXTS
+from tests.cpu_texts import DOTS, PLANE_SUM, RESCALED, TEXTS, elementwise
 
 CASES = Path(__file__).parent / "cases" / "tile"
 CPU_CASES = ["vadd", "softmax", "matmul_f32_cpu", "matmul_bf16_cpu", "pack_f32_cpu", "pack_bf16_cpu"]
@@ -177,6 +177,15 @@ DIM = st.one_of(st.integers(0, 9), st.integers(30, 70), st.integers(500, 530))
 @settings(max_examples=12, deadline=None)
 def test_kernels(name: str, sizes: dict[str, int], special: bool) -> None:
     check_kernel(TEXTS[name], name, sizes, special=special and "sum" not in name)
+
+
+WITH_EXTREMES = ("f64", "f32", "tf32", "f16", "i64", "i32", "i16", "i8", "u64", "u32", "u8", "bool")
+
+
+@pytest.mark.parametrize("dtype", WITH_EXTREMES)
+@pytest.mark.parametrize("n", [0, 3, 16, 100, 517])
+def test_every_element_type(dtype: str, n: int) -> None:
+    check_kernel(elementwise(dtype), f"elementwise_{dtype}", {"A": n}, special=True)
 
 
 @pytest.mark.parametrize("name", DOTS)

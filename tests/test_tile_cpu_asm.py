@@ -17,7 +17,11 @@ BOTH = [pytest.param(NEON, AARCH64, id="aarch64"), pytest.param(AVX2, X86_64_V3,
 
 
 def assembly(name: str, target: CpuTarget, machine: Machine) -> str:
-    return emit_assembly(llvm_text(lowered((CASES / f"{name}.tile").read_text(), target)), machine)
+    return assembly_of((CASES / f"{name}.tile").read_text(), target, machine)
+
+
+def assembly_of(text: str, target: CpuTarget, machine: Machine) -> str:
+    return emit_assembly(llvm_text(lowered(text, target)), machine)
 
 
 def loops(text: str) -> list[list[str]]:
@@ -41,7 +45,7 @@ def hottest(text: str, instruction: str) -> list[str]:
 
 def names(body: list[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
-    for line in body:
+    for line in filter(str.strip, body):
         name = line.split()[0]
         counts[name] = counts.get(name, 0) + 1
     return counts
@@ -74,6 +78,20 @@ def test_vector_add_streams_whole_vectors(target: CpuTarget, machine: Machine) -
     register = r"v\d+\.4s" if target is NEON else "%ymm"
     vectors = [line for line in body if line.startswith(add) and re.search(register, line)]
     assert len(vectors) == 4 and len(body) <= 20
+
+
+@pytest.mark.parametrize(("target", "machine"), BOTH)
+def test_nothing_is_contracted_and_no_zero_is_dropped(target: CpuTarget, machine: Machine) -> None:
+    """(x * y + y) + 0.0 stays a product and two sums."""
+    steps = """%m = scalar.mul(%l, %r) : scalar<f32>
+        %a = scalar.add(%m, %r) : scalar<f32>
+        %o = scalar.constant() {value = 0.0} : scalar<f32>
+        %s = scalar.add(%a, %o) : scalar<f32>"""
+    text = (CASES / "vadd.tile").read_text().replace("%s = scalar.add(%l, %r) : scalar<f32>", steps)
+    counts = names(assembly_of(text, target, machine).split("\n"))
+    multiply, add = ("fmul", "fadd") if target is NEON else ("vmulps", "vaddps")
+    assert counts[multiply] >= 4 and counts[add] == 2 * counts[multiply]
+    assert not any(name.startswith(("fmla", "fmadd", "vfma")) for name in counts)
 
 
 @pytest.mark.parametrize(("target", "machine"), BOTH)
