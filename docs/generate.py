@@ -1,0 +1,31 @@
+"""The generated pages: `docs/softmax.md`, and the last section of `docs/language.md`.
+
+`make docs` writes them; a test compares them with what the compiler gives now. Code is shown for two fixed processors
+and one GPU, never for the machine this runs on, so the pages are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docs.later import later_section
+from docs.walk import walk_through
+
+FOLDER = Path(__file__).parent
+_LATER = re.compile(r"(?<=<!-- generated: later -->\n).*?(?=<!-- end -->)", re.DOTALL)
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page with its text."""
+    language = FOLDER / "language.md"
+    section = later_section()
+    return {
+        FOLDER / "softmax.md": walk_through(),
+        language: _LATER.sub(lambda _: section, language.read_text(encoding="utf-8")),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,94 @@
+"""What parses but is not compiled yet, as the compiler itself says it: each program here gives E0299."""
+
+from __future__ import annotations
+
+from tesserac.base.source import SourceFile
+from tesserac.check.annotations import LATER_TYPES
+from tesserac.check.later import LATER
+from tesserac.diag.codes.names import E0299
+from tesserac.session import ProgramError, Session
+
+BODY = "def f(x: Tensor[N, f32], s: Tensor[f32], i: Tensor[K, i32], n: i32) -> Tensor[N, f32]:\n    {}\n    return x\n"
+"""One statement in the body of a function."""
+
+STATEMENTS = (
+    "x[0] = 1.0",
+    "y, x[0] = x, s",
+    "y = x[i]",
+    "y = x[n:]",
+    "y = x[5:1:-1]",
+    "y = x ** x",
+    "y = x ∘ x",
+    "y = 1 in (1, 2)",
+    "y = s is x",
+    "y = lambda a: a",
+    "y = [x for k in (1, 2)]",
+    'y = {"a": x}',
+    'y = f"{x}"',
+    "y: Tensor[N, f32]",
+    "for k in range(3): break",
+    "for k in range(3): continue",
+    "for k in range(n): x = x + x",
+    "for a, b in [(1, 2)]: x = x + x",
+    "with numerics(fast): x = x + x",
+    "def g(y): return y",
+    "print(x)",
+    'assert s > 0.0, "positive"',
+)
+ITEMS = (
+    "struct Linear[D]:\n    w: Tensor[D, f32]\n",
+    "param W: Tensor[D, f32]\n",
+    "A, B = 1, 2\n",
+    "from other import f\n",
+    "@kernel\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
+    "@autodiff\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
+    "def f(x: Tensor[N, c64]) -> Tensor[N, c64]:\n    return x + x\n",
+    "def f(x: Tensor[N, fp8_e4m3 @accum(f32) @saturate]) -> Tensor[N, f32]:\n    return cast(x, f32)\n",
+    "def f(x: Tensor[N, i8 @scale(axis=0)]) -> Tensor[N, i8 @scale(axis=0)]:\n    return x\n",
+)
+
+
+class NotLater(Exception):
+    """A program of this list is compiled by now, or is wrong in another way: the list is out of date."""
+
+
+def later_section() -> str:
+    """The section: statements and items with what is said of them, then names by the feature they belong to."""
+    rows = [f"| `{text}` | {said(BODY.format(text))} |" for text in STATEMENTS]
+    rows += [f"| `{_first_line(text)}` | {said(text)} |" for text in ITEMS]
+    table = "\n".join(["| program | not supported yet |", "|---|---|", *rows])
+    features = dict.fromkeys(LATER.values())
+    names = [f"- {_title(f)}: {_names([n for n in LATER if LATER[n] == f])}" for f in features]
+    names.append(f"- types: {_names(LATER_TYPES)}")
+    return f"{table}\n\nNames that are known, but have no meaning yet:\n\n" + "\n".join(names) + "\n"
+
+
+def said(program: str) -> str:
+    """What E0299 says of the program. Raises NotLater where it does not."""
+    from tesserac.commands.select import select_all
+    from tesserac.target.cpu.build import AARCH64
+
+    session = Session()
+    source = SourceFile("later.tess", program)
+    try:
+        for selected in select_all(session, source).functions:
+            session.artifact(source, selected.function, AARCH64)
+    except ProgramError as problem:
+        first = problem.diagnostics[0]
+        if first.code == E0299.id:
+            return first.notes[0] if first.notes else first.title.removeprefix("not supported yet: ")
+        raise NotLater(f"{first.title}:\n{program}") from None
+    raise NotLater(f"this compiles:\n{program}")
+
+
+def _title(feature: str) -> str:
+    return "the library" if feature == "this library function" else feature
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    return f"{lines[0]} {lines[1]}" if lines[0].startswith("@") else lines[0]
+
+
+def _names(names: list[str] | tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
