@@ -6,6 +6,7 @@ Whatever happens, nobody sees a Python traceback: mistakes are diagnostics, faul
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -84,10 +85,9 @@ def build(file: str, out: str | None, target: str | None, emit: str, function: s
 
     session = Session()
     goal = target or names.default_target(emit)
-    with_mistakes = Reporter(session)
     if emit == names.BUNDLE:
-        return with_mistakes(lambda: build_bundle(session, file, out, goal, function))
-    return with_mistakes(lambda: emit_level(session, file, out, goal, emit, function))
+        return report(session, lambda: build_bundle(session, file, out, goal, function))
+    return report(session, lambda: emit_level(session, file, out, goal, emit, function))
 
 
 @compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}")
@@ -100,7 +100,7 @@ def inspect(place: str, target: str | None, level: str | None) -> int:
     from tesserac.session import Session
 
     session = Session()
-    return Reporter(session)(lambda: inspection.inspect(session, place, level, target))
+    return report(session, lambda: inspection.inspect(session, place, level, target))
 
 
 @compiler.command()
@@ -137,21 +137,16 @@ def run(file: str, threads: int | None) -> int:
 # -------------------------------------------------------------------------------------------- saying and ending
 
 
-class Reporter:
+def report(session: Session, action: Callable[[], Outcome]) -> int:
     """Runs what a command does; the mistakes of the program that end it are shown on standard error."""
+    from tesserac.commands.checking import show
+    from tesserac.session import ProgramError
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def __call__(self, action: Callable[[], Outcome]) -> int:
-        from tesserac.commands.checking import show
-        from tesserac.session import ProgramError
-
-        try:
-            return finish(action())
-        except ProgramError as problem:
-            said = show(self._session, problem.diagnostics, "human", palette_of(sys.stderr))
-            return finish(Outcome(remarks=said, status=MISTAKES))
+    try:
+        return finish(action())
+    except ProgramError as problem:
+        said = show(session, problem.diagnostics, "human", palette_of(sys.stderr))
+        return finish(Outcome(remarks=said, status=MISTAKES))
 
 
 def palette_of(stream: TextIO) -> Palette:
@@ -218,9 +213,16 @@ def _described(arguments: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
+def _start(program: click.Group, name: str) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal lacks is shown by its number
+            stream.reconfigure(errors="backslashreplace")
+    return main(program, name, sys.argv[1:])
+
+
 def tesserac() -> int:
-    return main(compiler, "tesserac", sys.argv[1:])
+    return _start(compiler, "tesserac")
 
 
 def tessera() -> int:
-    return main(runner, "tessera", sys.argv[1:])
+    return _start(runner, "tessera")

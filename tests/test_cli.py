@@ -76,10 +76,11 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
     return Program(capsys)
 
 
-def spawn(*arguments: str, program: str = "tesserac") -> subprocess.CompletedProcess[str]:
+def spawn(*arguments: str, program: str = "tesserac", encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
     code = f"import sys; from tesserac.cli import {program}; sys.exit({program}())"
     line = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    variables = os.environ | {"PYTHONIOENCODING": encoding}
+    return subprocess.run(line, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
 
 
 # ------------------------------------------------------------------------------------------------------- check
@@ -362,6 +363,14 @@ print([name for name in heavy if name in sys.modules], file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+def test_a_terminal_without_the_characters(tmp_path: Path) -> None:
+    program = tmp_path / "greek.tess"
+    program.write_text("def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return λ\n", encoding="utf-8")
+    done = spawn("check", "--error-format=short", str(program), encoding="latin-1")
+    assert done.returncode == 1
+    assert done.stdout.endswith(r": error[E0201]: nothing here is called `\u03bb`" + "\n")
 
 
 def test_the_installed_programs() -> None:
