@@ -21,12 +21,14 @@ an fma or replaced by an approximation, so every target computes the same bits.
 |                 | they mean, except of NaN; programs clamp first                                           |
 | logb x          | the exponent of a positive normal number, as an integer of the float type                |
 | significand x   | a positive normal number scaled into [1, 2): its fraction bits under the exponent of 1   |
+| when c a x...   | where c, what the step's own program makes of the x, else a: a select whose first side   |
+|                 | is long and rarely needed, so that a target may jump over it where no c holds            |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -40,11 +42,12 @@ BOOLEAN = ("lt", "le", "eq")
 
 @dataclass(frozen=True)
 class Step:
-    """One primitive applied to earlier values, or a constant."""
+    """One primitive applied to earlier values, or a constant. Only `when` has a program."""
 
     op: str
     args: tuple[int, ...]
     value: float = 0.0
+    program: Program | None = None
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,17 @@ def evaluate(program: Program, *inputs: Array) -> Array:
         for step in program.steps:
             if step.op == "constant":
                 values.append(np.asarray(step.value, dtype))
+            elif step.program is not None:
+                values.append(_when(step.program, *(values[i] for i in step.args)))
             else:
                 values.append(_EVALUATORS[step.op](*(values[i] for i in step.args)))
     return values[-1]
+
+
+def _when(rare: Program, condition: Array, otherwise: Array, *inputs: Array) -> Array:
+    result = np.array(otherwise)
+    result[condition] = evaluate(rare, *(x[condition] for x in inputs))
+    return result
 
 
 _Evaluator: TypeAlias = Callable[..., Array]
@@ -111,7 +122,7 @@ _EVALUATORS: dict[str, _Evaluator] = {
     "logb": _logb,
     "significand": _significand,
 }
-PRIMITIVES = ("constant", *_EVALUATORS)
+PRIMITIVES = ("constant", "when", *_EVALUATORS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +181,16 @@ class Draft:
     def select(self, condition: Ref, yes: Ref, no: Ref) -> Ref:
         return self.step("select", condition, yes, no)
 
+    def when(self, condition: Ref, rare: Program, inputs: Sequence[Ref], otherwise: Ref) -> Ref:
+        """`rare` of the inputs where the condition holds. All of them depend on the inputs of this program."""
+        return self._add(Step("when", tuple(r.index for r in (condition, otherwise, *inputs)), program=rare))
+
+    def cut(self, x: Ref, low: float, high: float) -> Ref:
+        """x cut to [low, high]; NaN stays."""
+        bottom, top = self.constant(low), self.constant(high)
+        at_least = self.select(x < bottom, bottom, x)
+        return self.select(top < at_least, top, at_least)
+
     def clamp(self, x: Ref, low: float, high: float) -> Ref:
         """x cut to [low, high]; NaN becomes `low`."""
         bottom, top = self.constant(low), self.constant(high)
@@ -194,7 +215,7 @@ class Draft:
         place = {i: i for i in range(arity)}
         place.update((old, arity + new) for new, old in enumerate(needed))
         steps = [self._steps[old - arity] for old in needed]
-        renumbered = (Step(s.op, tuple(place[a] for a in s.args), s.value) for s in steps)
+        renumbered = (replace(s, args=tuple(place[a] for a in s.args)) for s in steps)
         return Program(name, self.dtype, arity, tuple(renumbered))
 
     def _needed(self, last: int) -> list[int]:

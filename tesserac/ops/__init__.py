@@ -7,6 +7,7 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     create,
     elementary,
     elementwise,
+    exponents,
     reduce,
     scalar,
     shape,

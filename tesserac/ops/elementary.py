@@ -1,17 +1,24 @@
 """Elementary functions of floats, point by point.
 
-Enters: a float tensor. Leaves: one of the same type. The bits come from `numerics/elementary.py`, the same on every
-target; `exp_int` and `exp_frac` are the two halves of exp from which the softmax family is built.
+Enters: float tensors. Leaves: one of the same type. The bits come from `numerics/elementary.py`, the same on every
+target.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from tesserac.ops.elementwise import ONE_FLOAT, TWO_FLOATS, Elementwise
 from tesserac.ops.registry import Array, register
+
+
+def _each(function: Callable[[float], float], x: Array) -> Array:
+    """A function of Python's floats at every point."""
+    values: Array = np.vectorize(function, otypes=[np.float64])(x)
+    return values.astype(x.dtype)
 
 
 @register
@@ -30,97 +37,33 @@ class Exp(Elementwise):
 
 
 @register
-class ExpInt(Elementwise):
-    """n = rint(x * log2(e)), a whole number held in the float type: `exp(x) = exp_frac(x) * 2^exp_int(x)`.
+class Exp2(Elementwise):
+    """2 to the power x; exact for whole x.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
-        return ldexp(exp_frac(x), exp_int(x))
+        return exp2(x)
     """
 
-    name, primitive, signatures = "exp_int", "exp_int", ONE_FLOAT
+    name, primitive, signatures = "exp2", "exp2", ONE_FLOAT
 
     def reference(self, *operands: Array) -> Array:
-        [x] = operands
-        return np.rint(x.astype(np.float64) * math.log2(math.e)).astype(x.dtype)
-
-
-@register
-class ExpFrac(Elementwise):
-    """exp(x - n * ln2) for n = exp_int(x): what is left of exp(x) beside its power of two.
-
-    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
-        return exp_frac(x)
-    """
-
-    name, primitive, signatures = "exp_frac", "exp_frac", ONE_FLOAT
-
-    def reference(self, *operands: Array) -> Array:
-        [x] = operands
-        wide = x.astype(np.float64)
-        return np.exp(wide - np.rint(wide * math.log2(math.e)) * math.log(2)).astype(x.dtype)
-
-
-@register
-class ExpTerm(Elementwise):
-    """exp(x) * 2^-m for m >= exp_int(x), rounded once: a term of a softmax whose largest integer exponent is m.
-
-    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
-        return exp_term(x, exp_int(max(x)))
-    """
-
-    name, primitive, signatures = "exp_term", "exp_term", TWO_FLOATS
-
-    def reference(self, *operands: Array) -> Array:
-        x, m = (operand.astype(np.float64) for operand in operands)
-        n = np.rint(x * math.log2(math.e))
-        return (np.exp(x - n * math.log(2)) * np.exp2(np.rint(np.minimum(n - m, 0)))).astype(operands[0].dtype)
-
-
-@register
-class Ldexp(Elementwise):
-    """x * 2^n for whole n held in the float type, rounded once.
-
-    def f(x: Tensor[N, f32], n: Tensor[N, f32]) -> Tensor[N, f32]:
-        return ldexp(x, rint(n))
-    """
-
-    name, primitive, signatures = "ldexp", "ldexp", TWO_FLOATS
-
-    def reference(self, *operands: Array) -> Array:
-        x, n = operands
-        whole = np.rint(np.clip(np.nan_to_num(n.astype(np.float64)), -5000, 5000)).astype(np.int64)
         with np.errstate(all="ignore"):
-            return np.ldexp(x.astype(np.float64), whole).astype(x.dtype)
+            return np.exp2(*operands)
 
 
 @register
-class SubLn2(Elementwise):
-    """x - n * ln2 for whole n held in the float type: the logarithm of `x` without its power of two.
+class Expm1(Elementwise):
+    """exp(x) - 1, accurate also where x is small.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
-        return sub_ln2(x, exp_int(x))
+        return expm1(x)
     """
 
-    name, primitive, signatures = "sub_ln2", "sub_ln2", TWO_FLOATS
+    name, primitive, signatures = "expm1", "expm1", ONE_FLOAT
 
     def reference(self, *operands: Array) -> Array:
-        x, n = (operand.astype(np.float64) for operand in operands)
-        return (x - n * math.log(2)).astype(operands[0].dtype)
-
-
-@register
-class AddLn2(Elementwise):
-    """x + n * ln2 for whole n held in the float type: the logarithm of `exp(x) * 2^n`.
-
-    def f(x: Tensor[N, f32], n: Tensor[N, f32]) -> Tensor[N, f32]:
-        return add_ln2(log(x), n)
-    """
-
-    name, primitive, signatures = "add_ln2", "add_ln2", TWO_FLOATS
-
-    def reference(self, *operands: Array) -> Array:
-        x, n = (operand.astype(np.float64) for operand in operands)
-        return (x + n * math.log(2)).astype(operands[0].dtype)
+        with np.errstate(all="ignore"):
+            return np.expm1(*operands)
 
 
 @register
@@ -136,6 +79,51 @@ class Log(Elementwise):
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.log(*operands)
+
+
+@register
+class Log2(Elementwise):
+    """Logarithm to base 2; exact for powers of two.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return log2(x)
+    """
+
+    name, primitive, signatures = "log2", "log2", ONE_FLOAT
+
+    def reference(self, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.log2(*operands)
+
+
+@register
+class Log1p(Elementwise):
+    """log(1 + x), accurate also where x is small.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return log1p(x)
+    """
+
+    name, primitive, signatures = "log1p", "log1p", ONE_FLOAT
+
+    def reference(self, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.log1p(*operands)
+
+
+@register
+class Pow(Elementwise):
+    """x to the power y; of a negative x only for whole y, else NaN. An exact result comes out exact.
+
+    def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
+        return pow(x, y)
+    """
+
+    name, primitive, signatures = "pow", "pow", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.power(*operands)
 
 
 @register
@@ -181,6 +169,62 @@ class Tanh(Elementwise):
 
     def reference(self, *operands: Array) -> Array:
         return np.tanh(*operands)
+
+
+@register
+class Erf(Elementwise):
+    """Error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return erf(x)
+    """
+
+    name, primitive, signatures = "erf", "erf", ONE_FLOAT
+
+    def reference(self, *operands: Array) -> Array:
+        return _each(math.erf, operands[0])
+
+
+@register
+class Erfc(Elementwise):
+    """1 - erf(x) with a small relative error also where it is tiny.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return erfc(x)
+    """
+
+    name, primitive, signatures = "erfc", "erfc", ONE_FLOAT
+
+    def reference(self, *operands: Array) -> Array:
+        return _each(math.erfc, operands[0])
+
+
+@register
+class Sin(Elementwise):
+    """Sine of radians, for every finite x.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return sin(x)
+    """
+
+    name, primitive, signatures = "sin", "sin", ONE_FLOAT
+
+    def reference(self, *operands: Array) -> Array:
+        return np.sin(*operands)
+
+
+@register
+class Cos(Elementwise):
+    """Cosine of radians, for every finite x.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return cos(x)
+    """
+
+    name, primitive, signatures = "cos", "cos", ONE_FLOAT
+
+    def reference(self, *operands: Array) -> Array:
+        return np.cos(*operands)
 
 
 @register

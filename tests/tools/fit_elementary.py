@@ -1,4 +1,4 @@
-"""Fits the polynomials of `tesserac/numerics/elementary.py` and prints `tesserac/numerics/coefficients.py`.
+"""Fits the polynomials of `tesserac/numerics/` and prints `tesserac/numerics/coefficients.py`.
 
     python tests/tools/fit_elementary.py > tesserac/numerics/coefficients.py
 
@@ -8,7 +8,7 @@ dtype. The error printed beside a fit is that of the rounded coefficients.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -24,18 +24,20 @@ class Fit:
     """`function(x)` on [low, high] by a polynomial of `terms` coefficients; `weight` scales the error."""
 
     name: str
+    dtype: str
     function: Function
     weight: Function
     low: mp.mpf
     high: mp.mpf
-    terms: dict[str, int]
+    terms: int
 
 
 GRID = 400
 
 
-def remez(fit: Fit, terms: int) -> list[mp.mpf]:
+def remez(fit: Fit) -> list[mp.mpf]:
     """The coefficients with the smallest largest error."""
+    terms = fit.terms
     middle, radius = (fit.low + fit.high) / 2, (fit.high - fit.low) / 2
     points = [middle + radius * mp.cos(mp.pi * (2 * i + 1) / (2 * (terms + 1))) for i in range(terms + 1)]
     grid = [middle + radius * mp.cos(mp.pi * i / GRID) for i in range(GRID + 1)]
@@ -83,14 +85,15 @@ def alternating_extrema(grid: list[mp.mpf], errors: list[mp.mpf], count: int) ->
     return [grid[i] for i in extrema]
 
 
-def fit_rounded(fit: Fit, dtype: str) -> tuple[list[float], float]:
+def fit_rounded(fit: Fit) -> tuple[list[float], float]:
     """Coefficients of the dtype, and the base-2 logarithm of their largest weighted error."""
-    rounded = [round_to(c, dtype) for c in remez(fit, fit.terms[dtype])]
+    rounded = [round_to(c, fit.dtype) for c in remez(fit)]
     grid = [fit.low + (fit.high - fit.low) * i / GRID for i in range(GRID + 1)]
     return rounded, float(mp.log(max(map(abs, errors(fit, rounded, grid))), 2))
 
 
 def round_to(x: mp.mpf, dtype: str) -> float:
+    """The nearest value of the dtype; twice rounded, as f64 first, it would differ only on a tie."""
     return float(np.float32(float(x))) if dtype == "f32" else float(x)
 
 
@@ -119,22 +122,146 @@ def tanh_weight(z: mp.mpf) -> mp.mpf:
     return mp.mpf(0.001) + z * x / mp.tanh(x) if z > 0 else mp.mpf(0.001)
 
 
+@cache
+def exp2_tail(r: mp.mpf) -> mp.mpf:
+    """(2**r - 1 - r ln2) / r**2"""
+    return mp.log(2) ** 2 * exp_tail(r * mp.log(2))
+
+
+@cache
+def log2_tail(z: mp.mpf) -> mp.mpf:
+    """What is left of log2((1+s)/(1-s)) / s behind its first two terms, over z**2, with z = s**2"""
+    return 2 / mp.log(2) * mp.fsum(z**k / (2 * k + 5) for k in range(60))
+
+
+@cache
+def sin_tail(z: mp.mpf) -> mp.mpf:
+    """(sin(x) - x) / x**3 with z = x**2"""
+    return mp.fsum((-1) ** (k + 1) * z**k / mp.factorial(2 * k + 3) for k in range(30))
+
+
+def sin_weight(z: mp.mpf) -> mp.mpf:
+    x = mp.sqrt(z)
+    return mp.mpf(0.001) + z * x / mp.sin(x) if z > 0 else mp.mpf(0.001)
+
+
+@cache
+def cos_tail(z: mp.mpf) -> mp.mpf:
+    """(cos(x) - 1 + z / 2) / z**2 with z = x**2"""
+    return mp.fsum((-1) ** k * z**k / mp.factorial(2 * k + 4) for k in range(30))
+
+
+@cache
+def erf_near(z: mp.mpf) -> mp.mpf:
+    """erf(x) / x - 1 with z = x**2"""
+    x = mp.sqrt(z)
+    return mp.erf(x) / x - 1 if z > mp.mpf(10) ** -20 else 2 / mp.sqrt(mp.pi) - 1
+
+
+@cache
+def erf_far(x: mp.mpf) -> mp.mpf:
+    """-log(1 - erf(x)) / x - 1"""
+    return -mp.log(mp.erfc(x)) / x - 1
+
+
+@cache
+def erfc_slope(q: mp.mpf) -> mp.mpf:
+    """(1 / (exp(x**2) erfc(x)) - 1) / x with q = (x - 3) / (x + 3)"""
+    x = erfc_argument(q)
+    return (mp.exp(-x * x) / mp.erfc(x) - 1) / x if x > mp.mpf(10) ** -20 else 2 / mp.sqrt(mp.pi)
+
+
+def erfc_weight(q: mp.mpf) -> mp.mpf:
+    x = erfc_argument(q)
+    return x * mp.exp(x * x) * mp.erfc(x) + mp.mpf(1e-3)
+
+
+def erfc_argument(q: mp.mpf) -> mp.mpf:
+    return 3 * (1 + q) / (1 - q)
+
+
+def erfc_place(x: float) -> mp.mpf:
+    return (mp.mpf(x) - 3) / (mp.mpf(x) + 3)
+
+
+def erf_far_weight(x: mp.mpf) -> mp.mpf:
+    return x * mp.erfc(x) / mp.erf(x)
+
+
+def both(name: str, function: Function, weight: Function, low: object, high: object, *terms: int) -> tuple[Fit, Fit]:
+    """The same function and interval for f32 and f64, with their numbers of terms."""
+    ends = mp.mpf(low), mp.mpf(high)
+    return Fit(name, "f32", function, weight, *ends, terms[0]), Fit(name, "f64", function, weight, *ends, terms[1])
+
+
 LOG_LIMIT = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2
 FITS = (
-    # A little beyond ln2 / 2: the rounding of x * log2e moves the boundary between two exponents.
-    Fit("EXP", exp_tail, lambda r: r**2 / mp.exp(r) + mp.mpf(1e-4), mp.mpf(-0.35), mp.mpf(0.35), {"f32": 5, "f64": 11}),
-    Fit("LOG", log_tail, lambda z: z + mp.mpf(1e-3), mp.mpf(0), LOG_LIMIT, {"f32": 3, "f64": 7}),
-    Fit("TANH", tanh_tail, tanh_weight, mp.mpf(0), mp.mpf(0.625) ** 2, {"f32": 5, "f64": 13}),
+    # A little beyond ln2 / 2, 1/2 and pi / 4: rounding moves the boundary between two exponents or two quadrants.
+    *both("exp", exp_tail, lambda r: r**2 / mp.exp(r) + mp.mpf(1e-4), -0.35, 0.35, 5, 11),
+    *both("exp2", exp2_tail, lambda r: r**2 / 2**r + mp.mpf(1e-4), -0.501, 0.501, 5, 11),
+    *both("log", log_tail, lambda z: z + mp.mpf(1e-3), 0, LOG_LIMIT, 3, 7),
+    *both("log2", log2_tail, lambda z: z**2 + mp.mpf(1e-5), 0, LOG_LIMIT, 3, 8),
+    *both("tanh", tanh_tail, tanh_weight, 0, mp.mpf(0.625) ** 2, 5, 13),
+    *both("sin", sin_tail, sin_weight, 0, mp.mpf(0.79) ** 2, 3, 6),
+    *both("cos", cos_tail, lambda z: z**2 + mp.mpf(1e-3), 0, mp.mpf(0.79) ** 2, 3, 6),
+    *both("erf_near", erf_near, lambda z: mp.mpf(1), 0, mp.mpf(0.875) ** 2, 6, 12),
+    Fit("erf_far", "f32", erf_far, erf_far_weight, mp.mpf(0.875), mp.mpf(4), 6),
+    Fit("erf_far", "f64", erf_far, erf_far_weight, mp.mpf(0.875), mp.mpf(6), 20),
+    Fit("erfc", "f32", erfc_slope, erfc_weight, mp.mpf(-1), erfc_place(10.125), 10),
+    Fit("erfc", "f64", erfc_slope, erfc_weight, mp.mpf(-1), erfc_place(27.25), 27),
 )
+
+CONSTANTS = {
+    "ln2": (mp.log(2), 2),
+    "log2e": (1 / mp.log(2), 2),
+    "two_log2e": (2 / mp.log(2), 2),
+    "third_of_two_log2e": (2 / (3 * mp.log(2)), 2),
+    "half_pi": (mp.pi / 2, 3),
+    "two_over_pi": (2 / mp.pi, 1),
+}
+"""Numbers as unevaluated sums of so many values of a dtype."""
+
+PIECES = {"f32": (24, 8), "f64": (53, 22)}
+"""The length in bits and the number of the pieces of 2/pi, enough for the largest exponent."""
+
+
+def constant_parts(name: str, dtype: str) -> list[float]:
+    rest, count = CONSTANTS[name]
+    found: list[float] = []
+    for _ in range(count):
+        found.append(round_to(rest, dtype))
+        rest -= found[-1]
+    return found
+
+
+def two_over_pi_pieces(dtype: str) -> list[float]:
+    """Consecutive bits of 2/pi, each piece a fraction below 1."""
+    bits, count = PIECES[dtype]
+    with mp.workprec(bits * (count + 2)):
+        digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (bits * count)))
+    return [float(digits >> (bits * (count - 1 - i)) & ((1 << bits) - 1)) * 2.0**-bits for i in range(count)]
+
+
+def rows() -> Iterator[tuple[str, str, list[float], str]]:
+    """Name, dtype, values and a remark, in the order of the file."""
+    for fit in FITS:
+        coefficients, error = fit_rounded(fit)
+        yield fit.name, fit.dtype, coefficients, f"  # weighted error 2**{error:.1f}"
+    for dtype in ("f32", "f64"):
+        for name in CONSTANTS:
+            yield name, dtype, constant_parts(name, dtype), ""
+        yield "two_over_pi_pieces", dtype, two_over_pi_pieces(dtype), ""
 
 
 def main() -> None:
-    print('"""Polynomial coefficients, lowest degree first, made by `tests/tools/fit_elementary.py`."""\n')
-    for fit in FITS:
-        for dtype in ("f32", "f64"):
-            coefficients, error = fit_rounded(fit, dtype)
-            print(f"{fit.name}_{dtype.upper()} = (  # weighted error 2**{error:.1f}")
-            print("".join(f"    {c!r},\n" for c in coefficients) + ")")
+    print('"""Coefficients of polynomials, lowest degree first, and parts of constants, largest first.')
+    print('\nMade by `tests/tools/fit_elementary.py`.\n"""\n')
+    print("TABLE: dict[tuple[str, str], tuple[float, ...]] = {")
+    for name, dtype, values, remark in rows():
+        key = f'    ("{name}", "{dtype}"): ('
+        lines = "".join(f"        {value!r},\n" for value in values)
+        print(f"{key}{values[0]!r},)," if len(values) == 1 else f"{key}{remark}\n{lines}    ),")
+    print("}")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ earlier ones of the same body (exp_int and exp_frac of one x share most of their
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from tesserac.numerics.elementary import program
 from tesserac.numerics.program import Program, Step
+from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import Value, const_float, const_int, integer, like
+from tesserac.target.llvm_types import I1, Value, const_float, const_int, integer, like
 from tesserac.types.dtype import DType
 
 Memo = dict[tuple[str, ...], Value]
@@ -23,12 +25,37 @@ _POW2_MAGIC = {32: 12583039.0, 64: 6755399441056767.0}
 
 def expand(b: Builder, name: str, dtype: DType, arguments: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
     """The function of each tuple of arguments; all tuples have one type."""
-    steps: Program = program(name, dtype)
+    return _run(b, program(name, dtype), arguments, memo)
+
+
+def _run(b: Builder, steps: Program, arguments: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
     made = [list(values) for values in arguments]
     for step in steps.steps:
-        for values in made:
-            values.append(_step(b, step, values, memo))
+        if step.program is not None:
+            results = _when(b, step.program, [[values[i] for i in step.args] for values in made])
+        else:
+            results = [_step(b, step, values, memo) for values in made]
+        for values, result in zip(made, results, strict=True):
+            values.append(result)
     return [values[-1] for values in made]
+
+
+def _when(b: Builder, rare: Program, rows: Sequence[Sequence[Value]]) -> list[Value]:
+    """Jumps over the rare program unless some lane of some row needs it. What is made there stays there."""
+    wanted = [_any_lane(b, row[0]) for row in rows]
+    some = reduce(lambda x, y: b.binary("or", x, y), wanted)
+
+    def run() -> list[Value]:
+        results = _run(b, rare, [row[2:] for row in rows], {})
+        return [b.select(row[0], result, row[1]) for row, result in zip(rows, results, strict=True)]
+
+    return choose(b, some, run, lambda: [row[1] for row in rows])
+
+
+def _any_lane(b: Builder, condition: Value) -> Value:
+    if condition.type == I1:
+        return condition
+    return b.intrinsic("llvm.vector.reduce.or", I1, [condition], [condition.type])
 
 
 def _step(b: Builder, step: Step, values: Sequence[Value], memo: Memo) -> Value:

@@ -13,6 +13,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import ELEMENTARY, program
 from tesserac.numerics.program import Program
+from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F32 as SINGLE
 from tesserac.target.llvm_types import F64 as DOUBLE
@@ -88,11 +89,21 @@ def expand(b: Builder, steps: Program, inputs: Sequence[Value]) -> Value:
     """An elementary function, step by step."""
     values = list(inputs)
     for step in steps.steps:
+        operands = [values[i] for i in step.args]
         if step.op == "constant":
             values.append(constant(steps.dtype, step.value))
+        elif step.program is not None:
+            values.append(_when(b, step.program, operands))
         else:
-            values.append(emit_rule(b, step.op, steps.dtype, [values[i] for i in step.args]))
+            values.append(emit_rule(b, step.op, steps.dtype, operands))
     return values[-1]
+
+
+def _when(b: Builder, rare: Program, operands: Sequence[Value]) -> Value:
+    """A thread jumps over the rare program unless it needs it."""
+    condition, otherwise, *inputs = operands
+    [value] = choose(b, condition, lambda: [expand(b, rare, inputs)], lambda: [otherwise])
+    return value
 
 
 def _rule(name: str, dtype: DType) -> Rule:

@@ -1,0 +1,107 @@
+"""The two halves of exp, from which the softmax family is built, and products with powers of two.
+
+Enters: float tensors. Leaves: one of the same type. exp(x) = exp_frac(x) * 2^exp_int(x), see `numerics/exponential.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tesserac.ops.elementwise import ONE_FLOAT, TWO_FLOATS, Elementwise
+from tesserac.ops.registry import Array, register
+
+
+@register
+class ExpInt(Elementwise):
+    """n = rint(x * log2(e)), a whole number held in the float type: `exp(x) = exp_frac(x) * 2^exp_int(x)`.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return ldexp(exp_frac(x), exp_int(x))
+    """
+
+    name, primitive, signatures = "exp_int", "exp_int", ONE_FLOAT
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.rint(x.astype(np.float64) * math.log2(math.e)).astype(x.dtype)
+
+
+@register
+class ExpFrac(Elementwise):
+    """exp(x - n * ln2) for n = exp_int(x): what is left of exp(x) beside its power of two.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return exp_frac(x)
+    """
+
+    name, primitive, signatures = "exp_frac", "exp_frac", ONE_FLOAT
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        wide = x.astype(np.float64)
+        return np.exp(wide - np.rint(wide * math.log2(math.e)) * math.log(2)).astype(x.dtype)
+
+
+@register
+class ExpTerm(Elementwise):
+    """exp(x) * 2^-m for m >= exp_int(x), rounded once: a term of a softmax whose largest integer exponent is m.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return exp_term(x, exp_int(max(x)))
+    """
+
+    name, primitive, signatures = "exp_term", "exp_term", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        x, m = (operand.astype(np.float64) for operand in operands)
+        n = np.rint(x * math.log2(math.e))
+        return (np.exp(x - n * math.log(2)) * np.exp2(np.rint(np.minimum(n - m, 0)))).astype(operands[0].dtype)
+
+
+@register
+class Ldexp(Elementwise):
+    """x * 2^n for whole n held in the float type, rounded once.
+
+    def f(x: Tensor[N, f32], n: Tensor[N, f32]) -> Tensor[N, f32]:
+        return ldexp(x, rint(n))
+    """
+
+    name, primitive, signatures = "ldexp", "ldexp", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        x, n = operands
+        whole = np.rint(np.clip(np.nan_to_num(n.astype(np.float64)), -5000, 5000)).astype(np.int64)
+        with np.errstate(all="ignore"):
+            return np.ldexp(x.astype(np.float64), whole).astype(x.dtype)
+
+
+@register
+class SubLn2(Elementwise):
+    """x - n * ln2 for whole n held in the float type: the logarithm of `x` without its power of two.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return sub_ln2(x, exp_int(x))
+    """
+
+    name, primitive, signatures = "sub_ln2", "sub_ln2", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        x, n = (operand.astype(np.float64) for operand in operands)
+        return (x - n * math.log(2)).astype(operands[0].dtype)
+
+
+@register
+class AddLn2(Elementwise):
+    """x + n * ln2 for whole n held in the float type: the logarithm of `exp(x) * 2^n`.
+
+    def f(x: Tensor[N, f32], n: Tensor[N, f32]) -> Tensor[N, f32]:
+        return add_ln2(log(x), n)
+    """
+
+    name, primitive, signatures = "add_ln2", "add_ln2", TWO_FLOATS
+
+    def reference(self, *operands: Array) -> Array:
+        x, n = (operand.astype(np.float64) for operand in operands)
+        return (x + n * math.log(2)).astype(operands[0].dtype)
