@@ -14,7 +14,7 @@ from tesserac.ir.passes import FORMS, SCHEDULE, Pass
 from tesserac.schedule.build import build_host
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, power_of_two_below, scratch_pays
-from tesserac.schedule.dialect import launch_kind, launch_loops, launch_places, launch_space, memory
+from tesserac.schedule.dialect import launch_kind, launch_loops, launch_space, memory
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
 from tesserac.schedule.normal import normalise
@@ -25,7 +25,7 @@ from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import Reach, computing, reaches
-from tesserac.schedule.uses import passes_that_need
+from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
 from tesserac.types.dims import ONE, ZERO
 
@@ -170,14 +170,14 @@ def _fold_block(launch: Op) -> int:
 
 
 def _keep_values(launch: Op) -> None:
-    rank, places = len(launch_space(launch)), launch_places(launch)
-    for position, op in enumerate(launch.body.ops[:-1]):
-        if op.name != "form.map" or len(places[position]) != rank:
+    """From the last value to the first: what only a kept value needs is then needed in one pass."""
+    for position, op in reversed(list(enumerate(launch.body.ops[:-1]))):
+        count = len(Passes(launch).needed().get(op, ()))
+        if op.name != "form.map" or count < 2:
             continue
-        count = len(passes_that_need(launch, op))
         name = op.result.name or str(tensor_type(op.result))
-        if count > 1 and scratch_pays(op):
+        if scratch_pays(op):
             keep(launch, position)
             because(launch, f"%{name} is kept for {count} passes")
-        elif count > 1:
+        else:
             because(launch, f"%{name} is computed in {count} passes: cheaper than keeping it")

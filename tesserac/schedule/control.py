@@ -62,11 +62,10 @@ def _lower_control(program: HostProgram, op: Op) -> None:
 def _lower_loop(program: HostProgram, op: Op) -> None:
     low, high = (program.memory[v] for v in op.operands[:2])
     carried = _carry(program, op, op.operands[2:])
-    counter = op.attrs.get("counter", f"count_{len(program.memory)}")
     block = Block([INDEX], [op.body.args[0].name])
     program.memory[op.body.args[0]] = block.args[0]
     program.memory.update(zip(op.body.args[1:], carried, strict=True))
-    program.builder.op("schedule.loop", (low, high), (), {"counter": counter}, (block,))
+    program.builder.op("schedule.loop", (low, high), (), {"counter": op.attrs["counter"]}, (block,))
     with program.builder.at(block):
         run_block(program, op.body)
         _carry_on(program, op.body, carried)

@@ -117,5 +117,7 @@ def _keeps_memory(view: Op) -> bool:
 
 def _drop_dead(block: Block) -> None:
     for op in reversed(block.ops[:-1]):
+        for region in op.regions if op.name in CONTROL else ():
+            _drop_dead(region.block)
         if op.opdef.pure and not any(v.uses for v in op.results):
             op.erase()

@@ -137,9 +137,12 @@ def _give_back(op: Op, ty: TensorType) -> None:
 
 
 def hoist_view(view: Op) -> Op | None:
-    """A map that computes what `view` shows of the map it reads, if nothing else reads that map."""
+    """A map that computes what `view` shows of the map it reads, if nothing else reads that map. It never moves into
+    a loop."""
     producer = view.operands[0].defining_op
     if producer is None or producer.name != "form.map" or len(producer.result.uses) != 1:
+        return None
+    if producer.parent is not view.parent:
         return None
     hoisted = _moved_over(view, producer)
     if hoisted is None:

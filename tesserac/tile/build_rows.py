@@ -18,7 +18,7 @@ from tesserac.ir.types import INDEX, MemRefType, TileType
 from tesserac.numerics.order import REDUCTION, Blocks
 from tesserac.schedule.dialect import launch_keep
 from tesserac.schedule.space import computing, read_reach, yielded_op
-from tesserac.schedule.uses import has_fold, level
+from tesserac.schedule.uses import Passes
 from tesserac.tile.bodies import combine_body, finished, identity_of, pairwise
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.frame import Frame
@@ -28,7 +28,7 @@ from tesserac.types.dtype import DType
 
 def build_rows(frame: Frame) -> None:
     frame.enter_grid()
-    rows = _Rows(frame)
+    rows, level = _Rows(frame), Passes(frame.launch).level
     reduces = [op for op in computing(frame.launch) if op.name == "form.reduce"]
     for number in sorted({level(op.operands[0]) for op in reduces}):
         here = [op for op in reduces if level(op.operands[0]) == number]
@@ -43,6 +43,7 @@ class _Rows:
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         self.fold = len(frame.loops) - 1
+        self.has_fold = Passes(frame.launch).has_fold
         self.scratch: dict[Op, Value] = {}
         self.keep = {frame.launch.body.ops[i] for i in launch_keep(frame.launch)}
         self.allocated = {op: self._alloc(op) for op in computing(frame.launch) if op in self.keep}
@@ -87,9 +88,9 @@ class _Rows:
         """Values per row are stored at once; those along the row in one more pass."""
         frame = self.frame
         outs = [(i, yielded_op(v)) for i, v in enumerate(frame.launch.body.terminator.operands)]
-        along = [(i, op) for i, op in outs if has_fold(frame.launch, op)]
+        along = [(i, op) for i, op in outs if self.has_fold(op)]
         for number, op in outs:
-            if not has_fold(frame.launch, op):
+            if not self.has_fold(op):
                 frame.store(number, self.value(op))
         if not along:
             return
@@ -157,7 +158,7 @@ class _Rows:
                 if reach is not None:
                     if self.fold not in self.frame.argument(reach, self.frame.block_dims(op, position)).loops:
                         self.frame.load(reach)
-                elif made is not None and has_fold(self.frame.launch, made):
+                elif made is not None and self.has_fold(made):
                     self._prepare([made])
                 elif made is not None:
                     self.value(made)
