@@ -90,12 +90,14 @@ def _position(frame: Frame, number: Value, sizes: Sequence[Value]) -> list[Value
 
 def emit_ops(frame: Frame, block: Block) -> list[Value]:
     """The operations of a region, outside of loops over elements; gives what it yields."""
+    saved, frame.memo = frame.memo, {}  # what is made in one region may not be visible in the next
     for op in block.ops[:-1]:
         emit = _REGION_OPS.get(op.name)
         if emit is not None:
             emit(frame, op)
         else:
             emit_simple(frame, op)
+    frame.memo = saved
     return [frame.value(v) for v in block.terminator.operands]
 
 

@@ -64,17 +64,12 @@ class _Tree:
         def up(state: list[Value]) -> tuple[Value, Sequence[Value]]:
             rest, level, *newer = state
             odd = b.cast("trunc", rest, I1)
-            total = choose(b, odd, lambda: self._combined(level, newer), lambda: newer) if newer else newer
-            if not newer:
-                if_then(b, odd, lambda: self._combine_memory(level))
+            total = choose(b, odd, lambda: self._combined(level, newer), lambda: newer)
             rest = b.binary("lshr", rest, const_i64(1))
             return self._goes_on(rest, last), [rest, b.add(level, const_i64(1)), *total]
 
         _, level, *total = do_while(b, [i, const_i64(0), *values], up)
         return [level, *total]
-
-    def _combine_memory(self, level: Value) -> None:
-        self.emit_block(self.frame, self.combine, [level])
 
     def _combined(self, level: Value, newer: Sequence[Value]) -> list[Value]:
         b = self.frame.b
