@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -10,6 +13,7 @@ import pytest
 
 import tessera
 from tesserac import cli
+from tesserac.commands import names
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
 bf16 = ml_dtypes.bfloat16
@@ -68,3 +72,13 @@ def test_matmul() -> None:
     assert narrow.dtype == bf16
     exact = a.astype(bf16).astype("f8") @ b.astype(bf16).astype("f8")
     assert np.allclose(narrow.astype("f8"), exact, rtol=2**-8, atol=1e-4)
+
+
+def test_the_demo_shows_every_level_on_a_page_or_two(tmp_path: Path) -> None:
+    variables = os.environ | {"TESSERA_CACHE_DIR": str(tmp_path)}
+    line = [sys.executable, str(FOLDER / "demo.py")]
+    shown = subprocess.run(line, env=variables, capture_output=True, text=True, check=True).stdout
+    for heading in ("source", *(level.name for level in names.CPU_LEVELS[1:]), "result", "next"):
+        assert f"\n{heading:9} " in shown
+    assert shown.count("equal") == 1
+    assert len(shown.splitlines()) < 100
