@@ -242,17 +242,6 @@ def test_wrong_arguments_are_refused() -> None:
         run(text)
 
 
-def test_what_has_no_program_is_refused() -> None:
-    body = """%r = form.map(%x) {maps = [[0]]} : tensor<[N], f32> {
-      ^(%a: scalar<f32>):
-        %b = scalar.sin(%a) : scalar<f32>
-        form.yield(%b)
-    }
-    func.return(%r)"""
-    with pytest.raises(InterpreterError, match=r"scalar\.sin"):
-        run(function("%x: tensor<[N], f32>", body), random(3))
-
-
 def test_stochastic_rounding_is_refused() -> None:
     body = """%r = form.map(%x) {maps = [[0]]} : tensor<[N], bf16 @accum(f32) @stochastic_round> {
       ^(%a: scalar<f32>):

@@ -56,7 +56,7 @@ def _huge_wave(dtype: DType, ahead: float) -> Program:
     high, low = (d.constant(part) for part in parts("half_pi", dtype)[:2])
     r, r_low = two_product(d, fraction, high)
     r = r + (r_low + d.fma(fraction, low, fraction_low * high))
-    return d.finish("huge_wave", _turned(d, r, n, ahead) + (x - x))
+    return d.finish(f"huge_wave_{ahead:.0f}", _turned(d, r, n, ahead) + (x - x))
 
 
 def _quarter_turns(d: Draft, x: Ref) -> tuple[Ref, Ref, Ref]:

@@ -11,9 +11,10 @@ from functools import reduce
 
 from tesserac.numerics.elementary import program
 from tesserac.numerics.program import Program, Step
+from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, Value, const_float, const_int, integer, like
+from tesserac.target.llvm_types import I1, LType, Value, const_float, const_int, integer, like
 from tesserac.types.dtype import DType
 
 Memo = dict[tuple[str, ...], Value]
@@ -41,15 +42,27 @@ def _run(b: Builder, steps: Program, arguments: Sequence[Sequence[Value]], memo:
 
 
 def _when(b: Builder, rare: Program, rows: Sequence[Sequence[Value]]) -> list[Value]:
-    """Jumps over the rare program unless some lane of some row needs it. What is made there stays there."""
-    wanted = [_any_lane(b, row[0]) for row in rows]
-    some = reduce(lambda x, y: b.binary("or", x, y), wanted)
+    """Jumps over the rare program unless some lane of some row needs it."""
+    function = _rare_function(b.module, rare, rows[0][1].type)
+    some = reduce(lambda x, y: b.binary("or", x, y), [_any_lane(b, row[0]) for row in rows])
 
     def run() -> list[Value]:
-        results = _run(b, rare, [row[2:] for row in rows], {})
-        return [b.select(row[0], result, row[1]) for row, result in zip(rows, results, strict=True)]
+        return [b.select(row[0], b.call(function, row[2:]), row[1]) for row in rows]
 
     return choose(b, some, run, lambda: [row[1] for row in rows])
+
+
+def _rare_function(module: Module, rare: Program, type_: LType) -> Function:
+    """A function of its own: it is long, and all rows and bodies share it."""
+    name = f"rare.{rare.name}.{type_.code}"
+    found = module.find_function(name)
+    if found is not None:
+        return found
+    attributes = ("nounwind", "noinline", "cold", "memory(none)")
+    made = module.function(name, type_, [type_] * rare.arity, attributes=attributes, linkage="internal")
+    [result] = _run(made.builder, rare, [made.args], {})
+    made.builder.ret(result)
+    return made
 
 
 def _any_lane(b: Builder, condition: Value) -> Value:
