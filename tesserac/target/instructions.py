@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tesserac.target.llvm_types import (
     I1,
+    I32,
     I64,
     VOID,
     LType,
@@ -168,6 +169,11 @@ class Builder:
 
     def store(self, value: Value, address: Value, align: int) -> None:
         self.line(f"store {value}, {address}, align {align}")
+
+    def prefetch_for_store(self, address: Value) -> None:
+        """Asks for memory that will be written soon. An address outside of all memory does no harm."""
+        write, near, data = (const_int(I32, n) for n in (1, 3, 1))
+        self.intrinsic("llvm.prefetch", VOID, [address, write, near, data], [address.type])
 
     def load_atomic(self, type_: LType, address: Value, order: str) -> Value:
         return self.define(type_, f"load atomic {type_}, {address} {order}, align {type_.bits // 8}")

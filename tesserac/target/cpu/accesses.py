@@ -146,15 +146,18 @@ def _lane_stride(frame: Frame, terms: Terms) -> Value | None:
 
 
 def _address(frame: Frame, memory: Memory, base: Value, terms: Terms, part: int) -> Value:
-    """Where a part begins: the running indices first, then the part's own offset, which folds into the instruction."""
-    b, running, ahead = frame.b, const_i64(0), const_i64(0)
+    """Where a part begins: what may stay the same in the innermost loop first, so that LLVM can move it out, then the
+    running index, then the part's own offset, which folds into the instruction."""
+    b, steady, running, ahead = frame.b, const_i64(0), const_i64(0), const_i64(0)
     for term, stride in terms:
         match term:
             case Run():
                 running = b.add(running, b.mul(term.base, stride))
                 ahead = b.add(ahead, b.mul(const_i64(term.offsets[part]), stride))
             case Lanes():
-                running = b.add(running, b.mul(term.parts[part], stride))
+                steady = b.add(steady, b.mul(term.parts[part], stride))
             case _:
-                running = b.add(running, b.mul(term, stride))
-    return b.gep(memory.element, b.gep(memory.element, base, running), ahead)
+                steady = b.add(steady, b.mul(term, stride))
+    for offset in (steady, running, ahead):
+        base = b.gep(memory.element, base, offset)
+    return base

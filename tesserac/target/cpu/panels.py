@@ -21,6 +21,9 @@ from tesserac.target.llvm_types import Value, const_i64, zero
 BLOCKS_TOGETHER = 8
 """Blocks filled from one row before the next row: long runs of the source, few enough streams to memory."""
 
+ROWS_AHEAD = 4
+"""How many rows ahead a block is asked for: a processor does not foresee so many interleaved streams of stores."""
+
 
 def emit_pack(frame: Frame, op: Op) -> None:
     _Pack(frame, op).emit()
@@ -73,22 +76,25 @@ class _Pack:
 
     def _blocks_along(self, head: Value, blocks: Value, first: Value) -> None:
         """Vectors along the columns, as long as fit a block: row by row through a few blocks at a time."""
-        b, lanes = self.b, min(self.lanes, self.width & -self.width)
+        b, lanes, width = self.b, min(self.lanes, self.width & -self.width), const_i64(self.width)
         mode, offsets = Mode(lanes, self.width // lanes), tuple(range(0, self.width, lanes))
+
+        pitch = b.mul(self.memory.dims[0], width)
 
         def together(start: Value, _: list[Value]) -> Sequence[Value]:
             stop = b.minimum_int(b.add(start, const_i64(BLOCKS_TOGETHER)), blocks)
+            low, high = (b.add(head, b.mul(edge, width)) for edge in (start, stop))
 
             def row(k: Value, _: list[Value]) -> Sequence[Value]:
-                def block(p: Value, _: list[Value]) -> Sequence[Value]:
-                    column = b.add(head, b.mul(p, const_i64(self.width)))
+                def block(column: Value, target: list[Value]) -> Sequence[Value]:
+                    b.prefetch_for_store(b.gep(self.element, target[0], ROWS_AHEAD * self.width))
                     values = self._evaluate([k, Run(column, offsets)], mode)
-                    target = self._block_row(b.add(first, p), b.add(self.row, k))
                     for offset, value in zip(offsets, values, strict=True):
-                        b.store(value, b.gep(self.element, target, offset), self.align)
-                    return []
+                        b.store(value, b.gep(self.element, target[0], offset), self.align)
+                    return [b.gep(self.element, target[0], pitch)]
 
-                for_loop(b, start, stop, const_i64(1), [], block, nonempty=True)
+                target = self._block_row(b.add(first, start), b.add(self.row, k))
+                for_loop(b, low, high, width, [target], block, nonempty=True)
                 return []
 
             for_loop(b, const_i64(0), self.depth, const_i64(1), [], row)
