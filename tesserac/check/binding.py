@@ -141,7 +141,9 @@ class CallBinding:
             return IntType(self._constants.get(name, Dim.sym(name)))
         if spec.kind == "float" and isinstance(found, FloatType | IntType):
             return FloatType()
-        fits = {"bool": BoolType, "str": StrType, "Axis": IntType}.get(spec.kind)
+        if spec.kind == "Axis" and isinstance(found, IntType | TupleType):
+            return found
+        fits = {"bool": BoolType, "str": StrType}.get(spec.kind)
         return found if fits is not None and isinstance(found, fits) else None
 
     def _adapt_tensor(

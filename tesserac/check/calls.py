@@ -16,14 +16,14 @@ from tesserac.check.body import Body, Instance, is_static
 from tesserac.check.call_errors import explain_conflict, explain_misfit
 from tesserac.check.resolve import FunctionRef
 from tesserac.check.scalars import require_guard, to_float
-from tesserac.check.specs import ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
-from tesserac.check.statics import read_axis
+from tesserac.check.specs import OptionalSpec, ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
+from tesserac.check.statics import read_order
 from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.precision import W0401, W0402, W0403
 from tesserac.diag.codes.shapes import E0309, E0315
 from tesserac.types.dims import Dim, DimError
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType, Type
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, TensorType, TupleType, Type
 
 
 def call_function(body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Callee) -> typed.Expr:
@@ -118,20 +118,26 @@ def _meet(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
 
 
 def _resolve_axes(body: Body, signature: Signature, values: list[typed.Expr]) -> list[typed.Expr]:
-    """An `Axis` is a position in the first tensor argument, however it was written."""
+    """An `Axis` is a position in the first tensor argument, or several, however they were written."""
     operand = next((value for value in values if isinstance(value.type, TensorType)), None)
     resolved: list[typed.Expr] = []
     for parameter, value in zip(signature.parameters, values, strict=True):
-        if operand is not None and _is_axis(parameter) and not isinstance(value.type, ErrorType):
-            axis = read_axis(body, value.type, value.span, operand)
-            known = ErrorType() if axis is None else IntType(Dim.const(axis))
+        if operand is not None and _is_axis(parameter) and not isinstance(value.type, ErrorType | NoneType):
+            axes = read_order(body, value.type, value.span, operand)
+            known = ErrorType() if axes is None else _positions(axes, isinstance(value.type, TupleType))
             value = typed.Static(known, value.span)
         resolved.append(value)
     return resolved
 
 
+def _positions(axes: tuple[int, ...], several: bool) -> Type:
+    types = tuple(IntType(Dim.const(axis)) for axis in axes)
+    return TupleType(types) if several else types[0]
+
+
 def _is_axis(parameter: ParameterSpec) -> bool:
-    return isinstance(parameter.spec, ScalarSpec) and parameter.spec.kind == "Axis"
+    spec = parameter.spec.inner if isinstance(parameter.spec, OptionalSpec) else parameter.spec
+    return isinstance(spec, ScalarSpec) and spec.kind == "Axis"
 
 
 def _pass(body: Body, parameter: typed.Param, value: typed.Expr) -> typed.Expr:

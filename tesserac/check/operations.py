@@ -16,6 +16,7 @@ from tesserac.diag.codes.names import E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.ops.compare import BitAnd, BitNot, BitOr, BitXor, Equal, Less, LessEqual, NotEqual
 from tesserac.ops.contract import MatMul
+from tesserac.ops.elementary import Pow
 from tesserac.ops.elementwise import Add, Div, FloorDiv, Mod, Mul, Neg, Power, Sub
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
@@ -61,8 +62,7 @@ def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
     if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
         return body.error(node.span)
     if exponent is None or abs(exponent) > 64:
-        body.sink.error(E0299, at=node.op_span, feature="`**` with an exponent that is not a small whole number")
-        return body.error(node.span)
+        return apply_operator(body, Pow(), [left, right], node.op_span, node.span)
     if isinstance(left.type, IntType) and exponent >= 0:
         power = Dim.const(1)
         for _ in range(exponent):
