@@ -1,4 +1,4 @@
-"""Checks the GPU programs on a device: results against the canonical orders, variants against each other, and speed.
+"""Checks the four programs on a device: results against the canonical orders, variants against each other, and speed.
 
     python -m benchmarks.gpu_check --out DIR [--arch sm_90a] [--only softmax]
 
@@ -34,12 +34,15 @@ TIME_LIMIT = 150
 
 @dataclass(frozen=True)
 class Program:
-    """A neutral kernel, its cases, and what to time: sizes, and work per call in bytes or in operations."""
+    """A function of the examples, its cases, and what to time: sizes, and work per call in bytes or in operations.
+    `arch` is the one to build for, if not the device's."""
 
-    text: str
+    file: str
+    function: str
     cases: Callable[[], Iterator[Case]]
     timed: tuple[tuple[str, tuple[tuple[int, ...], ...], float, str], ...]
     dtype: type
+    arch: str = ""
 
 
 def _matmul(*sizes: int) -> tuple[tuple[str, tuple[tuple[int, ...], ...], float, str], ...]:
@@ -47,19 +50,26 @@ def _matmul(*sizes: int) -> tuple[tuple[str, tuple[tuple[int, ...], ...], float,
 
 
 PROGRAMS = {
-    "vadd": Program("vadd", gpu_cases.vadd_cases, (("2^26", ((1 << 26,),) * 2, 12.0 * 2**26, "TB/s"),), np.float32),
+    "add": Program(
+        "vector_add",
+        "add",
+        gpu_cases.vadd_cases,
+        (("2^26", ((1 << 26,),) * 2, 12.0 * 2**26, "TB/s"),),
+        np.float32,
+    ),
     "softmax": Program(
         "softmax",
+        "softmax_rows",
         gpu_cases.softmax_cases,
         (("32768x4096", ((32768, 4096),), 8.0 * 32768 * 4096, "TB/s"),),
         np.float32,
     ),
-    "matmul_f32": Program("matmul_f32_gpu", gpu_cases.matmul_f32_cases, _matmul(1024, 4096), np.float32),
-    "matmul_bf16_sm80": Program(
-        "matmul_bf16_sm80", gpu_cases.matmul_bf16_cases, _matmul(1024, 4096), ml_dtypes.bfloat16
+    "matmul_f32": Program("matmul", "matmul_f32", gpu_cases.matmul_f32_cases, _matmul(1024, 4096), np.float32),
+    "matmul_bf16": Program(
+        "matmul", "matmul_bf16", gpu_cases.matmul_bf16_cases, _matmul(1024, 4096, 8192), ml_dtypes.bfloat16
     ),
-    "matmul_bf16_sm90": Program(
-        "matmul_bf16_sm90", gpu_cases.matmul_bf16_cases, _matmul(1024, 4096, 8192), ml_dtypes.bfloat16
+    "matmul_bf16_sm80": Program(
+        "matmul", "matmul_bf16", gpu_cases.matmul_bf16_cases, _matmul(1024, 4096), ml_dtypes.bfloat16, "sm_80"
     ),
 }
 
@@ -129,7 +139,7 @@ def check_program(name: str, arch: str) -> Iterator[Row]:
     chosen = PROGRAMS[name]
     try:
         started = time.perf_counter()
-        program = build(chosen.text, arch)
+        program = build(chosen.file, chosen.function, chosen.arch or arch)
         took = time.perf_counter() - started
         yield row(name, "build", None, f"{took * 1e3:.0f} ms, variants {[k.name for k in program.kernels]}")
         for case in chosen.cases():
@@ -143,58 +153,76 @@ def row(name: str, case: str, problem: str | None, figure: str = "equal") -> Row
     return {"program": name, "case": case, "ok": problem is None, "problem": problem, "figure": figure}
 
 
-def build(text: str, arch: str) -> Any:
-    import tesserac.ops.scalar  # noqa: F401  (registers the operations of the text)
-    from tesserac.ir.parser import parse_module
-    from tesserac.target.nvptx.plan import build_program
-    from tesserac.tile.gpu.variants import ARCHES
+def build(file: str, function: str, arch: str) -> Any:
+    from tesserac.base.source import SourceFile
+    from tesserac.session import Session
+    from tesserac.target.nvptx.build import PLATFORMS
 
-    module = parse_module((ROOT / "tests" / "cases" / "tile" / f"{text}.tile").read_text())
-    return build_program(module, ARCHES[arch])
+    session = Session()
+    source = SourceFile(f"{file}.tess", (ROOT / "examples" / f"{file}.tess").read_text())
+    return session.gpu_program(source, session.function(source, function), PLATFORMS[arch])
 
 
-def forced(program: Any, position: int) -> Any:
-    """The program with only one variant of its kernel."""
-    (launch,) = program.steps
+def launches(program: Any, symbols: dict[str, int]) -> Iterator[Any]:
+    """The launches that these sizes choose."""
+    from tessera.gpu_program import Launch
+
+    for step in program.steps:
+        if isinstance(step, Launch):
+            yield step
+        else:
+            held = [arm for p, arm in zip(step.predicates, step.arms, strict=False) if p.holds(symbols)]
+            yield from (held or step.arms[-1:])[0]
+
+
+def forced(program: Any, position: int, launch: Any) -> Any:
+    """The program with only one kernel, in place of the one that `launch` would choose."""
     return program._replace(steps=(launch._replace(kernels=(position,)),))
 
 
-def check_case(name: str, program: Any, case: Case) -> Iterator[Row]:
-    """The chosen variant against the expectation, then every other variant that may run against the chosen one."""
+def calls(program: Any, inputs: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    """Calls of each kernel that may run on these inputs, by name; that of the chosen one first."""
     from tessera.cuda import GpuCall
+    from tessera.gpu_function import checked_symbols
 
-    call = GpuCall(program, case.inputs)
-    chosen = call.variant(program.steps[0])
+    symbols = checked_symbols(program, inputs)
+    (launch,) = launches(program, symbols)
+    chosen = program.kernels.index(GpuCall(program, inputs, symbols).variant(launch))
+    for position in (chosen, *(i for i in range(len(program.kernels)) if i != chosen)):
+        kernel = program.kernels[position]
+        if all(c.holds(symbols) for c in kernel.conditions):
+            yield kernel.name, GpuCall(forced(program, position, launch), inputs, symbols)
+
+
+def check_case(name: str, program: Any, case: Case) -> Iterator[Row]:
+    """The chosen kernel against the expectation, then every other one that may run against the chosen one."""
+    (chosen, call), *others = calls(program, case.inputs)
     result = outcome(call)
-    yield row(name, f"{case.name} {chosen.name}", case.check(result))
-    for position, kernel in enumerate(program.kernels):
-        if kernel.name != chosen.name and all(c.holds(call.symbols) for c in kernel.conditions):
-            other = outcome(GpuCall(forced(program, position), case.inputs))
-            yield row(name, f"{case.name} {kernel.name} = {chosen.name}", gpu_cases.same_bits(result)(other))
+    yield row(name, f"{case.name} {chosen}", case.check(result))
+    for other, call in others:
+        yield row(name, f"{case.name} {other} = {chosen}", gpu_cases.same_bits(result)(outcome(call)))
 
 
 def outcome(call: Any) -> Any:
     """The result of a call whose output memory held NaNs before."""
+    from tessera.call import allocate_result
+
+    result = allocate_result(call.program.signature, 0, call.symbols)
     call.fill_outputs(0xFF)
     call.execute()
-    (result,) = call.results()
+    call.read_results([result])
     return result
 
 
 def measure(name: str, program: Any, chosen: Program) -> Iterator[Row]:
-    from tessera.cuda import GpuCall
-
     rng = np.random.default_rng(0)
     for label, shapes, work, unit in chosen.timed:
-        inputs = [np.asarray(rng.standard_normal(s, np.float32).astype(chosen.dtype)) for s in shapes]
-        symbols = GpuCall(program, inputs)
-        for position, kernel in enumerate(program.kernels):
-            if all(c.holds(symbols.symbols) for c in kernel.conditions):
-                call = GpuCall(forced(program, position), inputs)
-                call.time(2)
-                best = min(call.time(5) for _ in range(5))
-                figure = f"{best:.3f} ms, {work / best / 1e9:.2f} {unit}"
-                yield row(name, f"time {label} {kernel.name}", None, figure)
+        inputs = tuple(np.asarray(rng.standard_normal(s, np.float32).astype(chosen.dtype)) for s in shapes)
+        for kernel, call in calls(program, inputs):
+            call.time(2)
+            best = min(call.time(5) for _ in range(5))
+            figure = f"{best:.3f} ms, {work / best / 1e9:.2f} {unit}"
+            yield row(name, f"time {label} {kernel}", None, figure)
 
 
 if __name__ == "__main__":

@@ -1,45 +1,48 @@
-"""The neutral kernels of tests/cases/tile lowered and compiled for GPUs, each once per test run."""
+"""The four programs from source, lowered and compiled for GPUs, each once per test run."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 
-import tesserac.ops.scalar  # noqa: F401  (registers the operations of the texts)
+from tessera.gpu_program import GpuProgram
+from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module, Op
-from tesserac.ir.parser import parse_module
-from tesserac.ir.verify import verify_module
+from tesserac.ir.passes import run_passes
+from tesserac.session import Session
+from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import KernelText, emit_kernel
 from tesserac.target.nvptx.ptx import Assembled, assemble, emit_ptx
-from tesserac.tile.gpu.lower import lower_kernel
-from tesserac.tile.gpu.variants import ARCHES
 
-CASES = Path(__file__).parent / "cases" / "tile"
-KERNELS = [
-    ("vadd", "sm_80"),
-    ("vadd", "sm_90a"),
-    ("softmax", "sm_80"),
-    ("softmax", "sm_90a"),
-    ("matmul_f32_gpu", "sm_80"),
-    ("matmul_f32_gpu", "sm_90a"),
-    ("matmul_bf16_sm80", "sm_80"),
-    ("matmul_bf16_sm90", "sm_90a"),
-]
+ROOT = Path(__file__).parent.parent
+FILES = {"add": "vector_add", "softmax_rows": "softmax", "matmul_f32": "matmul", "matmul_bf16": "matmul"}
+KERNELS = [(name, arch) for name in FILES for arch in PLATFORMS]
+SESSION = Session(verify=True)
 
 
-def neutral(name: str) -> Module:
-    module = parse_module((CASES / f"{name}.tile").read_text())
-    verify_module(module)
-    return module
+def source(path: str) -> SourceFile:
+    return SourceFile(path, (ROOT / path).read_text())
+
+
+def tile_of(file: SourceFile, name: str, arch: str) -> Module:
+    return SESSION.levels(file, SESSION.function(file, name), PLATFORMS[arch].schedule).tile
+
+
+def variants_of(module: Module, name: str, arch: str) -> dict[str, Op]:
+    """The variants of a program's kernels by what follows its name; verified."""
+    module = run_passes(module, [gpu_pass(PLATFORMS[arch].tiles)], verify=True)
+    return {op.symbol.removeprefix(f"main.{name}"): op for op in kernels_of(module)}
+
+
+@cache
+def tile(name: str, arch: str) -> Module:
+    """One of the four programs at the Tile level."""
+    return tile_of(source(f"examples/{FILES[name]}.tess"), name, arch)
 
 
 @cache
 def lowered(name: str, arch: str) -> dict[str, Op]:
-    """The variants of a kernel by name; verified."""
-    kernels = lower_kernel(neutral(name).ops[0], ARCHES[arch])
-    module = Module(kernels)
-    verify_module(module)
-    return {op.symbol: op for op in module.ops}
+    return variants_of(tile(name, arch), name, arch)
 
 
 @cache
@@ -55,6 +58,15 @@ def ptx(name: str, arch: str, variant: str) -> str:
 @cache
 def assembled(name: str, arch: str, variant: str) -> Assembled:
     return assemble(ptx(name, arch, variant), arch)
+
+
+def program_of(file: SourceFile, name: str, arch: str) -> GpuProgram:
+    return SESSION.gpu_program(file, SESSION.function(file, name), PLATFORMS[arch])
+
+
+@cache
+def program(name: str, arch: str) -> GpuProgram:
+    return program_of(source(f"examples/{FILES[name]}.tess"), name, arch)
 
 
 def count(kernel: Op, name: str) -> int:

@@ -16,6 +16,8 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import AxisType, MemRefType
 from tesserac.tile.gpu.dialect import fragment
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.variants import EXCHANGE_BYTES, scratch_bytes
 from tesserac.types.dims import Dim
 
 
@@ -26,6 +28,9 @@ def expand_conversions(kernel: Op) -> None:
     for op in list(kernel.walk()):
         if op.name == "gpu.convert":
             _through_memory(op, start, rooms)
+    needed = sum((scratch_bytes(mem) for mem in rooms), start=Dim.const(0)).constant
+    if needed is None or needed > EXCHANGE_BYTES:
+        raise LoweringError(f"blocks that change their layout would need {needed} bytes of shared memory")
 
 
 def _through_memory(op: Op, start: Builder, rooms: dict[MemRefType, Value]) -> None:
