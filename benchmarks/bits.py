@@ -189,15 +189,18 @@ def report(machines: dict[str, Hashes]) -> tuple[str, bool]:
 
 
 def _problem(case: str, tables: dict[str, dict[str, str]]) -> str:
-    """What is wrong with one call: a failure, or which machines disagree."""
-    outcomes = {machine: table.get(case, FAILED + "not run") for machine, table in tables.items()}
+    """What is wrong with one call: a failure, or which machines disagree. A program not built is not called."""
+    called = {machine: table for machine, table in tables.items() if case == "build" or "build" not in table}
+    if case in ("build", "process"):
+        called = {machine: table for machine, table in called.items() if case in table}
+    outcomes = {machine: table.get(case, FAILED + "not run") for machine, table in called.items()}
     bad = [f"{m} {o.splitlines()[-1] if o.splitlines() else o}" for m, o in outcomes.items() if o.startswith(FAILED)]
     if bad:
         return "failed: " + "; ".join(bad)
     groups: dict[str, list[str]] = {}
     for machine, outcome in outcomes.items():
         groups.setdefault(outcome, []).append(machine)
-    return "" if len(groups) == 1 else " / ".join(" = ".join(group) for group in groups.values())
+    return "" if len(groups) < 2 else " / ".join(" = ".join(group) for group in groups.values())
 
 
 if __name__ == "__main__":
