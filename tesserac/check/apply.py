@@ -13,11 +13,12 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.mismatch import explain
 from tesserac.check.precision import check_precision
-from tesserac.check.scalars import apply_to_scalars
+from tesserac.check.scalars import apply_to_scalars, require_guard
 from tesserac.check.use import Use
 from tesserac.check.words import noun, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0403, E0406
+from tesserac.diag.codes.shapes import E0311
 from tesserac.ops.convert import Cast
 from tesserac.ops.registry import Operator
 from tesserac.ops.signature import Operand
@@ -50,7 +51,7 @@ def _apply_to_tensors(
 ) -> typed.Expr:
     use = Use(op, tuple(operands), at, span)
     types = [operand.type if isinstance(operand.type, TensorType) else None for operand in operands]
-    patterns = op.parsed[0].operands
+    patterns = op.parsed[0].for_count(len(operands)).operands
     try:
         elements = match_elements(patterns, types, op.mixes_fp8)
     except Mismatch as mismatch:
@@ -65,7 +66,22 @@ def _apply_to_tensors(
         explain(body, Use(op, met, at, span), mismatch)
         return body.error(span)
     check_precision(body, Use(op, met, at, span))
+    if not _meets_needs(body, op, met, at):
+        return body.error(span)
     return typed.Apply(result, span, op, met)
+
+
+def _meets_needs(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span) -> bool:
+    """What the operator demands of sizes is so, or is checked on entry; False where it can never be."""
+    for need in op.needs(tuple(map(_tensor_type, operands))):
+        known = {"equal": body.facts.same, "divides": body.facts.divides, "at_least": body.facts.at_least}
+        holds = known[need.kind](need.left, need.right)
+        if holds is False:
+            body.sink.error(E0311, at=at, problem=need.problem)
+            return False
+        if holds is None:
+            require_guard(body, need.kind, need.left, need.right, at)
+    return True
 
 
 def _tensor_type(operand: typed.Expr) -> TensorType:

@@ -14,6 +14,7 @@ from tesserac.check.body import Body
 from tesserac.check.reshape import check_expand, check_reshape
 from tesserac.check.statics import (
     read_axes,
+    read_axis,
     read_bool,
     read_dims,
     read_dtype,
@@ -22,8 +23,9 @@ from tesserac.check.statics import (
     read_order,
     read_size,
 )
-from tesserac.check.words import dims_text
-from tesserac.diag.codes.names import E0205
+from tesserac.check.tuples import tuple_items
+from tesserac.check.words import dims_text, type_text
+from tesserac.diag.codes.names import E0205, E0210
 from tesserac.diag.codes.shapes import E0314
 from tesserac.ops.convert import Cast
 from tesserac.ops.registry import Operator
@@ -44,7 +46,9 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     given = sort_arguments(body, callee, rest, slots)
     if given is None:
         return body.error(callee.span)
-    operands = [given[operand.name] for operand in signature.operands]
+    operands = _operands(body, signature, given)
+    if operands is None:
+        return body.error(callee.span)
     if any(isinstance(value.type, ErrorType) for value in (*given.values(), *grouped)):
         return body.error(callee.span)
     if many is not None and not grouped:
@@ -54,6 +58,21 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     if fields is None:
         return body.error(callee.span)
     return _build(body, operator, fields, operands, callee)
+
+
+def _operands(body: Body, signature: Signature, given: Mapping[str, typed.Expr]) -> list[typed.Expr] | None:
+    """The operands in order; those of a list each on its own."""
+    operands: list[typed.Expr] = []
+    for operand in signature.operands:
+        value = given[operand.name]
+        if not operand.many or isinstance(value.type, ErrorType):
+            operands.append(value)
+        elif isinstance(value.type, TupleType) and value.type.items:
+            operands.extend(tuple_items(value, value.span))
+        else:
+            body.sink.error(E0210, at=value.span, expected="a list of tensors", found=type_text(value.type))
+            return None
+    return operands
 
 
 def _many(signature: Signature) -> StaticParameter | None:
@@ -92,6 +111,8 @@ def _fields(
             value = _grouped_field(body, static, grouped, operands)
         elif arg is None:
             continue
+        elif static.kind == "axis":
+            value = _field(static.name, read_axis(body, arg.type, arg.span, operands[0]))
         else:
             value = _one_field(body, static, arg)
         if value is None:

@@ -16,9 +16,9 @@ How to read it:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from tesserac.base.source import Span
+from tesserac.ops.registry import GuardKind as GuardKind
 from tesserac.ops.registry import Operator
 from tesserac.types.dims import Dim
 from tesserac.types.ty import Type
@@ -76,12 +76,14 @@ class Call(Node):
 
 @dataclass(frozen=True, eq=False)
 class TupleOf(Node):
+    """Values as one: a tuple, a struct, or a function with what it captured, as `type` says."""
+
     items: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Item(Node):
-    """One item of a tuple."""
+    """One item of a tuple, or one field of a struct, by its position."""
 
     value: Expr
     index: int
@@ -209,9 +211,6 @@ Block = tuple[Stmt, ...]
 
 
 # ------------------------------------------------------------------------------------------------- functions
-
-
-GuardKind = Literal["equal", "divides", "at_least"]
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,13 @@ def _map(op: Op, operands: list[Array], sizes: Sizes) -> Array:
 
 
 def _follow(x: Array, dim_map: tuple[int | None, ...], rank: int) -> Array:
-    """`x` with its dims where the map puts them in a space of `rank` dims, and 1 elsewhere."""
+    """`x` with its dims where the map puts them in a space of `rank` dims, and 1 elsewhere. Two dims that follow one
+    are its diagonal."""
+    while (twice := _repeated(dim_map)) is not None:
+        first, second = twice
+        x = np.diagonal(x, axis1=first, axis2=second)
+        kept = [place for axis, place in enumerate(dim_map) if axis not in twice]
+        dim_map = (*kept, dim_map[first])
     places = [p for p in dim_map if p is not None]
     x = x.reshape([size for size, p in zip(x.shape, dim_map, strict=True) if p is not None])
     x = x.transpose(sorted(range(len(places)), key=places.__getitem__))
@@ -192,6 +198,15 @@ def _follow(x: Array, dim_map: tuple[int | None, ...], rank: int) -> Array:
     for size, place in zip(x.shape, sorted(places), strict=True):
         shape[place] = size
     return x.reshape(shape)
+
+
+def _repeated(dim_map: tuple[int | None, ...]) -> tuple[int, int] | None:
+    """Two dims that follow the same one."""
+    for second, place in enumerate(dim_map):
+        first = dim_map.index(place)
+        if place is not None and first != second:
+            return first, second
+    return None
 
 
 def _accum(op: Op) -> DType:

@@ -8,7 +8,9 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     elementary,
     elementwise,
     exponents,
+    rearrange,
     reduce,
     scalar,
+    search,
     shape,
 )

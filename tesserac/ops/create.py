@@ -12,9 +12,9 @@ import numpy as np
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
-from tesserac.ops.lowering import map_form
-from tesserac.ops.registry import Array, Operator, numpy_dtype, register
-from tesserac.types.dims import Dim
+from tesserac.ops.lowering import Scalars, map_form
+from tesserac.ops.registry import Array, Need, Operator, numpy_dtype, register
+from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import F32, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
 from tesserac.types.ty import TensorType
@@ -109,33 +109,99 @@ class Full(Created):
 
 @register
 @dataclass(frozen=True)
-class Arange(Operator):
-    """0, 1, ..., size - 1 as i64, or another dtype.
+class Eye(Operator):
+    """Ones on the diagonal of a square, zeros elsewhere.
 
-    def f(x: Tensor[N, f32]) -> Tensor[N, i64]:
-        return arange(N)
+    def f(x: Tensor[N, N, f32]) -> Tensor[N, N, f32]:
+        return x + eye(N)
     """
 
-    name = "arange"
-    signatures = ("(size: size, dtype: dtype = i64) -> {dtype}[{dims}]",)
+    name = "eye"
+    signatures = ("(size: size, dtype: dtype = f32) -> {dtype}[{dims}]",)
 
     size: Dim
-    dtype: DType = I64
+    dtype: DType = F32
     policy: Policy = NO_POLICY
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
-        return [(cls(Dim.const(5)), ()), (cls(Dim.const(0)), ())]
+        return [(cls(Dim.const(4)), ()), (cls(Dim.const(3), I64), ()), (cls(Dim.const(0)), ())]
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        return (Need("at_least", self.size, ZERO, f"a tensor cannot have {self.size} rows"),)
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
-        return (self.size,)
+        return self.size, self.size
 
     def storage(self) -> tuple[DType, Policy]:
         return self.dtype, self.policy
 
     def reference(self, *operands: Array) -> Array:
-        return np.arange(self.size.evaluate({})).astype(numpy_dtype(self.dtype))
+        return np.eye(self.size.evaluate({})).astype(numpy_dtype(self.dtype))
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         dtype = compute_dtype(result.dtype, result.policy)
-        return map_form(builder, (), result, lambda s, args: s.index(0, dtype))
+
+        def body(s: Scalars, args: list[Value]) -> Value:
+            return s.cast(s.primitive("eq", s.index(0, I64), s.index(1, I64)), dtype)
+
+        return map_form(builder, (), result, body)
+
+
+@register
+@dataclass(frozen=True)
+class Arange(Operator):
+    """0, 1, ... below `start`, or from `start` below `stop` by `step`, as i64 or another dtype.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, i64]:
+        return arange(1, N + 1)
+    """
+
+    name = "arange"
+    signatures = ("(start: size, stop: size = None, step: int = 1, dtype: dtype = i64) -> {dtype}[{dims}]",)
+
+    start: Dim
+    stop: Dim | None = None
+    step: int = 1
+    dtype: DType = I64
+    policy: Policy = NO_POLICY
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        bounds = ((5, None, 1), (0, None, 1), (2, 9, 3), (9, 2, -2), (-4, 4, 1))
+        dims = [(Dim.const(a), None if b is None else Dim.const(b), step) for a, b, step in bounds]
+        return [(cls(*row), ()) for row in dims]
+
+    @property
+    def _range(self) -> tuple[Dim, Dim]:
+        return (ZERO, self.start) if self.stop is None else (self.start, self.stop)
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        low, high = self._range if self.step > 0 else self._range[::-1]
+        step = Dim.const(abs(self.step))
+        return (
+            Need("at_least", step, ONE, "`arange` needs a step that is not 0"),
+            Need("at_least", high, low, f"`arange` from {self._range[0]} never reaches {self._range[1]}"),
+        )
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        low, high = self._range if self.step > 0 else self._range[::-1]
+        return ((high - low).ceil_div(max(abs(self.step), 1)),)
+
+    def storage(self) -> tuple[DType, Policy]:
+        return self.dtype, self.policy
+
+    def reference(self, *operands: Array) -> Array:
+        low, high = (bound.evaluate({}) for bound in self._range)
+        return np.arange(low, high, self.step).astype(numpy_dtype(self.dtype))
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        dtype, start = compute_dtype(result.dtype, result.policy), self._range[0]
+
+        def body(s: Scalars, args: list[Value]) -> Value:
+            if (start, self.step) == (ZERO, 1):
+                return s.index(0, dtype)
+            moved = s.primitive("mul", s.index(0, I64), s.constant(self.step, I64))
+            return s.cast(s.primitive("add", s.dim(start, I64), moved), dtype)
+
+        return map_form(builder, (), result, body)

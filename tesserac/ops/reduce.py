@@ -23,8 +23,10 @@ from tesserac.types.ty import TensorType
 
 @dataclass(frozen=True)
 class Reduction(Operator):
-    """A fold over `axes`, which count from 0 and are sorted. `accumulates` says that its result may lose bits."""
+    """A fold over `axes`, which count from 0 and are sorted. `kind` is that of the form; `accumulates` says that its
+    result may lose bits."""
 
+    kind: ClassVar[str]
     accumulates: ClassVar[bool] = True
 
     axes: tuple[int, ...]
@@ -48,7 +50,7 @@ class Reduction(Operator):
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         [x] = operands
         folded_type = TensorType(without_axes(tensor_type(x).dims, self.axes), result.dtype, result.policy)
-        folded = reduce_form(builder, x, folded_type, self.name, self.axes)
+        folded = reduce_form(builder, x, folded_type, self.kind, self.axes)
         if not self.keep:
             return folded
         return view_form(builder, folded, result, Broadcast(self.kept_places(tensor_type(x).rank)))
@@ -67,7 +69,7 @@ class Sum(Reduction):
         return sum(x, axis=N)
     """
 
-    name = "sum"
+    name, kind = "sum", "sum"
     signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
 
     def reference(self, *operands: Array) -> Array:
@@ -83,7 +85,7 @@ class Mean(Reduction):
         return mean(x, axis=-1)
     """
 
-    name = "mean"
+    name, kind = "mean", "sum"
     signatures = ("(x: F[*s], axis: axes = None, keep: bool = False) -> F[{dims}]",)
 
     def reference(self, *operands: Array) -> Array:
@@ -96,7 +98,7 @@ class Mean(Reduction):
         count = product(dims[axis] for axis in self.axes)
         x = widen(builder, operands[0])
         total_type = TensorType(without_axes(dims, self.axes), tensor_type(x).dtype)
-        total = reduce_form(builder, x, total_type, "sum", self.axes)
+        total = reduce_form(builder, x, total_type, self.kind, self.axes)
 
         def divide(s: Scalars, args: list[Value]) -> Value:
             return s.primitive("div", args[0], s.dim(count, scalar_dtype(args[0])))
@@ -112,7 +114,7 @@ class Prod(Reduction):
         return prod(x, axis=1)
     """
 
-    name = "prod"
+    name, kind = "prod", "prod"
     signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
 
     def reference(self, *operands: Array) -> Array:
@@ -128,7 +130,7 @@ class Max(Reduction):
         return max(x, axis=N, keep=True)
     """
 
-    name, accumulates = "max", False
+    name, kind, accumulates = "max", "max", False
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
 
     def reference(self, *operands: Array) -> Array:
@@ -144,7 +146,7 @@ class Min(Reduction):
         return min(x)
     """
 
-    name, accumulates = "min", False
+    name, kind, accumulates = "min", "min", False
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
 
     def reference(self, *operands: Array) -> Array:

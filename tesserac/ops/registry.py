@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from operator import eq
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,17 @@ from tesserac.types.policy import Policy
 from tesserac.types.ty import TensorType
 
 Array = npt.NDArray[Any]
+GuardKind = Literal["equal", "divides", "at_least"]
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an operator demands of sizes: `kind` as of a guard. `problem` says what is wrong where it cannot hold."""
+
+    kind: GuardKind
+    left: Dim
+    right: Dim
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -59,13 +70,18 @@ class Operator(ABC):
         """The dims that the signature writes `{dims}`."""
         raise NotImplementedError(f"{self.name} has no computed dims")
 
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        """What must hold of the sizes of operands that fit otherwise; unknown while compiling, it is a guard."""
+        return ()
+
     def storage(self) -> tuple[DType, Policy]:
         """The element that the signature writes `{dtype}`."""
         raise NotImplementedError(f"{self.name} has no computed dtype")
 
     def infer(self, operands: Sequence[TensorType], same: SameSize = eq) -> TensorType:
         """The type of the result. Raises a Mismatch."""
-        signature = choose(self.parsed, tuple(ty.rank for ty in operands))
+        signatures = [signature.for_count(len(operands)) for signature in self.parsed]
+        signature = choose(signatures, tuple(ty.rank for ty in operands))
         elements = match_elements(signature.operands, operands, self.mixes_fp8)
         matcher = DimMatcher(same)
         for position, (operand, ty) in enumerate(zip(signature.operands, operands, strict=True)):

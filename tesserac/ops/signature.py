@@ -6,21 +6,22 @@
 Enters: that text. Leaves: a `Signature`, which the unifier in `unify.py` matches against operands.
 
 - An element is a variable of a class (`N` numbers, `F` floats, `I` integers, `L` bools and integers, `E` anything; a
-  digit makes another variable) or `bool`. In a result it may go through `acc`, `dot` or `wide`, and `{dtype}` is
+  digit makes another variable), `bool` or `i64`. In a result it may go through `acc`, `dot` or `wide`, and `{dtype}` is
   read from the operator's own fields.
 - A dim is a variable (`m`), a group of equal dims (`*s`), a group that broadcasts (`s...`), or `{dims}`, computed
   by the operator from its operands and fields.
 - A parameter without brackets is static: it becomes fields of the operator.
+- An operand `*x` stands for one or more, given as one list.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-StaticKind = Literal["axes", "dims", "order", "bool", "int", "size", "number", "dtype"]
-STATIC_KINDS: tuple[StaticKind, ...] = ("axes", "dims", "order", "bool", "int", "size", "number", "dtype")
+StaticKind = Literal["axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype"]
+STATIC_KINDS: tuple[StaticKind, ...] = ("axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype")
 
 ELEMENT_CLASSES = {"N": "fiuc", "F": "f", "I": "iu", "L": "iub", "E": "fiucb", "R": "fiu"}
 """The dtype kinds that each class of element variables allows."""
@@ -81,8 +82,11 @@ class TensorPattern:
 
 @dataclass(frozen=True)
 class Operand:
+    """`many` stands for one or more operands of this pattern."""
+
     name: str
     pattern: TensorPattern
+    many: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,14 @@ class Signature:
     statics: tuple[StaticParameter, ...]
     result: TensorPattern
 
+    def for_count(self, count: int) -> Signature:
+        """The signature for so many operands: `*x` as often as it takes."""
+        extra = count - len(self.operands)
+        if extra <= 0 or not any(operand.many for operand in self.operands):
+            return self
+        operands = [o for operand in self.operands for o in [operand] * (1 + extra * operand.many)]
+        return replace(self, operands=tuple(operands))
+
     def accepts_ranks(self, ranks: tuple[int, ...]) -> bool:
         patterns = [operand.pattern for operand in self.operands]
         return len(ranks) == len(patterns) and all(
@@ -109,7 +121,7 @@ class Signature:
         )
 
 
-_PARAMETER = re.compile(r"(\w+)\s*:\s*(\w+)\s*(\[[^\]]*\])?\s*(?:=\s*([^,]+?))?\s*(?:,|$)\s*")
+_PARAMETER = re.compile(r"(\*?\w+)\s*:\s*(\w+)\s*(\[[^\]]*\])?\s*(?:=\s*([^,]+?))?\s*(?:,|$)\s*")
 _RESULT = re.compile(r"(?:(\w+)\((\w+)\)|(\w+)|(\{dtype\}))\[(.*)\]")
 
 
@@ -126,7 +138,8 @@ def parse_signature(text: str) -> Signature:
             raise SignatureError(f"`{text}`: cannot read `{rest}`")
         name, kind, dims, default = parameter.groups()
         if dims is not None:
-            operands.append(Operand(name, TensorPattern(Element(kind), _parse_dims(dims[1:-1], text))))
+            pattern = TensorPattern(Element(kind), _parse_dims(dims[1:-1], text))
+            operands.append(Operand(name.removeprefix("*"), pattern, many=name.startswith("*")))
         else:
             statics.append(StaticParameter(name, _static_kind(kind, text), default))
         rest = rest[parameter.end() :]

@@ -24,6 +24,9 @@ from tesserac.types.dtype import BOOL, I32, I64, U64, DType
 from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
 from tesserac.types.ty import TensorType
 
+FIXED = {"bool": BOOL, "i64": I64}
+"""Elements of a signature that are one dtype."""
+
 SameSize = Callable[[Dim, Dim], bool]
 Storage = tuple[DType, Policy]
 
@@ -111,22 +114,24 @@ def match_elements(
     operands: Sequence[Operand], types: Sequence[TensorType | None], mixes_fp8: bool
 ) -> dict[str, Storage]:
     """What each element variable stands for; an operand whose dtype is still open is None."""
-    bound: dict[str, Storage] = {"bool": (BOOL, NO_POLICY)}
+    bound: dict[str, Storage] = {name: (dtype, NO_POLICY) for name, dtype in FIXED.items()}
     first: dict[str, int] = {}
     for position, (operand, ty) in enumerate(zip(operands, types, strict=True)):
         if ty is None:
             continue
         variable = operand.pattern.element.variable
         _require_kind(variable, ty, position)
-        if variable not in first and variable != "bool":
+        if variable in FIXED:
+            continue
+        if variable not in first:
             bound[variable], first[variable] = (ty.dtype, ty.policy), position
-        elif variable != "bool":
+        else:
             bound[variable] = _merge(bound[variable], ty, first[variable], position, mixes_fp8)
     return bound
 
 
 def _require_kind(variable: str, ty: TensorType, position: int) -> None:
-    kinds = "b" if variable == "bool" else ELEMENT_CLASSES[variable[0]]
+    kinds = FIXED[variable].kind if variable in FIXED else ELEMENT_CLASSES[variable[0]]
     if ty.dtype.kind not in kinds:
         raise KindMismatch(position, kinds)
 

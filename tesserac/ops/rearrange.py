@@ -1,0 +1,185 @@
+"""Reindexing along named axes: reversed, repeated, with unit dims taken out or put in, the diagonal.
+
+Enters: a tensor. Leaves: the same elements elsewhere; all but the diagonal are views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tesserac.ir import forms
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.lowering import drop_unit_dims, map_form, view_form, without_axes
+from tesserac.ops.registry import Array, Need, Operator, register
+from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.ty import TensorType
+
+
+@register
+@dataclass(frozen=True)
+class Flip(Operator):
+    """x with the order along axes reversed.
+
+    def f(x: Tensor[B, N, f32]) -> Tensor[B, N, f32]:
+        return flip(x, axis=N)
+    """
+
+    name = "flip"
+    signatures = ("(x: E[*s], axis: axes = None) -> E[*s]",)
+
+    axes: tuple[int, ...]
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls((0,)), ("f32[5]",)), (cls((0, 2)), ("i32[2, 3, 4]",)), (cls((1,)), ("f32[3, 0]",))]
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.flip(x, self.axes)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        starts = tuple(dim - 1 if axis in self.axes else ZERO for axis, dim in enumerate(result.dims))
+        steps = tuple(-1 if axis in self.axes else 1 for axis in range(result.rank))
+        return view_form(builder, operands[0], result, forms.Slice(starts, steps))
+
+
+@register
+@dataclass(frozen=True)
+class Squeeze(Operator):
+    """x without axes of size 1.
+
+    def f(x: Tensor[N, 1, f32]) -> Tensor[N, f32]:
+        return squeeze(x, axis=1)
+    """
+
+    name = "squeeze"
+    signatures = ("(x: E[*s], axis: axes) -> E[{dims}]",)
+
+    axes: tuple[int, ...]
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls((1,)), ("f32[3, 1, 4]",)), (cls((0, 1)), ("f32[1, 1]",))]
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        dims = operands[0].dims
+        return tuple(
+            Need("equal", dims[axis], ONE, f"only a dim of 1 can be squeezed; axis {axis} has size {dims[axis]}")
+            for axis in self.axes
+        )
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return without_axes(operands[0].dims, self.axes)
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.squeeze(x, self.axes)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return drop_unit_dims(builder, operands[0], self.axes)
+
+
+@register
+@dataclass(frozen=True)
+class Unsqueeze(Operator):
+    """x with a new dim of 1 at `axis` of the result; a negative axis counts from its end.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, 1, f32]:
+        return unsqueeze(x, -1)
+    """
+
+    name = "unsqueeze"
+    signatures = ("(x: E[*s], axis: int) -> E[{dims}]",)
+
+    axis: int
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(axis), ("f32[3, 4]",)) for axis in (0, 1, -1)]
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        rank = operands[0].rank
+        problem = f"axis {self.axis} is out of range for a result of {rank + 1} dims"
+        return (
+            Need("at_least", Dim.const(rank), Dim.const(self.axis), problem),
+            Need("at_least", Dim.const(self.axis), Dim.const(-rank - 1), problem),
+        )
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        dims = operands[0].dims
+        at = self.axis % (len(dims) + 1)
+        return (*dims[:at], ONE, *dims[at:])
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.expand_dims(x, self.axis)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return view_form(builder, operands[0], result, forms.Reshape())
+
+
+@register
+@dataclass(frozen=True)
+class Repeat(Operator):
+    """Every element along an axis `times` times, one after the other.
+
+    def f(x: Tensor[B, H, S, D, f32]) -> Tensor[B, 4 * H, S, D, f32]:
+        return repeat(x, 4, axis=1)
+    """
+
+    name = "repeat"
+    signatures = ("(x: E[*s], times: size, axis: axis) -> E[{dims}]",)
+
+    times: Dim
+    axis: int
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(Dim.const(3), axis), ("f32[2, 4]",)) for axis in (0, 1)]
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        return (Need("at_least", self.times, ZERO, f"nothing can be repeated {self.times} times"),)
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        dims = operands[0].dims
+        return (*dims[: self.axis], dims[self.axis] * self.times, *dims[self.axis + 1 :])
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.repeat(x, self.times.evaluate({}), self.axis)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        ty, inner = tensor_type(operands[0]), self.axis + 1
+        dims = (*ty.dims[:inner], self.times, *ty.dims[inner:])
+        places = tuple(axis if axis < inner else axis + 1 for axis in range(ty.rank))
+        spread = view_form(builder, operands[0], TensorType(dims, ty.dtype, ty.policy), forms.Broadcast(places))
+        return view_form(builder, spread, result, forms.Reshape())
+
+
+@register
+class Diagonal(Operator):
+    """The diagonal of the last two dims, which have one size.
+
+    def f(x: Tensor[N, N, f32]) -> Tensor[N, f32]:
+        return diagonal(x)
+    """
+
+    name = "diagonal"
+    signatures = ("(x: E[*s, n, n]) -> E[*s, n]",)
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(), ("f32[4, 4]",)), (cls(), ("i32[2, 3, 3]",))]
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.diagonal(x, axis1=-2, axis2=-1)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        last = result.rank - 1
+        return map_form(builder, operands, result, lambda s, args: args[0], [(*range(result.rank), last)])
