@@ -153,8 +153,8 @@ def test_huge_angles(name: str, dtype: str, limit: int) -> None:
 
 
 def hardest_angles(dtype: str) -> np.ndarray:
-    """Of each binade numbers as near as any to a multiple of pi/2: convergents of the continued fraction of a unit in the
-    last place over pi/2 tell which."""
+    """Of each binade numbers as near as any to a multiple of pi/2: convergents of the continued fraction of a unit in
+    the last place over pi/2 tell which."""
     info = np.finfo(np.dtype(dtype))
     digits = info.nmant + 1
     found = []

@@ -34,7 +34,7 @@ def call_function(body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Cal
     if given is None:
         return body.error(callee.span)
     values = _fill_in(body, ref, signature, given)
-    values = [_meet(body, p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
+    values = [meet_spec(body, p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
     values = _resolve_axes(body, signature, values)
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
@@ -87,7 +87,7 @@ def _finish(
         body.add_effect(effect, callee.at)
     if is_static(result):
         return typed.Static(result, callee.span)
-    args = tuple(_pass(body, p, value) for p, value in zip(function.params, values, strict=True))
+    args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
     dims = tuple((name, sizes[name]) for name in function.symbols if name in sizes)
     return typed.Call(result, callee.span, function.symbol, args, dims)
 
@@ -106,7 +106,7 @@ def _fill_in(
     return values
 
 
-def _meet(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
+def meet_spec(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
     """A plain number passed where a 0-d tensor or a float is declared becomes one."""
     scalar = isinstance(value.type, IntType | FloatType | BoolType)
     if isinstance(spec, TensorSpec) and scalar and isinstance(spec.element, Storage) and not spec.dims:
@@ -140,12 +140,19 @@ def _is_axis(parameter: ParameterSpec) -> bool:
     return isinstance(spec, ScalarSpec) and spec.kind == "Axis"
 
 
-def _pass(body: Body, parameter: typed.Param, value: typed.Expr) -> typed.Expr:
-    """The argument as the callee takes it: a tensor without a policy takes the parameter's."""
-    if isinstance(parameter.type, TensorType) and isinstance(value.type, TensorType):
-        met = meet_storage(body, value, parameter.type.dtype, parameter.type.policy)
+def _pass(body: Body, wanted: Type, value: typed.Expr) -> typed.Expr:
+    """The argument as the callee takes it: a tensor without a policy takes the parameter's, a known float is one that
+    only a run knows."""
+    if isinstance(wanted, TensorType) and isinstance(value.type, TensorType):
+        met = meet_storage(body, value, wanted.dtype, wanted.policy)
         return value if met is None else met
-    return value
+    if wanted == FloatType() and value.type != wanted:
+        return typed.Coerce(wanted, value.span, value)
+    inner = parts(wanted)
+    if inner is None or is_static(wanted):
+        return value
+    items = tuple_items(value, value.span)
+    return rebuilt(value, [_pass(body, own, item) for own, item in zip(inner, items, strict=True)])
 
 
 def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee) -> None:
