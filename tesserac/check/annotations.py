@@ -20,10 +20,13 @@ from tesserac.check.specs import (
     ErrorElement,
     ErrorSpec,
     FunctionSpec,
+    ListSpec,
     NoneSpec,
     OptionalSpec,
     ScalarSpec,
     Storage,
+    StructDecl,
+    StructSpec,
     TensorSpec,
     TupleSpec,
     TypeSpec,
@@ -38,7 +41,7 @@ from tesserac.types.policy import NO_POLICY, Policy, PolicyError, with_attribute
 
 LATER_TYPES = (
     "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Key", "Tile",
-    "KTile", "List", "Dict",
+    "KTile", "Dict",
 )  # fmt: skip
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis")}
@@ -65,6 +68,9 @@ class Names(Protocol):
     def is_reported(self, name: str) -> bool:
         """Whether the item of this name has a diagnostic that says it all."""
 
+    def struct(self, node: ast.Expr) -> StructDecl | None:
+        """The struct that a name, or a name of another module, stands for."""
+
 
 class AnnotationReader:
     """Reads annotations in one scope."""
@@ -83,20 +89,59 @@ class AnnotationReader:
             case ast.TupleExpr():
                 return TupleSpec(node.span, tuple(self.read(item, item.span) for item in node.items))
             case ast.FunctionType():
-                return FunctionSpec(node.span)
+                taken = tuple(self.read(parameter, parameter.span) for parameter in node.parameters)
+                return FunctionSpec(node.span, taken, self.read(node.result, node.result.span))
             case ast.BinaryOp(op="|"):
                 return self._optional(node)
-            case ast.Subscript(value=ast.Name(id="Tensor")):
-                return self._tensor(node)
+            case ast.Subscript():
+                return self._applied(node)
             case ast.Name():
                 return self._named(node)
-        return self._element_type(node)
+        return self._struct(node, node, None) or self._element_type(node)
+
+    def _applied(self, node: ast.Subscript) -> TypeSpec:
+        match node.value:
+            case ast.Name(id="Tensor"):
+                return self._tensor(node)
+            case ast.Name(id="List"):
+                return self._list(node)
+        return self._struct(node, node.value, node.arguments) or self._no_type(node)
+
+    def _list(self, node: ast.Subscript) -> TypeSpec:
+        if len(node.arguments) != 2:
+            problem = "`List` takes a number and a type: `List[12, Block[D]]`"
+            self._sink.error(E0204, at=node.span, problem=problem)
+            return ErrorSpec(node.span)
+        number, type_ = (argument.value for argument in node.arguments)
+        count, item = self._dim_spec(number), self.read(type_, type_.span)
+        return ErrorSpec(node.span) if count is None else ListSpec(node.span, count, item)
+
+    def _struct(
+        self, node: ast.Expr, head: ast.Expr, arguments: tuple[ast.Argument, ...] | None
+    ) -> TypeSpec | None:
+        decl = self._names.struct(head)
+        if decl is None:
+            return None
+        if arguments is None:
+            return StructSpec(node.span, decl, None if decl.parameters else ())
+        wanted = len(decl.parameters)
+        if len(arguments) != wanted or any(argument.name for argument in arguments):
+            sizes = f"{wanted} size{'' if wanted == 1 else 's'}" if wanted else "no sizes"
+            draft = self._sink.error(E0204, at=node.span, problem=f"`{decl.name}` takes {sizes}")
+            draft.note(decl.span, "declared here")
+            return ErrorSpec(node.span)
+        args = [self._dim_spec(argument.value) for argument in arguments]
+        known = tuple(arg for arg in args if arg is not None)
+        return StructSpec(node.span, decl, known) if len(known) == wanted else ErrorSpec(node.span)
 
     def _named(self, node: ast.Name) -> TypeSpec:
         if node.id == "Tensor":
             return BareTensorSpec(node.span)
         if node.id in _SCALARS:
             return ScalarSpec(node.span, _SCALARS[node.id])
+        struct = self._struct(node, node, None)
+        if struct is not None:
+            return struct
         alias = self._names.alias(node.id)
         return self._element_type(node) if alias is None else self.read(alias, node.span)
 
@@ -118,7 +163,7 @@ class AnnotationReader:
             self._sink.error(E0299, at=node.span, feature=f"the type `{name or 'of this form'}`")
         elif name:
             self._sink.error(E0204, at=node.span, problem=f"`{name}` is not a type").remark(
-                "types are Tensor[dims, dtype], a dtype such as f32, int, bool, str, float, and tuples of types"
+                "types are Tensor[dims, dtype], a dtype such as f32, int, bool, str, float, structs, tuples of types"
             )
         else:
             self._sink.error(E0204, at=node.span, problem="this is not a type")

@@ -19,14 +19,17 @@ from tesserac.check.specs import (
     DTypeOf,
     ErrorSpec,
     FunctionSpec,
+    ListSpec,
     NoneSpec,
     OptionalSpec,
     ScalarSpec,
     Signature,
     Storage,
+    StructSpec,
     TensorSpec,
     TupleSpec,
     TypeSpec,
+    field_specs,
 )
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
@@ -35,11 +38,15 @@ from tesserac.types.ty import (
     FloatType,
     FunctionType,
     IntType,
+    ListType,
     NoneType,
     StrType,
+    StructType,
     TensorType,
     TupleType,
     Type,
+    map_dims,
+    open_floats,
 )
 from tesserac.types.unify import DimSolver
 
@@ -94,9 +101,27 @@ class CallBinding:
 
     def _bind_known_ints(self, types: Sequence[Type]) -> None:
         for parameter, found in zip(self._signature.parameters, types, strict=True):
-            is_int = isinstance(parameter.spec, ScalarSpec) and parameter.spec.kind == "int"
-            if is_int and isinstance(found, IntType) and found.value.constant is not None:
-                self._constants[parameter.name] = found.value
+            self._bind_known(parameter.name, parameter.spec, found)
+
+    def _bind_known(self, name: str, spec: TypeSpec, found: Type) -> None:
+        """What is known while compiling: ints, and how many items a list has."""
+        match spec, found:
+            case ScalarSpec(kind="int"), IntType(value=value) if value.constant is not None:
+                self._constants[name] = value
+            case ListSpec(), TupleType():
+                symbol = spec.count.dim.symbol
+                if symbol is not None:
+                    self._constants[symbol] = Dim.const(len(found.items))
+                for item in found.items:
+                    self._bind_known("", spec.item, item)
+            case StructSpec(), StructType() if spec.decl.name == found.name:
+                for field, (_, type_) in zip(field_specs(spec), found.fields, strict=True):
+                    self._bind_known("", field.spec, type_)
+            case TupleSpec(), TupleType():
+                for own, item in zip(spec.items, found.items, strict=False):
+                    self._bind_known("", own, item)
+            case OptionalSpec(), _:
+                self._bind_known(name, spec.inner, found)
 
     def _adapt(
         self, name: str, spec: TypeSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
@@ -107,35 +132,81 @@ class CallBinding:
                 return found
             case TensorSpec():
                 return self._adapt_tensor(name, spec, found, position, out)
-            case BareTensorSpec() | AnySpec():
-                fits = isinstance(found, TensorType) or isinstance(spec, AnySpec)
+            case BareTensorSpec() | FunctionSpec() | AnySpec():
+                kinds = {BareTensorSpec: TensorType, FunctionSpec: FunctionType, AnySpec: object}
+                fits = isinstance(found, kinds[type(spec)])
                 return self._rename(found, Reason(position, spec.span), out) if fits else None
             case ScalarSpec():
                 return self._adapt_scalar(name, spec, found, position, out)
             case OptionalSpec():
                 is_none = isinstance(found, NoneType)
                 return found if is_none else self._adapt(name, spec.inner, found, position, out)
-            case TupleSpec():
-                return self._adapt_tuple(name, spec, found, position, out)
-            case FunctionSpec():
-                return found if isinstance(found, FunctionType) else None
+            case TupleSpec() | ListSpec() | StructSpec():
+                return self._adapt_aggregate(name, spec, found, position, out)
             case NoneSpec():
                 return found if isinstance(found, NoneType) else None
             case ErrorSpec():
                 return ErrorType()
 
-    def _adapt_tuple(
-        self, name: str, spec: TupleSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
+    def _adapt_aggregate(
+        self,
+        name: str,
+        spec: TupleSpec | ListSpec | StructSpec,
+        found: Type,
+        position: int,
+        out: list[tuple[Dim, Dim, Reason]],
     ) -> Type | None:
-        if not isinstance(found, TupleType) or len(found.items) != len(spec.items):
+        if isinstance(spec, TupleSpec):
+            return self._adapt_items(name, spec.items, found, position, out)
+        if isinstance(spec, ListSpec):
+            return self._adapt_list(name, spec, found, position, out)
+        return self._adapt_struct(name, spec, found, position, out)
+
+    def _adapt_items(
+        self, name: str, specs: Sequence[TypeSpec], found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
+    ) -> Type | None:
+        if not isinstance(found, TupleType) or len(found.items) != len(specs):
             return None
-        pairs = zip(spec.items, found.items, strict=True)
+        pairs = zip(specs, found.items, strict=True)
         items = [self._adapt(name, own, item, position, out) for own, item in pairs]
         return None if None in items else TupleType(tuple(item for item in items if item is not None))
+
+    def _adapt_list(
+        self, name: str, spec: ListSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
+    ) -> Type | None:
+        """Items of one type each; how many there are is known, unless the caller does not know it either."""
+        if isinstance(found, ListType):
+            out.append((spec.count.dim, found.count, Reason(position, spec.count.span)))
+            item = self._adapt(name, spec.item, found.item, position, out)
+            return None if item is None else ListType(spec.count.dim, item)
+        if not isinstance(found, TupleType):
+            return None
+        number = Dim.const(len(found.items))
+        out.append((spec.count.dim, number, Reason(position, spec.count.span)))
+        return self._adapt_items(name, [spec.item] * len(found.items), found, position, out)
+
+    def _adapt_struct(
+        self, name: str, spec: StructSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
+    ) -> Type | None:
+        if not isinstance(found, StructType) or (found.module, found.name) != (spec.decl.owner, spec.decl.name):
+            return None
+        if spec.args is None:
+            return self._rename(found, Reason(position, spec.span), out)
+        for arg, size in zip(spec.args, found.dims, strict=True):
+            out.append((arg.dim, size, Reason(position, arg.span)))
+        pairs = zip(field_specs(spec), found.fields, strict=True)
+        fields = [self._adapt(f"{name}.{f.name}", f.spec, type_, position, out) for f, (_, type_) in pairs]
+        if None in fields:
+            return None
+        named = tuple((f.name, type_) for f, type_ in zip(spec.decl.fields, fields, strict=True) if type_ is not None)
+        dims = tuple(arg.dim.substitute(self._constants) for arg in spec.args)
+        return StructType(found.module, found.name, dims, named)
 
     def _adapt_scalar(
         self, name: str, spec: ScalarSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
     ) -> Type | None:
+        if spec.kind == "int" and isinstance(found, IntType) and "." in name:
+            return self._rename(found, Reason(position, spec.span), out)
         if spec.kind == "int" and isinstance(found, IntType):
             out.append((Dim.sym(name), found.value, Reason(position, spec.span)))
             return IntType(self._constants.get(name, Dim.sym(name)))
@@ -195,13 +266,7 @@ class CallBinding:
 
     def _rename(self, found: Type, reason: Reason, out: list[tuple[Dim, Dim, Reason]]) -> Type:
         """The argument's type with the caller's symbols under names of the callee's own."""
-        if isinstance(found, TensorType):
-            return TensorType(tuple(self._rename_dim(d, reason, out) for d in found.dims), found.dtype, found.policy)
-        if isinstance(found, IntType):
-            return IntType(self._rename_dim(found.value, reason, out))
-        if isinstance(found, TupleType):
-            return TupleType(tuple(self._rename(item, reason, out) for item in found.items))
-        return FloatType() if isinstance(found, FloatType) else found
+        return open_floats(map_dims(found, lambda dim: self._rename_dim(dim, reason, out)))
 
     def _rename_dim(self, dim: Dim, reason: Reason, out: list[tuple[Dim, Dim, Reason]]) -> Dim:
         for name in sorted(dim.symbols()):
@@ -213,13 +278,7 @@ class CallBinding:
 
 def substitute_type(type_: Type, values: dict[str, Dim]) -> Type:
     """A type of the callee in the caller's sizes. Raises DimError for a division by zero."""
-    if isinstance(type_, TensorType):
-        return TensorType(tuple(dim.substitute(values) for dim in type_.dims), type_.dtype, type_.policy)
-    if isinstance(type_, IntType):
-        return IntType(type_.value.substitute(values))
-    if isinstance(type_, TupleType):
-        return TupleType(tuple(substitute_type(item, values) for item in type_.items))
-    return type_
+    return map_dims(type_, lambda dim: dim.substitute(values))
 
 
 # Note [Two views of one argument]

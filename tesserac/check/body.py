@@ -13,14 +13,15 @@ from typing import Protocol
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.facts import Facts
-from tesserac.check.resolve import Resolved
+from tesserac.check.resolve import Resolved, StructRef
 from tesserac.check.scope import Binding, Scope
-from tesserac.check.specs import DimSpec, Signature, Storage, TypeSpec
+from tesserac.check.specs import DimSpec, Signature, Storage, StructDecl, TypeSpec
+from tesserac.diag.codes.names import E0215
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import ErrorType, FloatType, TensorType, TupleType, Type
+from tesserac.types.ty import ErrorType, FloatType, ListType, StructType, TensorType, Type, parts
 
 
 class Rules(Protocol):
@@ -35,6 +36,10 @@ class Rules(Protocol):
     def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]: ...
     def library(self, name: str) -> Resolved | None: ...
     def resolve(self, name: str) -> Resolved | None: ...
+    def struct(self, node: ast.Expr) -> StructDecl | None: ...
+    def own_struct(self, ref: StructRef) -> StructDecl | None: ...
+    def methods(self, type_: StructType) -> frozenset[str]: ...
+    def meaning(self, node: ast.Expr) -> Resolved | None: ...
     def suggestions(self) -> Sequence[str]: ...
     def text(self, span: Span) -> str: ...
     def line(self, span: Span) -> int: ...
@@ -115,6 +120,12 @@ class Body:
         self.needs_value = self.needs_value or missing
         return missing
 
+    def unknown_count(self, count: Dim, span: Span) -> typed.Expr:
+        """Stands where the number of items of a list is needed and only a call can give it."""
+        if not self.wants_value(count):
+            self.sink.error(E0215, at=span, what=f"the number of items (`{count}`)")
+        return self.error(span)
+
     def first_telling(self, left: Dim, right: Dim) -> bool:
         """Whether these two sizes are reported as different for the first time: one misnamed dim is one message."""
         pair = frozenset((left, right))
@@ -137,6 +148,7 @@ class Body:
 
 def is_static(type_: Type) -> bool:
     """Whether the type carries the value."""
-    if isinstance(type_, TupleType):
-        return all(is_static(item) for item in type_.items)
-    return not isinstance(type_, TensorType) and not (isinstance(type_, FloatType) and type_.value is None)
+    inner = parts(type_)
+    if inner is not None:
+        return all(map(is_static, inner))
+    return not isinstance(type_, TensorType | ListType) and not (isinstance(type_, FloatType) and type_.value is None)

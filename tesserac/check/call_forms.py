@@ -6,11 +6,13 @@ with the value as its first argument.
 
 from __future__ import annotations
 
+from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, check_arguments
 from tesserac.check.body import Body
 from tesserac.check.builtin_calls import call_builtin, transpose
 from tesserac.check.calls import call_function
+from tesserac.check.construct import construct, read_sizes
 from tesserac.check.globals import global_value, report_later, unknown_name
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
@@ -20,15 +22,19 @@ from tesserac.check.resolve import (
     FunctionRef,
     LaterRef,
     LibraryRef,
+    ModuleRef,
     OperatorRef,
     Resolved,
+    StructRef,
     closest,
 )
+from tesserac.check.struct_items import method_name
+from tesserac.check.tuples import item_of
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0207, E0208
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, TensorType, TupleType, Type
+from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, StructType, TensorType, TupleType, Type
 
 
 def infer_call(body: Body, node: ast.Call) -> typed.Expr:
@@ -45,14 +51,40 @@ def infer_call(body: Body, node: ast.Call) -> typed.Expr:
             if meaning is None:
                 unknown_name(body, function)
             return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
-    value = body.expression(function)
+    if isinstance(function, ast.Subscript):
+        decl = body.rules.struct(function.value)
+        if decl is not None:
+            sizes = read_sizes(body, decl, function)
+            args, callee = check_arguments(body, node.arguments), Callee(decl.name, function.span, node.span)
+            return body.error(node.span) if sizes is None else construct(body, decl, sizes, args, callee)
+    return call_value(body, body.expression(function), node)
+
+
+def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
+    """A call of a value: of a function, or of a struct, which is one of its `apply`."""
+    at = node.function.span
     if isinstance(value.type, FunctionType):
-        callee = Callee(value.type.name, function.span, node.span)
+        callee = Callee(value.type.name, at, node.span)
         ref = FunctionRef(value.type.module, value.type.name)
         return call_function(body, ref, check_arguments(body, node.arguments), callee)
+    if isinstance(value.type, StructType):
+        return call_method(body, value, "apply", check_arguments(body, node.arguments), at, node.span)
     if not isinstance(value.type, ErrorType):
-        body.sink.error(E0207, at=function.span, what=type_text(value.type))
+        body.sink.error(E0207, at=at, what=type_text(value.type))
     return body.error(node.span)
+
+
+def call_method(
+    body: Body, value: typed.Expr, name: str, args: list[Arg], at: Span, span: Span
+) -> typed.Expr:
+    """`value.name(args)`, a method of a struct."""
+    type_ = value.type
+    assert isinstance(type_, StructType)
+    if name not in body.rules.methods(type_):
+        body.sink.error(E0208, at=at, what=f"`{type_.name}`", name=name)
+        return body.error(span)
+    ref = FunctionRef(type_.module, method_name(type_.name, name))
+    return call_function(body, ref, [Arg(None, value.span, value), *args], Callee(ref.name, at, span))
 
 
 def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: Callee) -> typed.Expr:
@@ -64,7 +96,11 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
             return call_operator(body, op, args, callee)
         case BuiltinRef(name):
             return call_builtin(body, name, args, callee)
-        case ConstantRef() | DTypeRef() | LibraryRef():
+        case StructRef():
+            decl = body.rules.own_struct(meaning)
+            sizes = None if decl is None or decl.parameters else ()
+            return body.error(callee.span) if decl is None else construct(body, decl, sizes, args, callee)
+        case ConstantRef() | DTypeRef() | LibraryRef() | ModuleRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
 
@@ -84,6 +120,11 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     receiver = body.expression(base)
     if isinstance(receiver.type, ErrorType):
         return receiver
+    if isinstance(receiver.type, StructType):
+        if receiver.type.position(function.name) is not None:
+            return call_value(body, field_of(body, receiver, function), node)
+        args = check_arguments(body, node.arguments)
+        return call_method(body, receiver, function.name, args, function.name_span, node.span)
     meaning = body.rules.resolve(function.name)
     if isinstance(meaning, LaterRef):
         return report_later(body, function.name_span, meaning.feature)
@@ -112,8 +153,26 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
                 return typed.Static(DTypeType(type_.dtype, type_.policy), node.span)
             case "rank" | "ndim":
                 return typed.Static(IntType(Dim.const(type_.rank)), node.span)
+    if isinstance(type_, StructType):
+        return field_of(body, value, node)
     if not isinstance(type_, ErrorType):
         _unknown_attribute(body, type_, node)
+    return body.error(node.span)
+
+
+def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
+    """`value.name`, a field of a struct."""
+    type_ = value.type
+    assert isinstance(type_, StructType)
+    position = type_.position(node.name)
+    if position is not None:
+        return item_of(value, position, node.span)
+    draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
+    if node.name in body.rules.methods(type_):
+        draft.remark(f"`{node.name}` is a method, which can only be called")
+    guess = closest(node.name, [name for name, _ in type_.fields])
+    if guess:
+        draft.replace(f"did you mean `{guess}`?", node.name_span, guess)
     return body.error(node.span)
 
 

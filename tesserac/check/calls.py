@@ -18,12 +18,13 @@ from tesserac.check.resolve import FunctionRef
 from tesserac.check.scalars import require_guard, to_float
 from tesserac.check.specs import OptionalSpec, ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.statics import read_order
+from tesserac.check.tuples import rebuilt, tuple_items
 from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.precision import W0401, W0402, W0403
 from tesserac.diag.codes.shapes import E0309, E0315
 from tesserac.types.dims import Dim, DimError
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, TensorType, TupleType, Type
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, TensorType, TupleType, Type, parts
 
 
 def call_function(body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Callee) -> typed.Expr:

@@ -6,16 +6,20 @@ taken over), or an error expression after a diagnostic.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.check import typed
 from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
 from tesserac.check.scalars import to_float
 from tesserac.check.specs import (
     DTypeOf,
+    ListSpec,
     NoneSpec,
     OptionalSpec,
     ScalarSpec,
     Storage,
+    StructSpec,
     TensorSpec,
     TupleSpec,
     TypeSpec,
@@ -28,15 +32,20 @@ from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0308
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
+    Aggregate,
     BoolType,
     ErrorType,
     FloatType,
     IntType,
+    ListType,
     NoneType,
     StrType,
+    StructType,
     TensorType,
     TupleType,
     Type,
+    parts,
+    with_parts,
 )
 
 _KINDS = {"int": IntType, "bool": BoolType, "str": StrType, "float": FloatType, "Axis": IntType}
@@ -50,7 +59,11 @@ def conform(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
         case TensorSpec():
             return _conform_tensor(body, spec, value)
         case TupleSpec():
-            return _conform_tuple(body, spec, value)
+            return _conform_items(body, spec, spec.items, value)
+        case ListSpec():
+            return _conform_list(body, spec, value)
+        case StructSpec():
+            return _conform_struct(body, spec, value)
         case OptionalSpec():
             return value if isinstance(value.type, NoneType) else conform(body, spec.inner, value)
         case NoneSpec() if not isinstance(value.type, NoneType):
@@ -68,12 +81,38 @@ def _wrong_kind(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
     return body.error(value.span)
 
 
-def _conform_tuple(body: Body, spec: TupleSpec, value: typed.Expr) -> typed.Expr:
+def _conform_items(
+    body: Body, spec: TypeSpec, specs: Sequence[TypeSpec], value: typed.Expr
+) -> typed.Expr:
     type_ = value.type
-    if not isinstance(type_, TupleType) or len(type_.items) != len(spec.items):
+    if not isinstance(type_, TupleType) or len(type_.items) != len(specs):
         return _wrong_kind(body, spec, value)
     items = tuple_items(value, value.span)
-    return make_tuple([conform(body, own, item) for own, item in zip(spec.items, items, strict=True)], value.span)
+    return make_tuple([conform(body, own, item) for own, item in zip(specs, items, strict=True)], value.span)
+
+
+def _conform_list(body: Body, spec: ListSpec, value: typed.Expr) -> typed.Expr:
+    count = spec.count.dim.substitute(body.symbols)
+    found = value.type
+    if isinstance(found, ListType):
+        return value if body.facts.same(found.count, count) else _wrong_kind(body, spec, value)
+    if count.constant is None and body.wants_value(count):
+        return body.error(value.span)
+    return _conform_items(body, spec, [spec.item] * (count.constant or 0), value)
+
+
+def _conform_struct(body: Body, spec: StructSpec, value: typed.Expr) -> typed.Expr:
+    found = value.type
+    if not isinstance(found, StructType) or (found.module, found.name) != (spec.decl.owner, spec.decl.name):
+        return _wrong_kind(body, spec, value)
+    expected = tuple(arg.dim.substitute(body.symbols) for arg in spec.args) if spec.args is not None else found.dims
+    for wanted, size, arg in zip(expected, found.dims, spec.args or (), strict=False):
+        if not body.facts.same(wanted, size):
+            shown = StructType(found.module, found.name, expected, ()).show()
+            draft = body.sink.error(E0308, at=value.span, expected=shown, found=found.show())
+            draft.note(arg.span, "declared here").because(f"{dim_text(size)} is not {dim_text(wanted)}")
+            return body.error(value.span)
+    return value
 
 
 def expected_storage(body: Body, spec: TensorSpec) -> Storage | None:
@@ -162,7 +201,10 @@ def agree(left: Type, right: Type) -> Type | None:
         return left
     if isinstance(left, FloatType) and isinstance(right, FloatType):
         return FloatType()
-    if isinstance(left, TupleType) and isinstance(right, TupleType) and len(left.items) == len(right.items):
-        items = [agree(a, b) for a, b in zip(left.items, right.items, strict=True)]
-        return None if None in items else TupleType(tuple(item for item in items if item is not None))
-    return None
+    if not isinstance(left, Aggregate) or not isinstance(right, Aggregate):
+        return None
+    ours, theirs = parts(left) or (), parts(right) or ()
+    if len(ours) != len(theirs) or with_parts(left, theirs) != right:
+        return None
+    items = [agree(a, b) for a, b in zip(ours, theirs, strict=True)]
+    return None if None in items else with_parts(left, (item for item in items if item is not None))

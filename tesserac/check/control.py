@@ -52,5 +52,5 @@ def _target_names(target: ast.Expr) -> Iterator[str]:
         case ast.TupleExpr(items=items) | ast.ListExpr(items=items):
             for item in items:
                 yield from _target_names(item)
-        case ast.Subscript(value=value):
+        case ast.Subscript(value=value) | ast.Attribute(value=value):
             yield from _target_names(value)

@@ -15,8 +15,10 @@ from tesserac.check.resolve import (
     FunctionRef,
     LaterRef,
     LibraryRef,
+    ModuleRef,
     OperatorRef,
     Resolved,
+    StructRef,
     closest,
 )
 from tesserac.diag.codes.names import E0201, E0203, E0299
@@ -45,7 +47,7 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(FunctionType(owner, name), node.span)
         case DTypeRef(dtype):
             return typed.Static(DTypeType(dtype), node.span)
-        case OperatorRef() | BuiltinRef() | LibraryRef():
+        case OperatorRef() | BuiltinRef() | LibraryRef() | StructRef() | ModuleRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
         case LaterRef(feature):
             return report_later(body, node.span, feature)

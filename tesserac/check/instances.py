@@ -7,6 +7,7 @@ there were errors. A definition alone is checked with a representative: f32, ran
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 from tesserac.base.source import Span
 from tesserac.check import typed
@@ -18,15 +19,19 @@ from tesserac.check.scope import Binding
 from tesserac.check.specs import (
     AnySpec,
     BareTensorSpec,
+    DimSpec,
     DTypeOf,
+    ListSpec,
     NoneSpec,
     OptionalSpec,
     ScalarSpec,
     Signature,
     Storage,
+    StructSpec,
     TensorSpec,
     TupleSpec,
     TypeSpec,
+    field_specs,
 )
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0211, E0212
@@ -39,11 +44,15 @@ from tesserac.types.ty import (
     ErrorType,
     FloatType,
     IntType,
+    ListType,
     NoneType,
     StrType,
+    StructType,
     TensorType,
     TupleType,
     Type,
+    parts,
+    sizes_in,
 )
 
 
@@ -85,9 +94,9 @@ def _enter(
     body.dim_spans = spans
     body.where_at = _where_place(body, signature.node)
     body.static_symbols = frozenset(
-        p.name
+        name
         for p, type_ in zip(signature.parameters, types, strict=True)
-        if isinstance(type_, IntType) and type_.value.symbol == p.name
+        for name in static_symbols(p.name, type_)
     )
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
@@ -111,6 +120,22 @@ def _enter(
         body.element_spans.append(signature.result.element_span)
 
 
+def static_symbols(name: str, type_: Type) -> Iterator[str]:
+    """Symbols that stand for values known while compiling, where only a call knows them: ints, lengths of lists."""
+    match type_:
+        case IntType(value=value) if value.symbol == name:
+            yield name
+        case ListType():
+            yield from type_.count.symbols()
+            yield from static_symbols(name, type_.item)
+        case StructType(fields=fields):
+            for field, inner in fields:
+                yield from static_symbols(f"{name}.{field}", inner)
+        case TupleType(items=items):
+            for item in items:
+                yield from static_symbols(name, item)
+
+
 def _where_place(body: Body, node: ast.FunctionDef) -> WherePlace | None:
     """The place after the signature, found in the text between its last part and the body."""
     if node.where:
@@ -129,14 +154,7 @@ def _where_place(body: Body, node: ast.FunctionDef) -> WherePlace | None:
 
 def _symbols(types: tuple[Type, ...]) -> tuple[str, ...]:
     """The sizes that parameter types mention, in order."""
-    found: dict[str, None] = {}
-    for type_ in types:
-        dims = type_.dims if isinstance(type_, TensorType) else (type_.value,) if isinstance(type_, IntType) else ()
-        if isinstance(type_, TupleType):
-            found.update(dict.fromkeys(_symbols(type_.items)))
-        for dim in dims:
-            found.update(dict.fromkeys(sorted(dim.symbols())))
-    return tuple(found)
+    return tuple(dict.fromkeys(n for type_ in types for dim in sizes_in(type_) for n in sorted(dim.symbols())))
 
 
 def _check_end(body: Body, signature: Signature) -> None:
@@ -234,9 +252,32 @@ def _representative(
             return _representative(name, spec.inner, storages, symbols)
         case TupleSpec():
             return TupleType(tuple(_representative(name, item, storages, symbols) for item in spec.items))
+        case ListSpec():
+            return _representative_list(name, spec, storages, symbols)
+        case StructSpec():
+            return _representative_struct(name, spec, storages, symbols)
         case NoneSpec():
             return NoneType()
     return ErrorType()
+
+
+def _representative_list(
+    name: str, spec: ListSpec, storages: dict[str, Storage], symbols: tuple[str, ...]
+) -> Type:
+    item = _representative(name, spec.item, storages, symbols)
+    count = spec.count.dim.constant
+    return ListType(spec.count.dim, item) if count is None else TupleType((item,) * count)
+
+
+def _representative_struct(
+    name: str, spec: StructSpec, storages: dict[str, Storage], symbols: tuple[str, ...]
+) -> Type:
+    if spec.args is None:
+        sizes = _new_dims(len(spec.decl.parameters), symbols)
+        spec = StructSpec(spec.span, spec.decl, tuple(DimSpec(size, spec.span) for size in sizes))
+    assert spec.args is not None
+    fields = [(f.name, _representative(f"{name}.{f.name}", f.spec, storages, symbols)) for f in field_specs(spec)]
+    return StructType(spec.decl.owner, spec.decl.name, tuple(arg.dim for arg in spec.args), tuple(fields))
 
 
 def _representative_tensor(
@@ -262,8 +303,14 @@ def instance_symbol(module: str, signature: Signature, types: tuple[Type, ...]) 
     if not _is_generic(signature):
         return base
     parts = [_slug(type_) for type_ in types]
-    digest = hashlib.sha256("; ".join(type_.show() for type_ in types).encode()).hexdigest()[:6]
+    digest = hashlib.sha256("; ".join(map(_key, types)).encode()).hexdigest()[:6]
     return ".".join([base, *(part for part in parts if part), digest])
+
+
+def _key(type_: Type) -> str:
+    """The type in full: what a struct holds and a function captured count too."""
+    inner = parts(type_)
+    return type_.show() if inner is None else f"{type_.show()}({'; '.join(map(_key, inner))})"
 
 
 def _slug(type_: Type) -> str:
@@ -285,6 +332,8 @@ def _leaves_open(spec: TypeSpec) -> bool:
         return spec.kind != "float"
     if isinstance(spec, TupleSpec):
         return any(_leaves_open(item) for item in spec.items)
+    if isinstance(spec, StructSpec) and spec.args is not None:
+        return any(_leaves_open(field.spec) for field in spec.decl.fields)
     return not isinstance(spec, NoneSpec)
 
 

@@ -19,7 +19,7 @@ from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0210, E0211, E0213, E0215, E0299
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType, TupleType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, ListType, TensorType, TupleType
 
 
 def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
@@ -36,7 +36,9 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
     items = body.expression(node.iterable)
     if isinstance(items.type, TupleType):
         return _unrolled(body, node, node.target, items)
-    if isinstance(items.type, TensorType):
+    if isinstance(items.type, ListType):
+        body.unknown_count(items.type.count, node.iterable.span)
+    elif isinstance(items.type, TensorType):
         draft = body.sink.error(E0213, at=node.iterable.span)
         draft.remark("loop over `range(N)` and index, or use `scan` or `vmap`")
     elif not isinstance(items.type, ErrorType):

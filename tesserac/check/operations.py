@@ -12,6 +12,7 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
 from tesserac.check.tuples import join_tuples
+from tesserac.check.vectors import apply_to_structs, has_struct
 from tesserac.diag.codes.names import E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.ops.compare import BitAnd, BitNot, BitOr, BitXor, Equal, Less, LessEqual, NotEqual
@@ -46,7 +47,12 @@ def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
     if node.op not in _BINARY:
         body.sink.error(E0299, at=node.op_span, feature=f"`{node.op}`")
         return body.error(node.span)
-    return apply_operator(body, _BINARY[node.op], [left, right], node.op_span, node.span)
+    return _apply(body, _BINARY[node.op], [left, right], node.op_span, node.span)
+
+
+def _apply(body: Body, op: Operator, operands: list[typed.Expr], at: Span, span: Span) -> typed.Expr:
+    rule = apply_to_structs if has_struct(operands) else apply_operator
+    return rule(body, op, operands, at, span)
 
 
 def _policy(body: Body, node: ast.BinaryOp, dtype: DTypeType) -> typed.Expr:
@@ -78,7 +84,7 @@ def infer_unary(body: Body, node: ast.UnaryOp) -> typed.Expr:
     if node.op == "+":
         return operand
     op: Operator = Neg() if node.op == "-" else BitNot()
-    return apply_operator(body, op, [operand], node.op_span, node.span)
+    return _apply(body, op, [operand], node.op_span, node.span)
 
 
 def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:

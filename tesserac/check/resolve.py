@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tesserac.base.source import Span
 from tesserac.check.later import LATER
+from tesserac.check.struct_items import functions_of
 from tesserac.diag.codes.names import E0202, E0209, E0299
 from tesserac.diag.sink import Sink
 from tesserac.ops.registry import OPERATORS, Operator
@@ -63,7 +64,24 @@ class LaterRef:
     feature: str = ""
 
 
-Resolved = FunctionRef | ConstantRef | OperatorRef | BuiltinRef | DTypeRef | LibraryRef | LaterRef
+@dataclass(frozen=True)
+class StructRef:
+    """A struct of the module called `owner`."""
+
+    owner: str
+    name: str
+
+
+@dataclass(frozen=True)
+class ModuleRef:
+    """Another file under a name: `import layers as L`."""
+
+    owner: str
+
+
+Resolved = (
+    FunctionRef | ConstantRef | StructRef | ModuleRef | OperatorRef | BuiltinRef | DTypeRef | LibraryRef | LaterRef
+)
 
 BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len")
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
@@ -105,6 +123,8 @@ class ModuleNames:
     def __init__(self, name: str, module: ast.Module, exports: Exports, sink: Sink) -> None:
         self.name = name
         self.functions: dict[str, ast.FunctionDef] = {}
+        self.hidden: dict[str, ast.FunctionDef] = {}
+        self.structs: dict[str, ast.StructDef] = {}
         self.constants: dict[str, ast.ConstDef] = {}
         self.tests: list[ast.TestBlock] = []
         self._exports = exports
@@ -125,8 +145,12 @@ class ModuleNames:
         return [*self._names, *self._exports.names()]
 
     def public(self) -> dict[str, Resolved]:
-        own = (FunctionRef, ConstantRef)
+        own = (FunctionRef, ConstantRef, StructRef)
         return {n: r for n, r in self._names.items() if isinstance(r, own) and not n.startswith("_")}
+
+    def function(self, name: str) -> ast.FunctionDef:
+        """A function by name, or one without a name of its own: a method, an initialiser, a lambda."""
+        return self.functions[name] if name in self.functions else self.hidden[name]
 
     def alias(self, name: str) -> ast.Expr | None:
         """The value of a module constant, for types named by one; None for one that leads back to itself."""
@@ -136,17 +160,19 @@ class ModuleNames:
         return constant.value
 
     def is_reported(self, name: str) -> bool:
-        """Whether a name belongs to an item that has its "not supported yet" already."""
-        return self._names.get(name) == LaterRef()
+        """Whether a name that is no type belongs to an item that has said why."""
+        meaning = self._names.get(name)
+        return meaning == LaterRef() or isinstance(meaning, StructRef)
 
     def constant_is_type(self, name: str) -> bool:
         """Whether a constant abbreviates a type, which is read where it is used."""
         value = self.alias(name)
         match value:
-            case ast.Subscript(value=ast.Name(id="Tensor")) | ast.FunctionType() | ast.BinaryOp(op="|"):
+            case ast.FunctionType() | ast.BinaryOp(op="|"):
                 return True
-            case ast.Name(id=kind):
-                return kind in ("Tensor", "int", "bool", "str", "float")
+            case ast.Name(id=kind) | ast.Subscript(value=ast.Name(id=kind)):
+                known = kind in ("Tensor", "List", "int", "bool", "str", "float")
+                return known or isinstance(self.lookup(kind), StructRef)
         return False
 
     def _collect(self, item: ast.Item) -> None:
@@ -164,7 +190,9 @@ class ModuleNames:
             case ast.FromImport():
                 self._collect_names(item)
             case ast.StructDef():
-                self._later(item.name, item.name_span, "struct")
+                self.structs.setdefault(item.name, item)
+                self.hidden.update({function.name: function for function in functions_of(item)})
+                self._define(item.name, StructRef(self.name, item.name), item.name_span)
             case ast.ParamDecl():
                 self._later(item.name, item.name_span, "param")
 

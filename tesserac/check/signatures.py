@@ -17,6 +17,7 @@ from tesserac.check.specs import (
     Fact,
     ParameterSpec,
     Signature,
+    StructDecl,
     TypeSpec,
     dims_of,
 )
@@ -25,6 +26,9 @@ from tesserac.diag.codes.shapes import E0312
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
+
+StructOf = Callable[[ast.Expr], StructDecl | None]
+"""The struct that a name, or a name of another module, stands for."""
 
 
 class SignatureNames:
@@ -35,11 +39,13 @@ class SignatureNames:
         ints: frozenset[str],
         constant: Callable[[str], Dim | None],
         module: ModuleNames,
+        struct: StructOf,
         sink: Sink,
     ) -> None:
         self._ints = ints
         self._constant = constant
         self._module = module
+        self._struct = struct
         self._sink = sink
         self.spans: dict[str, list[Span]] = {}
 
@@ -48,6 +54,9 @@ class SignatureNames:
 
     def is_reported(self, name: str) -> bool:
         return self._module.is_reported(name)
+
+    def struct(self, node: ast.Expr) -> StructDecl | None:
+        return self._struct(node)
 
     def dim(self, name: str, span: Span) -> Dim | None:
         constant = None if name in self._ints else self._constant(name)
@@ -68,21 +77,30 @@ def read_signature(
     node: ast.FunctionDef,
     constant: Callable[[str], Dim | None],
     module: ModuleNames,
+    struct: StructOf,
     sink: Sink,
 ) -> tuple[Signature, dict[str, list[Span]]]:
     """The signature of a function, and where each of its symbols is written."""
     ints = [p.name for p in node.parameters if isinstance(p.annotation, ast.Name) and p.annotation.id == "int"]
-    names = SignatureNames(frozenset(ints), constant, module, sink)
+    names = SignatureNames(frozenset(ints), constant, module, struct, sink)
     reader = AnnotationReader(names, sink)
     parameters = tuple(_parameter(reader, parameter) for parameter in node.parameters)
     _check_twice(node, sink)
-    symbols = tuple(dict.fromkeys([*names.spans, *ints]))
+    symbols = tuple(dict.fromkeys([*_bound_by(parameters, names), *ints]))
     result: TypeSpec = AnySpec(node.name_span)
     unbound: tuple[str, ...] = ()
     if node.returns is not None:
         result, unbound = _result(reader, node.returns, symbols, names, sink)
     facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
     return Signature(node, parameters, result, symbols, facts, unbound), names.spans
+
+
+def _bound_by(parameters: tuple[ParameterSpec, ...], names: SignatureNames) -> list[str]:
+    """The sizes that arguments give; one that stands in the type of a function alone is that function's own."""
+    if any(isinstance(parameter.spec, ErrorSpec) for parameter in parameters):
+        return list(names.spans)
+    given = {name for parameter in parameters for dim in dims_of(parameter.spec) for name in dim.dim.symbols()}
+    return [name for name in names.spans if name in given]
 
 
 def _parameter(reader: AnnotationReader, node: ast.Parameter) -> ParameterSpec:

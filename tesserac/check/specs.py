@@ -6,7 +6,8 @@ Enters: built by `annotations.py` from the syntax tree. Leaves: read by `calls.p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tesserac.base.source import Span
@@ -102,10 +103,52 @@ class TupleSpec:
 
 
 @dataclass(frozen=True)
-class FunctionSpec:
-    """`fn(A) -> B`: any named function; it is checked where the body calls it."""
+class ListSpec:
+    """`List[N, T]`: a fixed number of values of one type."""
 
     span: Span
+    count: DimSpec
+    item: TypeSpec
+
+
+@dataclass(frozen=True)
+class FieldSpec:
+    """A field of a struct, in the struct's own sizes; `init` is its value where none is given."""
+
+    name: str
+    spec: TypeSpec
+    init: ast.Expr | None
+    span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class StructDecl:
+    """A struct as declared in the module `owner`."""
+
+    owner: str
+    name: str
+    parameters: tuple[str, ...]
+    fields: tuple[FieldSpec, ...]
+    methods: frozenset[str]
+    span: Span
+
+
+@dataclass(frozen=True)
+class StructSpec:
+    """`MLP[D, H, C]`; without arguments, `MLP` alone, any of its sizes."""
+
+    span: Span
+    decl: StructDecl
+    args: tuple[DimSpec, ...] | None
+
+
+@dataclass(frozen=True)
+class FunctionSpec:
+    """`fn(A) -> B`: a function; each call of it in the body is held against this."""
+
+    span: Span
+    parameters: tuple[TypeSpec, ...]
+    result: TypeSpec
 
 
 @dataclass(frozen=True)
@@ -129,6 +172,8 @@ TypeSpec = (
     | NoneSpec
     | OptionalSpec
     | TupleSpec
+    | ListSpec
+    | StructSpec
     | FunctionSpec
     | AnySpec
     | ErrorSpec
@@ -190,7 +235,43 @@ def dims_of(spec: TypeSpec) -> tuple[DimSpec, ...]:
         return dims_of(spec.inner)
     if isinstance(spec, TupleSpec):
         return tuple(dim for item in spec.items for dim in dims_of(item))
-    return ()
+    if isinstance(spec, ListSpec):
+        return (spec.count, *dims_of(spec.item))
+    return spec.args or () if isinstance(spec, StructSpec) else ()
+
+
+def field_specs(spec: StructSpec) -> tuple[FieldSpec, ...]:
+    """The fields in the sizes of one use of the struct."""
+    if spec.args is None:
+        return spec.decl.fields
+    sizes = {name: arg.dim for name, arg in zip(spec.decl.parameters, spec.args, strict=True)}
+    return tuple(replace(field, spec=substitute_spec(field.spec, sizes)) for field in spec.decl.fields)
+
+
+def field_spec(decl: StructDecl, dims: Sequence[Dim], position: int, span: Span) -> TypeSpec:
+    """One field of a struct of these sizes."""
+    return field_specs(StructSpec(span, decl, tuple(DimSpec(dim, span) for dim in dims)))[position].spec
+
+
+def substitute_spec(spec: TypeSpec, sizes: Mapping[str, Dim]) -> TypeSpec:
+    """The annotation with other sizes for the names in it; places stay those where it is written."""
+    match spec:
+        case TensorSpec():
+            return replace(spec, dims=_substitute(spec.dims, sizes))
+        case StructSpec():
+            return spec if spec.args is None else replace(spec, args=_substitute(spec.args, sizes))
+        case ListSpec():
+            [count] = _substitute((spec.count,), sizes)
+            return ListSpec(spec.span, count, substitute_spec(spec.item, sizes))
+        case TupleSpec():
+            return TupleSpec(spec.span, tuple(substitute_spec(item, sizes) for item in spec.items))
+        case OptionalSpec():
+            return OptionalSpec(spec.span, substitute_spec(spec.inner, sizes))
+    return spec
+
+
+def _substitute(dims: tuple[DimSpec, ...], sizes: Mapping[str, Dim]) -> tuple[DimSpec, ...]:
+    return tuple(DimSpec(dim.dim.substitute(sizes), dim.span) for dim in dims)
 
 
 # Note [Which functions are generic]

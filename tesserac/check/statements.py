@@ -17,14 +17,15 @@ from tesserac.check.conform import agree, conform
 from tesserac.check.control import always_returns, may_return
 from tesserac.check.loops import check_loop
 from tesserac.check.printing import check_assert, check_print, is_print
+from tesserac.check.resolve import StructRef
 from tesserac.check.scope import Binding, Scope
-from tesserac.check.specs import TensorSpec, TypeSpec
-from tesserac.check.tuples import tuple_items
+from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec, field_spec
+from tesserac.check.tuples import rebuilt, tuple_items
 from tesserac.check.words import type_text
-from tesserac.diag.codes.names import E0205, E0210, E0211, E0212, E0299, W0201
+from tesserac.diag.codes.names import E0205, E0208, E0210, E0211, E0212, E0299, W0201
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, ErrorType, NoneType, TensorType, TupleType, Type
+from tesserac.types.ty import BoolType, ErrorType, NoneType, StructType, TensorType, TupleType, Type
 
 _UNSUPPORTED = {
     ast.Break: "break",
@@ -87,9 +88,29 @@ def _assign(body: Body, target: ast.Expr, value: typed.Expr, span: Span) -> list
         return bind(body, target.id, target.span, value, span)
     if isinstance(target, ast.TupleExpr | ast.ListExpr):
         return _unpack(body, target, value, span)
-    feature = "`x[i] = v`" if isinstance(target, ast.Subscript) else "assigning to an attribute"
-    body.sink.error(E0299, at=target.span, feature=feature)
+    if isinstance(target, ast.Attribute):
+        return _assign_field(body, target, value, span)
+    body.sink.error(E0299, at=target.span, feature="`x[i] = v`")
     return []
+
+
+def _assign_field(body: Body, target: ast.Attribute, value: typed.Expr, span: Span) -> list[typed.Stmt]:
+    """`m.w = v` rebinds `m` to a struct that differs in one field."""
+    struct = body.expression(target.value)
+    type_ = struct.type
+    position = type_.position(target.name) if isinstance(type_, StructType) else None
+    if not isinstance(type_, StructType) or position is None:
+        if not isinstance(type_, ErrorType):
+            body.sink.error(E0208, at=target.name_span, what=type_text(type_), name=target.name)
+        return []
+    decl = body.rules.own_struct(StructRef(type_.module, type_.name))
+    assert decl is not None
+    spec = field_spec(decl, type_.dims, position, target.span)
+    items = list(tuple_items(struct, target.span))
+    items[position] = conform(body, spec, value)
+    if isinstance(items[position].type, ErrorType):
+        return []
+    return _assign(body, target.value, rebuilt(struct, items), span)
 
 
 def bind(body: Body, name: str, at: Span, value: typed.Expr, span: Span) -> list[typed.Stmt]:
@@ -151,6 +172,9 @@ class _LocalNames:
 
     def is_reported(self, name: str) -> bool:
         return self._body.rules.is_reported(name)
+
+    def struct(self, node: ast.Expr) -> StructDecl | None:
+        return self._body.rules.struct(node)
 
     def dim(self, name: str, span: Span) -> Dim | None:
         known = self._body.symbols.get(name)

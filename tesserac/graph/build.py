@@ -24,7 +24,7 @@ from tesserac.ops.create import Full
 from tesserac.ops.registry import Operator
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import F64
-from tesserac.types.ty import BoolType, FloatType, IntType, TensorType, TupleType, Type
+from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, TensorType, Type, part_names, parts
 
 
 class Unsupported(Exception):
@@ -71,8 +71,9 @@ def _build_function(function: typed.TypedFunction, entry: bool) -> Op:
 
 def _argument(block: Block, name: str, ty: Type) -> Built:
     """Block arguments for the leaves of a parameter; a static one has none."""
-    if isinstance(ty, TupleType):
-        return tuple(_argument(block, f"{name}.{i}", item) for i, item in enumerate(ty.items))
+    if isinstance(ty, Aggregate):
+        inner = zip(part_names(ty), parts(ty) or (), strict=True)
+        return tuple(_argument(block, f"{name}.{part}", item) for part, item in inner)
     tensor = _run_time_type(ty)
     return Known(ty) if tensor is None else block.add_arg(tensor, name)
 
@@ -85,8 +86,8 @@ def _run_time_type(ty: Type) -> TensorType | None:
 
 
 def _leaf_types(ty: Type) -> Iterator[TensorType]:
-    if isinstance(ty, TupleType):
-        for item in ty.items:
+    if isinstance(ty, Aggregate):
+        for item in parts(ty) or ():
             yield from _leaf_types(item)
     elif (tensor := _run_time_type(ty)) is not None:
         yield tensor
@@ -100,8 +101,8 @@ def _leaves(built: Built) -> list[Value]:
 
 def _regrow(ty: Type, leaves: Iterator[Value]) -> Built:
     """The inverse of `_leaves`, for a value of this type."""
-    if isinstance(ty, TupleType):
-        return tuple(_regrow(item, leaves) for item in ty.items)
+    if isinstance(ty, Aggregate):
+        return tuple(_regrow(item, leaves) for item in parts(ty) or ())
     return Known(ty) if _run_time_type(ty) is None else next(leaves)
 
 
@@ -319,7 +320,7 @@ def _replant(shape: Built, leaves: Iterator[Value]) -> Built:
 
 def _known(ty: Type) -> Built:
     """A static value; a tuple of them is a tuple like any other."""
-    return tuple(map(_known, ty.items)) if isinstance(ty, TupleType) else Known(ty)
+    return tuple(map(_known, parts(ty) or ())) if isinstance(ty, Aggregate) else Known(ty)
 
 
 def _number(ty: Type) -> int | float | bool | Dim:

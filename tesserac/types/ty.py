@@ -7,6 +7,7 @@ See Note [A compile-time kind carries its value].
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tesserac.types.dims import Dim
@@ -104,11 +105,39 @@ class TupleType:
 
 
 @dataclass(frozen=True)
-class FunctionType:
-    """A named function used as a value, passed to a function that calls it."""
+class ListType:
+    """`List[N, T]` where N is not known yet: its items cannot be told apart. A known list is a tuple."""
+
+    count: Dim
+    item: Type
+
+    def show(self) -> str:
+        return f"List[{self.count}, {self.item.show()}]"
+
+
+@dataclass(frozen=True)
+class StructType:
+    """A struct of a module: the sizes of its parameters, and its fields in order, whose types follow from them."""
 
     module: str
     name: str
+    dims: tuple[Dim, ...]
+    fields: tuple[tuple[str, Type], ...]
+
+    def position(self, field: str) -> int | None:
+        return next((i for i, (name, _) in enumerate(self.fields) if name == field), None)
+
+    def show(self) -> str:
+        return f"{self.name}[{', '.join(map(str, self.dims))}]" if self.dims else self.name
+
+
+@dataclass(frozen=True)
+class FunctionType:
+    """A function used as a value, with what it captured of the place where it was written."""
+
+    module: str
+    name: str
+    captures: tuple[tuple[str, Type], ...] = ()
 
     def show(self) -> str:
         return f"function `{self.name}`"
@@ -123,7 +152,73 @@ class ErrorType:
 
 
 Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType
-Type = TensorType | Scalar | TupleType | FunctionType | ErrorType
+Aggregate = TupleType | StructType | FunctionType
+Type = TensorType | Scalar | ListType | Aggregate | ErrorType
+
+
+def parts(type_: Type) -> tuple[Type, ...] | None:
+    """The types of the values that a value of this type consists of; None where it is not made of others."""
+    if isinstance(type_, TupleType):
+        return type_.items
+    if isinstance(type_, StructType):
+        return tuple(field for _, field in type_.fields)
+    return tuple(captured for _, captured in type_.captures) if isinstance(type_, FunctionType) else None
+
+
+def part_names(type_: Aggregate) -> tuple[str, ...]:
+    """What the parts are called; items of a tuple by their position."""
+    if isinstance(type_, TupleType):
+        return tuple(map(str, range(len(type_.items))))
+    named = type_.fields if isinstance(type_, StructType) else type_.captures
+    return tuple(name for name, _ in named)
+
+
+def with_parts(type_: Aggregate, new: Iterable[Type]) -> Aggregate:
+    """The same kind of value made of parts of other types."""
+    if isinstance(type_, TupleType):
+        return TupleType(tuple(new))
+    named = tuple(zip(part_names(type_), new, strict=True))
+    if isinstance(type_, StructType):
+        return StructType(type_.module, type_.name, type_.dims, named)
+    return FunctionType(type_.module, type_.name, named)
+
+
+def map_dims(type_: Type, change: Callable[[Dim], Dim]) -> Type:
+    """The type with every size in it changed."""
+    match type_:
+        case TensorType():
+            return TensorType(tuple(map(change, type_.dims)), type_.dtype, type_.policy)
+        case IntType():
+            return IntType(change(type_.value))
+        case ListType():
+            return ListType(change(type_.count), map_dims(type_.item, change))
+        case StructType():
+            fields = tuple((name, map_dims(field, change)) for name, field in type_.fields)
+            return StructType(type_.module, type_.name, tuple(map(change, type_.dims)), fields)
+        case TupleType() | FunctionType():
+            return with_parts(type_, (map_dims(part, change) for part in parts(type_) or ()))
+    return type_
+
+
+def open_floats(type_: Type) -> Type:
+    """The type with every float as one that only a run knows."""
+    inner = parts(type_)
+    if inner is None:
+        return FloatType() if isinstance(type_, FloatType) else type_
+    assert isinstance(type_, Aggregate)
+    return with_parts(type_, map(open_floats, inner))
+
+
+def sizes_in(type_: Type) -> tuple[Dim, ...]:
+    """Every size that a type mentions, from left to right."""
+    found: list[Dim] = []
+
+    def note(dim: Dim) -> Dim:
+        found.append(dim)
+        return dim
+
+    map_dims(type_, note)
+    return tuple(found)
 
 # Note [A compile-time kind carries its value]
 # An int is always known as a polynomial in the function's symbols and loop indices, so `x[i*4:(i + 1)*4]` has

@@ -1,0 +1,269 @@
+"""The checker of one module: ties the rules together and remembers what is checked.
+
+Enters: a module of the syntax tree, its source, and the modules it can see. Leaves: typed functions and diagnostics, as
+they are asked for. Nothing is raised for what a user wrote. See Note [Checking on demand].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.source import SourceFile, Span
+from tesserac.check import typed
+from tesserac.check.body import Body, Instance
+from tesserac.check.decorators import check_decorators
+from tesserac.check.expressions import infer_expression
+from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
+from tesserac.check.names import check_names
+from tesserac.check.resolve import Exports, ModuleNames, Resolved, StructRef
+from tesserac.check.signatures import SignatureNames, read_signature
+from tesserac.check.specs import NoneSpec, Signature, StructDecl
+from tesserac.check.statements import check_block
+from tesserac.check.struct_decl import read_struct
+from tesserac.check.struct_items import is_constructor
+from tesserac.diag.codes.names import E0202, E0204
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.sink import Sink
+from tesserac.syntax import ast
+from tesserac.types.dims import Dim
+from tesserac.types.ty import IntType, StructType, Type
+
+MAX_DEPTH = 64
+"""Instances within instances: recursion on compile-time arguments ends before this, or not at all."""
+
+
+class ModuleChecker:
+    """Implements the rules that bodies call back, for one module."""
+
+    def __init__(
+        self,
+        module: ast.Module,
+        source: SourceFile,
+        name: str,
+        libraries: Sequence[ModuleChecker],
+    ) -> None:
+        self.name = name
+        self.sink = Sink()
+        self._modules: dict[str, ModuleChecker] = {name: self}
+        self._sources = {source.path: source}
+        for library in libraries:
+            self._modules.update(library._modules)
+            self._sources.update(library._sources)
+        self._modules[name] = self
+        exports = Exports([library.names for library in libraries])
+        self.names: ModuleNames = ModuleNames(name, module, exports, self.sink)
+        self.types: dict[ast.Expr, Type] = {}
+        self._structs: dict[str, StructDecl | None] = {}
+        self._signatures: dict[str, tuple[Signature, dict[str, list[Span]]]] = {}
+        self._instances: dict[tuple[str, tuple[Type, ...]], Instance | None] = {}
+        self._by_symbol: dict[str, typed.TypedFunction] = {}
+        self._representatives: dict[str, tuple[tuple[Type, ...], ...]] = {}
+        self._found: list[Diagnostic] = []
+        self._constants: list[str] = []
+        self._depth = 0
+
+    def run(self) -> tuple[typed.TypedModule, tuple[Diagnostic, ...]]:
+        """Checks every definition; what is wrong with the module, in the order of the text."""
+        for struct in self.names.structs:
+            self._struct(struct)
+        functions = [f for node in self.names.functions.values() if (f := self._define(node)) is not None]
+        for node in list(self.names.hidden.values()):
+            if not is_constructor(node.name):
+                self._define(node)
+        tests = [f for block in self.names.tests if (f := self._test(block)) is not None]
+        for name in self.names.constants:
+            self._check_constant(name)
+        return typed.TypedModule(self.name, tuple(functions), tuple(tests)), self._diagnostics()
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        """In the order of the text, each once."""
+        unique = {(d.code, d.primary.span): d for d in (*self.sink.diagnostics, *self._found)}
+        return tuple(sorted(unique.values(), key=lambda d: (d.primary.span.start, d.code)))
+
+    def find(self, symbol: str) -> typed.TypedFunction:
+        """A checked instance of this module or of the library."""
+        for checker in self._modules.values():
+            if symbol in checker._by_symbol:
+                return checker._by_symbol[symbol]
+        raise KeyError(symbol)
+
+    # ------------------------------------------------------------------------------------------- definitions
+
+    def _define(self, node: ast.FunctionDef) -> typed.TypedFunction | None:
+        """Checks a function where it is defined; one that only calls can complete gets its names checked."""
+        signature = self.own_signature(node.name)
+        if not check_decorators(node, self.sink):
+            return None
+        if signature.has_open_parameters:
+            check_names(Body(self, self.sink, node.name), signature)
+            return None
+        instances = [self.own_instance(node.name, types) for types in self.representatives(node.name)]
+        return instances[0].function
+
+    def representatives(self, name: str) -> tuple[tuple[Type, ...], ...]:
+        """The types with which a definition alone is checked: optional arguments given, and not given."""
+        if name not in self._representatives:
+            signature = self.own_signature(name)
+            given = representative(Body(self, Sink(), name), signature)
+            self._representatives[name] = tuple(dict.fromkeys((given, without_optionals(signature, given))))
+        return self._representatives[name]
+
+    def _test(self, block: ast.TestBlock) -> typed.TypedFunction | None:
+        """A test is a function without parameters."""
+        name = block.name.value
+        span = block.name.span
+        node = ast.FunctionDef(block.span, (), name, span, (), ast.NoneLiteral(span), (), None, None, block.body)
+        signature = Signature(node, (), NoneSpec(span), (), ())
+        body = Body(self, Sink(), name)
+        function = check_instance(body, signature, (), {}, f"{self.name}.test {name}")
+        self._found += body.sink.diagnostics
+        return function
+
+    def _check_constant(self, name: str) -> None:
+        """A constant may name a type; anything else is an expression."""
+        if self.names.constant_is_type(name):
+            return
+        self.constant(Body(self, self.sink, name), self.name, name, self.names.constants[name].span)
+
+    def own_signature(self, name: str) -> Signature:
+        if name not in self._signatures:
+            node = self.names.function(name)
+            found = read_signature(node, self._constant_size, self.names, self.struct, self.sink)
+            self._signatures[name] = found
+        return self._signatures[name][0]
+
+    def _struct(self, name: str) -> StructDecl | None:
+        """A struct of this module; None for one that would contain itself, after a diagnostic."""
+        if name not in self._structs:
+            self._structs[name] = None
+            node = self.names.structs[name]
+            parameters = frozenset(parameter.id for parameter in node.parameters)
+            names = SignatureNames(parameters, self._constant_size, self.names, self.struct, self.sink)
+            self._structs[name] = read_struct(node, self.name, names, self.sink)
+        elif self._structs[name] is None:
+            span = self.names.structs[name].name_span
+            self.sink.error(E0204, at=span, problem=f"`{name}` would contain itself")
+        return self._structs[name]
+
+    def own_instance(self, name: str, types: tuple[Type, ...]) -> Instance:
+        known = self._instances.get((name, types))
+        if known is not None:
+            return known
+        if (name, types) in self._instances or self._depth >= MAX_DEPTH:
+            return Instance(None, recursive=True)
+        self._instances[name, types] = None
+        self._depth += 1
+        self._instances[name, types] = instance = self._check(name, types)
+        self._depth -= 1
+        return instance
+
+    def _check(self, name: str, types: tuple[Type, ...]) -> Instance:
+        """Diagnostics of a definition belong to the module, those of another instance to the call that made it."""
+        signature, spans = self.own_signature(name), self._signatures[name][1]
+        body = Body(self, Sink(), name)
+        body.at_definition = types in self.representatives(name)
+        function = check_instance(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        if body.needs_value:
+            check_names(Body(self, self.sink, name), signature)
+            return Instance(None, needs_value=True)
+        if function is not None:
+            self._by_symbol[function.symbol] = function
+        if not body.at_definition:
+            return Instance(function, body.sink.diagnostics)
+        self._found += body.sink.diagnostics
+        return Instance(function)
+
+    def _constant_size(self, name: str) -> Dim | None:
+        """The value of a module constant that is an int, as a size."""
+        if name not in self.names.constants or self.names.constant_is_type(name):
+            return None
+        value = self.constant(Body(self, Sink(), name), self.name, name, self.names.constants[name].span)
+        return value.type.value if isinstance(value.type, IntType) else None
+
+    # ------------------------------------------------------------------------------------- rules for bodies
+
+    def expression(self, body: Body, node: ast.Expr) -> typed.Expr:
+        result = infer_expression(body, node)
+        if body.at_definition:
+            self.types[node] = result.type
+        else:
+            self.types.setdefault(node, result.type)
+        return result
+
+    def block(self, body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
+        return check_block(body, statements)
+
+    def constant(self, body: Body, owner: str, name: str, span: Span) -> typed.Expr:
+        """A constant is its expression, evaluated where it is used."""
+        checker = self._modules[owner]
+        if name in checker._constants:
+            body.sink.error(E0202, at=span, name=name).remark("its value depends on itself")
+            return body.error(span)
+        checker._constants.append(name)
+        inner = Body(checker, body.sink if owner == self.name else Sink(), name)
+        value = checker.expression(inner, checker.names.constants[name].value)
+        checker._constants.pop()
+        return value
+
+    def signature(self, owner: str, name: str) -> Signature:
+        return self._modules[owner].own_signature(name)
+
+    def default(self, owner: str, node: ast.Expr) -> typed.Expr:
+        checker = self._modules[owner]
+        return checker.expression(Body(checker, checker.sink, "default"), node)
+
+    def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance:
+        return self._modules[owner].own_instance(name, types)
+
+    def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]:
+        """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered."""
+        checker = self._modules[owner]
+        signature, spans = checker.own_signature(name), checker._signatures[name][1]
+        body = Body(checker, Sink(), name)
+        check_instance(body, signature, types, spans, name)
+        return body.sink.diagnostics
+
+    def resolve(self, name: str) -> Resolved | None:
+        return self.names.lookup(name)
+
+    def struct(self, node: ast.Expr) -> StructDecl | None:
+        """The struct that a name, or a name of another module, stands for."""
+        meaning = self.meaning(node)
+        return self.own_struct(meaning) if isinstance(meaning, StructRef) else None
+
+    def own_struct(self, ref: StructRef) -> StructDecl | None:
+        return self._modules[ref.owner]._struct(ref.name)
+
+    def methods(self, type_: StructType) -> frozenset[str]:
+        decl = self.own_struct(StructRef(type_.module, type_.name))
+        return frozenset() if decl is None else decl.methods
+
+    def meaning(self, node: ast.Expr) -> Resolved | None:
+        """What `name` or `module.name` means outside of functions."""
+        return self.names.lookup(node.id) if isinstance(node, ast.Name) else None
+
+    def library(self, name: str) -> Resolved | None:
+        return self.names.library(name)
+
+    def suggestions(self) -> Sequence[str]:
+        return self.names.names()
+
+    def alias(self, name: str) -> ast.Expr | None:
+        return self.names.alias(name)
+
+    def is_reported(self, name: str) -> bool:
+        return self.names.is_reported(name)
+
+    def text(self, span: Span) -> str:
+        source = self._sources.get(span.file)
+        return source.slice(span) if source is not None and span.known else ""
+
+    def line(self, span: Span) -> int:
+        source = self._sources.get(span.file)
+        return source.position(span.start)[0] if source is not None else 0
+
+
+# Note [Checking on demand]
+# A function is checked when it is defined and when a call needs an instance that does not exist yet; both go through
+# one table, keyed by the types of its parameters in its own symbols. A call needs the callee's instance first, for
+# its guards and effects, so the order of definitions does not matter and recursion shows as an entry under way.

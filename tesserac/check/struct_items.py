@@ -1,0 +1,74 @@
+"""The functions that a struct is made of: its methods, the values of its fields, and its construction from outside.
+
+Enters: a struct of the syntax tree. Leaves: definitions of functions, which are checked and called like any other.
+
+    struct Linear[D, H]:                  def `Linear.apply`(self: Linear[D, H], x: Tensor[B, D, f32]): ...
+        w: Tensor[D, H, f32] = ones(D, H) def `Linear.w=`(D: int, H: int) -> Tensor[D, H, f32]: return ones(D, H)
+        def apply(self, x: ...): ...      def `Linear=`(D: int, H: int): return Linear[D, H]()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tesserac.base.source import Span
+from tesserac.syntax import ast
+
+
+def method_name(struct: str, method: str) -> str:
+    return f"{struct}.{method}"
+
+
+def initialiser_name(struct: str, field: str) -> str:
+    return f"{struct}.{field}="
+
+
+def constructor_name(struct: str) -> str:
+    return f"{struct}="
+
+
+def is_constructor(name: str) -> bool:
+    """Whether this is a function that only puts initialisers together, which are checked themselves."""
+    return name.endswith("=") and "." not in name
+
+
+def functions_of(struct: ast.StructDef) -> Iterator[ast.FunctionDef]:
+    for method in struct.methods:
+        yield _method(struct, method)
+    for field in struct.fields:
+        if field.init is not None:
+            name = initialiser_name(struct.name, field.name)
+            yield _of_sizes(struct, name, field.name_span, field.annotation, field.init)
+    construction = ast.Call(struct.name_span, _applied(struct, struct.name_span), ())
+    yield _of_sizes(struct, constructor_name(struct.name), struct.name_span, None, construction)
+
+
+def _method(struct: ast.StructDef, method: ast.FunctionDef) -> ast.FunctionDef:
+    """The method as a function whose first parameter is of the struct's type, if nothing else is said."""
+    name = method_name(struct.name, method.name)
+    if not method.parameters or method.parameters[0].annotation is not None:
+        return replace(method, name=name)
+    first, *rest = method.parameters
+    typed = replace(first, annotation=_applied(struct, first.name_span))
+    return replace(method, name=name, parameters=(typed, *rest))
+
+
+def _of_sizes(
+    struct: ast.StructDef, name: str, span: Span, returns: ast.Expr | None, value: ast.Expr
+) -> ast.FunctionDef:
+    parameters = tuple(
+        ast.Parameter(size.span, size.id, size.span, ast.Name(size.span, "int"), None, False)
+        for size in struct.parameters
+    )
+    body = (ast.Return(value.span, value),)
+    return ast.FunctionDef(struct.span, (), name, span, parameters, returns, (), None, None, body)
+
+
+def _applied(struct: ast.StructDef, span: Span) -> ast.Expr:
+    """`MLP[D, H, C]`, the struct with its own sizes."""
+    name = ast.Name(span, struct.name)
+    if not struct.parameters:
+        return name
+    sizes = tuple(ast.Argument(span, None, span, ast.Name(span, size.id)) for size in struct.parameters)
+    return ast.Subscript(span, name, sizes)
