@@ -17,7 +17,6 @@ STATEMENTS = (
     "y = x[i]",
     "y = x[n:]",
     "y = x[5:1:-1]",
-    "y = x ** x",
     "y = x ∘ x",
     "y = 1 in (1, 2)",
     "y = s is x",

@@ -14,8 +14,8 @@ from tesserac.ir.forms import tensor_type
 from tesserac.numerics.narrow import storage
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
+from tests.cpu_kernels import same_bits
 from tests.source_support import compile_to_forms, library
-from tests.test_four_programs import assert_same_bits
 
 
 def public_functions() -> list[tuple[str, ast.FunctionDef]]:
@@ -48,4 +48,4 @@ def test_examples_run(path: str, node: ast.FunctionDef) -> None:
         args.append(rng.normal(size=[d.evaluate(sizes) for d in ty.dims]).astype(storage(ty.dtype)))
     (result,) = run_function(module, function.symbol, args)
     assert np.isfinite(result.astype(np.float64)).all()
-    assert_same_bits(np.asarray(tessera.compile(example).f(*args)), np.asarray(result))
+    same_bits(np.asarray(tessera.compile(example).f(*args)), np.asarray(result))
