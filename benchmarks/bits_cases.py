@@ -49,6 +49,8 @@ SIZES: dict[str, list[Sizes]] = {
     "extremes": _named("MN", _MATRICES),
     "pointwise": _named("N", _VECTORS),
     "pointwise_f64": _named("N", _VECTORS),
+    "elementary": _named("N", _VECTORS),
+    "elementary_f64": _named("N", _VECTORS),
     "broadcast": _named("MN", _MATRICES),
     "views": _named("MN", _MATRICES),
     "whole_numbers": _named("N", _VECTORS),
