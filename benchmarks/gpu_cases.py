@@ -109,7 +109,8 @@ def softmax_reference(x: Array) -> Array:
         top = fold_max(whole)[..., None]
         scaled = evaluate(program("ldexp", F32), evaluate(program("exp_frac", F32), x), whole - top)
         terms = np.where(whole == -np.inf, np.float32(0), scaled)
-        return np.asarray(terms / block_sum(terms)[..., None])
+        rows = terms / block_sum(terms)[..., None]
+        return np.asarray(np.where(np.isposinf(x).any(axis=-1, keepdims=True), np.float32(np.nan), rows))
 
 
 def softmax_cases() -> Iterator[Case]:

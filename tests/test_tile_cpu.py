@@ -18,7 +18,7 @@ from tesserac.numerics.narrow import round_to_tf32, storage
 from tesserac.numerics.order import block_sum, chain_contract
 from tesserac.numerics.program import evaluate
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
-from tesserac.tile.cpu.target import AVX2, NEON
+from tesserac.tile.cpu.target import AVX2, AVX512, NEON
 from tesserac.tile.cpu.tiles import LoweringError
 from tesserac.tile.dialect import kernel_memrefs, memref_type
 from tesserac.types.dtype import F32
@@ -55,7 +55,7 @@ def with_specials(x: np.ndarray) -> np.ndarray:
 # --- the four programs --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", [NEON, AVX2], ids=lambda t: t.name)
+@pytest.mark.parametrize("target", [NEON, AVX2, AVX512], ids=lambda t: t.name)
 @pytest.mark.parametrize("name", [*CPU_CASES, *TEXTS, *DOTS])
 def test_lowered_text_parses_back(name: str, target: object) -> None:
     text = {**TEXTS, **DOTS}.get(name) or case(name)

@@ -18,7 +18,7 @@ from tesserac.schedule.auto import schedule_pass
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
 from tesserac.tile.cpu.lower import buffer_bytes
-from tesserac.tile.cpu.target import AVX2, NEON, CpuTarget
+from tesserac.tile.cpu.target import AVX2, AVX512, NEON, CpuTarget
 from tesserac.tile.dialect import memref_type
 from tests import tile_eval
 from tests.cpu_kernels import Compiled, lower_all, same_bits
@@ -68,7 +68,7 @@ def run_native(module: Module, name: str, args: list[np.ndarray], target: CpuTar
 SIZES = st.sampled_from([0, 1, 2, 3, 7, 16, 35])
 
 
-@given(modules(), st.tuples(SIZES, SIZES, SIZES), st.sampled_from([NEON, AVX2]))
+@given(modules(), st.tuples(SIZES, SIZES, SIZES), st.sampled_from([NEON, AVX2, AVX512]))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_functions_as_machine_code(module: Module, sizes: tuple[int, int, int], target: CpuTarget) -> None:
     """Kernels shaped for either processor run on this one: LLVM splits vectors that are too wide."""

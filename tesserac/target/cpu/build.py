@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tessera.artifact import Artifact
+from tessera.errors import WRONG_MACHINE, failure
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Level, Pass
 from tesserac.schedule import machine as schedule_machine
@@ -40,17 +41,17 @@ PLATFORMS = {"aarch64": AARCH64, "x86-64-v3": X86_64_V3}
 _FAMILIES = {"aarch64": AARCH64, "arm64": AARCH64, "x86_64": X86_64_V3, "amd64": X86_64_V3}
 
 
-class UnknownProcessor(Exception):
-    """Code cannot be made for the processor this runs on."""
-
-
 @cache
 def host_platform() -> CpuPlatform:
     """This machine: its family decides shapes, and LLVM may use all that it has."""
-    family = _FAMILIES.get(platform.machine().lower())
+    family, code = _FAMILIES.get(platform.machine().lower()), llvm.host_machine()
     if family is None:
-        raise UnknownProcessor(f"no code generation for {platform.machine()}; there is x86-64-v3 and AArch64")
-    return CpuPlatform(family.schedule, family.tiles, llvm.host_machine())
+        raise failure(WRONG_MACHINE, f"no code generation for {platform.machine()}; there is x86-64-v3 and AArch64")
+    features = set(code.features.split(","))
+    if family is X86_64_V3 and not features >= {"+avx2", "+fma"}:
+        raise failure(WRONG_MACHINE, "this processor lacks AVX2 or fma; the least that code is made for is x86-64-v3")
+    tiles = cpu_target.AVX512 if "+avx512f" in features else family.tiles
+    return CpuPlatform(family.schedule, tiles, code)
 
 
 def cpu_pass(tiles: cpu_target.CpuTarget) -> Pass:
