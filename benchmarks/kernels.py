@@ -1,10 +1,13 @@
-"""The kernels against NumPy on the same threads: a matrix product and row softmax."""
+"""The kernels against NumPy: a matrix product and row softmax, with all threads and with one on both sides."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import tessera
 from benchmarks.measure import interleaved
@@ -42,4 +45,18 @@ def softmax(rows: int = 1024, columns: int = 1024) -> Row:
     return Row(f"row softmax {rows}x{columns}", f"{ratio:.2f}x NumPy", "> 1x", ratio > 1, detail)
 
 
-MEASUREMENTS = (matmul, softmax)
+def on_one_thread(measure: Callable[[], Row]) -> Callable[[], Row]:
+    def run() -> Row:
+        before = tessera.get_num_threads()
+        tessera.set_num_threads(1)
+        try:
+            with threadpool_limits(1):
+                row = measure()
+        finally:
+            tessera.set_num_threads(before)
+        return replace(row, what=f"{row.what}, one thread")
+
+    return run
+
+
+MEASUREMENTS = (matmul, on_one_thread(matmul), softmax, on_one_thread(softmax))
