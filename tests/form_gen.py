@@ -1,5 +1,5 @@
-"""Random functions of forms for hypothesis: maps with broadcasting, reductions, contractions and views, well typed by
-construction. Sizes are symbols; the test gives them values."""
+"""Random functions of forms for hypothesis: maps with broadcasting, reductions, contractions, views and tensors put
+together from parts, well typed by construction. Sizes are symbols; the test gives them values."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+import tesserac.ir.indexed  # noqa: F401  (the forms that are drawn)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Module, Value
 from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, compute_type, tensor_type
@@ -36,7 +37,7 @@ def modules(draw: Draw, steps: int = 7) -> Module:
     block = Block(types, [f"x{i}" for i in range(count)])
     builder, pool = Builder(block), list(block.args)
     for _ in range(draw(st.integers(2, steps))):
-        step = draw(st.sampled_from([_unary, _binary, _binary, _reduce, _reduce, _contract, _view, _view, _iota]))
+        step = draw(st.sampled_from(STEPS))
         made = step(draw, builder, pool)
         if made is not None:
             pool.append(made)
@@ -221,3 +222,30 @@ def _stretch(draw: Draw, ty: TensorType) -> tuple[Broadcast, tuple[Dim, ...]] | 
     at = draw(st.integers(0, ty.rank))
     dims = (*ty.dims[:at], draw(st.sampled_from(DIMS)), *ty.dims[at:])
     return Broadcast(tuple(i if i < at else i + 1 for i in range(ty.rank))), dims
+
+
+def _assemble(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    """Two values of one type side by side, or every other element of one over the other."""
+    first = _pick(draw, pool)
+    ty = tensor_type(first)
+    if not ty.rank:
+        return None
+    second = draw(st.sampled_from([v for v in pool if tensor_type(v) == ty]))
+    at = draw(st.integers(0, ty.rank - 1))
+    zeros, ones = (ZERO,) * ty.rank, (1,) * ty.rank
+    if draw(st.booleans()):
+        dims = (*ty.dims[:at], ty.dims[at] * 2, *ty.dims[at + 1 :])
+        starts = tuple(d if i == at else ZERO for i, d in enumerate(ty.dims))
+        boxes = (Slice(zeros, ones), Slice(starts, ones))
+        return builder.value("form.assemble", (first, second), _with_dims(ty, dims), {"boxes": boxes})
+    steps = tuple(2 if i == at else 1 for i in range(ty.rank))
+    dims = tuple((d + 1).floor_div(2) if i == at else d for i, d in enumerate(ty.dims))
+    half = builder.value("form.view", (second,), _with_dims(ty, dims), {"view": Slice(zeros, steps)})
+    return builder.value("form.assemble", (first, half), ty, {"boxes": (Slice(zeros, ones), Slice(zeros, steps))})
+
+
+def _with_dims(ty: TensorType, dims: tuple[Dim, ...]) -> TensorType:
+    return TensorType(dims, ty.dtype, ty.policy)
+
+
+STEPS = (_unary, _binary, _binary, _reduce, _reduce, _contract, _view, _view, _iota, _assemble)

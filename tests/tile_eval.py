@@ -79,6 +79,8 @@ class _Host:
                 return
             case "schedule.buffer":
                 self.env[op.result] = self._buffer(op)
+            case "schedule.box":
+                self.env[op.result] = self.env[op.operands[0]][op.attrs["offset"].evaluate(self.sizes) :]
             case "tile.launch":
                 kernel = self.module.lookup(op.attrs["kernel"])
                 run_kernel(kernel, [self.env[v] for v in op.operands], self.sizes)

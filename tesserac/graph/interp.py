@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from tesserac.graph.interp_indexed import INDEXED_FORMS
 from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body, store
 from tesserac.ir import forms, func
 from tesserac.ir.core import Block, Module, Op, Value
@@ -282,4 +283,5 @@ _FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.reduce": _reduce,
     "form.contract": _contract,
     "form.view": _view,
+    **INDEXED_FORMS,
 }

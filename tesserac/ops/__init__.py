@@ -8,6 +8,7 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     elementary,
     elementwise,
     exponents,
+    join,
     rearrange,
     reduce,
     scalar,

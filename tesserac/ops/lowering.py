@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tesserac.ir import indexed as _indexed  # noqa: F401  (the forms that operators lower to)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Value
 from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, compute_type, tensor_type
@@ -128,6 +129,14 @@ def widen(builder: Builder, operand: Value) -> Value:
 
 def view_form(builder: Builder, operand: Value, result: TensorType, view: View) -> Value:
     return builder.value("form.view", (operand,), result, {"view": view})
+
+
+def assemble_form(builder: Builder, parts: Sequence[Value], result: TensorType, boxes: Sequence[Slice]) -> Value:
+    """A tensor made of boxes, later ones over earlier; parts take on the result's policy first."""
+    operands = [
+        convert_form(builder, part, TensorType(tensor_type(part).dims, result.dtype, result.policy)) for part in parts
+    ]
+    return builder.value("form.assemble", operands, result, {"boxes": tuple(boxes)})
 
 
 def reduce_form(builder: Builder, operand: Value, result: TensorType, kind: str, axes: tuple[int, ...]) -> Value:

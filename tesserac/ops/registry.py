@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ops.signature import ComputedDims, Signature, parse_signature
-from tesserac.ops.unify import DimMatcher, SameSize, choose, match_elements, result_storage
+from tesserac.ops.unify import DimMatcher, Mismatch, SameSize, choose, match_elements, result_storage
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
@@ -70,6 +70,10 @@ class Operator(ABC):
         """The dims that the signature writes `{dims}`."""
         raise NotImplementedError(f"{self.name} has no computed dims")
 
+    def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        """Why operands whose dims the signature leaves open do not fit."""
+        return None
+
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
         """What must hold of the sizes of operands that fit otherwise; unknown while compiling, it is a guard."""
         return ()
@@ -86,6 +90,8 @@ class Operator(ABC):
         matcher = DimMatcher(same)
         for position, (operand, ty) in enumerate(zip(signature.operands, operands, strict=True)):
             matcher.bind(position, operand.pattern, ty.dims)
+        if (mismatch := self.mismatch(operands, same)) is not None:
+            raise mismatch
         result = signature.result
         computed = any(isinstance(part, ComputedDims) for part in result.dims)
         dims = self.dims(tuple(operands)) if computed else matcher.result(result)

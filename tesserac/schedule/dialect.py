@@ -26,6 +26,8 @@ schedule.buffer() {role, slot} : memref
     Memory of the call. `output`: slot is the position of the result, whose memory the caller gives. `workspace`:
     buffers of one slot share memory, since their lives do not overlap; a slot is as large as the largest of them, by
     the target's byte count of the memref. All buffers stand before the first launch.
+schedule.box(mem) {offset} : memref
+    A part of other memory: it begins `offset` elements into it and has strides of its own.
 schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, units, reason} { ^(tensor...): ... }
     Computes the forms of its body from the `in` memory into the last `outs` operands, one per value yielded. After
     tile/build it is a `tile.launch`.
@@ -201,6 +203,14 @@ def _verify_buffer(op: Op) -> None:
     require(isinstance(op.result.type, MemRefType), "gives memory", op)
 
 
+def _verify_box(op: Op) -> None:
+    require(isinstance(op.attrs.get("offset"), Dim) and len(op.operands) == 1, "needs memory and an offset", op)
+    whole, part = op.operands[0].type, op.result.type
+    require(isinstance(whole, MemRefType) and isinstance(part, MemRefType), "is memory inside memory", op)
+    assert isinstance(whole, MemRefType) and isinstance(part, MemRefType)
+    require((whole.dtype, whole.policy) == (part.dtype, part.policy), "changes the element type", op)
+
+
 def _verify_launch(op: Op) -> None:
     require(op.attrs.get("kind") in LAUNCH_KINDS, f"has one of the kinds {LAUNCH_KINDS}", op)
     require(isinstance(op.attrs.get("reason"), str) and isinstance(op.attrs.get("units"), Units), "is bare", op)
@@ -270,6 +280,7 @@ define_op("schedule.func", pure=False, verify=_verify_func)
 define_op("schedule.return", pure=False, verify=_verify_return, terminator=True)
 define_op("schedule.guard", pure=False, verify=_verify_guard)
 define_op("schedule.buffer", pure=False, verify=_verify_buffer)
+define_op("schedule.box", pure=True, verify=_verify_box)
 define_op("schedule.launch", pure=False, verify=_verify_launch)
 define_op("schedule.select", pure=False, verify=_verify_select)
 define_op("schedule.loop", pure=False, verify=_verify_loop)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import contract_dims, indices, operand_maps, tensor_type
-from tesserac.schedule.access import Dims, view_source
+from tesserac.schedule.access import Dims, is_view, view_source
 from tesserac.schedule.cost import body_work, recompute_pays
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.normal import COMPUTED, CONTROL
+from tesserac.schedule.normal import ASSEMBLED, COMPUTED, CONTROL
 from tesserac.schedule.primitives.fuse import fuse, refusal
 from tesserac.types.dims import ONE
 
@@ -104,6 +104,8 @@ def plan(block: Block, reasons: dict[Op, list[str]]) -> list[Group | Op]:
         if op.name in COMPUTED:
             group = grouping.take(op)
             group.reasons.extend(reasons.get(op, []))
+        elif op.name == ASSEMBLED:
+            grouping.assemble(op)
         elif op.name in CONTROL:
             steps.extend([*grouping.groups, op])
             grouping = _Grouping()  # what follows may depend on it, hence joins nothing that ran before
@@ -118,12 +120,24 @@ class _Grouping:
     def take(self, op: Op) -> Group:
         if "layout" in op.attrs:
             return self._begin(op)
+        earliest = self._behind_earlier_parts(op)
         for candidate in self._candidates(op):
             group = self.groups[candidate]
-            if group.kind != "pack" and self._join(group, op, candidate):
+            if group.kind != "pack" and candidate >= earliest and self._join(group, op, candidate):
                 self.number[op] = candidate
                 return group
         return self._begin(op)
+
+    def assemble(self, op: Op) -> None:
+        """It is there when its last part is."""
+        self.number[op] = max(self.number[_part_map(v)] for v in op.operands)
+
+    def _behind_earlier_parts(self, op: Op) -> int:
+        """The first group that may write `op`, if it is a part of an assembled tensor: parts are written in order."""
+        for user, position in _uses_below_views(op.result):
+            if user.name == ASSEMBLED and position:
+                return 1 + self.number[_part_map(user.operands[position - 1])]
+        return 0
 
     def _begin(self, op: Op) -> Group:
         self.number[op] = len(self.groups)
@@ -152,10 +166,26 @@ class _Grouping:
         return False
 
     def _seen_through_view(self, value: Value, number: int) -> bool:
-        """A view of a value of the group reads elements that another program may compute."""
+        """A view of a value of the group, or what the group assembles, has elements that another program computes."""
         base, views = view_source(value)
         made = base.defining_op
-        return bool(views) and made is not None and self.number.get(made) == number
+        elsewhere = bool(views) or (made is not None and made.name == ASSEMBLED)
+        return elsewhere and made is not None and self.number.get(made) == number
+
+
+def _part_map(value: Value) -> Op:
+    """The map that writes a part of an assembled tensor."""
+    made = view_source(value)[0].defining_op
+    assert made is not None, "the normal form computes every part"
+    return made
+
+
+def _uses_below_views(value: Value) -> list[tuple[Op, int]]:
+    """Who reads a value, directly or through views."""
+    found: list[tuple[Op, int]] = []
+    for user, position in value.uses:
+        found.extend(_uses_below_views(user.result) if is_view(user) else [(user, position)])
+    return found
 
 
 def _reads(group: Group, value: Value) -> bool:

@@ -12,12 +12,15 @@ from tesserac.base.source import Span
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import is_view, view_source
-from tesserac.schedule.dialect import Loop, Units
+from tesserac.schedule.dialect import Loop, Units, memory
 from tesserac.schedule.fuse import Group
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.normal import ASSEMBLED
 from tesserac.schedule.views import copy_of
+from tesserac.types.dims import ZERO
 
 FIRST = ("schedule.guard", "schedule.buffer")
 
@@ -89,16 +92,46 @@ class HostProgram:
             mem = self.workspace(tensor_type(op.result), op.result.name, layout)
             self.memory[op.result] = mem
             outs = [(op.result, mem), *outs]
-        return outs
+        return [*outs, *self._boxes(op.result)]
 
     def _read_elsewhere(self, group: Group, value: Value) -> bool:
         for user, _ in value.uses:
             if is_view(user):
                 if self._read_elsewhere(group, user.result):
                     return True
-            elif user not in group.places and user.name != "func.return":
+            elif user not in group.places and user.name not in ("func.return", ASSEMBLED):
                 return True
         return False
+
+    def _boxes(self, value: Value) -> list[Out]:
+        """Where a value is a part of an assembled tensor."""
+        found: list[Out] = []
+        for user, position in value.uses:
+            if is_view(user):
+                found.extend(self._boxes(user.result))
+            elif user.name == ASSEMBLED:
+                found.append((value, self._box(user, position)))
+        return found
+
+    def _box(self, assembled: Op, position: int) -> Value:
+        """The memory of one part, inside that of the whole."""
+        whole = self._assembled(assembled)
+        mem, box = memory(whole), assembled_boxes(assembled)[position]
+        part = tensor_type(assembled.operands[position]).dims
+        strides = tuple(stride * step for stride, step in zip(mem.strides, box.steps, strict=True))
+        offset = sum((start * stride for start, stride in zip(box.starts, mem.strides, strict=True)), ZERO)
+        ty = MemRefType(part, mem.dtype, mem.policy, strides)
+        if offset == ZERO and ty == mem:
+            return whole
+        return self.builder.value("schedule.box", (whole,), ty, {"offset": offset}, hint=whole.name)
+
+    def _assembled(self, op: Op) -> Value:
+        """Memory for what is put together from parts: the result that it is, or workspace."""
+        if op.result not in self.memory:
+            given = [mem for value, mem in self.wanted.get(op, []) if value is op.result]
+            fresh = given[0] if given else self.workspace(tensor_type(op.result), op.result.name)
+            self.memory[op.result] = fresh
+        return self.memory[op.result]
 
     def _fill(
         self, block: Block, group: Group, mapping: dict[Value, Value], yielded: Sequence[Value]

@@ -56,10 +56,18 @@ def _lives(host: Op) -> list[_Life]:
     found: list[_Life] = []
     for op in host.body.ops:
         if op.name == "schedule.buffer" and op.attrs["role"] == "workspace":
-            spans = [_span(user, op.result, places) for user, _ in op.result.uses]
+            spans = [_span(user, op.result, places) for user in _users(op.result)]
             if spans:
                 found.append(_Life(op, min(a for a, _ in spans), max(b for _, b in spans)))
     return found
+
+
+def _users(buffer: Value) -> list[Op]:
+    """Operations that touch a buffer, also through a box of it."""
+    users: list[Op] = []
+    for user, _ in buffer.uses:
+        users += [user, *_users(user.result)] if user.name == "schedule.box" else [user]
+    return users
 
 
 def _number(block: Block, start: int, places: dict[Op, tuple[int, int]]) -> int:
@@ -87,6 +95,6 @@ def _span(user: Op, buffer: Value, places: dict[Op, tuple[int, int]]) -> tuple[i
 def _begins_inside(loop: Op, buffer: Value, places: dict[Op, tuple[int, int]]) -> bool:
     """Whether each round writes the buffer before it reads it, and nothing outside touches it."""
     low, high = places[loop]
-    users = sorted({user for user, _ in buffer.uses}, key=lambda u: places[u][0])
+    users = sorted(set(_users(buffer)), key=lambda u: places[u][0])
     inside = all(low <= places[u][0] <= high for u in users)
     return inside and users[0].name == "schedule.launch" and buffer in launch_outs(users[0])

@@ -72,14 +72,21 @@ def write_reach(launch: Op, number: int) -> Reach:
     assert op is not None, "the normal form computes every result"
     operand = len(launch.body.args) + number
     space, place = launch_space(launch), launch_places(launch)[launch.body.ops.index(op)]
-    mem = launch.operands[operand].type
-    if isinstance(mem, MemRefType) and mem.layout == "panels":
+    mem = memory(launch.operands[operand])
+    if mem.layout == "panels":
         return Reach(operand, ZERO, (ZERO,) * len(space), panels=True)
     strides = [ZERO] * len(space)
-    dims = tensor_type(yielded).dims
-    for axis, stride in zip(place, row_major(dims), strict=True):
+    for axis, stride in zip(place, _written_strides(mem, tensor_type(yielded).dims), strict=True):
         strides[axis] = stride if space[axis] != ONE else ZERO
     return Reach(operand, ZERO, tuple(strides))
+
+
+def _written_strides(mem: MemRefType, dims: Dims) -> Dims:
+    """The strides of the memory for each dim of a value, which may be a reshape of what the memory says it holds."""
+    if mem.contiguous:
+        return row_major(dims)
+    real = iter([stride for dim, stride in zip(mem.dims, mem.strides, strict=True) if dim != ONE])
+    return tuple(ZERO if dim == ONE else next(real) for dim in dims)
 
 
 def reaches(launch: Op) -> list[Reach]:

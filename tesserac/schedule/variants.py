@@ -113,9 +113,9 @@ def _permuted(builder: Builder, value: Value, order: tuple[int, ...]) -> Value:
 
 
 def _select(predicate: Predicate, first: list[Op], otherwise: Op) -> None:
-    """Launches that stand side by side move into the first region, `otherwise` into the second."""
+    """Launches move to where the last of them stands, into the first region, `otherwise` into the second."""
     blocks = (Block(), Block())
-    Builder.before(first[0]).op("schedule.select", (), (), {"predicates": (predicate,)}, blocks)
+    Builder.before(first[-1]).op("schedule.select", (), (), {"predicates": (predicate,)}, blocks)
     for op in first:
         op.detach()
         blocks[0].append(op)

@@ -14,6 +14,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.checks import emit_guard
+from tesserac.target.cpu.registers import memory_type
 from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import ceil_div, emit_dim, floor_div, modulo
 from tesserac.target.flow import choose, do_while, for_loop, if_then
@@ -68,6 +69,12 @@ class HostProgram:
             return emit_dim(self.b, dim, self.symbols)
         left, right = (self.values[v] for v in op.operands)
         return _INDEX_RULES[op.name](self.b, left, right)
+
+    def _box(self, op: Op) -> None:
+        offset, element = op.attrs["offset"], memory_type(memory(op.result).dtype)
+        assert isinstance(offset, Dim)
+        start = emit_dim(self.b, offset, self.symbols)
+        self.values[op.result] = self.b.gep(element, self.values[op.operands[0]], start)
 
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
@@ -161,6 +168,7 @@ _DECLARATIONS = frozenset({"schedule.guard", "schedule.buffer", "schedule.return
 """Handled on entry, or by the operation around them."""
 
 _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
+    "schedule.box": HostProgram._box,
     "tile.launch": HostProgram._launch,
     "schedule.select": HostProgram._select,
     "schedule.cond": HostProgram._cond,
