@@ -21,6 +21,7 @@ from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.entry import ModuleInterface, Specialization, argument_types, interface_of
 from tesserac.graph.build import Unsupported
+from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.passes import run_passes
 from tesserac.library import Library, library_sources, load_library
 from tesserac.pipeline import Levels, lower
@@ -70,6 +71,7 @@ class Session:
     def __init__(self, *, verify: bool = False) -> None:
         self.verify = verify
         self._checked: dict[str, Checked] = {}
+        self._analysers: dict[str, Analyser] = {}
 
     # ------------------------------------------------------------------------------------------------- sources
 
@@ -102,6 +104,29 @@ class Session:
         said = sorted((*parsed.diagnostics, *result.diagnostics), key=lambda d: d.primary.span.start)
         self._checked[source.path] = Checked(source, result, tuple(said))
         return self._checked[source.path]
+
+    def glance(self, source: SourceFile) -> Analysis:
+        """What is known of a file being edited: items whose text is new are checked, others may be `pending`."""
+        if source.path not in self._analysers:
+            self._analysers[source.path] = Analyser(PROGRAM, self.library)
+        return self._analysers[source.path].update(source)
+
+    def advance(self, source: SourceFile) -> Analysis:
+        """The same after checking some of the items that are pending."""
+        analysis = self.glance(source)
+        return self._analysers[source.path].advance() if analysis.pending else analysis
+
+    def analyse(self, source: SourceFile) -> Analysis:
+        """The same with nothing pending: what `check` says, at the cost of what the last edits can have changed."""
+        analysis = self.glance(source)
+        while analysis.pending:
+            analysis = self.advance(source)
+        return analysis
+
+    def forget(self, path: str) -> None:
+        """Lets go of a file that is no longer edited."""
+        self._analysers.pop(path, None)
+        self._checked.pop(path, None)
 
     def interface(self, source: SourceFile) -> ModuleInterface:
         """What a program offers to callers. Raises ProgramError."""

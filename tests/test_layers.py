@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tile",),
     ("target",),
     ("tune",),
-    ("pipeline", "entry", "faults", "library"),
+    ("pipeline", "entry", "faults", "library", "incremental"),
     ("session",),
     ("embed", "repl", "prepare", "commands"),
     ("cli",),

@@ -58,20 +58,27 @@ class PlacedItem(NamedTuple):
 
 def parse_module(source: SourceFile) -> ParseResult:
     """The whole file, every span where it stands. Unchanged items at unchanged places are the same nodes again."""
-    size = len(source.text.encode("utf-8", "surrogatepass"))
     whole = source.span(0, len(source.text))
-    if size >= MAX_SOURCE:
-        sink = Sink()
-        sink.error(E0903, at=source.span(0, 0), size=size // 1024, limit=MAX_SOURCE // 1024)
-        return ParseResult(ast.Module(whole, None, ()), sink.diagnostics)
+    if (refusal := too_large(source)) is not None:
+        return ParseResult(ast.Module(whole, None, ()), (refusal,))
     pieces = [moved_item(item, by) if by else item for item, by in parse_items(source)]
     doc = pieces[0].doc.value if pieces and pieces[0].doc is not None else None
     module = ast.Module(whole, doc, tuple(item for piece in pieces for item in piece.items))
-    diagnostics = [d for piece in pieces for d in piece.diagnostics] + _stray_docs(pieces)
+    diagnostics = [d for piece in pieces for d in piece.diagnostics] + stray_docs(pieces)
     return ParseResult(module, tuple(sorted(diagnostics, key=lambda d: d.primary.span.start)))
 
 
-def _stray_docs(pieces: list[ParsedItem]) -> list[Diagnostic]:
+def too_large(source: SourceFile) -> Diagnostic | None:
+    """Why a file is not read at all."""
+    size = len(source.text.encode("utf-8", "surrogatepass"))
+    if size < MAX_SOURCE:
+        return None
+    sink = Sink()
+    sink.error(E0903, at=source.span(0, 0), size=size // 1024, limit=MAX_SOURCE // 1024)
+    return sink.diagnostics[0]
+
+
+def stray_docs(pieces: list[ParsedItem]) -> list[Diagnostic]:
     """A string at module level is the module's docstring if it comes first, and nothing otherwise."""
     sink = Sink()
     for piece in pieces[1:]:

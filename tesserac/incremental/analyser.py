@@ -1,0 +1,252 @@
+"""A file that is being edited: what is known of its text now, kept between edits.
+
+In: the text after each edit. Out: an `Analysis`, with every item as it was last checked and all diagnostics. Items
+whose own text is new are checked at once. Those that only use something new are read as before until `advance` gets
+to them, so that the line under the cursor never waits for the rest of the file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tesserac.base.source import NO_SPAN, SourceFile, Span
+from tesserac.check.infer import CheckResult, check_module
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.incremental.findings import Finding, Key, key_of
+from tesserac.incremental.outline import Outline, OutlineItem, defined_names
+from tesserac.syntax import ast
+from tesserac.syntax.parse import ParsedItem, moved_item, stray_docs, too_large
+from tesserac.types.ty import Type
+
+BATCH = 24
+"""Items that one step of `advance` takes."""
+
+AT_ONCE = 4
+"""More new items than this, as when a file is opened, wait for `advance` too."""
+
+KEPT_FINDINGS = 512
+"""Findings kept beyond those in use, so that undoing an edit finds them again."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class ItemView:
+    """An item as it was last checked. Its nodes may stand `shift` characters before where the item is now."""
+
+    span: Span
+    nodes: tuple[ast.Item, ...]
+    shift: int
+    result: CheckResult | None
+
+    def type_of(self, node: ast.Expr) -> Type | None:
+        return self.result.types.get(node) if self.result is not None else None
+
+    def now(self, span: Span) -> Span:
+        """A place in a node, as a place in the text as it is."""
+        return Span(span.file, span.start + self.shift, span.end + self.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """`pending` counts the items that are shown as they were before something they use has changed."""
+
+    source: SourceFile
+    outline: Outline
+    items: tuple[ItemView, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    pending: int
+
+    def item_at(self, offset: int) -> ItemView | None:
+        index = self.outline.index_at(offset)
+        return None if index is None else self.items[index]
+
+
+class Analyser:
+    """One file, through its edits."""
+
+    def __init__(self, module: str, library: Sequence[CheckResult]) -> None:
+        self._module = module
+        self._library = library
+        self._findings: dict[Key, Finding] = {}
+        self._latest: dict[ParsedItem, Finding] = {}
+        self._state: _State | None = None
+
+    def update(self, source: SourceFile) -> Analysis:
+        """What is known of this text after checking the items that are new in it."""
+        if self._state is None or self._state.source.text != source.text:
+            self._state = self._read(source)
+            self._check_new(self._state)
+        return self._state.analysis(self._latest)
+
+    def advance(self) -> Analysis:
+        """Checks the next few items that wait. The text is the one of the last `update`."""
+        state = self._state
+        assert state is not None, "nothing was read yet"
+        batch = state.missing[:BATCH]
+        suspects = self._check_together(state, batch) if len(batch) > 1 else batch
+        for index in suspects:
+            self._check_alone(state, index)
+        return state.analysis(self._latest)
+
+    def _read(self, source: SourceFile) -> _State:
+        state = _State(source)
+        for index in range(len(state.outline.items)):
+            finding = self._findings.get(state.keys[index])
+            if finding is not None and state.upholds(index, finding):
+                state.found[index] = finding
+        if len(self._findings) > 2 * len(state.found) + KEPT_FINDINGS:
+            self._findings = {state.keys[index]: finding for index, finding in state.found.items()}
+            self._latest = {finding.item.parsed: finding for finding in state.found.values()}
+        return state
+
+    def _check_new(self, state: _State) -> None:
+        new = [index for index in state.missing if state.outline.items[index].parsed not in self._latest]
+        if len(new) <= AT_ONCE:
+            for index in new:
+                self._check_alone(state, index)
+
+    # ---------------------------------------------------------------------------------------------- checking
+
+    def _check_alone(self, state: _State, index: int) -> None:
+        """Checks an item in its context; names outside it matter only once there is something to say."""
+        context = state.contexts[index]
+        result = self._check(state, context)
+        if result is not None and result.diagnostics:
+            result = self._check(state, context, state.outline.names)
+        self._keep(state, index, result, result.diagnostics if result is not None else ())
+
+    def _check_together(self, state: _State, indices: Sequence[int]) -> list[int]:
+        """Checks several items at once. Those whose context has anything wrong with it are left over."""
+        union = sorted({used for index in indices for used in state.contexts[index]})
+        result = self._check(state, union)
+        if result is None:
+            return list(indices)
+        wrong = {state.outline.index_at(diagnostic.primary.span.start) for diagnostic in result.diagnostics}
+        suspects = [index for index in indices if not wrong.isdisjoint(state.contexts[index])]
+        for index in set(indices) - set(suspects):
+            self._keep(state, index, result, ())
+        return suspects
+
+    def _check(
+        self, state: _State, indices: Sequence[int], names: frozenset[str] = frozenset()
+    ) -> CheckResult | None:
+        """Checks some items of the file as a module; `names` are only there to be offered for misspelt ones."""
+        own = {name for index in indices for name in defined_names(state.outline.items[index].parsed)}
+        nodes = [node for index in indices for node in state.nodes(index)]
+        nodes += [_stand_in(name) for name in sorted(names - own) if name.isidentifier()]
+        whole = state.source.span(0, len(state.source.text))
+        try:
+            return check_module(ast.Module(whole, None, tuple(nodes)), state.source, self._module, self._library)
+        except Exception:  # a fault of the checker spoils the item, not the editor
+            log.exception("checking failed")
+            return None
+
+    def _keep(
+        self, state: _State, index: int, result: CheckResult | None, diagnostics: tuple[Diagnostic, ...]
+    ) -> None:
+        items = state.outline.items
+        context = tuple(items[used] for used in state.contexts[index])
+        finding = Finding(
+            items[index], context, state.lines_of(index), state.outline.names, diagnostics, result
+        )
+        state.find(index, finding)
+        self._findings[state.keys[index]] = finding
+        self._latest[items[index].parsed] = finding
+
+
+def _stand_in(name: str) -> ast.Item:
+    """An item of that name; nothing in the module mentions it."""
+    return ast.ConstDef(NO_SPAN, (ast.Name(NO_SPAN, name),), None, ast.IntLiteral(NO_SPAN, 0))
+
+
+class _State:
+    """One text: its items, what checking each can read, and the findings so far."""
+
+    def __init__(self, source: SourceFile) -> None:
+        self.source = source
+        self.refusal = too_large(source)
+        self.outline = Outline(source if self.refusal is None else SourceFile(source.path, ""))
+        self.contexts = [self.outline.context(index) for index in range(len(self.outline.items))]
+        self.keys = [key_of(self.outline, index, context) for index, context in enumerate(self.contexts)]
+        self.found: dict[int, Finding] = {}
+        self._analysis: Analysis | None = None
+
+    def find(self, index: int, finding: Finding) -> None:
+        self.found[index] = finding
+        self._analysis = None
+
+    @property
+    def missing(self) -> list[int]:
+        return [index for index in range(len(self.keys)) if index not in self.found]
+
+    def upholds(self, index: int, finding: Finding) -> bool:
+        return not finding.diagnostics or finding.holds(self.lines_of(index), self.outline.names)
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        return [self.source.position(item.span.start)[0] for item in self.outline.items]
+
+    def lines_of(self, index: int) -> tuple[int, ...]:
+        return tuple(self._lines[used] for used in self.contexts[index])
+
+    def nodes(self, index: int) -> tuple[ast.Item, ...]:
+        return _piece(self.outline.items[index]).items
+
+    # ------------------------------------------------------------------------------------------- what is known
+
+    def analysis(self, latest: Mapping[ParsedItem, Finding]) -> Analysis:
+        if self._analysis is None:
+            found = {**self._before(latest), **self.found}
+            views = tuple(_view(item, found.get(index)) for index, item in enumerate(self.outline.items))
+            said = {(d.code, d.primary.span): d for d in (*self._syntax(), *self._checked(found))}
+            ordered = sorted(said.values(), key=lambda d: d.primary.span.start)
+            self._analysis = Analysis(self.source, self.outline, views, tuple(ordered), len(self.missing))
+        return self._analysis
+
+    def _before(self, latest: Mapping[ParsedItem, Finding]) -> dict[int, Finding]:
+        """For items that wait: the last finding about the same text, if its context has not grown or shrunk."""
+        known = ((index, latest.get(self.outline.items[index].parsed)) for index in self.missing)
+        return {
+            index: finding
+            for index, finding in known
+            if finding is not None and len(finding.context) == len(self.contexts[index])
+        }
+
+    def _syntax(self) -> list[Diagnostic]:
+        if self.refusal is not None:
+            return [self.refusal]
+        pieces = [_piece(item) if _has_more(item.parsed) else item.parsed for item in self.outline.items]
+        return [diagnostic for piece in pieces for diagnostic in piece.diagnostics] + stray_docs(pieces)
+
+    def _checked(self, found: Mapping[int, Finding]) -> list[Diagnostic]:
+        said: list[Diagnostic] = []
+        for index, finding in sorted(found.items()):
+            if finding.diagnostics:
+                placed = finding.placed([self.outline.items[used] for used in self.contexts[index]])
+                said += placed if index in self.found else self._own(index, placed)
+        return said
+
+    def _own(self, index: int, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+        """Those that stand in the item itself: what was said of others may be mended by now."""
+        _, start, end = self.outline.items[index].span
+        return [diagnostic for diagnostic in diagnostics if start <= diagnostic.primary.span.start <= end]
+
+
+def _has_more(item: ParsedItem) -> bool:
+    """Whether an item has anything but nodes."""
+    return bool(item.diagnostics) or item.doc is not None
+
+
+def _piece(item: OutlineItem) -> ParsedItem:
+    return moved_item(item.parsed, item.by) if item.by else item.parsed
+
+
+def _view(item: OutlineItem, finding: Finding | None) -> ItemView:
+    if finding is None:
+        return ItemView(item.span, item.parsed.items, item.by, None)
+    then = finding.item
+    return ItemView(item.span, _piece(then).items, item.span.start - then.span.start, finding.result)

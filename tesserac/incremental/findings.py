@@ -1,0 +1,87 @@
+"""What checking one item found, in a form that outlives edits elsewhere.
+
+In: an item and its context, checked as a module of their own. Out: a `Finding`, which can be read again wherever the
+same texts stand later. See Note [When a finding still holds].
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tesserac.base.source import Span
+from tesserac.check.infer import CheckResult
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.move import placed_diagnostic
+from tesserac.incremental.outline import Outline, OutlineItem
+from tesserac.syntax.parse import ParsedItem
+
+_LINE = re.compile(r"\bline \d")
+
+Key = tuple[int, tuple[ParsedItem, ...]]
+
+
+def key_of(outline: Outline, index: int, context: Sequence[int]) -> Key:
+    """What a finding is a function of, but for names and lines that messages may quote."""
+    return context.index(index), tuple(outline.items[i].parsed for i in context)
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """`item` and `context` are where they stood when they were checked. `names` are those the module defined then.
+
+    Diagnostics are those of the whole context: another item that is wrong only because of this one is told here.
+    `result` is None where the checker failed.
+    """
+
+    item: OutlineItem
+    context: tuple[OutlineItem, ...]
+    lines: tuple[int, ...]
+    names: frozenset[str]
+    diagnostics: tuple[Diagnostic, ...]
+    result: CheckResult | None
+
+    def holds(self, lines: tuple[int, ...], names: frozenset[str]) -> bool:
+        """Whether its messages are right where the context begins at these lines, in a module with these names."""
+        return names == self.names and (lines == self.lines or not self._quotes_lines)
+
+    @cached_property
+    def _quotes_lines(self) -> bool:
+        return any(_LINE.search(text) for diagnostic in self.diagnostics for text in _texts(diagnostic))
+
+    def placed(self, context: Sequence[OutlineItem]) -> tuple[Diagnostic, ...]:
+        """The diagnostics where the context stands now."""
+        moves = [now.span.start - then.span.start for now, then in zip(context, self.context, strict=True)]
+        if not any(moves):
+            return self.diagnostics
+        starts = [item.span.start for item in self.context]
+        file = self.item.span.file
+
+        def place(span: Span) -> Span:
+            if span.file != file or not span.known:
+                return span
+            by = moves[max(bisect_right(starts, span.start) - 1, 0)]
+            return Span(file, span.start + by, span.end + by)
+
+        return tuple(placed_diagnostic(diagnostic, place) for diagnostic in self.diagnostics)
+
+
+def _texts(diagnostic: Diagnostic) -> list[str]:
+    labels = [diagnostic.primary, *diagnostic.secondary]
+    return [
+        diagnostic.title,
+        *(label.text for label in labels),
+        *(step.text for step in diagnostic.because),
+        *diagnostic.notes,
+        *(fix.title for fix in diagnostic.fixes),
+    ]
+
+
+# Note [When a finding still holds]
+# Checking is a function of the item's text, the texts of its context in their order, and the library. Two things more
+# can be read off a message: a line number, and a name that nobody mentioned, offered instead of one that is unknown. So
+# an item without diagnostics needs neither, and one with diagnostics is checked again when the names of the module
+# change, or when it moves to another line and quotes one.
