@@ -35,7 +35,6 @@ STATEMENTS = (
     'assert s > 0.0, "positive"',
 )
 ITEMS = (
-    "struct Linear[D]:\n    w: Tensor[D, f32]\n",
     "param W: Tensor[D, f32]\n",
     "A, B = 1, 2\n",
     "from other import f\n",

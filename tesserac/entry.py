@@ -1,99 +1,161 @@
-"""How a function looks from outside the language: its interface, and the types that a call from Python chooses.
+"""How a module looks from outside the language: its functions and structs, as the runtime sees them.
 
-Enters: a checked module. Leaves: the runtime's `ModuleInterface`, and the argument types that pick an instance.
+Enters: a checked module. Leaves: the runtime's `ModuleInterface`, and the shape of a function's result.
 """
 
 from __future__ import annotations
 
 from tessera.interface import (
     MISSING,
-    ArrayKind,
-    Choice,
+    Compound,
     FunctionInterface,
+    Kind,
     Missing,
     ModuleInterface,
     Parameter,
     Specialization,
     Static,
+    StructInterface,
 )
+from tessera.returned import VALUE, Returned
+from tesserac.check.checker import ModuleChecker
 from tesserac.check.infer import CheckResult
-from tesserac.check.specs import ParameterSpec, ScalarSpec, Storage, TensorSpec
-from tesserac.syntax import ast
-from tesserac.types import dtype as dtypes
-from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, FloatType, IntType, NoneType, StrType, TensorType, Type
+from tesserac.check.specs import (
+    BareTensorSpec,
+    FieldSpec,
+    ListSpec,
+    OptionalSpec,
+    ParameterSpec,
+    ScalarSpec,
+    Storage,
+    StructDecl,
+    StructSpec,
+    TensorSpec,
+    TupleSpec,
+    TypeSpec,
+)
+from tesserac.target.sizes import size_of
+from tesserac.types.ty import (
+    BoolType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+)
 
-__all__ = ["ModuleInterface", "Specialization", "argument_types", "interface_of"]
+__all__ = ["ModuleInterface", "NotReturnable", "Specialization", "interface_of", "returned_of", "struct_key"]
+
+
+class NotReturnable(Exception):
+    """A value of this type stays inside the language."""
 
 
 def interface_of(result: CheckResult) -> ModuleInterface:
-    """Every function that a caller may name, private ones left out."""
-    names = [name for name in result.checker.names.functions if not name.startswith("_")]
-    return ModuleInterface(tuple(_function(result, name) for name in names))
+    """Every function that a caller may name, private ones left out, and all structs that they may speak of."""
+    checker = result.checker
+    names = [name for name in checker.names.functions if not name.startswith("_")]
+    own = [name for name in checker.names.hidden if "lambda" not in name]
+    structs = tuple(_struct(checker, decl) for decl in checker.structs())
+    functions, hidden = (tuple(_function(checker, name) for name in group) for group in (names, own))
+    return ModuleInterface(functions, (), structs, hidden)
 
 
-def _function(result: CheckResult, name: str) -> FunctionInterface:
-    signature = result.checker.own_signature(name)
-    parameters = tuple(_parameter(p) for p in signature.parameters)
+def struct_key(module: str, owner: str, name: str) -> str:
+    """What a struct is called from outside of `module`: by its name, or with the module it comes from."""
+    return name if owner == module else f"{owner}.{name}"
+
+
+def _struct(checker: ModuleChecker, decl: StructDecl) -> StructInterface:
+    key = struct_key(checker.name, decl.owner, decl.name)
+    fields = tuple((field.name, _kind(checker.name, field.spec)) for field in decl.fields)
+    initial = tuple(field.name for field in decl.fields if _is_initial(field))
+    own = decl.owner == checker.name
+    return StructInterface(
+        key, decl.parameters, fields, initial if own else (), tuple(sorted(decl.methods)) if own else ()
+    )
+
+
+def _is_initial(field: FieldSpec) -> bool:
+    """Whether a field has a value where none is given: its own, or that of the struct it is."""
+    inner = field.spec.item if isinstance(field.spec, ListSpec) else field.spec
+    return field.init is not None or (isinstance(inner, StructSpec) and all(map(_is_initial, inner.decl.fields)))
+
+
+def _function(checker: ModuleChecker, name: str) -> FunctionInterface:
+    signature = checker.own_signature(name)
+    parameters = tuple(_parameter(checker, p) for p in signature.parameters)
     return FunctionInterface(name, parameters, signature.node.doc or "")
 
 
-def _parameter(parameter: ParameterSpec) -> Parameter:
-    return Parameter(parameter.name, _kind(parameter), parameter.keyword_only, _default(parameter.default))
+def _parameter(checker: ModuleChecker, parameter: ParameterSpec) -> Parameter:
+    kind = _kind(checker.name, parameter.spec)
+    return Parameter(parameter.name, kind, parameter.keyword_only, _default(checker, parameter))
 
 
-def _kind(parameter: ParameterSpec) -> str:
-    spec = parameter.spec
-    if isinstance(spec, ScalarSpec):
-        return "tensor" if spec.kind == "float" else "static"
-    fixed = isinstance(spec, TensorSpec) and not spec.leading and isinstance(spec.element, Storage)
-    return "tensor" if fixed else "generic"
+def _kind(module: str, spec: TypeSpec) -> Kind:
+    match spec:
+        case ScalarSpec():
+            return "float" if spec.kind == "float" else "static"
+        case TensorSpec():
+            return "tensor" if not spec.leading and isinstance(spec.element, Storage) else "generic"
+        case OptionalSpec():
+            return Compound("optional", (_kind(module, spec.inner),))
+        case TupleSpec():
+            return Compound("tuple", tuple(_kind(module, item) for item in spec.items))
+        case ListSpec():
+            return Compound("list", (_kind(module, spec.item),))
+        case StructSpec():
+            key = struct_key(module, spec.decl.owner, spec.decl.name)
+            return Compound("any struct" if spec.args is None else "struct", (), key)
+        case BareTensorSpec():
+            return "open"
+    return "open"
 
 
-def _default(node: ast.Expr | None) -> Static | Missing:
-    match node:
-        case ast.IntLiteral() | ast.FloatLiteral() | ast.BoolLiteral() | ast.StringLiteral():
-            return node.value
-        case ast.UnaryOp(op="-", operand=ast.IntLiteral() | ast.FloatLiteral() as number):
-            return -number.value
-        case ast.NoneLiteral():
+def _default(checker: ModuleChecker, parameter: ParameterSpec) -> Static | Missing:
+    """The value of a default, where it is a number, a string, a bool or None."""
+    if parameter.default is None:
+        return MISSING
+    type_ = checker.default(checker.name, parameter.default).type
+    return MISSING if not isinstance(type_, _SIMPLE) else _constant(type_, MISSING)
+
+
+_SIMPLE = (IntType, FloatType, BoolType, StrType, NoneType)
+
+
+def _constant(type_: Type, otherwise: Static | Missing) -> Static | Missing:
+    match type_:
+        case IntType(value=size):
+            return otherwise if size.constant is None else size.constant
+        case FloatType(value=number):
+            return otherwise if number is None else number
+        case BoolType(value=flag):
+            return flag
+        case StrType(value=text):
+            return text
+        case NoneType():
             return None
-    return MISSING
+    return otherwise
 
 
-def argument_types(result: CheckResult, name: str, chosen: Specialization) -> list[Type]:
-    """One type per parameter: as declared, or as the call's compile-time arguments say."""
-    choices = dict(chosen)
-    return [_argument_type(p, choices) for p in result.checker.own_signature(name).parameters]
-
-
-def _argument_type(parameter: ParameterSpec, choices: dict[str, Choice]) -> Type:
-    if parameter.name in choices:
-        return _chosen_type(parameter.name, choices[parameter.name])
-    spec = parameter.spec
-    if isinstance(spec, TensorSpec) and isinstance(spec.element, Storage):
-        return TensorType(tuple(d.dim for d in spec.dims), spec.element.dtype, spec.element.policy)
-    return FloatType()
-
-
-def _chosen_type(name: str, choice: Choice) -> Type:
-    match choice:
-        case ArrayKind(dtype=dtype, rank=rank):
-            dims = tuple(Dim.sym(f"{name.capitalize()}{axis}") for axis in range(rank))
-            return TensorType(dims, _dtype_of(dtype))
-        case bool():
-            return BoolType(choice)
-        case int():
-            return IntType(Dim.const(choice))
-        case float():
-            return FloatType(choice)
-        case str():
-            return StrType(choice)
-    return NoneType()
-
-
-def _dtype_of(numpy_name: str) -> dtypes.DType:
-    found = next((d for d in dtypes.ALL if d.numpy_name == numpy_name), None)
-    if found is None:
-        raise KeyError(f"no dtype is stored as {numpy_name}")
-    return found
+def returned_of(type_: Type, module: str) -> Returned:
+    """How a result is put together from the values that compiled code returns. Raises NotReturnable."""
+    match type_:
+        case TensorType() | FloatType(value=None):
+            return VALUE
+        case TupleType(items=items):
+            return Returned("tuple", tuple(returned_of(item, module) for item in items))
+        case StructType(fields=fields):
+            parts = tuple(returned_of(field, module) for _, field in fields)
+            key = struct_key(module, type_.module, type_.name)
+            return Returned("struct", parts, tuple(name for name, _ in fields), key)
+        case IntType(value=size) if size.constant is None:
+            return Returned("size", detail=size_of(size))
+    constant = _constant(type_, MISSING)
+    if isinstance(constant, Missing):
+        raise NotReturnable(type_.show())
+    return Returned("constant", detail=constant)

@@ -13,18 +13,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tessera.returned import VALUE, Returned
 from tesserac.base.source import SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.infer import CheckResult, check_module
-from tesserac.diag.codes.names import E0299
+from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
-from tesserac.entry import ModuleInterface, Specialization, argument_types, interface_of
+from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.graph.build import Unsupported
 from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.passes import run_passes
 from tesserac.library import Library, library_sources, load_library
 from tesserac.pipeline import Levels, lower
+from tesserac.specialize import argument_types
+from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
 from tesserac.types.ty import TupleType
@@ -50,6 +53,13 @@ class ProgramError(Exception):
 
 class NoSuchFunction(Exception):
     """The program has no function of that name."""
+
+
+def _no_fit(function: ast.FunctionDef) -> tuple[Diagnostic, ...]:
+    sink = Sink()
+    label = "what is known while compiling is of another kind than declared"
+    sink.error(E0217, at=function.name_span, name=function.name, label=label)
+    return sink.diagnostics
 
 
 @dataclass(frozen=True)
@@ -105,11 +115,22 @@ class Session:
         self._checked[source.path] = Checked(source, result, tuple(said))
         return self._checked[source.path]
 
+    def adopt(self, source: SourceFile, module: ast.Module, name: str, scope: Library) -> Checked:
+        """Checks a program whose tree the caller has put together from pieces of `source`, in a scope of its own."""
+        result = check_module(module, source, name, scope)
+        self._checked[source.path] = Checked(source, result, result.diagnostics)
+        return self._checked[source.path]
+
     def glance(self, source: SourceFile) -> Analysis:
         """What is known of a file being edited: items whose text is new are checked, others may be `pending`."""
         if source.path not in self._analysers:
             self._analysers[source.path] = Analyser(PROGRAM, self.library)
         return self._analysers[source.path].update(source)
+
+    def look(self, source: SourceFile, offset: int) -> Analysis:
+        """The same with the item at an offset checked in any case."""
+        self.glance(source)
+        return self._analysers[source.path].focus(offset)
 
     def advance(self, source: SourceFile) -> Analysis:
         """The same after checking some of the items that are pending."""
@@ -135,11 +156,12 @@ class Session:
     def function(self, source: SourceFile, name: str, chosen: Specialization = ()) -> typed.TypedFunction:
         """A function, for the compile-time arguments chosen. Raises ProgramError or NoSuchFunction."""
         checked = self._sound(source)
-        if name not in checked.result.checker.names.functions:
+        names = checked.result.checker.names
+        if name not in names.functions and name not in names.hidden:
             raise NoSuchFunction(name)
         instance = checked.result.instantiate(name, argument_types(checked.result, name, chosen))
         if instance.function is None:
-            raise ProgramError(instance.diagnostics)
+            raise ProgramError(instance.diagnostics or _no_fit(names.function(name)))
         return instance.function
 
     def _sound(self, source: SourceFile) -> Checked:
@@ -177,10 +199,21 @@ class Session:
         from tesserac.target.cpu.build import artifact, cpu_pass
 
         levels = self.levels(source, function, cpu.schedule)
-        several = isinstance(function.result, TupleType)
+        returned = self._returned(function)
         with self.target_gaps(function, cpu.schedule.arch):
             tiles = run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
-            return artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
+            several = returned != VALUE
+            made = artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
+            return made._replace(returned=returned)
+
+    def _returned(self, function: typed.TypedFunction) -> Returned:
+        """The shape of a function's result. Raises ProgramError for one that cannot leave the language."""
+        try:
+            return returned_of(function.result, PROGRAM)
+        except NotReturnable as problem:
+            sink = Sink()
+            sink.error(E0299, at=function.span, feature=f"a result that is {problem}, called from outside")
+            raise ProgramError(sink.diagnostics) from None
 
     def gpu_program(self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform) -> GpuProgram:
         """A function for one kind of GPU, without the code of its kernels, which is made when it is first needed."""

@@ -25,6 +25,7 @@ MAIN = {
         "[[0.0320586 , 0.08714432, 0.23688282, 0.6439143 ],\n"
         " [0.0320586 , 0.08714432, 0.2368828 , 0.6439142 ]]\n"
     ),
+    "mlp": "Tensor[f32] 4.958769750373904e-06\n",
     "matmul": "Tensor[2, 2, f32]\n[[ 5., 14.],\n [14., 50.]]\n",
 }
 """What `tessera run` prints. The digits are part of the promise: the same bits on every machine."""
@@ -82,3 +83,18 @@ def test_the_demo_shows_every_level_on_a_page_or_two(tmp_path: Path) -> None:
         assert f"\n{heading:9} " in shown
     assert shown.count("equal") == 1
     assert len(shown.splitlines()) < 100
+
+
+def test_mlp() -> None:
+    m = load("mlp")
+    net = m.MLP(
+        l1=m.Linear(w=normal(5, 6) / 4, b=normal(6)), l2=m.Linear(w=normal(6, 3) / 4, b=normal(3))
+    )
+    x, y = normal(7, 5), normal(7, 3)
+    losses = []
+    for _ in range(30):
+        net, loss = m.step(net, x, y, lr=0.2)
+        losses.append(loss)
+    h = np.maximum(x @ net.l1.w + net.l1.b, 0)
+    assert np.isclose(m.loss(net, x, y), np.mean((h @ net.l2.w + net.l2.b - y) ** 2), rtol=1e-4)
+    assert losses[-1] < 0.5 * losses[0]

@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("target",),
     ("tune",),
     ("pipeline", "entry", "faults", "library", "incremental"),
+    ("specialize",),
     ("session",),
     ("embed", "repl", "prepare", "commands"),
     ("cli",),
@@ -32,6 +33,7 @@ RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 
 COMPILER_FILES = sorted((ROOT / "tesserac").rglob("*.py"))
 RUNTIME_FILES = sorted((ROOT / "runtime").rglob("*.py"))
+EDITOR_FILES = sorted((ROOT / "lsp").rglob("*.py"))
 
 
 def imports(path: Path) -> Iterator[tuple[ast.AST, str, bool]]:
@@ -83,7 +85,26 @@ def test_the_runtime_stands_alone(path: Path) -> None:
         assert package != "pycuda" or path.name == "cuda.py"
 
 
+@pytest.mark.parametrize("path", EDITOR_FILES, ids=name)
+def test_features_know_no_protocol(path: Path) -> None:
+    """Only the wiring speaks it. The first answer to an editor does not wait for the compiler."""
+    used = [(module.split("."), at_top) for _, module, at_top in imports(path)]
+    packages = {parts[0] for parts, _ in used}
+    assert not packages & {"llvmlite", "pycuda"}
+    if "features" in path.parts:
+        assert not packages & {"pygls", "lsprotocol"}
+    if path.name == "server.py":
+        assert all(parts[1] == "base" for parts, at_top in used if parts[0] == "tesserac" and at_top and len(parts) > 1)
+
+
 @pytest.mark.parametrize("path", [*COMPILER_FILES, *RUNTIME_FILES], ids=name)
+def test_only_a_command_knows_the_editor(path: Path) -> None:
+    known = [at_top for _, module, at_top in imports(path) if module.split(".")[0] == "tessera_lsp"]
+    assert not known or (path == ROOT / "tesserac" / "cli.py" and not any(known))
+    assert not {module.split(".")[0] for _, module, _ in imports(path)} & {"pygls", "lsprotocol"}
+
+
+@pytest.mark.parametrize("path", [*COMPILER_FILES, *RUNTIME_FILES, *EDITOR_FILES], ids=name)
 def test_only_the_commands_talk_to_people(path: Path) -> None:
     if path.parent == ROOT / "tesserac" and path.name in ("cli.py", "repl.py"):
         return

@@ -6,15 +6,16 @@ Enters: an `Artifact`, or the bytes of one. Leaves: the other. Bytes that are no
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tessera.container import Row, image_of, image_row, pack, unpack
 from tessera.errors import UNREADABLE_ARTIFACT, TesseraError, failure
 from tessera.image import Image
+from tessera.returned import Returned, read_returned
 from tessera.signature import Binding, Signature, Site, TensorSpec
-from tessera.sizes import Size, Tree
+from tessera.sizes import read_size
 
-_KIND = "function 1"
+_KIND = "function 2"
 
 
 class Artifact(NamedTuple):
@@ -23,9 +24,11 @@ class Artifact(NamedTuple):
     """Holds `tessera.entry`, and `tessera.method`, the Python function over it. A dot keeps their names apart from
     those of kernels, which come from the source."""
     pool: Image
+    returned: Returned
+    """The shape of the result, whose values are those of the signature."""
 
     def to_bytes(self) -> bytes:
-        content = [_KIND, self.signature, image_row(self.code), image_row(self.pool)]
+        content = [_KIND, self.signature, image_row(self.code), image_row(self.pool), self.returned]
         return pack(content, [self.code.text, self.code.data, self.pool.text, self.pool.data])
 
 
@@ -33,10 +36,11 @@ def read_artifact(data: bytes, source: str) -> Artifact:
     """The artifact in `data`; `source` names it in errors."""
     try:
         content, blobs = unpack(data)
-        kind, signature, code, pool = content
+        kind, signature, code, pool, returned = content
         if kind != _KIND:
             raise ValueError(f"it holds {kind!r}, not a function")
-        return Artifact(read_signature(signature), image_of(code, *blobs[:2]), image_of(pool, *blobs[2:]))
+        images = image_of(code, *blobs[:2]), image_of(pool, *blobs[2:])
+        return Artifact(read_signature(signature), *images, read_returned(returned))
     except (ValueError, TypeError, IndexError) as error:
         raise unreadable(source, str(error)) from None
 
@@ -67,12 +71,3 @@ def _tensor(row: Row) -> TensorSpec:
 def _binding(row: Row) -> Binding:
     symbol, parameter, axis, *sizes = row
     return Binding(symbol, parameter, axis, *map(read_size, sizes))
-
-
-def read_size(row: Row) -> Size:
-    text, tree = row
-    return Size(text, _tree(tree))
-
-
-def _tree(value: Any) -> Tree:
-    return tuple(map(_tree, value)) if isinstance(value, list) else value

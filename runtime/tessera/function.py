@@ -7,7 +7,7 @@ allocates the results and runs the entry. What it does not handle comes back to 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tessera.arguments import Array, arrays_of
 from tessera.artifact import Artifact
@@ -24,6 +24,7 @@ class CompiledFunction:
 
     def __init__(self, artifact: Artifact) -> None:
         self.signature = artifact.signature
+        self.returned = artifact.returned
         self._failed = self._raise_status
         loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed))
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -43,6 +44,10 @@ class CompiledFunction:
         if changed and self._fast is not None:
             return self._fast(*arrays)
         return call(self.signature, self._entry, arrays)
+
+    def sizes(self, leaves: Sequence[object]) -> dict[str, int]:
+        """What the symbols of the signature are in a call with these arguments."""
+        return bind_symbols(self.signature, [array.shape for array in arrays_of(self.signature, leaves, {})])
 
     def _raise_status(self, status: bytes, *arrays: Array) -> None:
         """Called by the image when an entry that it ran has failed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tessera.artifact import read_signature, read_size, unreadable
+from tessera.artifact import read_signature, unreadable
 from tessera.container import Row, pack, unpack
 from tessera.gpu_program import (
     Argument,
@@ -28,6 +28,7 @@ from tessera.gpu_program import (
     While,
     Workspace,
 )
+from tessera.sizes import read_size
 
 _KIND = "gpu function 1"
 

@@ -5,12 +5,13 @@ The compiler is reached through `Compiler` alone. It is called for what the cach
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
 from tessera.artifact import Artifact
 from tessera.container import Row, pack, unpack
 
-_KIND = "module 1"
+_KIND = "module 2"
 
 
 class Missing(NamedTuple):
@@ -23,23 +24,54 @@ Static: TypeAlias = int | float | bool | str | None
 
 
 class ArrayKind(NamedTuple):
-    """What a generic parameter takes from its argument: NumPy's name of the dtype, and the rank."""
+    """What a generic parameter takes from its argument: NumPy's name of the dtype, and the rank. Where no dims are
+    declared at all, `sizes` numbers the sizes of the call: equal ones have one number, a size of 1 is UNIT."""
 
     dtype: str
     rank: int
+    sizes: tuple[int, ...] = ()
 
 
-Choice: TypeAlias = Static | ArrayKind
+UNIT = -1
+
+
+class Number(NamedTuple):
+    """A float given for a parameter without a type: a value of the run."""
+
+
+class Declared(NamedTuple):
+    """Stands where the declaration says all that compiling needs to know."""
+
+
+class Tree(NamedTuple):
+    """The choices for the parts of a struct of that name, or, without a name, of a tuple or list."""
+
+    struct: str
+    items: tuple[Choice, ...]
+
+
+Choice: TypeAlias = "Static | ArrayKind | Number | Declared | Tree"
 Specialization: TypeAlias = tuple[tuple[str, Choice], ...]
 """The compile-time arguments of one compilation, by parameter name, in the order of the parameters."""
 
 
-class Parameter(NamedTuple):
-    """`kind` is `tensor` (declared dtype and rank), `generic` (both follow the argument) or `static` (a value known
-    when compiling)."""
+class Compound(NamedTuple):
+    """A kind made of others: `struct` (called `name`; its fields stand in the module's interface), `any struct` (the
+    same, of any sizes), `list`, `tuple` or `optional`."""
 
-    name: str
     kind: str
+    items: tuple[Kind, ...] = ()
+    name: str = ""
+
+
+Kind: TypeAlias = "str | Compound"
+"""`tensor` (declared dtype and rank), `float` (a number of the run), `generic` (dtype and rank follow the argument),
+`open` (nothing is declared), `static` (a value known when compiling), or a compound of these."""
+
+
+class Parameter(NamedTuple):
+    name: str
+    kind: Kind
     keyword_only: bool = False
     default: Static | Missing = MISSING
 
@@ -50,14 +82,39 @@ class FunctionInterface(NamedTuple):
     doc: str = ""
 
 
+class StructInterface(NamedTuple):
+    """`sizes` are the names of its sizes. `initial` are the fields that have an initial value."""
+
+    name: str
+    sizes: tuple[str, ...]
+    fields: tuple[tuple[str, Kind], ...]
+    initial: tuple[str, ...]
+    methods: tuple[str, ...]
+    doc: str = ""
+
+
 class ModuleInterface(NamedTuple):
-    """`reads` are the other files that the module is made of, each with the SHA-256 of its content."""
+    """`reads` are the other files that the module is made of, each with the SHA-256 of its content. `hidden` are the
+    functions that structs are made of: methods `MLP.apply`, initialisers `MLP.w1$init`, constructors
+    `MLP$new`."""
 
     functions: tuple[FunctionInterface, ...]
     reads: tuple[tuple[str, str], ...] = ()
+    structs: tuple[StructInterface, ...] = ()
+    hidden: tuple[FunctionInterface, ...] = ()
 
     def to_bytes(self) -> bytes:
-        return pack([_KIND, [_function_row(f) for f in self.functions], self.reads], [])
+        functions, hidden = ([_function_row(f) for f in group] for group in (self.functions, self.hidden))
+        return pack([_KIND, functions, self.reads, self.structs, hidden], [])
+
+
+def is_declared(kind: Kind, structs: Mapping[str, StructInterface]) -> bool:
+    """Whether the declaration says all that compiling needs to know."""
+    if isinstance(kind, str):
+        return kind in ("tensor", "float")
+    if kind.kind == "struct":
+        return all(is_declared(field, structs) for _, field in structs[kind.name].fields)
+    return kind.kind == "tuple" and all(is_declared(item, structs) for item in kind.items)
 
 
 class Source(NamedTuple):
@@ -76,10 +133,16 @@ class Compiler(Protocol):
 def read_interface(data: bytes) -> ModuleInterface:
     """Raises ValueError where `data` is not an interface."""
     content, _ = unpack(data)
-    kind, functions, reads = content
+    kind, *rows = content
     if kind != _KIND:
         raise ValueError(f"it holds {kind!r}, not a module")
-    return ModuleInterface(tuple(map(_function, functions)), tuple((path, digest) for path, digest in reads))
+    functions, reads, structs, hidden = rows
+    return ModuleInterface(
+        tuple(map(_function, functions)),
+        tuple((path, digest) for path, digest in reads),
+        tuple(map(_struct, structs)),
+        tuple(map(_function, hidden)),
+    )
 
 
 def _function_row(function: FunctionInterface) -> Row:
@@ -92,5 +155,18 @@ def _function_row(function: FunctionInterface) -> Row:
 
 def _function(row: Row) -> FunctionInterface:
     name, rows, doc = row
-    parameters = tuple(Parameter(n, kind, only, *default) for n, kind, only, default in rows)
+    parameters = tuple(Parameter(n, _kind(kind), only, *default) for n, kind, only, default in rows)
     return FunctionInterface(name, parameters, doc)
+
+
+def _struct(row: Row) -> StructInterface:
+    name, sizes, fields, initial, methods, doc = row
+    kinds = tuple((field, _kind(kind)) for field, kind in fields)
+    return StructInterface(name, tuple(sizes), kinds, tuple(initial), tuple(methods), doc)
+
+
+def _kind(row: str | Row) -> Kind:
+    if isinstance(row, str):
+        return row
+    kind, items, name = row
+    return Compound(kind, tuple(map(_kind, items)), name)

@@ -1,4 +1,5 @@
-"""What `tessera.load` gives: a module whose attributes are its functions, compiled when they are first called."""
+"""What `tessera.load` gives: a module whose attributes are its functions, compiled when they are first called, and its
+structs, as classes."""
 
 from __future__ import annotations
 
@@ -8,18 +9,21 @@ from typing import Protocol
 
 from tessera.arguments import match_arguments
 from tessera.artifact import Artifact
-from tessera.errors import NO_SUCH_FUNCTION, WRONG_KIND, MissingFunctionError, failure, render
+from tessera.errors import NO_SUCH_FUNCTION, MissingFunctionError, render
 from tessera.function import CompiledFunction
 from tessera.interface import (
-    ArrayKind,
-    Choice,
     FunctionInterface,
     Missing,
     ModuleInterface,
     Parameter,
     Specialization,
     Static,
+    StructInterface,
+    is_declared,
 )
+from tessera.returned import MakeStruct, assemble, is_flat
+from tessera.structs import StructValue, struct_class
+from tessera.values import Flattening
 
 MANY_SPECIALIZATIONS = 8
 
@@ -40,28 +44,63 @@ class Module:
     def __init__(self, name: str, provider: Provider) -> None:
         self._name = name
         self._provider = provider
-        self._interface = provider.interface()
-        self._by_name = {f.name: f for f in self._interface.functions}
+        self._interface = offers = provider.interface()
+        self._by_name = {f.name: f for f in (*offers.functions, *offers.hidden)}
+        self._structs = {s.name: s for s in offers.structs}
+        self._classes: dict[str, type[StructValue]] = {}
+        self._public = [*(f.name for f in offers.functions), *(s for s in self._structs if "." not in s)]
 
-    def __getattr__(self, name: str) -> Function:
-        """Called for what is not there yet; the function then stays as an attribute."""
-        if name.startswith("__") or name not in self._by_name:
+    def __getattr__(self, name: str) -> Function | type[StructValue]:
+        """Called for what is not there yet; it then stays as an attribute."""
+        if name.startswith("__") or name not in self._public:
             raise self._no_such(name)
-        function = Function(self._by_name[name], lambda s: self._provider.function(self._interface, name, s))
-        setattr(self, name, function)
-        return function
+        found = self._class(name) if name in self._structs else self._function(name)
+        setattr(self, name, found)
+        return found
+
+    def _function(self, name: str) -> Function:
+        if name not in self._by_name:
+            raise self._no_such(name)
+        compile_ = lambda chosen: self._provider.function(self._interface, name, chosen)  # noqa: E731
+        return Function(self._by_name[name], compile_, self._structs, self._make)
+
+    # ------------------------------------------------------------------------------------------------- structs
+
+    def _class(self, name: str) -> type[StructValue]:
+        if name not in self._classes:
+            struct = self._structs[name]
+            methods = {method: self._method(f"{name}.{method}") for method in struct.methods}
+            self._classes[name] = struct_class(struct, self, methods)
+        return self._classes[name]
+
+    def _method(self, name: str) -> Callable[..., object]:
+        function = self._function(name)
+        return lambda *args, **kwargs: function(*args, **kwargs)
+
+    def _make(self, struct: str, fields: dict[str, object]) -> StructValue:
+        return self._class(struct).of_fields(fields)
+
+    def whole(self, struct: StructInterface, sizes: tuple[object, ...]) -> StructValue:
+        made = self._function(f"{struct.name}$new")(*sizes)
+        assert isinstance(made, StructValue)
+        return made
+
+    def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...]) -> object:
+        return self._function(f"{struct.name}.{field}$init")(*sizes)
+
+    # ------------------------------------------------------------------------------------------------------------
 
     def _no_such(self, name: str) -> MissingFunctionError:
         import difflib
 
-        close = difflib.get_close_matches(name, self._by_name, n=1)
+        close = difflib.get_close_matches(name, self._public, n=1)
         hint = (f"did you mean `{close[0]}`?",) if close else ()
         return MissingFunctionError(
             NO_SUCH_FUNCTION, render(NO_SUCH_FUNCTION, f"module `{self._name}` has no function `{name}`", hint)
         )
 
     def __dir__(self) -> list[str]:
-        return sorted(self._by_name)
+        return sorted(self._public)
 
     def __repr__(self) -> str:
         return f"<tessera module {self._name}>"
@@ -74,11 +113,19 @@ class Function:
     C function in the image, and nothing of Python stands before it.
     """
 
-    __slots__ = ("__call__", "_compile", "_compiled", "interface")
+    __slots__ = ("__call__", "_compile", "_compiled", "_make", "_structs", "interface")
 
-    def __init__(self, interface: FunctionInterface, compile_: Callable[[Specialization], Artifact]) -> None:
+    def __init__(
+        self,
+        interface: FunctionInterface,
+        compile_: Callable[[Specialization], Artifact],
+        structs: Mapping[str, StructInterface],
+        make: MakeStruct,
+    ) -> None:
         self.interface = interface
         self._compile = compile_
+        self._structs = structs
+        self._make = make
         self._compiled: dict[str, CompiledFunction] = {}
         direct = all(_is_plain(p) for p in interface.parameters)
         self.__call__: Callable[..., object] = self._compile_and_call if direct else self._dispatch
@@ -88,15 +135,24 @@ class Function:
         return self.interface.name
 
     def _compile_and_call(self, *args: object, **kwargs: object) -> object:
-        self.__call__ = self._specialized(()).fast
+        compiled = self._specialized(())
+        self.__call__ = compiled.fast if is_flat(compiled.returned) else self._dispatch
         return self.__call__(*args, **kwargs)
 
     def _dispatch(self, *args: object, **kwargs: object) -> object:
-        parameters = self.interface.parameters
+        taken = Flattening(self.interface.name, self._structs)
+        chosen = []
         values = _matched(self.interface, args, kwargs)
-        pairs = list(zip(parameters, values, strict=True))
-        choices = tuple((p.name, self._choice(p, v)) for p, v in pairs if p.kind != "tensor")
-        return self._specialized(choices).fast(*(v for p, v in pairs if p.kind != "static"))
+        for parameter, value in zip(self.interface.parameters, values, strict=True):
+            choice = taken.add(parameter.name, parameter.kind, value)
+            if not is_declared(parameter.kind, self._structs):
+                chosen.append((parameter.name, choice))
+        compiled = self._specialized(tuple(chosen))
+        result = compiled.fast(*taken.leaves)
+        if is_flat(compiled.returned):
+            return result
+        assert isinstance(result, tuple)
+        return assemble(compiled.returned, iter(result), lambda: compiled.sizes(taken.leaves), self._make)
 
     def _specialized(self, specialization: Specialization) -> CompiledFunction:
         key = repr(specialization)  # by text, since 1, 1.0 and True are equal but not the same argument
@@ -112,20 +168,13 @@ class Function:
         text = f"`{self.interface.name}` is compiled for the {len(self._compiled)}th set of compile-time arguments"
         warnings.warn(f"warning[W0901]: {text}", TesseraWarning, stacklevel=5)
 
-    def _choice(self, parameter: Parameter, value: object) -> Choice:
-        if parameter.kind == "generic":
-            return _array_kind(self.interface.name, parameter, value)
-        if value is None or isinstance(value, int | float | str):
-            return value
-        message = f"argument `{parameter.name}` of `{self.interface.name}` must be a number, a string, a bool or None"
-        raise failure(WRONG_KIND, f"{message}, not a {type(value).__name__}")
-
     def __repr__(self) -> str:
         return f"<tessera function {self.interface.name}>"
 
 
 def _is_plain(parameter: Parameter) -> bool:
-    return parameter.kind == "tensor" and not parameter.keyword_only and isinstance(parameter.default, Missing)
+    positional = not parameter.keyword_only and isinstance(parameter.default, Missing)
+    return positional and parameter.kind in ("tensor", "float")
 
 
 def _matched(interface: FunctionInterface, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
@@ -135,11 +184,3 @@ def _matched(interface: FunctionInterface, args: Sequence[object], kwargs: Mappi
         p.name: p.default for p in interface.parameters if not isinstance(p.default, Missing)
     }
     return match_arguments(interface.name, names, positional, defaults, args, kwargs)
-
-
-def _array_kind(function: str, parameter: Parameter, value: object) -> ArrayKind:
-    import numpy as np
-
-    if not isinstance(value, np.ndarray | np.generic):
-        raise failure(WRONG_KIND, f"argument `{parameter.name}` of `{function}` must be an array")
-    return ArrayKind(value.dtype.name, value.ndim)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from tessera.container import Row
 
 Tree: TypeAlias = "int | str | tuple[Tree, ...]"
 
@@ -31,6 +33,16 @@ class Size(NamedTuple):
 
     def symbols(self) -> frozenset[str]:
         return _symbols(self.tree)
+
+
+def read_size(row: Row) -> Size:
+    """A size as JSON holds it."""
+    text, tree = row
+    return Size(text, _tree(tree))
+
+
+def _tree(value: Any) -> Tree:
+    return tuple(map(_tree, value)) if isinstance(value, list) else value
 
 
 def _symbols(tree: Tree) -> frozenset[str]:

@@ -238,6 +238,12 @@ class ModuleChecker:
         decl = self.own_struct(StructRef(type_.module, type_.name))
         return frozenset() if decl is None else decl.methods
 
+    def structs(self) -> tuple[StructDecl, ...]:
+        """Every struct that this module can see, its own first."""
+        checkers = [self, *(c for c in self._modules.values() if c is not self)]
+        found = [checker._struct(name) for checker in checkers for name in checker.names.structs]
+        return tuple(decl for decl in found if decl is not None)
+
     def meaning(self, node: ast.Expr) -> Resolved | None:
         """What `name` or `module.name` means outside of functions."""
         return self.names.lookup(node.id) if isinstance(node, ast.Name) else None

@@ -69,7 +69,7 @@ def _sizes_of_fields(
     """The struct's sizes, solved as those of a function whose parameters are the fields that are given."""
     fields = [field for field in decl.fields if field.name in given]
     values = [meet_spec(body, field.spec, given[field.name]) for field in fields]
-    signature = _signature(decl, fields)
+    signature = fields_signature(decl, fields)
     binding = CallBinding(signature, body.facts)
     solver = binding.bind([value.type for value in values])
     unsolved = solver.finish()
@@ -86,7 +86,8 @@ def _sizes_of_fields(
     return None
 
 
-def _signature(decl: StructDecl, fields: Sequence[FieldSpec]) -> Signature:
+def fields_signature(decl: StructDecl, fields: Sequence[FieldSpec]) -> Signature:
+    """A function whose parameters are fields of the struct, and whose sizes are the struct's."""
     parameters = tuple(ParameterSpec(field.name, field.spec, None, True, field.span) for field in fields)
     node = ast.FunctionDef(decl.span, (), decl.name, decl.span, (), None, (), None, None, ())
     return Signature(node, parameters, AnySpec(decl.span), decl.parameters, ())

@@ -13,7 +13,7 @@ from tesserac.check.binding import CallBinding
 from tesserac.check.facts import Facts
 from tesserac.check.specs import Signature
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import TensorType, Type
+from tesserac.types.ty import TensorType, Type, map_dims
 
 
 class _AnySize(Facts):
@@ -30,9 +30,16 @@ def entry_types(signature: Signature, types: Sequence[Type]) -> tuple[Type, ...]
     return None if binding.misfits else tuple(binding.types)
 
 
+def any_size_binding(signature: Signature, types: Sequence[Type]) -> dict[str, Dim]:
+    """What each size of a signature is for these arguments, as far as they say."""
+    binding = CallBinding(signature, _AnySize())
+    solver = binding.bind(types)
+    solver.finish()
+    return solver.values()
+
+
 def _with_symbols(type_: Type) -> Type:
     """Sizes as symbols named after them, so that equal ones stay equal."""
     if not isinstance(type_, TensorType):
         return type_
-    dims = tuple(dim if dim == ONE or dim.constant is None else Dim.sym(f"size{dim}") for dim in type_.dims)
-    return TensorType(dims, type_.dtype, type_.policy)
+    return map_dims(type_, lambda dim: dim if dim == ONE or dim.constant is None else Dim.sym(f"size{dim}"))

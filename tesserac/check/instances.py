@@ -318,7 +318,9 @@ def _slug(type_: Type) -> str:
         return f"{type_.dtype}_{type_.rank}d"
     if isinstance(type_, IntType):
         return str(type_.value.constant) if type_.value.constant is not None else ""
-    return str(type_.value) if isinstance(type_, BoolType | StrType) else ""
+    if isinstance(type_, StrType):
+        return "".join(c for c in type_.value if c.isascii() and c.isalnum())
+    return str(type_.value) if isinstance(type_, BoolType) else ""
 
 
 def _is_generic(signature: Signature) -> bool:

@@ -3,8 +3,8 @@
 Enters: a struct of the syntax tree. Leaves: definitions of functions, which are checked and called like any other.
 
     struct Linear[D, H]:                  def `Linear.apply`(self: Linear[D, H], x: Tensor[B, D, f32]): ...
-        w: Tensor[D, H, f32] = ones(D, H) def `Linear.w=`(D: int, H: int) -> Tensor[D, H, f32]: return ones(D, H)
-        def apply(self, x: ...): ...      def `Linear=`(D: int, H: int): return Linear[D, H]()
+        w: Tensor[D, H, f32] = ones(D, H) def `Linear.w$init`(D: int, H: int) -> Tensor[D, H, f32]: return ones(D, H)
+        def apply(self, x: ...): ...      def `Linear$new`(D: int, H: int): return Linear[D, H]()
 """
 
 from __future__ import annotations
@@ -15,22 +15,25 @@ from dataclasses import replace
 from tesserac.base.source import Span
 from tesserac.syntax import ast
 
+_INIT, _NEW = "$init", "$new"
+"""A `$` is in no name that a program can write."""
+
 
 def method_name(struct: str, method: str) -> str:
     return f"{struct}.{method}"
 
 
 def initialiser_name(struct: str, field: str) -> str:
-    return f"{struct}.{field}="
+    return f"{struct}.{field}{_INIT}"
 
 
 def constructor_name(struct: str) -> str:
-    return f"{struct}="
+    return f"{struct}{_NEW}"
 
 
 def is_constructor(name: str) -> bool:
     """Whether this is a function that only puts initialisers together, which are checked themselves."""
-    return name.endswith("=") and "." not in name
+    return name.endswith(_NEW)
 
 
 def functions_of(struct: ast.StructDef) -> Iterator[ast.FunctionDef]:

@@ -29,7 +29,7 @@ def build_bundle(session: Session, path: str, out: str | None, target: str, func
         raise UsageMistake(f"`{path}` has no function that can be compiled before it is called")
     bundle = Bundle(
         Path(path).stem,
-        ModuleInterface(tuple(s.interface for s in selection.functions)),
+        ModuleInterface(tuple(s.interface for s in selection.functions), (), session.interface(source).structs),
         {
             (s.interface.name, s.chosen): session.artifact(source, s.function, chosen.platform)
             for s in selection.functions

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tessera.interface import FunctionInterface, Missing, ModuleInterface, Specialization
+from tessera.interface import FunctionInterface, Missing, ModuleInterface, Specialization, is_declared
 from tesserac.base.source import SourceFile
 from tesserac.check.typed import TypedFunction
 from tesserac.commands.outcome import UsageMistake
@@ -48,11 +48,12 @@ def select_all(session: Session, source: SourceFile) -> Selection:
     """All functions that can be compiled now. Raises ProgramError."""
     ready: list[Selected] = []
     waiting: list[tuple[str, tuple[str, ...]]] = []
-    for interface in session.interface(source).functions:
-        if missing := open_parameters(interface):
+    offers = session.interface(source)
+    for interface in offers.functions:
+        if missing := open_parameters(offers, interface):
             waiting.append((interface.name, missing))
         else:
-            ready.append(_selected(session, source, interface))
+            ready.append(_selected(session, source, offers, interface))
     exported = [s for s in ready if s.function.exported]
     return Selection(tuple(exported or ready), () if exported else tuple(waiting))
 
@@ -63,26 +64,30 @@ def select_one(session: Session, source: SourceFile, name: str) -> Selected:
     interface = next((f for f in offers.functions if f.name == name), None)
     if interface is None:
         raise UsageMistake(_no_function(source, name, offers))
-    if missing := open_parameters(interface):
+    if missing := open_parameters(offers, interface):
         raise UsageMistake(f"`{name}` is compiled for each call: {waits_for(missing)}")
-    return _selected(session, source, interface)
+    return _selected(session, source, offers, interface)
 
 
 def waits_for(missing: Iterable[str]) -> str:
     return f"it waits for {', '.join(f'`{parameter}`' for parameter in missing)}"
 
 
-def open_parameters(interface: FunctionInterface) -> tuple[str, ...]:
+def open_parameters(offers: ModuleInterface, interface: FunctionInterface) -> tuple[str, ...]:
     """The parameters that must be known before the function can be compiled."""
+    structs = {struct.name: struct for struct in offers.structs}
     return tuple(
         p.name
         for p in interface.parameters
-        if p.kind == "generic" or (p.kind == "static" and isinstance(p.default, Missing))
+        if not is_declared(p.kind, structs) and isinstance(p.default, Missing)
     )
 
 
-def _selected(session: Session, source: SourceFile, interface: FunctionInterface) -> Selected:
-    static = [p for p in interface.parameters if p.kind == "static"]
+def _selected(
+    session: Session, source: SourceFile, offers: ModuleInterface, interface: FunctionInterface
+) -> Selected:
+    structs = {struct.name: struct for struct in offers.structs}
+    static = [p for p in interface.parameters if not is_declared(p.kind, structs)]
     chosen = tuple((p.name, p.default) for p in static if not isinstance(p.default, Missing))
     return Selected(interface, session.function(source, interface.name, chosen), chosen)
 

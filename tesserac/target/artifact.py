@@ -15,6 +15,7 @@ from tessera.artifact import Artifact
 from tessera.cache import DiskCache, cache_key, default_directory
 from tessera.container import image_from_bytes, image_to_bytes
 from tessera.image import Image
+from tessera.returned import as_they_come
 from tessera.signature import Binding, Signature, Site, TensorSpec
 from tesserac.base.source import Span
 from tesserac.ir.core import Op, Value
@@ -50,7 +51,8 @@ def build_artifact(
     entry, sites = emit_host(module, func, kernels, buffer_bytes)
     emit_stub(module, entry, name, _inputs(func), _outputs(func), returns_tuple)
     code = link([emit_object(str(module), machine)])
-    return Artifact(signature_of(func, name, sites, locate, returns_tuple), code, pool_image(machine))
+    returned = as_they_come(len(_outputs(func)), several=returns_tuple)
+    return Artifact(signature_of(func, name, sites, locate, returns_tuple), code, pool_image(machine), returned)
 
 
 @cache

@@ -1,0 +1,62 @@
+"""What a call gives back, put together from the flat values that compiled code returns.
+
+Enters: values in order, and the shape that the function's result has. Leaves: arrays and scalars, tuples, structs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from tessera.container import Row
+from tessera.sizes import Size, read_size
+
+MakeStruct = Callable[[str, dict[str, object]], object]
+"""An object for the struct of that name with those fields."""
+
+
+class Returned(NamedTuple):
+    """`kind` is `value` (the next one that compiled code returns), `tuple`, `struct` (called `detail`, with the fields
+    `names`), `constant` (which is `detail`) or `size` (likewise)."""
+
+    kind: str
+    items: tuple[Returned, ...] = ()
+    names: tuple[str, ...] = ()
+    detail: int | float | bool | str | Size | None = None
+
+
+VALUE = Returned("value")
+
+
+def as_they_come(count: int, *, several: bool) -> Returned:
+    """One value, or all of them as a tuple."""
+    return Returned("tuple", (VALUE,) * count) if several else VALUE
+
+
+def is_flat(returned: Returned) -> bool:
+    """Whether compiled code returns it as it is: one value, or a tuple of values."""
+    return returned == VALUE or (returned.kind == "tuple" and all(item == VALUE for item in returned.items))
+
+
+def assemble(
+    returned: Returned, values: Iterator[object], sizes: Callable[[], Mapping[str, int]], struct: MakeStruct
+) -> object:
+    """The result; `sizes` are those of the call, asked for only where a size is part of it."""
+    match returned.kind:
+        case "value":
+            return next(values)
+        case "size":
+            assert isinstance(returned.detail, Size)
+            return returned.detail.evaluate(sizes())
+        case "constant":
+            return returned.detail
+    items = [assemble(item, values, sizes, struct) for item in returned.items]
+    if returned.kind == "tuple":
+        return tuple(items)
+    return struct(str(returned.detail), dict(zip(returned.names, items, strict=True)))
+
+
+def read_returned(row: Row) -> Returned:
+    kind, items, names, detail = row
+    size = read_size(detail) if isinstance(detail, list) else detail
+    return Returned(kind, tuple(map(read_returned, items)), tuple(names), size)

@@ -1,0 +1,97 @@
+"""Structs of a module as Python classes: `m.MLP(8, 16, 4, seed=0)`, `m.MLP(w1=a, b1=b, w2=c)`.
+
+Enters: a struct's interface, and a way to make the fields that are not given. Leaves: a class whose objects have the
+fields as attributes and the struct's methods as methods. Arrays are checked where the object is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Protocol
+
+from tessera.errors import WRONG_ARGUMENTS, failure
+from tessera.interface import StructInterface
+
+SEED = "seed"
+
+
+class Maker(Protocol):
+    """Runs initialisers. `sizes` are those of the struct, by position."""
+
+    def whole(self, struct: StructInterface, sizes: tuple[object, ...]) -> StructValue: ...
+
+    def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...]) -> object: ...
+
+
+class StructValue:
+    """An object of a struct."""
+
+    interface: ClassVar[StructInterface]
+    maker: ClassVar[Maker]
+
+    def __init__(self, *sizes: object, **given: object) -> None:
+        given.pop(SEED, None)
+        for name, value in _complete(self.interface, self.maker, sizes, given).items():
+            setattr(self, name, value)
+
+    @classmethod
+    def struct_name(cls) -> str:
+        return cls.interface.name
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, object]) -> StructValue:
+        """An object with these fields, which are all there are."""
+        made = cls.__new__(cls)
+        vars(made).update(fields)
+        return made
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={_show(getattr(self, name))}" for name, _ in self.interface.fields)
+        return f"{self.interface.name}({shown})"
+
+
+def _complete(
+    struct: StructInterface, maker: Maker, sizes: tuple[object, ...], given: dict[str, object]
+) -> dict[str, object]:
+    """All fields: as given, or as initialised."""
+    names = [name for name, _ in struct.fields]
+    for name in given:
+        if name not in names:
+            raise failure(WRONG_ARGUMENTS, f"`{struct.name}` has no field `{name}`", (f"it has {_listed(names)}",))
+    missing = [name for name in names if name not in given]
+    if sizes and len(sizes) != len(struct.sizes):
+        raise failure(WRONG_ARGUMENTS, f"`{struct.name}` takes {len(struct.sizes)} sizes, but {len(sizes)} were given")
+    without = [name for name in missing if name not in struct.initial]
+    if without:
+        message = f"`{struct.name}` also needs {_listed(without)}"
+        raise failure(WRONG_ARGUMENTS, message, ("a field without an initial value must be given",))
+    if missing and len(sizes) != len(struct.sizes):
+        example = f"`{struct.name}({', '.join(struct.sizes)})`"
+        message = f"`{struct.name}` needs its sizes to make {_listed(missing)}: {example}"
+        raise failure(WRONG_ARGUMENTS, message)
+    if missing and len(struct.initial) == len(names):
+        whole = maker.whole(struct, sizes)
+        made = {name: getattr(whole, name) for name in missing}
+    else:
+        made = {name: maker.field(struct, name, sizes) for name in missing}
+    return {name: given[name] if name in given else made[name] for name in names}
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _show(value: object) -> str:
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return f"<{dtype} {shape}>" if shape is not None and dtype is not None else repr(value)
+
+
+def struct_class(
+    interface: StructInterface, maker: Maker, methods: Mapping[str, Callable[..., object]]
+) -> type[StructValue]:
+    """The class of a struct. A method takes the object first; `apply` is what calling the object calls."""
+    members: dict[str, object] = {"interface": interface, "maker": maker, "__doc__": interface.doc or None}
+    members.update(methods)
+    if "apply" in methods:
+        members["__call__"] = methods["apply"]
+    return type(interface.name.rpartition(".")[2], (StructValue,), members)

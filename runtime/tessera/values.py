@@ -1,0 +1,145 @@
+"""From what a caller passes to the flat values that compiled code takes.
+
+Enters: arguments, each with the kind that its parameter declares. Leaves: leaves in order, and per argument the choice
+that says what to compile for. A struct is an object of the module's class, a dict, or anything with its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tessera.errors import WRONG_KIND, TesseraError, failure
+from tessera.interface import (
+    UNIT,
+    ArrayKind,
+    Choice,
+    Compound,
+    Declared,
+    Kind,
+    Number,
+    StructInterface,
+    Tree,
+)
+from tessera.structs import StructValue
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+
+
+class Flattening:
+    """The arguments of one call, taken apart. Sizes are numbered in the order in which they appear."""
+
+    def __init__(self, function: str, structs: Mapping[str, StructInterface]) -> None:
+        self._function = function
+        self._structs = structs
+        self._numbers: dict[int, int] = {}
+        self.leaves: list[object] = []
+
+    def add(self, name: str, kind: Kind, value: object) -> Choice:
+        """Takes one argument; `name` is its parameter's."""
+        match kind:
+            case "tensor" | "float":
+                self.leaves.append(value)
+                return Declared()
+            case "static":
+                return self._static(name, value)
+            case "generic":
+                return self._array(name, value, ())
+            case "open":
+                return self._open(name, value)
+        assert isinstance(kind, Compound)
+        if kind.kind == "optional":
+            return None if value is None else self.add(name, kind.items[0], value)
+        if kind.kind in ("struct", "any struct"):
+            return self._struct(name, kind, value)
+        return self._items(name, kind, value)
+
+    def _static(self, name: str, value: object) -> Choice:
+        if value is None or isinstance(value, int | float | str):
+            return value
+        raise self._wrong(name, f"must be a number, a string, a bool or None, not a {type(value).__name__}")
+
+    def _array(self, name: str, value: object, sizes: tuple[int, ...]) -> ArrayKind:
+        import numpy as np
+
+        if not isinstance(value, np.ndarray | np.generic):
+            raise self._wrong(name, "must be an array")
+        self.leaves.append(value)
+        return ArrayKind(value.dtype.name, value.ndim, sizes)
+
+    def _open(self, name: str, value: object) -> Choice:
+        """What the value itself says, where nothing is declared."""
+        if value is None or isinstance(value, int | str):
+            return value
+        if isinstance(value, float):
+            self.leaves.append(value)
+            return Number()
+        if isinstance(value, StructValue):
+            return self._struct(name, Compound("any struct", (), value.struct_name()), value)
+        if isinstance(value, tuple | list):
+            return Tree("", tuple(self._open(f"{name}.{i}", item) for i, item in enumerate(value)))
+        if not hasattr(value, "__dlpack__"):
+            raise self._wrong(name, f"must be an array, a number, a struct or a tuple, not a {type(value).__name__}")
+        array = as_numpy(value)
+        return self._array(name, array, tuple(map(self._number_of, array.shape)))
+
+    def _number_of(self, size: int) -> int:
+        return UNIT if size == 1 else self._numbers.setdefault(size, len(self._numbers))
+
+    def _items(self, name: str, kind: Compound, value: object) -> Choice:
+        if not isinstance(value, tuple | list):
+            raise self._wrong(name, f"must be a {kind.kind}, not a {type(value).__name__}")
+        kinds = kind.items * len(value) if kind.kind == "list" else kind.items
+        if len(kinds) != len(value):
+            raise self._wrong(name, f"must have {len(kinds)} items, not {len(value)}")
+        pairs = enumerate(zip(kinds, value, strict=True))
+        return Tree("", tuple(self.add(f"{name}.{i}", own, item) for i, (own, item) in pairs))
+
+    def _struct(self, name: str, kind: Compound, value: object) -> Choice:
+        struct = self._structs[kind.name]
+        if isinstance(value, StructValue) and value.struct_name() != kind.name:
+            raise self._wrong(name, f"must be a `{kind.name}`, not a `{value.struct_name()}`")
+        choices = []
+        for field, own in struct.fields:
+            inner = self._field(name, kind.name, field, value)
+            choices.append(self.add(f"{name}.{field}", _opened(own) if kind.kind == "any struct" else own, inner))
+        if isinstance(value, Mapping):
+            self._refuse_others(name, struct, value)
+        return Tree(kind.name, tuple(choices))
+
+    def _field(self, name: str, struct: str, field: str, value: object) -> object:
+        missing = object()
+        found = value.get(field, missing) if isinstance(value, Mapping) else getattr(value, field, missing)
+        if found is missing:
+            raise self._wrong(name, f"must be a `{struct}`; this {type(value).__name__} has no `{field}`")
+        return found
+
+    def _refuse_others(self, name: str, struct: StructInterface, value: Mapping[object, object]) -> None:
+        known = [field for field, _ in struct.fields]
+        for key in value:
+            if key not in known:
+                raise self._wrong(name, f"must be a `{struct.name}`, which has no field `{key}`")
+
+    def _wrong(self, name: str, what: str) -> TesseraError:
+        return failure(WRONG_KIND, f"argument `{name}` of `{self._function}` {what}")
+
+
+def _opened(kind: Kind) -> Kind:
+    """The kind of a field in a struct of any sizes: the sizes of its arrays matter."""
+    if isinstance(kind, str):
+        return "open" if kind == "tensor" else kind
+    opened = "any struct" if kind.kind == "struct" else kind.kind
+    return Compound(opened, tuple(map(_opened, kind.items)), kind.name)
+
+
+def as_numpy(value: object) -> Array:
+    """The value as an array; what speaks DLPack is viewed."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray | np.generic):
+        return np.asarray(value)
+    try:
+        return np.from_dlpack(value)  # type: ignore[arg-type]
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise failure(WRONG_KIND, f"a {type(value).__name__} gives no array that NumPy can read: {error}") from None

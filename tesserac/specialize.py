@@ -1,0 +1,144 @@
+"""Which instance of a function a call from Python means.
+
+Enters: a signature and the compile-time choices of a call. Leaves: one type per parameter: as declared, or as chosen.
+"""
+
+from __future__ import annotations
+
+from tessera.interface import UNIT, ArrayKind, Choice, Number, Specialization, Static, Tree
+from tesserac.check.construct import fields_signature
+from tesserac.check.entry import any_size_binding
+from tesserac.check.infer import CheckResult
+from tesserac.check.specs import (
+    ListSpec,
+    OptionalSpec,
+    ParameterSpec,
+    ScalarSpec,
+    Storage,
+    StructDecl,
+    StructSpec,
+    TensorSpec,
+    TupleSpec,
+    TypeSpec,
+    field_specs,
+)
+from tesserac.entry import struct_key
+from tesserac.types import dtype as dtypes
+from tesserac.types.dims import ONE, Dim
+from tesserac.types.ty import (
+    BoolType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+
+def argument_types(result: CheckResult, name: str, chosen: Specialization) -> list[Type]:
+    """One type per parameter."""
+    choices, checker = dict(chosen), result.checker
+    reader = _Reader({struct_key(checker.name, decl.owner, decl.name): decl for decl in checker.structs()})
+    return [reader.parameter(p, choices) for p in checker.own_signature(name).parameters]
+
+
+class _Reader:
+    def __init__(self, structs: dict[str, StructDecl]) -> None:
+        self._structs = structs
+
+    def parameter(self, parameter: ParameterSpec, choices: dict[str, Choice]) -> Type:
+        if parameter.name in choices:
+            return self._chosen(parameter.name, parameter.spec, choices[parameter.name])
+        return self._declared(parameter.spec)
+
+    def _declared(self, spec: TypeSpec) -> Type:
+        """The type that an annotation gives by itself."""
+        match spec:
+            case TensorSpec(element=Storage() as element):
+                return TensorType(tuple(d.dim for d in spec.dims), element.dtype, element.policy)
+            case TupleSpec():
+                return TupleType(tuple(map(self._declared, spec.items)))
+            case StructSpec(args=args) if args is not None:
+                fields = tuple((f.name, self._declared(f.spec)) for f in field_specs(spec))
+                return _struct_type(spec.decl, tuple(arg.dim for arg in args), fields)
+        return FloatType()
+
+    def _chosen(self, name: str, spec: TypeSpec, choice: Choice) -> Type:
+        match spec, choice:
+            case OptionalSpec(), _:
+                return NoneType() if choice is None else self._chosen(name, spec.inner, choice)
+            case StructSpec(args=args), Tree(items=items) if args is not None:
+                pairs = zip(field_specs(spec), items, strict=True)
+                fields = tuple((f.name, self._chosen(f"{name}.{f.name}", f.spec, item)) for f, item in pairs)
+                return _struct_type(spec.decl, tuple(arg.dim for arg in args), fields)
+            case TupleSpec(), Tree(items=items):
+                owned = zip(spec.items, items, strict=True)
+                return TupleType(tuple(self._chosen(name, own, item) for own, item in owned))
+            case ListSpec(), Tree(items=items):
+                return TupleType(tuple(self._chosen(name, spec.item, item) for item in items))
+            case (ScalarSpec(kind="float"), _) | (TensorSpec(element=Storage(), leading=False), _):
+                return self._declared(spec)
+        return self._open(name, choice)
+
+    def _open(self, name: str, choice: Choice) -> Type:
+        """The type that a value alone gives."""
+        match choice:
+            case ArrayKind():
+                return TensorType(_dims(name, choice), _dtype_of(choice.dtype))
+            case Number():
+                return FloatType()
+            case Tree(struct="", items=items):
+                return TupleType(tuple(self._open(name, item) for item in items))
+            case Tree(struct=key, items=items):
+                return self._open_struct(name, self._structs[key], items)
+        assert choice is None or isinstance(choice, int | float | str), f"{choice} says no type"
+        return _static(choice)
+
+    def _open_struct(self, name: str, decl: StructDecl, items: tuple[Choice, ...]) -> Type:
+        """A struct whose sizes follow from those of its fields."""
+        pairs = zip(decl.fields, items, strict=True)
+        types = [self._field(f"{name}.{f.name}", f.spec, item) for f, item in pairs]
+        solved = any_size_binding(fields_signature(decl, decl.fields), types)
+        dims = tuple(solved.get(parameter, Dim.sym(f"{name}.{parameter}")) for parameter in decl.parameters)
+        fields = tuple((f.name, type_) for f, type_ in zip(decl.fields, types, strict=True))
+        return _struct_type(decl, dims, fields)
+
+    def _field(self, name: str, spec: TypeSpec, choice: Choice) -> Type:
+        """A field of a struct of any sizes: of the declared element, of the sizes that the value has."""
+        if isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and isinstance(choice, ArrayKind):
+            return TensorType(_dims(name, choice), spec.element.dtype, spec.element.policy)
+        return FloatType() if isinstance(spec, ScalarSpec) and spec.kind == "float" else self._open(name, choice)
+
+
+def _struct_type(decl: StructDecl, dims: tuple[Dim, ...], fields: tuple[tuple[str, Type], ...]) -> StructType:
+    return StructType(decl.owner, decl.name, dims, fields)
+
+
+def _dims(name: str, choice: ArrayKind) -> tuple[Dim, ...]:
+    """Symbols for the sizes of an array; where the call numbers them, equal sizes are one."""
+    if len(choice.sizes) == choice.rank:
+        return tuple(ONE if number == UNIT else Dim.sym(f"size{number}") for number in choice.sizes)
+    return tuple(Dim.sym(f"{name.capitalize()}{axis}") for axis in range(choice.rank))
+
+
+def _static(value: Static) -> Type:
+    match value:
+        case bool():
+            return BoolType(value)
+        case int():
+            return IntType(Dim.const(value))
+        case float():
+            return FloatType(value)
+        case str():
+            return StrType(value)
+    return NoneType()
+
+
+def _dtype_of(numpy_name: str) -> dtypes.DType:
+    found = next((d for d in dtypes.ALL if d.numpy_name == numpy_name), None)
+    if found is None:
+        raise KeyError(f"no dtype is stored as {numpy_name}")
+    return found
