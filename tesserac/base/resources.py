@@ -49,6 +49,13 @@ def stdlib_files() -> dict[str, str]:
     return dict(sorted(_tess_files(root, ""))) if root.is_dir() else {}
 
 
+def library_file(path: str) -> Path | None:
+    """Where a file of the library lies on disk, by the path that spans have (`stdlib/nn/softmax.tess`)."""
+    folder, _, name = path.partition("/")
+    file = _data("stdlib").joinpath(*name.split("/")) if folder == "stdlib" and name else None
+    return file if isinstance(file, Path) and file.is_file() else None
+
+
 def _tess_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for entry in folder.iterdir():

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 _PAGE_NAME = re.compile(r"([EW]\d{4})\.md")
 _SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -46,6 +47,12 @@ def explain(code: str) -> str | None:
         return None
     page = _folder() / f"{code.upper()}.md"
     return page.read_text(encoding="utf-8") if page.is_file() else None
+
+
+def page_file(code: str) -> Path | None:
+    """Where the page of a code lies on disk, for an editor to link to."""
+    page = _folder() / f"{code}.md"
+    return page if isinstance(page, Path) and page.is_file() else None
 
 
 def load_page(code: str) -> Page | None:

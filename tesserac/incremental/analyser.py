@@ -82,6 +82,15 @@ class Analyser:
             self._check_new(self._state)
         return self._state.analysis(self._latest)
 
+    def focus(self, offset: int) -> Analysis:
+        """The same with the item at an offset checked, whatever waits before it."""
+        state = self._state
+        assert state is not None, "nothing was read yet"
+        index = state.outline.index_at(offset)
+        if index is not None and index not in state.found:
+            self._check_alone(state, index)
+        return state.analysis(self._latest)
+
     def advance(self) -> Analysis:
         """Checks the next few items that wait. The text is the one of the last `update`."""
         state = self._state

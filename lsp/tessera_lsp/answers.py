@@ -1,0 +1,92 @@
+"""The requests that an editor makes about a file, answered: one function per request.
+
+Each takes the session, the file as it is now and the request, and asks one feature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from lsprotocol import types as lsp
+
+from tessera_lsp.convert import Converter, completion_item, position
+from tessera_lsp.documents import Document
+from tessera_lsp.features.actions import actions
+from tessera_lsp.features.completion import completion
+from tessera_lsp.features.definition import definition
+from tessera_lsp.features.diagnostics import shown
+from tessera_lsp.features.formatting import formatting, range_formatting
+from tessera_lsp.features.hover import hover
+from tessera_lsp.features.symbols import symbols
+from tesserac.incremental.analyser import Analysis
+from tesserac.session import Session
+
+
+def converter(session: Session, document: Document) -> Converter:
+    return Converter(document, session.sources())
+
+
+def diagnostics(session: Session, document: Document, analysis: Analysis) -> list[lsp.Diagnostic]:
+    convert = converter(session, document)
+    return [convert.diagnostic(diagnostic) for diagnostic in shown(analysis.diagnostics)]
+
+
+def result_id(document: Document, analysis: Analysis) -> str:
+    """Equal ids mean equal diagnostics."""
+    digest = hashlib.sha256(document.source.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{digest}-{analysis.pending}"
+
+
+def answer_hover(session: Session, document: Document, params: lsp.HoverParams) -> lsp.Hover | None:
+    found = hover(session, document.source, document.offset(position(params.position)))
+    return converter(session, document).hover(found) if found is not None else None
+
+
+def answer_definition(session: Session, document: Document, params: lsp.DefinitionParams) -> lsp.Location | None:
+    found = definition(session, document.source, document.offset(position(params.position)))
+    return converter(session, document).location(found) if found is not None else None
+
+
+def answer_completion(session: Session, document: Document, params: lsp.CompletionParams) -> lsp.CompletionList:
+    found = completion(session, document.source, document.offset(position(params.position)))
+    return lsp.CompletionList(is_incomplete=False, items=[completion_item(suggestion) for suggestion in found])
+
+
+def answer_actions(session: Session, document: Document, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+    start, end = (document.offset(position(place)) for place in (params.range.start, params.range.end))
+    convert = converter(session, document)
+    return [convert.action(action) for action in actions(session, document.source, start, end)]
+
+
+def answer_symbols(
+    session: Session, document: Document, params: lsp.DocumentSymbolParams
+) -> list[lsp.DocumentSymbol]:
+    convert = converter(session, document)
+    return [convert.symbol(symbol) for symbol in symbols(session, document.source)]
+
+
+def answer_formatting(
+    session: Session, document: Document, params: lsp.DocumentFormattingParams
+) -> list[lsp.TextEdit]:
+    return converter(session, document).edits(formatting(document.source))
+
+
+def answer_range_formatting(
+    session: Session, document: Document, params: lsp.DocumentRangeFormattingParams
+) -> list[lsp.TextEdit]:
+    start, end = (document.offset(position(place)) for place in (params.range.start, params.range.end))
+    return converter(session, document).edits(range_formatting(document.source, start, end))
+
+
+ANSWERS: dict[str, Callable[[Session, Document, Any], object]] = {
+    lsp.TEXT_DOCUMENT_HOVER: answer_hover,
+    lsp.TEXT_DOCUMENT_DEFINITION: answer_definition,
+    lsp.TEXT_DOCUMENT_COMPLETION: answer_completion,
+    lsp.TEXT_DOCUMENT_CODE_ACTION: answer_actions,
+    lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: answer_symbols,
+    lsp.TEXT_DOCUMENT_FORMATTING: answer_formatting,
+    lsp.TEXT_DOCUMENT_RANGE_FORMATTING: answer_range_formatting,
+}
+"""By the name of the request, whose type the function's last parameter has."""

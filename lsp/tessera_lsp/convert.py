@@ -1,0 +1,138 @@
+"""From the data of the compiler and the features to the types of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lsprotocol import types as lsp
+
+from tessera_lsp.documents import Document, Encoding, Position, position_of, uri_of
+from tessera_lsp.features.actions import Action
+from tessera_lsp.features.completion import Suggestion
+from tessera_lsp.features.hover import Hover
+from tessera_lsp.features.markdown import documentation
+from tessera_lsp.features.symbols import Symbol
+from tesserac.base.resources import library_file
+from tesserac.base.source import SourceFile, Span
+from tesserac.diag.diagnostic import Diagnostic, Edit, Severity
+from tesserac.diag.pages import page_file
+from tesserac.diag.render import render
+
+SOURCE = "tessera"
+SEVERITIES = {
+    Severity.ERROR: lsp.DiagnosticSeverity.Error,
+    Severity.WARNING: lsp.DiagnosticSeverity.Warning,
+    Severity.NOTE: lsp.DiagnosticSeverity.Information,
+}
+COMPLETION_KINDS = {
+    "local": lsp.CompletionItemKind.Variable,
+    "size": lsp.CompletionItemKind.TypeParameter,
+    "function": lsp.CompletionItemKind.Function,
+    "struct": lsp.CompletionItemKind.Struct,
+    "constant": lsp.CompletionItemKind.Constant,
+    "operator": lsp.CompletionItemKind.Function,
+    "dtype": lsp.CompletionItemKind.EnumMember,
+    "type": lsp.CompletionItemKind.Class,
+    "attribute": lsp.CompletionItemKind.Property,
+    "keyword": lsp.CompletionItemKind.Keyword,
+}
+SYMBOL_KINDS = {
+    "function": lsp.SymbolKind.Function,
+    "struct": lsp.SymbolKind.Struct,
+    "field": lsp.SymbolKind.Field,
+    "method": lsp.SymbolKind.Method,
+    "constant": lsp.SymbolKind.Constant,
+    "param": lsp.SymbolKind.Variable,
+    "test": lsp.SymbolKind.Event,
+}
+
+
+class Converter:
+    """For one file; `sources` has the other files that its diagnostics speak of."""
+
+    def __init__(self, document: Document, sources: Mapping[str, SourceFile]) -> None:
+        self.document = document
+        self.sources = {**sources, document.source.path: document.source}
+
+    @property
+    def encoding(self) -> Encoding:
+        return self.document.encoding
+
+    def range(self, span: Span) -> lsp.Range:
+        source = self.sources.get(span.file)
+        if source is None or not span.known:
+            return lsp.Range(lsp.Position(0, 0), lsp.Position(0, 0))
+        start, end = (position_of(source, offset, self.encoding) for offset in (span.start, span.end))
+        return lsp.Range(lsp.Position(*start), lsp.Position(*end))
+
+    def location(self, span: Span) -> lsp.Location:
+        if span.file == self.document.source.path:
+            return lsp.Location(self.document.uri, self.range(span))
+        return lsp.Location(uri_of(str(library_file(span.file) or span.file)), self.range(span))
+
+    # ------------------------------------------------------------------------------------------------ diagnostics
+
+    def diagnostic(self, diagnostic: Diagnostic) -> lsp.Diagnostic:
+        """Labels and reasons are related places; `data` has the whole text as the command line shows it."""
+        label = diagnostic.primary.text
+        page = page_file(diagnostic.code)
+        return lsp.Diagnostic(
+            range=self.range(diagnostic.primary.span),
+            message=f"{diagnostic.title}\n{label}" if label else diagnostic.title,
+            severity=SEVERITIES[diagnostic.severity],
+            code=diagnostic.code,
+            code_description=lsp.CodeDescription(page.as_uri()) if page is not None else None,
+            source=SOURCE,
+            related_information=self._related(diagnostic),
+            data={"rendered": render(diagnostic, self.sources)},
+        )
+
+    def _related(self, diagnostic: Diagnostic) -> list[lsp.DiagnosticRelatedInformation]:
+        places = [(label.span, label.text) for label in diagnostic.secondary]
+        places += [(step.span, f"because: {step.text}") for step in diagnostic.because]
+        return [
+            lsp.DiagnosticRelatedInformation(self.location(span), text)
+            for span, text in places
+            if span.known and span.file in self.sources
+        ]
+
+    # ---------------------------------------------------------------------------------------------------- answers
+
+    def hover(self, hover: Hover) -> lsp.Hover:
+        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, hover.markdown), self.range(hover.span))
+
+    def edits(self, edits: Sequence[Edit]) -> list[lsp.TextEdit]:
+        return [lsp.TextEdit(self.range(edit.span), edit.replacement) for edit in edits]
+
+    def action(self, action: Action) -> lsp.CodeAction:
+        return lsp.CodeAction(
+            title=action.fix.title,
+            kind=lsp.CodeActionKind.QuickFix,
+            diagnostics=[self.diagnostic(action.diagnostic)],
+            is_preferred=action.preferred,
+            edit=lsp.WorkspaceEdit(changes={self.document.uri: self.edits(action.fix.edits)}),
+        )
+
+    def symbol(self, symbol: Symbol) -> lsp.DocumentSymbol:
+        return lsp.DocumentSymbol(
+            name=symbol.name,
+            kind=SYMBOL_KINDS[symbol.kind],
+            range=self.range(symbol.span),
+            selection_range=self.range(symbol.name_span),
+            children=[self.symbol(child) for child in symbol.children],
+        )
+
+
+def completion_item(suggestion: Suggestion) -> lsp.CompletionItem:
+    doc = lsp.MarkupContent(lsp.MarkupKind.Markdown, documentation(suggestion.doc)) if suggestion.doc else None
+    return lsp.CompletionItem(
+        label=suggestion.name,
+        kind=COMPLETION_KINDS[suggestion.kind],
+        detail=suggestion.detail or None,
+        documentation=doc,
+        sort_text=f"{suggestion.rank}{suggestion.name}",
+    )
+
+
+def position(position: lsp.Position) -> Position:
+    return Position(position.line, position.character)

@@ -1,0 +1,84 @@
+"""What items, operators, dtypes and builtins are, for hover and completion."""
+
+from __future__ import annotations
+
+from tessera_lsp.features.markdown import code, documentation, paragraphs
+from tessera_lsp.features.meanings import ItemMeaning, checked_function
+from tesserac.base.source import SourceFile, Span
+from tesserac.ops.registry import Operator
+from tesserac.syntax import ast
+from tesserac.types.dtype import DType
+
+BUILTINS = {
+    "range": ("range([start,] stop[, step])", "The numbers of a `for` loop, which is never unrolled."),
+    "float": ("float(n)", "An int or a size as an untyped float, which takes the dtype it meets."),
+    "int": ("int(n)", "A compile-time integer."),
+    "print": ("print(values...)", "Prints when the program runs, in order. It has the effect `io`."),
+    "narrow": ("narrow(y)", "Rounds once, to the dtype that the function returns."),
+    "transpose": ("transpose(x)", "Swaps the last two dims, as `x.T` does."),
+    "len": ("len(x)", "The first size of a tensor, or the number of items of a tuple."),
+}
+KINDS = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "bool", "c": "complex"}
+
+
+def describe_builtin(name: str) -> str:
+    usage, text = BUILTINS.get(name, (name, "Known to the language itself."))
+    return paragraphs(code(usage), text)
+
+
+def describe_operator(op: type[Operator]) -> str:
+    return paragraphs(code(op.name), documentation(op.__doc__))
+
+
+def describe_dtype(dtype: DType) -> str:
+    bits = f"{dtype.significand} significant bits" if dtype.kind == "f" else ""
+    largest = f"largest value {dtype.largest:g}" if dtype.kind in "fiu" else ""
+    details = (f"{KINDS[dtype.kind]}, {dtype.bits} bits stored", bits, largest)
+    return paragraphs(code(dtype.name), ", ".join(detail for detail in details if detail))
+
+
+def describe_item(item: ItemMeaning) -> str:
+    match item.node:
+        case ast.FunctionDef() as node:
+            return _function(item, node)
+        case ast.StructDef() as node:
+            return _struct(item, node)
+    return code(_text(item, item.node.span))
+
+
+def _function(item: ItemMeaning, node: ast.FunctionDef) -> str:
+    checked = checked_function(node, item.result)
+    inferred = f" -> {checked.result.show()}" if checked is not None and node.returns is None else ""
+    effects = ", ".join(f"`{effect}`" for effect in sorted(checked.effects)) if checked is not None else ""
+    guards = ", ".join(f"`{guard.text}`" for guard in checked.guards) if checked is not None else ""
+    return paragraphs(
+        code(header(item, node) + inferred),
+        documentation(node.doc),
+        f"Effects: {effects}" if effects else "",
+        f"Checked on entry: {guards}" if guards else "",
+    )
+
+
+def header(item: ItemMeaning, node: ast.FunctionDef) -> str:
+    """`def name(...) -> T where ... uses ...`, on one line."""
+    after = [*node.where, *(node.uses or ()), *([node.returns] if node.returns else [])]
+    if after:
+        end = max(part.span.end for part in after)
+    else:
+        last = node.parameters[-1].span if node.parameters else node.name_span
+        end = item.source.text.find(")", item.now(last).end) + 1 - item.shift
+    return f"def {_text(item, Span(node.span.file, node.name_span.start, end))}"
+
+
+def _struct(item: ItemMeaning, node: ast.StructDef) -> str:
+    sizes = f"[{', '.join(name.id for name in node.parameters)}]" if node.parameters else ""
+    fields = "".join(f"\n    {_text(item, field.span)}" for field in node.fields)
+    return paragraphs(code(f"struct {node.name}{sizes}:{fields}"), documentation(node.doc))
+
+
+def _text(item: ItemMeaning, span: Span) -> str:
+    return one_line(item.source, item.now(span))
+
+
+def one_line(source: SourceFile, span: Span) -> str:
+    return " ".join(source.slice(span).split())

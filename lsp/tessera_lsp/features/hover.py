@@ -1,0 +1,115 @@
+"""What an editor shows beside the mouse: the type of what is there, and what it is, in Markdown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tessera_lsp.features.describe import (
+    describe_builtin,
+    describe_dtype,
+    describe_item,
+    describe_operator,
+    one_line,
+)
+from tessera_lsp.features.markdown import code, paragraphs
+from tessera_lsp.features.meanings import (
+    BuiltinMeaning,
+    DTypeMeaning,
+    ItemMeaning,
+    LocalMeaning,
+    Meaning,
+    OperatorMeaning,
+    meaning_of,
+)
+from tessera_lsp.features.places import Place, place_at, word_at
+from tessera_lsp.features.scopes import dim_names
+from tesserac.base.source import SourceFile, Span
+from tesserac.session import Session
+from tesserac.syntax import ast
+from tesserac.types.ty import ErrorType, Type
+
+LONGEST = 60
+"""Of an expression that is quoted."""
+
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True)
+class Hover:
+    markdown: str
+    span: Span
+
+
+def hover(session: Session, source: SourceFile, offset: int) -> Hover | None:
+    analysis = session.look(source, offset)
+    place = place_at(analysis, offset)
+    if place is None:
+        return None
+    word = word_at(place)
+    meaning = meaning_of(session, analysis, place, word) if word is not None else None
+    if word is not None and meaning is not None:
+        return Hover(_described(source, place, meaning), place.view.now(word.span))
+    return _expression(source, place)
+
+
+def _expression(source: SourceFile, place: Place) -> Hover | None:
+    """The innermost expression that has a type."""
+    for node in reversed(place.path):
+        type_ = _known(place.view.type_of(node)) if isinstance(node, ast.Expr) else None
+        if type_ is not None:
+            span = place.view.now(node.span)
+            text = one_line(source, span)
+            return Hover(code(f"{text if len(text) <= LONGEST else '(...)'}: {type_.show()}"), span)
+    return None
+
+
+def _known(type_: Type | None) -> Type | None:
+    return None if isinstance(type_, ErrorType) else type_
+
+
+def _described(source: SourceFile, place: Place, meaning: Meaning) -> str:
+    match meaning:
+        case LocalMeaning():
+            return _local(source, place, meaning)
+        case ItemMeaning():
+            return paragraphs(describe_item(meaning), _call(place))
+        case OperatorMeaning(op):
+            return paragraphs(describe_operator(op), _call(place))
+        case DTypeMeaning(dtype):
+            return describe_dtype(dtype)
+        case BuiltinMeaning(name):
+            return paragraphs(describe_builtin(name), _call(place))
+
+
+def _call(place: Place) -> str:
+    """What the call under the cursor gives, on the name of its function."""
+    call = next((node for node in reversed(place.path) if isinstance(node, ast.Call)), None)
+    if call is None or place.offset > call.function.span.end:
+        return ""
+    type_ = _known(place.view.type_of(call))
+    return f"Here: `{type_.show()}`" if type_ is not None else ""
+
+
+# --------------------------------------------------------------------------------------------------- local names
+
+
+def _local(source: SourceFile, place: Place, meaning: LocalMeaning) -> str:
+    binding, type_ = meaning.binding, _known(meaning.type)
+    if binding.kind == "size":
+        return paragraphs(code(f"{binding.name}: size"), _origin(place, binding.name))
+    if type_ is not None:
+        sizes = dict.fromkeys(_NAME.findall(type_.show().partition("[")[2]))
+        return paragraphs(code(f"{binding.name}: {type_.show()}"), *(_origin(place, name) for name in sizes))
+    annotation = binding.parameter.annotation if binding.parameter is not None else None
+    if annotation is not None and annotation.span.file == source.path:
+        return code(f"{binding.name}: {one_line(source, place.view.now(annotation.span))}")
+    return code(binding.name)
+
+
+def _origin(place: Place, name: str) -> str:
+    """Which parameters have a size."""
+    function = place.function
+    parameters = function.parameters if isinstance(function, ast.FunctionDef) else ()
+    owners = [p.name for p in parameters if p.annotation and name in (dim for dim, _ in dim_names(p.annotation))]
+    return f"`{name}`: a size of {', '.join(f'`{owner}`' for owner in owners)}" if owners else ""
