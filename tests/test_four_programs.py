@@ -1,5 +1,5 @@
-"""The four programs of the spine, from source to a call: against NumPy within bounds, against the interpreter to the bit,
-on one thread and on two."""
+"""The four programs of the spine, from source to a call: against NumPy within bounds, against the interpreter to the
+bit, on one thread and on two."""
 
 from __future__ import annotations
 
