@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from checking import check_text, diagnose
-from conftest import Golden
+from tests.conftest import Golden
 from page_checks import JARGON
 
 from tesserac.base.source import SourceFile
