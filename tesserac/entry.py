@@ -58,9 +58,8 @@ def interface_of(result: CheckResult) -> ModuleInterface:
     """Every function that a caller may name, private ones left out, and all structs that they may speak of."""
     checker = result.checker
     names = [name for name in checker.names.functions if not name.startswith("_")]
-    own = [name for name in checker.names.hidden if "lambda" not in name]
     structs = tuple(_struct(checker, decl) for decl in checker.structs())
-    functions, hidden = (tuple(_function(checker, name) for name in group) for group in (names, own))
+    functions, hidden = (tuple(_function(checker, name) for name in group) for group in (names, checker.names.hidden))
     return ModuleInterface(functions, (), structs, hidden)
 
 

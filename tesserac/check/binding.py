@@ -7,7 +7,7 @@ See Note [Two views of one argument].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tesserac.base.source import Span
@@ -16,6 +16,7 @@ from tesserac.check.specs import (
     AnyDType,
     AnySpec,
     BareTensorSpec,
+    DimSpec,
     DTypeOf,
     ErrorSpec,
     FunctionSpec,
@@ -102,12 +103,13 @@ class CallBinding:
     def _bind_known_ints(self, types: Sequence[Type]) -> None:
         for parameter, found in zip(self._signature.parameters, types, strict=True):
             self._bind_known(parameter.name, parameter.spec, found)
+            self._bind_names(parameter.spec, found)
 
     def _bind_known(self, name: str, spec: TypeSpec, found: Type) -> None:
         """What is known while compiling: ints, and how many items a list has."""
         match spec, found:
-            case ScalarSpec(kind="int"), IntType(value=value) if value.constant is not None:
-                self._constants[name] = value
+            case ScalarSpec(kind="int"), IntType(value=value) if name:
+                self._bind_known_int(name, value)
             case ListSpec(), TupleType():
                 symbol = spec.count.dim.symbol
                 if symbol is not None:
@@ -122,6 +124,25 @@ class CallBinding:
                     self._bind_known("", own, item)
             case OptionalSpec(), _:
                 self._bind_known(name, spec.inner, found)
+
+    def _bind_known_int(self, name: str, value: Dim) -> None:
+        """A size that is passed as an int has that parameter's name in the sizes of other arguments too."""
+        if value.constant is not None:
+            self._constants[name] = value
+        elif value.symbol is not None:
+            self._renamed.setdefault(value.symbol, name)
+
+    def _bind_names(self, spec: TypeSpec, found: Type) -> None:
+        """A size of the caller that a dim of the signature names has that name in all other arguments: in those without
+        a type, and in what a function captured."""
+        pairs: Iterable[tuple[DimSpec, Dim]] = ()
+        if isinstance(spec, TensorSpec) and isinstance(found, TensorType):
+            pairs = zip(reversed(spec.dims), reversed(found.dims), strict=False)
+        elif isinstance(spec, StructSpec) and isinstance(found, StructType):
+            pairs = zip(spec.args or (), found.dims, strict=False)
+        for own, size in pairs:
+            if own.dim.symbol is not None and size.symbol is not None:
+                self._renamed.setdefault(size.symbol, own.dim.symbol)
 
     def _adapt(
         self, name: str, spec: TypeSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]

@@ -13,9 +13,9 @@ from typing import Protocol
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.facts import Facts
-from tesserac.check.resolve import Resolved, StructRef
+from tesserac.check.resolve import FunctionRef, Resolved, StructRef
 from tesserac.check.scope import Binding, Scope
-from tesserac.check.specs import DimSpec, Signature, Storage, StructDecl, TypeSpec
+from tesserac.check.specs import DimSpec, FunctionSpec, Signature, Storage, StructDecl, TypeSpec
 from tesserac.diag.codes.names import E0215
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
@@ -34,6 +34,7 @@ class Rules(Protocol):
     def default(self, owner: str, node: ast.Expr) -> typed.Expr: ...
     def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance: ...
     def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]: ...
+    def define_inner(self, node: ast.FunctionDef) -> FunctionRef: ...
     def library(self, name: str) -> Resolved | None: ...
     def resolve(self, name: str) -> Resolved | None: ...
     def struct(self, node: ast.Expr) -> StructDecl | None: ...
@@ -94,6 +95,8 @@ class Body:
         self.told: set[frozenset[Dim]] = set()
         self.at_definition = False
         self.loops = 0
+        self.flags: list[str] = []
+        self.function_specs: dict[str, FunctionSpec] = {}
         self.dead = 0
         self.static_symbols: frozenset[str] = frozenset()
         self.needs_value = False

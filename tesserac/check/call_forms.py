@@ -6,6 +6,8 @@ with the value as its first argument.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, check_arguments
@@ -13,7 +15,8 @@ from tesserac.check.body import Body
 from tesserac.check.builtin_calls import call_builtin, transpose
 from tesserac.check.calls import call_function
 from tesserac.check.construct import construct, read_sizes
-from tesserac.check.globals import global_value, report_later, unknown_name
+from tesserac.check.function_values import call_closure, call_declared
+from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     BuiltinRef,
@@ -64,14 +67,30 @@ def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
     """A call of a value: of a function, or of a struct, which is one of its `apply`."""
     at = node.function.span
     if isinstance(value.type, FunctionType):
-        callee = Callee(value.type.name, at, node.span)
-        ref = FunctionRef(value.type.module, value.type.name)
-        return call_function(body, ref, check_arguments(body, node.arguments), callee)
+        return call_function_value(body, value, node)
     if isinstance(value.type, StructType):
         return call_method(body, value, "apply", check_arguments(body, node.arguments), at, node.span)
     if not isinstance(value.type, ErrorType):
         body.sink.error(E0207, at=at, what=type_text(value.type))
     return body.error(node.span)
+
+
+def call_function_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
+    """A call of a function that is a value; one declared `fn(A) -> B` is held to that."""
+    assert isinstance(value.type, FunctionType)
+    type_, args = value.type, check_arguments(body, node.arguments)
+    callee = Callee(type_.name.partition("$")[0], node.function.span, node.span)
+
+    def call(given: Sequence[Arg]) -> typed.Expr:
+        if type_.module == BUILT_IN:
+            return call_meaning(body, body.rules.library(type_.name), list(given), callee)
+        return call_closure(body, value, given, callee)
+
+    name = node.function.id if isinstance(node.function, ast.Name) else ""
+    declared = body.function_specs.get(name) if isinstance(value, typed.Local | typed.Static) else None
+    if declared is None or body.scope.bindings[name].value is not None:
+        return call(args)
+    return call_declared(body, declared, args, Callee(name, node.function.span, node.span), call)
 
 
 def call_method(

@@ -15,7 +15,7 @@ from tesserac.check.decorators import check_decorators
 from tesserac.check.expressions import infer_expression
 from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
 from tesserac.check.names import check_names
-from tesserac.check.resolve import Exports, ModuleNames, Resolved, StructRef
+from tesserac.check.resolve import Exports, FunctionRef, ModuleNames, Resolved, StructRef
 from tesserac.check.signatures import SignatureNames, read_signature
 from tesserac.check.specs import NoneSpec, Signature, StructDecl
 from tesserac.check.statements import check_block
@@ -247,6 +247,11 @@ class ModuleChecker:
     def meaning(self, node: ast.Expr) -> Resolved | None:
         """What `name` or `module.name` means outside of functions."""
         return self.names.lookup(node.id) if isinstance(node, ast.Name) else None
+
+    def define_inner(self, node: ast.FunctionDef) -> FunctionRef:
+        """Takes in a function that was written inside another one."""
+        self.names.inner.setdefault(node.name, node)
+        return FunctionRef(self.name, node.name)
 
     def library(self, name: str) -> Resolved | None:
         return self.names.library(name)

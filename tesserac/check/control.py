@@ -6,14 +6,31 @@ from collections.abc import Iterator, Sequence
 
 from tesserac.syntax import ast
 
-
-def may_return(node: ast.If) -> bool:
-    """Whether some branch holds a `return` outside loops, where it is an error of its own."""
-    return any(_holds_return(statement) for statement in (*node.body, *node.otherwise))
+_EXITS = (ast.Return, ast.Break, ast.Continue)
 
 
-def _holds_return(node: ast.Stmt) -> bool:
-    return isinstance(node, ast.Return) or (isinstance(node, ast.If) and may_return(node))
+def may_exit(node: ast.If) -> bool:
+    """Whether some branch holds a `return`, `break` or `continue` that does not belong to a loop inside it."""
+    return any(_holds(statement, _EXITS) for statement in (*node.body, *node.otherwise))
+
+
+def _holds(node: ast.Stmt, kinds: tuple[type[ast.Stmt], ...]) -> bool:
+    inner = (*node.body, *node.otherwise) if isinstance(node, ast.If) else ()
+    return isinstance(node, kinds) or any(_holds(statement, kinds) for statement in inner)
+
+
+def holds_break(statements: Sequence[ast.Stmt]) -> bool:
+    """Whether the body of a loop holds a `break` of that loop."""
+    return any(_holds(statement, (ast.Break,)) for statement in statements)
+
+
+def always_exits(statements: Sequence[ast.Stmt]) -> bool:
+    """Whether what follows these statements is never reached."""
+    return any(
+        isinstance(node, _EXITS)
+        or (isinstance(node, ast.If) and always_exits(node.body) and always_exits(node.otherwise))
+        for node in statements
+    )
 
 
 def always_returns(statements: Sequence[ast.Stmt]) -> bool:
@@ -43,6 +60,8 @@ def _assigned(node: ast.Stmt) -> Iterator[str]:
             yield from assigned_names(body)
         case ast.While(body=body) | ast.With(body=body):
             yield from assigned_names(body)
+        case ast.FunctionDef(name=name):
+            yield name
 
 
 def _target_names(target: ast.Expr) -> Iterator[str]:

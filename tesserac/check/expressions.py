@@ -10,6 +10,8 @@ from tesserac.check import typed
 from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
 from tesserac.check.call_forms import infer_attribute, infer_call
+from tesserac.check.closures import infer_lambda
+from tesserac.check.comprehensions import infer_comprehension
 from tesserac.check.conditions import decides_none, require_condition
 from tesserac.check.conform import agree
 from tesserac.check.globals import infer_name
@@ -23,9 +25,7 @@ from tesserac.types.dims import Dim
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, StrType, TensorType
 
 _LATER = {
-    ast.Lambda: "lambda",
-    ast.ListComprehension: "a comprehension",
-    ast.DictComprehension: "a comprehension",
+    ast.DictComprehension: "a comprehension of a dict",
     ast.DictExpr: "a dict",
     ast.FString: "an f-string outside `print` and `assert`",
     ast.FunctionType: "a function type as a value",
@@ -72,6 +72,10 @@ def _literal(body: Body, node: ast.Expr) -> typed.Expr:
             return typed.Static(NoneType(), node.span)
         case ast.TupleExpr(items=items) | ast.ListExpr(items=items):
             return make_tuple([body.expression(item) for item in items], node.span)
+        case ast.Lambda():
+            return infer_lambda(body, node)
+        case ast.ListComprehension():
+            return infer_comprehension(body, node)
     body.sink.error(E0299, at=node.span, feature=_LATER[type(node)])
     return body.error(node.span)
 

@@ -25,6 +25,9 @@ from tesserac.diag.codes.names import E0201, E0203, E0299
 from tesserac.syntax import ast
 from tesserac.types.ty import DTypeType, FunctionType, IntType
 
+BUILT_IN = "built in"
+"""The module that operators are functions of, where they are values."""
+
 
 def infer_name(body: Body, node: ast.Name) -> typed.Expr:
     scope, name = body.scope, node.id
@@ -47,7 +50,9 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(FunctionType(owner, name), node.span)
         case DTypeRef(dtype):
             return typed.Static(DTypeType(dtype), node.span)
-        case OperatorRef() | BuiltinRef() | LibraryRef() | StructRef() | ModuleRef():
+        case OperatorRef(op):
+            return typed.Static(FunctionType(BUILT_IN, op.name), node.span)
+        case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
         case LaterRef(feature):
             return report_later(body, node.span, feature)

@@ -21,6 +21,7 @@ from tesserac.check.specs import (
     BareTensorSpec,
     DimSpec,
     DTypeOf,
+    FunctionSpec,
     ListSpec,
     NoneSpec,
     OptionalSpec,
@@ -101,6 +102,8 @@ def _enter(
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
         spec = parameter.spec.inner if isinstance(parameter.spec, OptionalSpec) else parameter.spec
+        if isinstance(spec, FunctionSpec):
+            body.function_specs[parameter.name] = spec
         if isinstance(type_, IntType) and parameter.name in body.symbols:
             body.symbols[parameter.name] = type_.value
         if isinstance(spec, TensorSpec):

@@ -1,25 +1,31 @@
 """Loops: `for` over a range, `for` over a tuple, `while`.
 
 Enters: a loop of the syntax tree. Leaves: a typed loop with the names it carries, each with the one type it has at
-every turn; a tuple is unrolled. A name bound only inside has no value afterwards, since there may be no turn.
+every turn; a tuple is unrolled. A name bound only inside has no value afterwards, since there may be no turn. A
+`break` raises a flag that the turns after it, or the condition, look at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.assignment import assign, bind
 from tesserac.check.body import Body, is_static
+from tesserac.check.branches import join
 from tesserac.check.conditions import require_condition
-from tesserac.check.control import assigned_names
-from tesserac.check.scope import Binding, Pinned
+from tesserac.check.control import assigned_names, holds_break
+from tesserac.check.iteration import is_range, not_iterable, range_bounds
+from tesserac.check.scope import FLAG, Binding, Pinned
 from tesserac.check.tuples import tuple_items
-from tesserac.check.words import type_text
-from tesserac.diag.codes.names import E0205, E0210, E0211, E0213, E0215, E0299
+from tesserac.diag.codes.names import E0211
+from tesserac.ops.compare import BitAnd, BitNot
 from tesserac.syntax import ast
-from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, ListType, TensorType, TupleType
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType, TupleType
 
 
 def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
@@ -27,82 +33,100 @@ def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
 
 
 def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
-    if not isinstance(node.target, ast.Name):
-        body.sink.error(E0299, at=node.target.span, feature="a loop that unpacks its items")
-        return []
-    if _is_range(body, node.iterable):
+    if is_range(body, node.iterable) and isinstance(node.target, ast.Name):
         assert isinstance(node.iterable, ast.Call)
         return _range_loop(body, node, node.target, node.iterable)
     items = body.expression(node.iterable)
     if isinstance(items.type, TupleType):
-        return _unrolled(body, node, node.target, items)
-    if isinstance(items.type, ListType):
-        body.unknown_count(items.type.count, node.iterable.span)
-    elif isinstance(items.type, TensorType):
-        draft = body.sink.error(E0213, at=node.iterable.span)
-        draft.remark("loop over `range(N)` and index, or use `scan` or `vmap`")
-    elif not isinstance(items.type, ErrorType):
-        expected = "a range, a tuple or a list"
-        body.sink.error(E0210, at=node.iterable.span, expected=expected, found=type_text(items.type))
+        return _unrolled(body, node, tuple_items(items, node.target.span))
+    not_iterable(body, items)
     return []
 
 
-def _is_range(body: Body, node: ast.Expr) -> bool:
-    if not isinstance(node, ast.Call) or not isinstance(node.function, ast.Name):
-        return False
-    return node.function.id == "range" and "range" not in body.scope.bindings
-
-
-def _unrolled(body: Body, node: ast.For, target: ast.Name, items: typed.Expr) -> list[typed.Stmt]:
-    """A loop over a tuple is its body once per item."""
+def _unrolled(body: Body, node: ast.For, items: Sequence[typed.Expr]) -> list[typed.Stmt]:
+    """A loop over a tuple is its body once per item, up to a `break` that is known to be taken."""
+    flag = _open_flag(body, node.body)
     block: list[typed.Stmt] = []
-    for item in tuple_items(items, target.span):
-        body.scope.bind(Binding(target.id, item.type, target.span, item))
-        if not is_static(item.type):
-            block.append(typed.Bind(node.span, target.id, item))
-        body.loops += 1
-        block += body.rules.block(body, node.body)
-        body.loops -= 1
+    if flag:
+        body.scope.bind(Binding(flag, BoolType(False), node.span, None))
+    for item in items:
+        raised = body.scope.bindings[flag].type if flag else BoolType(False)
+        if raised == BoolType(True):
+            break
+        block += assign(body, node.target, item, node.span)
+        if isinstance(raised, BoolType):
+            block += _turn(body, node.body)
+        else:
+            block.append(_unless(body, flag, node.body, node.span))
+    _close_flag(body, flag)
     return block
 
 
+# ---------------------------------------------------------------------------------------------------- `break`
+
+
+def _open_flag(body: Body, statements: Sequence[ast.Stmt]) -> str:
+    """The name of a loop's flag, which its `break` raises; empty for a loop without one."""
+    body.flags.append(f"{FLAG}{len(body.flags)}" if holds_break(statements) else "")
+    return body.flags[-1]
+
+
+def _close_flag(body: Body, flag: str) -> None:
+    body.flags.pop()
+    body.scope.bindings.pop(flag, None)
+
+
+def raise_flag(body: Body, node: ast.Break) -> list[typed.Stmt]:
+    """`break`: known while compiling in a loop that is written out, a value of the run in any other."""
+    flag, raised = body.flags[-1], typed.Static(BoolType(True), node.span)
+    if isinstance(body.scope.bindings[flag].type, TensorType):
+        return bind(body, flag, node.span, typed.Coerce(_ONE_BOOL, node.span, raised), node.span)
+    return bind(body, flag, node.span, raised, node.span)
+
+
+def _lower_flag(body: Body, flag: str, span: Span) -> list[typed.Stmt]:
+    """The flag before a loop of the run."""
+    lowered = typed.Static(BoolType(False), span)
+    return bind(body, flag, span, typed.Coerce(_ONE_BOOL, span, lowered), span) if flag else []
+
+
+def _is_down(body: Body, flag: str, span: Span) -> typed.Expr:
+    return typed.Apply(_ONE_BOOL, span, BitNot(), (body.local(flag, span),))
+
+
+def _unless(body: Body, flag: str, statements: tuple[ast.Stmt, ...], span: Span) -> typed.If:
+    """A turn that is skipped once the flag is up."""
+    test, before = _is_down(body, flag, span), body.scope
+    body.scope = before.snapshot()
+    block = _turn(body, statements)
+    scopes = [body.scope, before.snapshot()]
+    body.scope = before
+    return join(body, test, [block, ()], scopes, span)
+
+
+_ONE_BOOL = TensorType((), BOOL)
+
+
 def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> list[typed.Stmt]:
-    bounds = _bounds(body, call)
+    bounds = range_bounds(body, call)
     if bounds is None:
         return []
     start, stop, step = bounds
     symbol = _index_symbol(body, target.id)
     low, high = (start, stop - 1) if step > 0 else (stop + 1, start)
     body.facts.state_index(symbol, low, high)
+    flag = _open_flag(body, node.body)
+    lowered = _lower_flag(body, flag, node.span)
     loop = _enter(body, node.body, node.target.span.to(node.iterable.span), target.id)
     body.scope.bind(Binding(target.id, IntType(Dim.sym(symbol)), target.span, None))
-    block = _turn(body, node.body)
+    if flag:
+        block: typed.Block = (_unless(body, flag, node.body, node.span),)
+    else:
+        block = _turn(body, node.body)
     results = _leave(body, loop)
+    _close_flag(body, flag)
     bounds_typed = [typed.Static(IntType(bound), call.span) for bound in (start, stop)]
-    return [typed.For(node.span, symbol, bounds_typed[0], bounds_typed[1], step, block, results)]
-
-
-def _bounds(body: Body, call: ast.Call) -> tuple[Dim, Dim, int] | None:
-    values = [body.expression(argument.value) for argument in call.arguments]
-    if not 1 <= len(values) <= 3 or any(argument.name for argument in call.arguments):
-        body.sink.error(E0205, at=call.span, problem="`range` takes a stop, or a start, a stop and a step")
-        return None
-    sizes: list[Dim] = []
-    for value in values:
-        if isinstance(value.type, IntType):
-            sizes.append(value.type.value)
-        elif isinstance(value.type, TensorType):
-            body.sink.error(E0299, at=value.span, feature="a trip count that is a tensor")
-            return None
-        else:
-            if not isinstance(value.type, ErrorType):
-                body.sink.error(E0210, at=value.span, expected="an int", found=type_text(value.type))
-            return None
-    start, stop, step = (ZERO, *sizes, ONE) if len(sizes) == 1 else (*sizes, ONE)[:3]
-    if step.constant is None or step.constant == 0:
-        body.sink.error(E0215, at=values[-1].span, what="the step of a range, not zero,")
-        return None
-    return start, stop, step.constant
+    return [*lowered, typed.For(node.span, symbol, bounds_typed[0], bounds_typed[1], step, block, results)]
 
 
 def _index_symbol(body: Body, name: str) -> str:
@@ -115,16 +139,28 @@ def _index_symbol(body: Body, name: str) -> str:
 
 
 def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
+    flag = _open_flag(body, node.body)
+    lowered = _lower_flag(body, flag, node.span)
     loop = _enter(body, node.body, node.test.span, None)
     test = require_condition(body, body.expression(node.test))
+    if flag and not isinstance(test.type, ErrorType):
+        test = _both(_is_down(body, flag, node.test.span), test)
     if isinstance(test.type, BoolType) and test.type.value:
         draft = body.sink.error(E0211, at=node.test.span, problem="this loop never ends")
         draft.remark("its condition does not depend on anything that a turn changes")
     block = _turn(body, node.body)
     results = _leave(body, loop)
+    _close_flag(body, flag)
     if isinstance(test.type, BoolType | ErrorType):
         return []
-    return [typed.While(node.span, test, block, results)]
+    return [*lowered, typed.While(node.span, test, block, results)]
+
+
+def _both(down: typed.Expr, test: typed.Expr) -> typed.Expr:
+    """The condition of a loop that a `break` may end as well."""
+    if isinstance(test.type, BoolType):
+        return down if test.type.value else test
+    return typed.Apply(_ONE_BOOL, test.span, BitAnd(), (down, test))
 
 
 @dataclass(frozen=True)
@@ -137,7 +173,7 @@ class _Loop:
 
 def _enter(body: Body, statements: tuple[ast.Stmt, ...], loop: Span, index: str | None) -> _Loop:
     """Pins the names that live before the loop and are bound in it."""
-    names = assigned_names(statements)
+    names = [*assigned_names(statements), *(name for name in body.flags[-1:] if name)]
     outer = dict(body.scope.pinned)
     for name in names:
         binding = body.scope.bindings.get(name)

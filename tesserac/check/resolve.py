@@ -124,6 +124,7 @@ class ModuleNames:
         self.name = name
         self.functions: dict[str, ast.FunctionDef] = {}
         self.hidden: dict[str, ast.FunctionDef] = {}
+        self.inner: dict[str, ast.FunctionDef] = {}
         self.structs: dict[str, ast.StructDef] = {}
         self.constants: dict[str, ast.ConstDef] = {}
         self.tests: list[ast.TestBlock] = []
@@ -150,7 +151,7 @@ class ModuleNames:
 
     def function(self, name: str) -> ast.FunctionDef:
         """A function by name, or one without a name of its own: a method, an initialiser, a lambda."""
-        return self.functions[name] if name in self.functions else self.hidden[name]
+        return next(group[name] for group in (self.functions, self.hidden, self.inner) if name in group)
 
     def alias(self, name: str) -> ast.Expr | None:
         """The value of a module constant, for types named by one; None for one that leads back to itself."""

@@ -31,6 +31,14 @@ class Pinned:
     loop: Span
 
 
+FLAG = "stop$"
+"""How the names of flags start that a `break` raises; no name of a program does."""
+
+
+def is_flag(name: str) -> bool:
+    return name.startswith(FLAG)
+
+
 class Scope:
     """Names of one function, at one point of its flow."""
 

@@ -98,7 +98,15 @@ class Conditional(Node):
     otherwise: Expr
 
 
-Expr = Static | Local | Coerce | Apply | Call | TupleOf | Item | Conditional
+@dataclass(frozen=True, eq=False)
+class Let(Node):
+    """`value` where the names that `bindings` bind have those values; outside they are not seen."""
+
+    bindings: Block
+    value: Expr
+
+
+Expr = Static | Local | Coerce | Apply | Call | TupleOf | Item | Conditional | Let
 
 
 # ------------------------------------------------------------------------------------------------ statements

@@ -256,6 +256,10 @@ class _Body:
                 return value[expression.index]
             case typed.Conditional():
                 return self._conditional(expression, names)
+            case typed.Let():
+                inner = dict(names)
+                self.statements(expression.bindings, inner)
+                return self.expression(expression.value, inner)
 
     def _operand(self, expression: typed.Expr, names: Names) -> Value:
         built = self.expression(expression, names)

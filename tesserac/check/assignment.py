@@ -1,0 +1,151 @@
+"""Assignments: what binds a name, and what rebinds one.
+
+Enters: assignments of the syntax tree. Leaves: typed bindings. A name that a loop carries keeps its type; `m.w = v` and
+`x += v` bind the name on the left again.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.annotations import AnnotationReader
+from tesserac.check.body import Body, is_static
+from tesserac.check.conform import agree, conform
+from tesserac.check.resolve import StructRef
+from tesserac.check.scope import Binding
+from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec, field_spec
+from tesserac.check.tuples import rebuilt, tuple_items
+from tesserac.check.words import type_text
+from tesserac.diag.codes.names import E0205, E0208, E0210, E0212, E0299
+from tesserac.syntax import ast
+from tesserac.types.dims import Dim
+from tesserac.types.ty import ErrorType, StructType, TensorType, TupleType, Type
+
+
+def check_assignment(body: Body, node: ast.Assignment) -> list[typed.Stmt]:
+    value = body.expression(node.value)
+    return [statement for target in node.targets for statement in assign(body, target, value, node.span)]
+
+
+def assign(body: Body, target: ast.Expr, value: typed.Expr, span: Span) -> list[typed.Stmt]:
+    if isinstance(target, ast.Name):
+        return bind(body, target.id, target.span, value, span)
+    if isinstance(target, ast.TupleExpr | ast.ListExpr):
+        return _unpack(body, target, value, span)
+    if isinstance(target, ast.Attribute):
+        return _assign_field(body, target, value, span)
+    body.sink.error(E0299, at=target.span, feature="`x[i] = v`")
+    return []
+
+
+def _assign_field(body: Body, target: ast.Attribute, value: typed.Expr, span: Span) -> list[typed.Stmt]:
+    """`m.w = v` rebinds `m` to a struct that differs in one field."""
+    struct = body.expression(target.value)
+    type_ = struct.type
+    position = type_.position(target.name) if isinstance(type_, StructType) else None
+    if not isinstance(type_, StructType) or position is None:
+        if not isinstance(type_, ErrorType):
+            body.sink.error(E0208, at=target.name_span, what=type_text(type_), name=target.name)
+        return []
+    decl = body.rules.own_struct(StructRef(type_.module, type_.name))
+    assert decl is not None
+    spec = field_spec(decl, type_.dims, position, target.span)
+    items = list(tuple_items(struct, target.span))
+    items[position] = conform(body, spec, value)
+    if isinstance(items[position].type, ErrorType):
+        return []
+    return assign(body, target.value, rebuilt(struct, items), span)
+
+
+def bind(body: Body, name: str, at: Span, value: typed.Expr, span: Span) -> list[typed.Stmt]:
+    """`name = value`; a name that a loop carries keeps its type."""
+    pinned = body.scope.pinned.get(name)
+    type_ = value.type
+    if pinned is not None:
+        kept = agree(pinned.binding.type, type_)
+        if kept is None:
+            _report_change(body, name, at, pinned.binding, type_, pinned.loop)
+            kept = pinned.binding.type
+        type_ = kept
+    body.scope.bind(Binding(name, type_, at, value))
+    return [] if is_static(type_) else [typed.Bind(span, name, value)]
+
+
+def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type, loop: Span) -> None:
+    draft = body.sink.error(E0212, at=at, name=name, before=before.type.show(), after=after.show())
+    draft.note(before.span, f"this is {type_text(before.type)} when the loop starts")
+    draft.note(loop, "every turn starts with the same type")
+    if not isinstance(before.type, TensorType):
+        draft.remark(f"start from a tensor, for example `{name} = cast(0.0, f32)` or `zeros(...)`")
+
+
+def _unpack(
+    body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Expr, span: Span
+) -> list[typed.Stmt]:
+    type_ = value.type
+    names = [item for item in target.items if isinstance(item, ast.Name)]
+    if len(names) != len(target.items):
+        body.sink.error(E0299, at=target.span, feature="unpacking into anything but names")
+        return []
+    if isinstance(type_, ErrorType):
+        type_ = TupleType((ErrorType(),) * len(names))
+    if not isinstance(type_, TupleType):
+        body.sink.error(E0210, at=value.span, expected=f"a tuple of {len(names)}", found=type_text(type_))
+        type_ = TupleType((ErrorType(),) * len(names))
+    if len(type_.items) != len(names):
+        problem = f"{len(type_.items)} values for {len(names)} names"
+        body.sink.error(E0205, at=target.span, problem=problem)
+        return []
+    parts = tuple_items(value, value.span) if isinstance(value.type, TupleType) else [value] * len(names)
+    for name, part in zip(names, parts, strict=True):
+        bind(body, name.id, name.span, part, span)
+    if is_static(type_):
+        return []
+    return [typed.BindTuple(span, tuple(name.id for name in names), value)]
+
+
+class _LocalNames:
+    """Names in an annotation inside a body: known sizes, or a new name for the size found there."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self.fresh: dict[str, Dim] = {}
+
+    def alias(self, name: str) -> ast.Expr | None:
+        return self._body.rules.alias(name)
+
+    def is_reported(self, name: str) -> bool:
+        return self._body.rules.is_reported(name)
+
+    def struct(self, node: ast.Expr) -> StructDecl | None:
+        return self._body.rules.struct(node)
+
+    def dim(self, name: str, span: Span) -> Dim | None:
+        known = self._body.symbols.get(name)
+        if known is None:
+            self.fresh[name] = Dim.sym(name)
+        return known or Dim.sym(name)
+
+
+def check_annotated(body: Body, node: ast.AnnotatedAssignment) -> list[typed.Stmt]:
+    names = _LocalNames(body)
+    spec = AnnotationReader(names, body.sink).read(node.annotation, node.target.span)
+    if node.value is None or not isinstance(node.target, ast.Name):
+        body.sink.error(E0299, at=node.span, feature="an annotation without a value")
+        return []
+    value = body.expression(node.value)
+    _name_sizes(body, names.fresh, spec, value)
+    return bind(body, node.target.id, node.target.span, conform(body, spec, value), node.span)
+
+
+def _name_sizes(body: Body, fresh: dict[str, Dim], spec: TypeSpec, value: typed.Expr) -> None:
+    """A new dim name in the annotation is from here on a name of the size it meets."""
+    if isinstance(spec, TensorSpec) and isinstance(value.type, TensorType) and len(spec.dims) == value.type.rank:
+        for dim, found in zip(spec.dims, value.type.dims, strict=True):
+            if dim.dim.symbol in fresh and dim.dim.symbol is not None:
+                body.symbols.setdefault(dim.dim.symbol, found)
+
+
+def check_augmented(body: Body, node: ast.AugmentedAssignment) -> list[typed.Stmt]:
+    combined = ast.BinaryOp(node.span, node.target, node.op, node.op_span, node.value)
+    return assign(body, node.target, body.expression(combined), node.span)

@@ -1,0 +1,121 @@
+"""Branches: `if`, and what becomes of the statements after one that leaves.
+
+Enters: an `if` and the statements after it. Leaves: a typed `If` that says what comes out of it, or, where compiling
+decides, the branch itself. Where a branch returns, or ends a turn of a loop, what follows the `if` belongs to the
+branches that do not, so that control stays structured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body, is_static
+from tesserac.check.conditions import decides_none, require_condition
+from tesserac.check.conform import agree
+from tesserac.check.control import always_exits, may_exit
+from tesserac.check.scope import Binding, Scope, is_flag
+from tesserac.check.words import type_text
+from tesserac.diag.codes.names import E0212
+from tesserac.syntax import ast
+from tesserac.types.dtype import BOOL
+from tesserac.types.ty import BoolType, ErrorType, TensorType
+
+
+def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
+    test = require_condition(body, body.expression(node.test))
+    if isinstance(test.type, BoolType):
+        return _decided_if(body, node, test.type.value, rest)
+    if may_exit(node) and not body.loops:
+        return _returning_if(body, node, test, rest)
+    after = rest if may_exit(node) else ()
+    before, blocks, scopes = body.scope, [], []
+    for branch in (node.body, node.otherwise):
+        body.scope = before.snapshot()
+        blocks.append(body.rules.block(body, _continued(branch, after)))
+        scopes.append(body.scope)
+    body.scope = before
+    branched = join(body, test, blocks, scopes, node.span)
+    return [] if isinstance(test.type, ErrorType) else [branched]
+
+
+def _continued(branch: Sequence[ast.Stmt], rest: Sequence[ast.Stmt]) -> Sequence[ast.Stmt]:
+    """A branch with what follows it, unless it leaves before."""
+    return branch if always_exits(branch) else (*branch, *rest)
+
+
+def _decided_if(body: Body, node: ast.If, truth: bool, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
+    """Both branches are checked, one is kept; a test for None rules out the other."""
+    kept, other = (node.body, node.otherwise) if truth else (node.otherwise, node.body)
+    if not decides_none(node.test):
+        saved, body.scope = body.scope, body.scope.snapshot()
+        body.dead += 1
+        body.rules.block(body, other)
+        body.dead -= 1
+        body.scope = saved
+    return list(body.rules.block(body, _continued(kept, rest) if may_exit(node) else kept))
+
+
+def _returning_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
+    """What follows belongs to each branch that does not return."""
+    before = body.scope
+    blocks = []
+    for branch in (node.body, node.otherwise):
+        body.scope = before.snapshot()
+        blocks.append(body.rules.block(body, _continued(branch, rest)))
+    body.scope = before
+    if isinstance(test.type, ErrorType):
+        return []
+    return [typed.If(node.span, test, blocks[0], blocks[1], ())]
+
+
+def join(
+    body: Body, test: typed.Expr, blocks: Sequence[typed.Block], scopes: Sequence[Scope], span: Span
+) -> typed.If:
+    """The two branches as one statement. Names after it: those bound on both sides, with one type; those bound on one
+    side have no value."""
+    results: list[typed.Carried] = []
+    before = dict(body.scope.bindings)
+    pairs = zip(blocks, scopes, strict=True)
+    then, otherwise = (_with_flags(block, scope, scopes, span) for block, scope in pairs)
+    for name in dict.fromkeys([*scopes[0].bindings, *scopes[1].bindings]):
+        left, right = (scope.bindings.get(name) for scope in scopes)
+        if left is right and left is not None:
+            continue
+        if left is None or right is None:
+            only = left or right
+            assert only is not None
+            body.scope.lose(name, only.span)
+            continue
+        carried = _join_name(body, name, left, right, before.get(name))
+        results += [] if carried is None or is_static(carried.type) else [carried]
+    return typed.If(span, test, then, otherwise, tuple(results))
+
+
+def _with_flags(
+    block: typed.Block, scope: Scope, scopes: Sequence[Scope], span: Span
+) -> typed.Block:
+    """Flags that one branch raises and the other does not are values of the run from here on."""
+    added: list[typed.Stmt] = []
+    for name in filter(is_flag, scope.bindings):
+        types = {other.bindings[name].type for other in scopes if name in other.bindings}
+        own = scope.bindings[name]
+        if len(types) > 1 and isinstance(own.type, BoolType):
+            flag = TensorType((), BOOL)
+            added.append(typed.Bind(span, name, typed.Coerce(flag, span, typed.Static(own.type, span))))
+    return (*block, *added)
+
+
+def _join_name(
+    body: Body, name: str, left: Binding, right: Binding, before: Binding | None
+) -> typed.Carried | None:
+    type_ = TensorType((), BOOL) if is_flag(name) and left.type != right.type else agree(left.type, right.type)
+    later = right if right is not before else left
+    if type_ is None:
+        other = left if later is right else right
+        draft = body.sink.error(E0212, at=later.span, name=name, before=other.type.show(), after=later.type.show())
+        draft.note(other.span, f"here it is {type_text(other.type)}")
+        type_ = ErrorType()
+    body.scope.bind(Binding(name, type_, later.span, None))
+    return typed.Carried(name, type_)
