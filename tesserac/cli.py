@@ -115,6 +115,25 @@ def explain(code: str | None) -> int:
     return finish(explain_code(code, palette_of(sys.stdout)) if code else Outcome(list_codes()))
 
 
+@compiler.command()
+def lsp() -> int:
+    """Serve an editor: the language server, over standard input and output."""
+    from tessera_lsp.server import main
+
+    return main()
+
+
+@compiler.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; name the files that would change, status 1.")
+@click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
+def fmt(files: tuple[str, ...], only_check: bool, diff: bool) -> int:
+    """Bring programs into the one style. `-` reads a program and prints it."""
+    from tesserac.commands.formatting import Wanted, format_files
+
+    return finish(format_files(files, Wanted(only_check, diff, palette_of(sys.stderr))))
+
+
 # ---------------------------------------------------------------------------------------------------- tessera
 
 
@@ -124,14 +143,23 @@ def runner() -> None:
     """Run Tessera programs."""
 
 
-@runner.command()
-@click.argument("file")
+@runner.command(context_settings={"ignore_unknown_options": True})
+@click.argument("file", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--NAME VALUE]...")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
-def run(file: str, threads: int | None) -> int:
-    """Run the main() of a program or a bundle, and print what it returns. Code is compiled once and then cached."""
+def run(file: str | None, arguments: tuple[str, ...], threads: int | None) -> int:
+    """Run the main() of a program or a bundle, and print what it returns. Code is compiled once and then cached.
+
+    Parameters of main are given by name: numbers, true or false, text, and files *.npy for tensors. What follows `--`
+    is all main's. Without FILE, start a session at a prompt.
+    """
+    if file is None:
+        from tesserac.repl.loop import start
+
+        return start(threads, palette_of(sys.stderr))
     from tesserac.commands.running import run_main
 
-    return finish(run_main(file, threads))
+    return finish(run_main(file, threads, arguments))
 
 
 # -------------------------------------------------------------------------------------------- saying and ending

@@ -21,7 +21,7 @@ from tesserac.syntax import ast
 from tesserac.syntax.build import Builder
 from tesserac.syntax.lalr import Machine, SyntaxFailure
 from tesserac.syntax.lexer import Lexed, tokenize
-from tesserac.syntax.placement import module_items
+from tesserac.syntax.placement import module_items, typed_statements
 from tesserac.syntax.split import split_items
 from tesserac.syntax.syntax_errors import report_failure
 from tesserac.syntax.tables import load_tables
@@ -133,6 +133,14 @@ def _parse_item(source: SourceFile, start: int, end: int) -> ParsedItem:
         doc = first.value if isinstance(first.value, ast.StringLiteral) else None
     items = module_items(statements, sink) if doc is None else ()
     return ParsedItem(source.span(start, end), items, doc, tuple(parser.diagnostics()))
+
+
+def parse_input(source: SourceFile, start: int, end: int) -> tuple[tuple[ast.Stmt | ast.Item, ...], list[Diagnostic]]:
+    """What was typed at a prompt and stands in `source` from `start` to `end`: items and statements alike."""
+    sink = Sink()
+    parser = _ItemParser(source, sink)
+    statements = typed_statements(parser.statements(start, end), sink)
+    return statements, parser.diagnostics()
 
 
 @cache

@@ -37,6 +37,16 @@ def module_items(statements: Sequence[ast.Stmt | ast.Item], sink: Sink) -> tuple
     return tuple(items)
 
 
+def typed_statements(
+    statements: Sequence[ast.Stmt | ast.Item], sink: Sink
+) -> tuple[ast.Stmt | ast.Item, ...]:
+    """The same for what is typed at a prompt, where statements of any kind may stand."""
+    kept = [statement for statement in statements if not _too_deep(statement, sink)]
+    for statement in kept:
+        _check_jumps(statement, _Inside(function=False, loop=False), sink)
+    return tuple(kept)
+
+
 def _item(statement: ast.Stmt | ast.Item, sink: Sink) -> ast.Item | None:
     if isinstance(statement, ast.Item):
         return statement

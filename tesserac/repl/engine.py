@@ -1,0 +1,274 @@
+"""Inputs are checked, compiled and run; names of the session change.
+
+Enters: the text of an input. Leaves: the value of an expression, and diagnostics. An input with a mistake changes
+nothing and raises ProgramError; a failed run raises TesseraError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tessera.artifact import Artifact
+from tesserac.base.source import NO_SPAN, SourceFile, Span
+from tesserac.check.checker import ModuleChecker
+from tesserac.check.infer import deep_recursion
+from tesserac.check.typed import TypedFunction
+from tesserac.diag.codes.names import E0201
+from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.repl.transcript import Transcript
+from tesserac.repl.values import Value, count_leaves, split
+from tesserac.repl.workspace import INPUT, Workspace, assigned_names, input_function
+from tesserac.session import Checked, ProgramError, Session
+from tesserac.syntax import ast
+from tesserac.syntax.parse import parse_input, parse_module
+from tesserac.types.ty import DTypeType, ErrorType, FunctionType, Type, parts
+
+MODULE = "repl"
+LAST = "_"
+"""The name of the last value shown."""
+
+Statement = ast.Stmt | ast.Item
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An input that checks: a function, and the values that it is to be called with."""
+
+    span: Span
+    source: SourceFile
+    function: TypedFunction
+    arguments: dict[str, Value]
+
+    @property
+    def type(self) -> Type:
+        return self.function.result
+
+
+class Engine:
+    """One session. `warnings` are what the last input gave beside its result."""
+
+    def __init__(self) -> None:
+        self.session = Session()
+        self.transcript = Transcript()
+        self.workspace = Workspace()
+        self.loaded: dict[str, Checked] = {}
+        self.warnings: list[Diagnostic] = []
+
+    def renew(self) -> None:
+        """Starts over with what checking remembers, after it was interrupted half-way. Names stay."""
+        self.session = Session()
+        self.reload()
+
+    def sources(self) -> Mapping[str, SourceFile]:
+        """Every text that a diagnostic may speak of, by path."""
+        return {**self.session.sources(), self.transcript.source.path: self.transcript.source}
+
+    # ------------------------------------------------------------------------------------------------- inputs
+
+    def submit(self, text: str) -> list[Value]:
+        """Runs an input; the values of its expressions."""
+        span = self.transcript.add(text)
+        self.warnings = []
+        return [value for s in self._parse(span) if (value := self._execute(s)) is not None]
+
+    def prepare(self, line: str, text: str) -> Prepared:
+        """Checks an expression that stands at the end of, or inside, a line, without running it."""
+        span = self.transcript.add_part(line, text)
+        self.warnings = []
+        statements = self._parse(span)
+        last = statements[-1] if statements else None
+        if len(statements) != 1 or not isinstance(last, ast.ExpressionStatement):
+            raise NotAnExpression(text)
+        return self._prepare((ast.Return(last.span, last.value),))
+
+    def _parse(self, span: Span) -> Sequence[Statement]:
+        statements, diagnostics = parse_input(self.transcript.source, span.start, span.end)
+        if diagnostics:
+            raise ProgramError(tuple(diagnostics))
+        return statements
+
+    def _execute(self, statement: Statement) -> Value | None:
+        if isinstance(statement, ast.ExpressionStatement):
+            return self._show(statement)
+        if isinstance(statement, ast.TestBlock):
+            self._evaluate(statement.body)
+        elif isinstance(statement, ast.Assignment):
+            self._assign(statement)
+        elif isinstance(statement, ast.Item):
+            self._define(statement)
+        else:
+            self._update((statement,))
+        return None
+
+    # -------------------------------------------------------------------------------------------- definitions
+
+    def _define(self, item: ast.Item) -> None:
+        """Accepts an item that is right in itself; what it breaks elsewhere is said as a warning would be."""
+        workspace = self.workspace.define(item)
+        checked = self._check(workspace, item.span)
+        own = [d for d in checked.diagnostics if _within(d, item.span)]
+        if any(d.severity is Severity.ERROR for d in own):
+            raise ProgramError(tuple(map(self._explained, own)))
+        before = {(d.code, d.primary.span) for d in self._known_problems()}
+        self.warnings += [d for d in checked.diagnostics if (d.code, d.primary.span) not in before]
+        self.workspace = workspace
+
+    def _explained(self, diagnostic: Diagnostic) -> Diagnostic:
+        """Says why a name that is there at the prompt is not there in a function."""
+        name = self.transcript.source.slice(diagnostic.primary.span)
+        if diagnostic.code != E0201.id or name not in self.workspace.values:
+            return diagnostic
+        note = f"`{name}` is a value of the session, which functions do not see: give it a parameter"
+        return replace(diagnostic, notes=(*diagnostic.notes, note))
+
+    def _known_problems(self) -> Iterable[Diagnostic]:
+        return self._check(self.workspace, NO_SPAN).diagnostics
+
+    def _check(self, workspace: Workspace, span: Span, *more: ast.Item) -> Checked:
+        scope = (*self.session.library, *(file.result for file in self.loaded.values()))
+        return self.session.adopt(self.transcript.source, workspace.module(span, *more), MODULE, scope)
+
+    def checker(self) -> ModuleChecker:
+        """What the names mean now."""
+        return self._check(self.workspace, NO_SPAN).result.checker
+
+    def names(self) -> list[str]:
+        """Every name that an input may use."""
+        return list(dict.fromkeys([*self.workspace.names(), *self.checker().names.names()]))
+
+    # ----------------------------------------------------------------------------------------------- evaluation
+
+    def _show(self, statement: ast.ExpressionStatement) -> Value | None:
+        prepared = self._prepare((ast.Return(statement.span, statement.value),))
+        value = self._run(prepared)
+        self.workspace = self.workspace.bind(LAST, value) if _can_be_bound(value.type) else self.workspace
+        return value
+
+    def _assign(self, statement: ast.Assignment) -> None:
+        """A type, a dtype or a function gets a name as in a module; any other value is computed now."""
+        constant = ast.ConstDef(statement.span, statement.targets, None, statement.value)
+        if all(isinstance(target, ast.Name) for target in statement.targets) and self._is_type(constant):
+            self._define(constant)
+        else:
+            self._update((statement,))
+
+    def _is_type(self, constant: ast.ConstDef) -> bool:
+        names = self._check(self.workspace.define(constant), constant.span).result.checker.names
+        target = constant.targets[0]
+        return isinstance(target, ast.Name) and names.constant_is_type(target.id)
+
+    def _update(self, statements: tuple[ast.Stmt, ...]) -> None:
+        """Runs statements and binds what they assign."""
+        names = assigned_names(statements)
+        if not names:
+            self._evaluate(statements)
+            return
+        span = statements[-1].span
+        returned = ast.Return(span, ast.TupleExpr(span, tuple(ast.Name(span, name) for name in names)))
+        prepared = self._prepare((*statements, returned))
+        value = self._run(prepared)
+        for name, item in zip(names, split(value.type, value.leaves, span), strict=True):
+            self._bind(name, item, statements[0])
+
+    def _bind(self, name: str, value: Value, statement: ast.Stmt) -> None:
+        if _can_be_bound(value.type):
+            self.workspace = self.workspace.bind(name, value)
+        elif isinstance(statement, ast.Assignment):
+            self._define(ast.ConstDef(statement.span, (ast.Name(statement.span, name),), None, statement.value))
+
+    def _evaluate(self, statements: tuple[ast.Stmt, ...]) -> None:
+        self._run(self._prepare(statements))
+
+    def _prepare(self, body: tuple[ast.Stmt, ...]) -> Prepared:
+        """Raises ProgramError."""
+        span = body[0].span.to(body[-1].span)
+        arguments = self.workspace.arguments(body)
+        function = input_function(span, arguments, body)
+        checked = self._check(self.workspace, span, function)
+        with deep_recursion():
+            types = tuple(value.type for value in arguments.values())
+            instance = checked.result.checker.own_instance(INPUT, types)
+        said = _once((*checked.diagnostics, *instance.diagnostics))
+        own = [d for d in said if _within(d, span)]
+        if instance.function is None or not _is_whole(checked, instance.function):
+            raise ProgramError(tuple(own or said))
+        self.warnings += [d for d in own if d.severity is Severity.WARNING]
+        return Prepared(span, checked.source, instance.function, arguments)
+
+    def _run(self, prepared: Prepared) -> Value:
+        """Raises TesseraError, KeyboardInterrupt."""
+        if is_known(prepared):
+            return Value(prepared.type, (), prepared.span)
+        from tesserac.repl.running import run
+
+        return Value(prepared.type, run(self.artifact(prepared), prepared.arguments.values()), prepared.span)
+
+    def artifact(self, prepared: Prepared) -> Artifact:
+        from tesserac.target.cpu.build import host_platform
+
+        return self.session.artifact(prepared.source, prepared.function, host_platform())
+
+    # ---------------------------------------------------------------------------------------------------- files
+
+    def load(self, path: str) -> None:
+        """Brings the names of a file into scope, over those of the session. Raises ProgramError."""
+        self.loaded[path] = checked = self._checked_file(path)
+        self.workspace = self.workspace.without(set(checked.result.checker.names.public()))
+
+    def reload(self) -> None:
+        """Reads all loaded files again. Raises ProgramError; those before the mistake are new then."""
+        for path in list(self.loaded):
+            self.loaded[path] = self._checked_file(path)
+
+    def _checked_file(self, path: str) -> Checked:
+        source = self.session.read(path)
+        if isinstance(source, Diagnostic):
+            raise ProgramError((source,))
+        parsed = parse_module(source)
+        others = tuple(file.result for known, file in self.loaded.items() if known != path)
+        checked = self.session.adopt(source, parsed.module, f"file {path}", (*self.session.library, *others))
+        said = (*parsed.diagnostics, *checked.diagnostics)
+        if any(d.severity is Severity.ERROR for d in said):
+            raise ProgramError(said)
+        self.warnings += said
+        return checked
+
+
+class NotAnExpression(Exception):
+    """A command was given something else."""
+
+
+def is_known(prepared: Prepared) -> bool:
+    """Whether checking alone has told the value, and running would do nothing more."""
+    statement = prepared.function.body
+    return count_leaves(prepared.type) == 0 and len(statement) <= 1 and not prepared.function.effects
+
+
+def _is_whole(checked: Checked, function: TypedFunction) -> bool:
+    """Whether all that an input calls is right: a definition may have been broken by a later one."""
+    if _has_error(function.result):
+        return False
+    try:
+        checked.result.reach(function)
+    except KeyError:
+        return False
+    return True
+
+
+def _has_error(type_: Type) -> bool:
+    return isinstance(type_, ErrorType) or any(map(_has_error, parts(type_) or ()))
+
+
+def _can_be_bound(type_: Type) -> bool:
+    """Whether a value may be passed on as an argument; dtypes and functions only have names."""
+    return not isinstance(type_, DTypeType | FunctionType)
+
+
+def _within(diagnostic: Diagnostic, span: Span) -> bool:
+    at = diagnostic.primary.span
+    return at.file == span.file and span.start <= at.start <= span.end
+
+
+def _once(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return list({(d.code, d.primary.span): d for d in diagnostics}.values())
