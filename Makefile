@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types tests bench docs clean
+.PHONY: demo test lint types tests bench docs vsix clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,14 @@ docs: .venv/tools
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python -m benchmarks
+
+# The extension for Visual Studio Code, tested and packed into vscode-extension/tessera.vsix. Needs node 18 or newer.
+vsix: vscode-extension/node_modules
+	cd vscode-extension && npm test && npm run package
+
+vscode-extension/node_modules: vscode-extension/package-lock.json
+	cd vscode-extension && npm ci --prefer-offline --ignore-scripts --no-audit --no-fund
+	touch $@
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv

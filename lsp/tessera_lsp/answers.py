@@ -14,7 +14,7 @@ from lsprotocol import types as lsp
 from tessera_lsp.convert import Converter, completion_item, position
 from tessera_lsp.documents import Document
 from tessera_lsp.features.actions import actions
-from tessera_lsp.features.completion import completion
+from tessera_lsp.features.completion import completion, description
 from tessera_lsp.features.definition import definition
 from tessera_lsp.features.diagnostics import shown
 from tessera_lsp.features.formatting import formatting, range_formatting
@@ -51,7 +51,16 @@ def answer_definition(session: Session, document: Document, params: lsp.Definiti
 
 def answer_completion(session: Session, document: Document, params: lsp.CompletionParams) -> lsp.CompletionList:
     found = completion(session, document.source, document.offset(position(params.position)))
-    return lsp.CompletionList(is_incomplete=False, items=[completion_item(suggestion) for suggestion in found])
+    items = [completion_item(suggestion, document.uri) for suggestion in found]
+    return lsp.CompletionList(is_incomplete=False, items=items)
+
+
+def answer_resolve(session: Session, document: Document, item: lsp.CompletionItem) -> lsp.CompletionItem:
+    """A suggestion with its description."""
+    text = description(session, document.source, item.label)
+    if text:
+        item.documentation = lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
+    return item
 
 
 def answer_actions(session: Session, document: Document, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:

@@ -10,7 +10,6 @@ from tessera_lsp.documents import Document, Encoding, Position, position_of, uri
 from tessera_lsp.features.actions import Action
 from tessera_lsp.features.completion import Suggestion
 from tessera_lsp.features.hover import Hover
-from tessera_lsp.features.markdown import documentation
 from tessera_lsp.features.symbols import Symbol
 from tesserac.base.resources import library_file
 from tesserac.base.source import SourceFile, Span
@@ -36,6 +35,9 @@ COMPLETION_KINDS = {
     "attribute": lsp.CompletionItemKind.Property,
     "keyword": lsp.CompletionItemKind.Keyword,
 }
+DESCRIBED = ("function", "struct", "constant", "operator", "dtype")
+"""Kinds of suggestions that have a description."""
+
 SYMBOL_KINDS = {
     "function": lsp.SymbolKind.Function,
     "struct": lsp.SymbolKind.Struct,
@@ -123,14 +125,15 @@ class Converter:
         )
 
 
-def completion_item(suggestion: Suggestion) -> lsp.CompletionItem:
-    doc = lsp.MarkupContent(lsp.MarkupKind.Markdown, documentation(suggestion.doc)) if suggestion.doc else None
+def completion_item(suggestion: Suggestion, uri: str) -> lsp.CompletionItem:
+    """Without a description unless it is short: that of the one item looked at is asked for later."""
     return lsp.CompletionItem(
         label=suggestion.name,
         kind=COMPLETION_KINDS[suggestion.kind],
         detail=suggestion.detail or None,
-        documentation=doc,
+        documentation=suggestion.doc or None,
         sort_text=f"{suggestion.rank}{suggestion.name}",
+        data=uri if suggestion.kind in DESCRIBED and not suggestion.doc else None,
     )
 
 

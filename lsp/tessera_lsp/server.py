@@ -32,13 +32,13 @@ R = TypeVar("R")
 SETTLE = 0.15
 """Seconds without typing after which items that use what was edited are checked."""
 
-BREATH = 0.002
+BREATH = 0.001
 """Seconds in which messages that have arrived are taken in before work goes on."""
 
 OPTIONS: dict[str, object] = {
     lsp.TEXT_DOCUMENT_HOVER: None,
     lsp.TEXT_DOCUMENT_DEFINITION: None,
-    lsp.TEXT_DOCUMENT_COMPLETION: lsp.CompletionOptions(trigger_characters=[".", "@", "[", '"']),
+    lsp.TEXT_DOCUMENT_COMPLETION: lsp.CompletionOptions(trigger_characters=[".", "@", "[", '"'], resolve_provider=True),
     lsp.TEXT_DOCUMENT_CODE_ACTION: lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
     lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: None,
     lsp.TEXT_DOCUMENT_FORMATTING: None,
@@ -200,6 +200,7 @@ def create_server() -> TesseraServer:
     _register_diagnostics(server)
     for method, options in OPTIONS.items():
         _register_answer(server, method, options)
+    _register_resolve(server)
     return server
 
 
@@ -261,6 +262,17 @@ def _register_answer(server: TesseraServer, method: str, options: object) -> Non
     answer.__name__ = method
     nothing: object = None
     server.feature(method, options)(guarded(nothing)(answer))
+
+
+def _register_resolve(server: TesseraServer) -> None:
+    @server.feature(lsp.COMPLETION_ITEM_RESOLVE)
+    def resolve(item: lsp.CompletionItem) -> lsp.CompletionItem:
+        from tessera_lsp.answers import answer_resolve
+
+        document = server.documents.get(item.data) if isinstance(item.data, str) else None
+        if document is None:
+            return item
+        return guarded(item)(answer_resolve)(server.session, document, item)
 
 
 def main() -> int:

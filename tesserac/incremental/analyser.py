@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.infer import CheckResult, check_module
@@ -159,17 +158,16 @@ class Analyser:
     ) -> None:
         items = state.outline.items
         context = tuple(items[used] for used in state.contexts[index])
-        finding = Finding(
-            items[index], context, state.lines_of(index), state.outline.names, diagnostics, result
-        )
+        lines = state.lines_of(index) if diagnostics else ()
+        finding = Finding(items[index], context, lines, state.outline.names, diagnostics, result)
         state.find(index, finding)
         self._findings[state.keys[index]] = finding
         self._latest[items[index].parsed] = finding
 
 
 def _stand_in(name: str) -> ast.Item:
-    """An item of that name; nothing in the module mentions it."""
-    return ast.ConstDef(NO_SPAN, (ast.Name(NO_SPAN, name),), None, ast.IntLiteral(NO_SPAN, 0))
+    """An item of that name, which nothing mentions: it stands for a type, since these are read only where used."""
+    return ast.ConstDef(NO_SPAN, (ast.Name(NO_SPAN, name),), None, ast.Name(NO_SPAN, "int"))
 
 
 class _State:
@@ -195,12 +193,9 @@ class _State:
     def upholds(self, index: int, finding: Finding) -> bool:
         return not finding.diagnostics or finding.holds(self.lines_of(index), self.outline.names)
 
-    @cached_property
-    def _lines(self) -> list[int]:
-        return [self.source.position(item.span.start)[0] for item in self.outline.items]
-
     def lines_of(self, index: int) -> tuple[int, ...]:
-        return tuple(self._lines[used] for used in self.contexts[index])
+        items = self.outline.items
+        return tuple(self.source.position(items[used].span.start)[0] for used in self.contexts[index])
 
     def nodes(self, index: int) -> tuple[ast.Item, ...]:
         return _piece(self.outline.items[index]).items

@@ -31,7 +31,8 @@ def key_of(outline: Outline, index: int, context: Sequence[int]) -> Key:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """`item` and `context` are where they stood when they were checked. `names` are those the module defined then.
+    """`item` and `context` are where they stood when they were checked. `names` are those the module defined then, and
+    `lines` those on which the context began, where there are diagnostics.
 
     Diagnostics are those of the whole context: another item that is wrong only because of this one is told here.
     `result` is None where the checker failed.

@@ -144,6 +144,13 @@ def test_definition(word: str, nth: int, target: str) -> None:
     assert defined(word, nth) == offset(target)
 
 
+def test_an_imported_name_is_what_it_names() -> None:
+    text = "from tessera.stdlib import softmax as soft\n\ndef f(x: Tensor[N, f32]): return soft(x)\n"
+    source = SourceFile("a.tess", text)
+    found = definition(new_session(), source, source.text.index("soft(x)"))
+    assert found is not None and found.file == "stdlib/nn/softmax.tess"
+
+
 # ---------------------------------------------------------------------------------------------------- completion
 
 

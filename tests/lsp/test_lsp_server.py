@@ -106,6 +106,9 @@ async def test_questions_are_answered(client: LanguageClient) -> None:
     names = await client.text_document_completion_async(lsp.CompletionParams(FILE, at(TEXT, "q @ wo")))
     assert isinstance(names, lsp.CompletionList)
     assert {"q", "wq", "helper", "softmax", "D"} <= {item.label for item in names.items}
+    softmax = next(item for item in names.items if item.label == "softmax")
+    resolved = await client.completion_item_resolve_async(softmax)
+    assert isinstance(resolved.documentation, lsp.MarkupContent) and "sum along an axis" in resolved.documentation.value
     symbols = await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(FILE))
     assert symbols and [symbol.name for symbol in symbols] == ["helper", "project", "normal_form"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from tessera_lsp.features.describe import describe_builtin, describe_dtype, describe_operator, header
-from tessera_lsp.features.meanings import ItemMeaning, library_items, named_nodes
+from tessera_lsp.features.describe import describe
+from tessera_lsp.features.meanings import global_meaning, library_items, named_nodes
 from tessera_lsp.features.places import Place, place_at
 from tessera_lsp.features.scopes import visible
 from tesserac.base.source import SourceFile
@@ -54,7 +54,7 @@ _TENSOR = re.compile(r"\b[^\W\d]\w*\s*\Z")
 
 @dataclass(frozen=True)
 class Suggestion:
-    """`rank` orders groups: what is nearest comes first. `doc` is Markdown."""
+    """`rank` orders groups: what is nearest comes first. `doc` is what `description` would not find."""
 
     name: str
     kind: Kind
@@ -78,6 +78,12 @@ def completion(session: Session, source: SourceFile, offset: int) -> list[Sugges
     if _in_type(source.text[max(0, offset - 2000) : offset]):
         return _unique([*_sizes(analysis, anchor), *_dtypes(), *_module(analysis, sizes_only=True)])
     return _unique([*_locals(place), *_module(analysis), *_library(session), *_dtypes(), *_words()])
+
+
+def description(session: Session, source: SourceFile, name: str) -> str:
+    """What a suggested name is, once somebody looks at it; in Markdown."""
+    meaning = global_meaning(session, session.glance(source), name)
+    return describe(meaning) if meaning is not None else ""
 
 
 def _unique(suggestions: Iterable[Suggestion]) -> list[Suggestion]:
@@ -172,16 +178,13 @@ def _module(analysis: Analysis, *, sizes_only: bool = False) -> Iterator[Suggest
             name = analysis.source.slice(view.now(span))
             constant = isinstance(node, ast.ConstDef | ast.StructDef | ast.ParamDecl)
             if name in names and (constant or not sizes_only):
-                meaning = ItemMeaning(node, view.now(span), analysis.source, view.result, view.shift)
-                yield _item(name, meaning, 1)
+                yield Suggestion(name, _kind(node), 1)
 
 
-def _item(name: str, meaning: ItemMeaning, rank: int) -> Suggestion:
-    node = meaning.node
-    if isinstance(node, ast.FunctionDef):
-        return Suggestion(name, "function", rank, header(meaning, node), node.doc or "")
-    kind: Kind = "struct" if isinstance(node, ast.StructDef) else "constant"
-    return Suggestion(name, kind, rank)
+def _kind(node: ast.Item) -> Kind:
+    if isinstance(node, ast.StructDef):
+        return "struct"
+    return "function" if isinstance(node, ast.FunctionDef | ast.FromImport) else "constant"
 
 
 _OF_LIBRARY: WeakKeyDictionary[Session, tuple[Suggestion, ...]] = WeakKeyDictionary()
@@ -198,15 +201,15 @@ def _library(session: Session) -> tuple[Suggestion, ...]:
 def _library_names(session: Session) -> Iterator[Suggestion]:
     for result in session.library:
         for item in library_items(session, result):
-            yield _item(item.source.slice(item.span), item, 2)
+            yield Suggestion(item.source.slice(item.span), _kind(item.node), 2)
     for operator in OPERATORS.values():
         if operator.surface:
-            yield Suggestion(operator.name, "operator", 2, "operator", describe_operator(operator))
-    yield from (Suggestion(name, "function", 2, "", describe_builtin(name)) for name in BUILTINS)
+            yield Suggestion(operator.name, "operator", 2, "operator")
+    yield from (Suggestion(name, "function", 2) for name in BUILTINS)
 
 
 def _dtypes() -> Iterator[Suggestion]:
-    yield from (Suggestion(dtype.name, "dtype", 3, "dtype", describe_dtype(dtype)) for dtype in dtypes.ALL)
+    yield from (Suggestion(dtype.name, "dtype", 3, "dtype") for dtype in dtypes.ALL)
 
 
 def _words() -> Iterator[Suggestion]:

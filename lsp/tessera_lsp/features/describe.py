@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from tessera_lsp.features.markdown import code, documentation, paragraphs
-from tessera_lsp.features.meanings import ItemMeaning, checked_function
+from tessera_lsp.features.meanings import (
+    BuiltinMeaning,
+    DTypeMeaning,
+    GlobalMeaning,
+    ItemMeaning,
+    OperatorMeaning,
+    checked_function,
+)
 from tesserac.base.source import SourceFile, Span
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
@@ -21,23 +28,35 @@ BUILTINS = {
 KINDS = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "bool", "c": "complex"}
 
 
-def describe_builtin(name: str) -> str:
+def describe(meaning: GlobalMeaning) -> str:
+    match meaning:
+        case ItemMeaning():
+            return _item(meaning)
+        case OperatorMeaning(op):
+            return _operator(op)
+        case DTypeMeaning(dtype):
+            return _dtype(dtype)
+        case BuiltinMeaning(name):
+            return _builtin(name)
+
+
+def _builtin(name: str) -> str:
     usage, text = BUILTINS.get(name, (name, "Known to the language itself."))
     return paragraphs(code(usage), text)
 
 
-def describe_operator(op: type[Operator]) -> str:
+def _operator(op: type[Operator]) -> str:
     return paragraphs(code(op.name), documentation(op.__doc__))
 
 
-def describe_dtype(dtype: DType) -> str:
+def _dtype(dtype: DType) -> str:
     bits = f"{dtype.significand} significant bits" if dtype.kind == "f" else ""
     largest = f"largest value {dtype.largest:g}" if dtype.kind in "fiu" else ""
     details = (f"{KINDS[dtype.kind]}, {dtype.bits} bits stored", bits, largest)
     return paragraphs(code(dtype.name), ", ".join(detail for detail in details if detail))
 
 
-def describe_item(item: ItemMeaning) -> str:
+def _item(item: ItemMeaning) -> str:
     match item.node:
         case ast.FunctionDef() as node:
             return _function(item, node)

@@ -5,23 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tessera_lsp.features.describe import (
-    describe_builtin,
-    describe_dtype,
-    describe_item,
-    describe_operator,
-    one_line,
-)
+from tessera_lsp.features.describe import describe, one_line
 from tessera_lsp.features.markdown import code, paragraphs
-from tessera_lsp.features.meanings import (
-    BuiltinMeaning,
-    DTypeMeaning,
-    ItemMeaning,
-    LocalMeaning,
-    Meaning,
-    OperatorMeaning,
-    meaning_of,
-)
+from tessera_lsp.features.meanings import LocalMeaning, meaning_of
 from tessera_lsp.features.places import Place, place_at, word_at
 from tessera_lsp.features.scopes import dim_names
 from tesserac.base.source import SourceFile, Span
@@ -48,9 +34,11 @@ def hover(session: Session, source: SourceFile, offset: int) -> Hover | None:
         return None
     word = word_at(place)
     meaning = meaning_of(session, analysis, place, word) if word is not None else None
-    if word is not None and meaning is not None:
-        return Hover(_described(source, place, meaning), place.view.now(word.span))
-    return _expression(source, place)
+    if word is None or meaning is None:
+        return _expression(source, place)
+    if isinstance(meaning, LocalMeaning):
+        return Hover(_local(source, place, meaning), place.view.now(word.span))
+    return Hover(paragraphs(describe(meaning), _call(place)), place.view.now(word.span))
 
 
 def _expression(source: SourceFile, place: Place) -> Hover | None:
@@ -66,20 +54,6 @@ def _expression(source: SourceFile, place: Place) -> Hover | None:
 
 def _known(type_: Type | None) -> Type | None:
     return None if isinstance(type_, ErrorType) else type_
-
-
-def _described(source: SourceFile, place: Place, meaning: Meaning) -> str:
-    match meaning:
-        case LocalMeaning():
-            return _local(source, place, meaning)
-        case ItemMeaning():
-            return paragraphs(describe_item(meaning), _call(place))
-        case OperatorMeaning(op):
-            return paragraphs(describe_operator(op), _call(place))
-        case DTypeMeaning(dtype):
-            return describe_dtype(dtype)
-        case BuiltinMeaning(name):
-            return paragraphs(describe_builtin(name), _call(place))
 
 
 def _call(place: Place) -> str:

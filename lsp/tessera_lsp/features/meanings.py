@@ -71,19 +71,20 @@ class BuiltinMeaning:
     name: str
 
 
-Meaning = LocalMeaning | ItemMeaning | OperatorMeaning | DTypeMeaning | BuiltinMeaning
+GlobalMeaning = ItemMeaning | OperatorMeaning | DTypeMeaning | BuiltinMeaning
+Meaning = LocalMeaning | GlobalMeaning
 
 
 def meaning_of(session: Session, analysis: Analysis, place: Place, word: Word) -> Meaning | None:
     if isinstance(word.node, ast.Attribute):  # a method is the function of that name
-        return global_meaning(session, analysis, place, word.text)
+        return global_meaning(session, analysis, word.text)
     if isinstance(word.node, ast.Argument):
         return _argument(session, analysis, place, word)
     function = place.function
     binding = binding_of(function, word.text, word.span.start) if function is not None else None
     if binding is not None and function is not None and word.node is not function:
         return LocalMeaning(binding, place.view.now(binding.span), _type_of(place, binding))
-    return global_meaning(session, analysis, place, word.text)
+    return global_meaning(session, analysis, word.text)
 
 
 def _argument(session: Session, analysis: Analysis, place: Place, word: Word) -> Meaning | None:
@@ -92,7 +93,7 @@ def _argument(session: Session, analysis: Analysis, place: Place, word: Word) ->
     function = calls[-1].function if calls else None
     if isinstance(function, ast.Name | ast.Attribute):
         name = function.id if isinstance(function, ast.Name) else function.name
-        callee = global_meaning(session, analysis, place, name)
+        callee = global_meaning(session, analysis, name)
         if isinstance(callee, ItemMeaning) and isinstance(callee.node, ast.FunctionDef):
             binding = binding_of(callee.node, word.text, callee.node.span.start)
             if binding is not None and binding.kind == "parameter":
@@ -124,23 +125,32 @@ def checked_function(node: ast.FunctionDef, result: CheckResult | None) -> Typed
     return next((function for function in functions if function.span == node.name_span), None)
 
 
-def global_meaning(session: Session, analysis: Analysis, place: Place, name: str) -> Meaning | None:
-    result = place.view.result
-    resolved = result.checker.names.lookup(name) if result is not None else None
-    return _resolved(session, analysis, resolved, name) if resolved is not None else own_item(analysis, name)
+def global_meaning(session: Session, analysis: Analysis, name: str) -> GlobalMeaning | None:
+    """What a name means outside functions: in the file, else in the library, whose last module sees all of it."""
+    own = own_item(analysis, name)
+    library = session.library[-1].checker.names
+    if own is not None and isinstance(own.node, ast.FromImport):
+        return _resolved(session, library.lookup(_original(own.node, name))) or own
+    return own or _resolved(session, library.lookup(name))
 
 
-def _resolved(session: Session, analysis: Analysis, resolved: Resolved, name: str) -> Meaning | None:
+def _original(node: ast.FromImport, name: str) -> str:
+    """The name that is imported under a name."""
+    named = (imported.name.id for imported in node.names if (imported.alias or imported.name).id == name)
+    return next(named, name)
+
+
+def _resolved(session: Session, resolved: Resolved | None) -> GlobalMeaning | None:
     match resolved:
-        case FunctionRef(owner, original) | ConstantRef(owner, original) | StructRef(owner, original):
-            return _library_item(session, owner, original) or own_item(analysis, original)
+        case FunctionRef(owner, name) | ConstantRef(owner, name) | StructRef(owner, name):
+            return _library_item(session, owner, name)
         case OperatorRef(op):
             return OperatorMeaning(op)
         case DTypeRef(dtype):
             return DTypeMeaning(dtype)
-        case BuiltinRef(builtin):
-            return BuiltinMeaning(builtin)
-    return own_item(analysis, name)
+        case BuiltinRef(name):
+            return BuiltinMeaning(name)
+    return None
 
 
 def own_item(analysis: Analysis, name: str) -> ItemMeaning | None:
