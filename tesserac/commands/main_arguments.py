@@ -94,13 +94,12 @@ def _read(main: MainSignature, name: str, text: str) -> object:
         return None
     if text.endswith(ARRAY_SUFFIX) and declared not in _READERS:
         return _array(main, name, text)
-    reader = _READERS.get(declared, _guess)
+    reader = _READERS.get(declared, _guess if declared else _guess_or_text)
     try:
         return reader(text)
     except (ValueError, KeyError):
-        expected = declared or "value"
         hint = f", nor a file *{ARRAY_SUFFIX}" if declared not in _READERS else ""
-        raise _mistake(main, f"`{text}` is no {expected}{hint}, which `{name}` takes") from None
+        raise _mistake(main, f"`{text}` is no {declared}{hint}, which `{name}` takes") from None
 
 
 def _guess(text: str) -> int | float | bool:
@@ -125,7 +124,6 @@ _READERS: dict[str, Callable[[str], object]] = {
     "float": float,
     "bool": lambda text: _TRUTH[text.lower()],
     "str": str,
-    "": _guess_or_text,
 }
 
 
