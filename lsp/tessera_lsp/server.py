@@ -225,6 +225,13 @@ def _register_files(server: TesseraServer) -> None:
         changes = [_change(event) for event in params.content_changes]
         server.change(params.text_document.uri, params.text_document.version, changes)
 
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    @guarded(None)
+    def did_save(_: lsp.DidSaveTextDocumentParams) -> None:
+        """Other files may import the one that was saved."""
+        for uri in server.documents:
+            server.check_soon(uri)
+
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     @guarded(None)
     def did_close(params: lsp.DidCloseTextDocumentParams) -> None:

@@ -77,14 +77,14 @@ Meaning = LocalMeaning | GlobalMeaning
 
 def meaning_of(session: Session, analysis: Analysis, place: Place, word: Word) -> Meaning | None:
     if isinstance(word.node, ast.Attribute):  # a method is the function of that name
-        return global_meaning(session, analysis, word.text)
+        return global_meaning(session, analysis, word.text, place.view.result)
     if isinstance(word.node, ast.Argument):
         return _argument(session, analysis, place, word)
     function = place.function
     binding = binding_of(function, word.text, word.span.start) if function is not None else None
     if binding is not None and function is not None and word.node is not function:
         return LocalMeaning(binding, place.view.now(binding.span), _type_of(place, binding))
-    return global_meaning(session, analysis, word.text)
+    return global_meaning(session, analysis, word.text, place.view.result)
 
 
 def _argument(session: Session, analysis: Analysis, place: Place, word: Word) -> Meaning | None:
@@ -93,7 +93,7 @@ def _argument(session: Session, analysis: Analysis, place: Place, word: Word) ->
     function = calls[-1].function if calls else None
     if isinstance(function, ast.Name | ast.Attribute):
         name = function.id if isinstance(function, ast.Name) else function.name
-        callee = global_meaning(session, analysis, name)
+        callee = global_meaning(session, analysis, name, place.view.result)
         if isinstance(callee, ItemMeaning) and isinstance(callee.node, ast.FunctionDef):
             binding = binding_of(callee.node, word.text, callee.node.span.start)
             if binding is not None and binding.kind == "parameter":
@@ -125,25 +125,21 @@ def checked_function(node: ast.FunctionDef, result: CheckResult | None) -> Typed
     return next((function for function in functions if function.span == node.name_span), None)
 
 
-def global_meaning(session: Session, analysis: Analysis, name: str) -> GlobalMeaning | None:
-    """What a name means outside functions: in the file, else in the library, whose last module sees all of it."""
+def global_meaning(
+    session: Session, analysis: Analysis, name: str, result: CheckResult | None = None
+) -> GlobalMeaning | None:
+    """What a name means outside functions, as the checker has it (`result`); else as the file or the library does."""
     own = own_item(analysis, name)
-    library = session.library[-1].checker.names
-    if own is not None and isinstance(own.node, ast.FromImport):
-        return _resolved(session, library.lookup(_original(own.node, name))) or own
-    return own or _resolved(session, library.lookup(name))
+    if own is not None and not isinstance(own.node, ast.FromImport):
+        return own
+    names = result.checker.names if result is not None else session.library[-1].checker.names
+    return _resolved(session, names.lookup(name), result) or own
 
 
-def _original(node: ast.FromImport, name: str) -> str:
-    """The name that is imported under a name."""
-    named = (imported.name.id for imported in node.names if (imported.alias or imported.name).id == name)
-    return next(named, name)
-
-
-def _resolved(session: Session, resolved: Resolved | None) -> GlobalMeaning | None:
+def _resolved(session: Session, resolved: Resolved | None, result: CheckResult | None) -> GlobalMeaning | None:
     match resolved:
         case FunctionRef(owner, name) | ConstantRef(owner, name) | StructRef(owner, name):
-            return _library_item(session, owner, name)
+            return _library_item(session, owner, name) or _imported_function(session, resolved, result)
         case OperatorRef(op):
             return OperatorMeaning(op)
         case DTypeRef(dtype):
@@ -151,6 +147,15 @@ def _resolved(session: Session, resolved: Resolved | None) -> GlobalMeaning | No
         case BuiltinRef(name):
             return BuiltinMeaning(name)
     return None
+
+
+def _imported_function(session: Session, resolved: Resolved, result: CheckResult | None) -> ItemMeaning | None:
+    """A function of another file."""
+    if result is None or not isinstance(resolved, FunctionRef):
+        return None
+    node = result.checker.signature(resolved.owner, resolved.name).node
+    source = session.sources().get(node.span.file)
+    return ItemMeaning(node, node.name_span, source, None) if source is not None else None
 
 
 def own_item(analysis: Analysis, name: str) -> ItemMeaning | None:
