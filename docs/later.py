@@ -31,7 +31,6 @@ STATEMENTS = (
 ITEMS = (
     "param W: Tensor[D, f32]\n",
     "A, B = 1, 2\n",
-    "from other import f\n",
     "@kernel\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "@autodiff\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "def f(x: Tensor[N, c64]) -> Tensor[N, c64]:\n    return x + x\n",

@@ -22,6 +22,7 @@ from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.graph.build import Unsupported
+from tesserac.imports import Importer, Reads, fresh
 from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.passes import run_passes
 from tesserac.library import Library, library_sources, load_library
@@ -69,6 +70,7 @@ class Checked:
     source: SourceFile
     result: CheckResult
     diagnostics: tuple[Diagnostic, ...]
+    reads: Reads = ()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -90,9 +92,18 @@ class Session:
         """The standard library, each module in the scope of those before it; the prelude is first."""
         return load_library()
 
+    @cached_property
+    def _importer(self) -> Importer:
+        return Importer(self.library, frozenset({PROGRAM}))
+
     def sources(self) -> Mapping[str, SourceFile]:
         """Every file that a diagnostic may speak of, by path."""
-        return library_sources() | {path: checked.source for path, checked in self._checked.items()}
+        imported = {path: file.source for path, file in self._importer.files.items()}
+        return self._library_sources | imported | {path: checked.source for path, checked in self._checked.items()}
+
+    @cached_property
+    def _library_sources(self) -> dict[str, SourceFile]:
+        return library_sources()
 
     def locate(self, span: Span) -> tuple[str, int, int]:
         """File, line and column of a place, for messages at run time; nothing where it is unknown."""
@@ -107,12 +118,13 @@ class Session:
     def check(self, source: SourceFile) -> Checked:
         """Parses and checks a program; unchanged text is not looked at again."""
         known = self._checked.get(source.path)
-        if known is not None and known.source.text == source.text:
+        if known is not None and known.source.text == source.text and fresh(known.reads):
             return known
         parsed = parse_module(source)
-        result = check_module(parsed.module, source, PROGRAM, self.library)
+        imports, reads = self._importer.imports_of(parsed.module, source.path)
+        result = check_module(parsed.module, source, PROGRAM, self.library, imports)
         said = sorted((*parsed.diagnostics, *result.diagnostics), key=lambda d: d.primary.span.start)
-        self._checked[source.path] = Checked(source, result, tuple(said))
+        self._checked[source.path] = Checked(source, result, tuple(said), reads)
         return self._checked[source.path]
 
     def adopt(self, source: SourceFile, module: ast.Module, name: str, scope: Library) -> Checked:
@@ -123,9 +135,10 @@ class Session:
 
     def glance(self, source: SourceFile) -> Analysis:
         """What is known of a file being edited: items whose text is new are checked, others may be `pending`."""
-        if source.path not in self._analysers:
-            self._analysers[source.path] = Analyser(PROGRAM, self.library)
-        return self._analysers[source.path].update(source)
+        analyser = self._analysers.get(source.path)
+        if analyser is None or not fresh(analyser.reads):
+            analyser = self._analysers[source.path] = Analyser(PROGRAM, self.library, self._importer.imports_of)
+        return analyser.update(source)
 
     def look(self, source: SourceFile, offset: int) -> Analysis:
         """The same with the item at an offset checked in any case."""
@@ -151,7 +164,8 @@ class Session:
 
     def interface(self, source: SourceFile) -> ModuleInterface:
         """What a program offers to callers. Raises ProgramError."""
-        return interface_of(self._sound(source).result)
+        checked = self._sound(source)
+        return interface_of(checked.result)._replace(reads=checked.reads)
 
     def function(self, source: SourceFile, name: str, chosen: Specialization = ()) -> typed.TypedFunction:
         """A function, for the compile-time arguments chosen. Raises ProgramError or NoSuchFunction."""

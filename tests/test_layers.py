@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("target",),
     ("tune",),
     ("pipeline", "entry", "faults", "library", "incremental"),
-    ("specialize",),
+    ("specialize", "imports"),
     ("session",),
     ("embed", "prepare", "commands"),
     ("repl",),

@@ -48,13 +48,14 @@ class Module:
         self._by_name = {f.name: f for f in (*offers.functions, *offers.hidden)}
         self._structs = {s.name: s for s in offers.structs}
         self._classes: dict[str, type[StructValue]] = {}
-        self._public = [*(f.name for f in offers.functions), *(s for s in self._structs if "." not in s)]
+        self._short = {name.rpartition(".")[2]: name for name in reversed(self._structs)}
+        self._public = [*(f.name for f in offers.functions), *self._short]
 
     def __getattr__(self, name: str) -> Function | type[StructValue]:
         """Called for what is not there yet; it then stays as an attribute."""
         if name.startswith("__") or name not in self._public:
             raise self._no_such(name)
-        found = self._class(name) if name in self._structs else self._function(name)
+        found = self._class(self._short[name]) if name in self._short else self._function(name)
         setattr(self, name, found)
         return found
 

@@ -33,6 +33,7 @@ from tesserac.check.resolve import (
 )
 from tesserac.check.struct_items import method_name
 from tesserac.check.tuples import item_of
+from tesserac.check.updates import call_update, is_update
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0207, E0208
 from tesserac.syntax import ast
@@ -42,6 +43,8 @@ from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, Struc
 
 def infer_call(body: Body, node: ast.Call) -> typed.Expr:
     function = node.function
+    if is_update(node):
+        return call_update(body, node)
     if isinstance(function, ast.Attribute):
         return _call_attribute(body, node, function)
     if isinstance(function, ast.Name):
@@ -128,13 +131,13 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     """`op.name(...)`, or a method: the function of that name with the value as its first argument."""
     callee = Callee(function.name, function.name_span, node.span)
     base = function.value
-    is_local = isinstance(base, ast.Name) and (base.id in body.scope.bindings or base.id in body.symbols)
-    if isinstance(base, ast.Name) and not is_local and isinstance(body.rules.resolve(base.id), LibraryRef):
-        meaning = body.rules.library(function.name)
+    container = _container(body, base)
+    if container is not None:
+        meaning = body.rules.member(container, function.name)
         if isinstance(meaning, LaterRef):
             return report_later(body, function.span, meaning.feature)
         if meaning is None:
-            body.sink.error(E0208, at=function.name_span, what="the library", name=function.name)
+            _no_member(body, container, function)
         return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
     receiver = body.expression(base)
     if isinstance(receiver.type, ErrorType):
@@ -154,12 +157,28 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     return call_meaning(body, meaning, args, callee)
 
 
+def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | None:
+    """The library or the module that a name before a dot means, if it is one."""
+    if not isinstance(base, ast.Name) or base.id in body.scope.bindings or base.id in body.symbols:
+        return None
+    meaning = body.rules.resolve(base.id)
+    return meaning if isinstance(meaning, LibraryRef | ModuleRef) else None
+
+
+def _no_member(body: Body, container: LibraryRef | ModuleRef, node: ast.Attribute) -> None:
+    what = "the library" if isinstance(container, LibraryRef) else f"`{container.owner}`"
+    body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
+
+
 def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     base = node.value
-    if isinstance(base, ast.Name) and base.id not in body.scope.bindings and base.id not in body.symbols:
-        meaning = body.rules.resolve(base.id)
-        if isinstance(meaning, LibraryRef):
-            return global_value(body, ast.Name(node.span, node.name), body.rules.library(node.name))
+    container = _container(body, base)
+    if container is not None:
+        meaning = body.rules.member(container, node.name)
+        if meaning is None:
+            _no_member(body, container, node)
+            return body.error(node.span)
+        return global_value(body, ast.Name(node.span, node.name), meaning)
     value = body.expression(base)
     type_ = value.type
     if isinstance(type_, TensorType):

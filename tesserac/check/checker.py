@@ -6,16 +6,27 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tesserac.base.source import SourceFile, Span
+from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.body import Body, Instance
 from tesserac.check.decorators import check_decorators
 from tesserac.check.expressions import infer_expression
 from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
 from tesserac.check.names import check_names
-from tesserac.check.resolve import Exports, FunctionRef, ModuleNames, Resolved, StructRef
+from tesserac.check.resolve import (
+    ConstantRef,
+    Exports,
+    FunctionRef,
+    ImportPath,
+    ImportProblem,
+    LibraryRef,
+    ModuleNames,
+    ModuleRef,
+    Resolved,
+    StructRef,
+)
 from tesserac.check.signatures import SignatureNames, read_signature
 from tesserac.check.specs import NoneSpec, Signature, StructDecl
 from tesserac.check.statements import check_block
@@ -41,17 +52,20 @@ class ModuleChecker:
         source: SourceFile,
         name: str,
         libraries: Sequence[ModuleChecker],
+        imports: Mapping[ImportPath, ModuleChecker | ImportProblem] | None,
     ) -> None:
         self.name = name
         self.sink = Sink()
         self._modules: dict[str, ModuleChecker] = {name: self}
         self._sources = {source.path: source}
-        for library in libraries:
-            self._modules.update(library._modules)
-            self._sources.update(library._sources)
+        imported = dict(imports or {})
+        for other in (*libraries, *(found for found in imported.values() if isinstance(found, ModuleChecker))):
+            self._modules.update(other._modules)
+            self._sources.update(other._sources)
         self._modules[name] = self
         exports = Exports([library.names for library in libraries])
-        self.names: ModuleNames = ModuleNames(name, module, exports, self.sink)
+        files = {path: f.names if isinstance(f, ModuleChecker) else f for path, f in imported.items()}
+        self.names: ModuleNames = ModuleNames(name, module, exports, None if imports is None else files, self.sink)
         self.types: dict[ast.Expr, Type] = {}
         self._structs: dict[str, StructDecl | None] = {}
         self._signatures: dict[str, tuple[Signature, dict[str, list[Span]]]] = {}
@@ -175,9 +189,10 @@ class ModuleChecker:
 
     def _constant_size(self, name: str) -> Dim | None:
         """The value of a module constant that is an int, as a size."""
-        if name not in self.names.constants or self.names.constant_is_type(name):
+        meaning = self.names.lookup(name)
+        if not isinstance(meaning, ConstantRef) or self._modules[meaning.owner].names.constant_is_type(meaning.name):
             return None
-        value = self.constant(Body(self, Sink(), name), self.name, name, self.names.constants[name].span)
+        value = self.constant(Body(self, Sink(), name), meaning.owner, meaning.name, NO_SPAN)
         return value.type.value if isinstance(value.type, IntType) else None
 
     # ------------------------------------------------------------------------------------- rules for bodies
@@ -246,7 +261,15 @@ class ModuleChecker:
 
     def meaning(self, node: ast.Expr) -> Resolved | None:
         """What `name` or `module.name` means outside of functions."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self.member(self.names.lookup(node.value.id), node.name)
         return self.names.lookup(node.id) if isinstance(node, ast.Name) else None
+
+    def member(self, container: Resolved | None, name: str) -> Resolved | None:
+        """What `name` means in the library or in another module."""
+        if isinstance(container, ModuleRef):
+            return self._modules[container.owner].names.public().get(name)
+        return self.names.library(name) if isinstance(container, LibraryRef) else None
 
     def define_inner(self, node: ast.FunctionDef) -> FunctionRef:
         """Takes in a function that was written inside another one."""

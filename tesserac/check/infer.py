@@ -17,6 +17,7 @@ from tesserac.check.body import Instance
 from tesserac.check.checker import ModuleChecker
 from tesserac.check.entry import entry_types
 from tesserac.check.reach import reachable
+from tesserac.check.resolve import ImportPath, ImportProblem
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.syntax import ast
 from tesserac.types.ty import Type
@@ -54,12 +55,22 @@ class CheckResult:
         return reachable([function], self.checker.find)
 
 
+Imported = CheckResult | ImportProblem
+
+
 def check_module(
-    module: ast.Module, source: SourceFile, name: str, libraries: Sequence[CheckResult] = ()
+    module: ast.Module,
+    source: SourceFile,
+    name: str,
+    libraries: Sequence[CheckResult] = (),
+    imports: Mapping[ImportPath, Imported] | None = None,
 ) -> CheckResult:
-    """Checks one module. `name` is what its functions' symbols start with; `libraries` are in scope everywhere."""
+    """Checks one module. `name` is what its functions' symbols start with; `libraries` are in scope everywhere.
+    `imports` has every other file that it imports; None where nobody looks for files."""
     with deep_recursion():
-        checker = ModuleChecker(module, source, name, [library.checker for library in libraries])
+        files = {path: f.checker if isinstance(f, CheckResult) else f for path, f in (imports or {}).items()}
+        beneath = [library.checker for library in libraries]
+        checker = ModuleChecker(module, source, name, beneath, None if imports is None else files)
         found, diagnostics = checker.run()
         reached = reachable([*found.functions, *found.tests], checker.find)
         return CheckResult(found, reached, checker.types, diagnostics, checker)

@@ -1,13 +1,14 @@
 """What a name can mean outside a function: the module's items, the library, operators, dtypes, builtins.
 
-Enters: the items of a module and the library modules beneath it. Leaves: `ModuleNames`, which answers what a name
-means, and diagnostics for names defined twice, imports of nothing, and items whose checking is still to come.
+Enters: the items of a module, the files it imports, and the library modules beneath it. Leaves: `ModuleNames`, which
+answers what a name means, and diagnostics for names defined twice, imports of nothing, and items whose checking is
+still to come.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tesserac.base.source import Span
@@ -117,11 +118,28 @@ class Exports:
         return [*known, *(dtype.name for dtype in dtypes.ALL)]
 
 
-class ModuleNames:
-    """The names of one module."""
+@dataclass(frozen=True)
+class ImportProblem:
+    """Why a file cannot be imported, and what is said at the place that is to blame, if there is one."""
 
-    def __init__(self, name: str, module: ast.Module, exports: Exports, sink: Sink) -> None:
+    problem: str
+    place: Span | None = None
+    said: str = ""
+
+
+ImportPath = tuple[int, tuple[str, ...]]
+"""The number of leading dots, and the names between dots."""
+
+
+class ModuleNames:
+    """The names of one module. `imports` has every file that it imports; None where nobody looks for files."""
+
+    def __init__(
+        self, name: str, module: ast.Module, exports: Exports, imports: Imports | None, sink: Sink
+    ) -> None:
         self.name = name
+        self._imports = imports
+        self._imported: dict[str, ModuleNames] = {}
         self.functions: dict[str, ast.FunctionDef] = {}
         self.hidden: dict[str, ast.FunctionDef] = {}
         self.inner: dict[str, ast.FunctionDef] = {}
@@ -155,6 +173,9 @@ class ModuleNames:
 
     def alias(self, name: str) -> ast.Expr | None:
         """The value of a module constant, for types named by one; None for one that leads back to itself."""
+        meaning = self._names.get(name)
+        if isinstance(meaning, ConstantRef) and meaning.owner in self._imported:
+            return self._imported[meaning.owner].alias(meaning.name)
         constant = self.constants.get(name)
         if constant is None or name in _names_in(constant.value, self.constants, frozenset({name})):
             return None
@@ -217,37 +238,77 @@ class ModuleNames:
             else:
                 self._sink.error(E0299, at=target.span, feature="a module constant that unpacks a tuple")
 
+    # -------------------------------------------------------------------------------------------------- imports
+
     def _collect_import(self, imported: ast.ImportedModule) -> None:
-        if self._is_library(imported.path):
-            name = imported.alias.id if imported.alias else imported.path.names[0]
+        path = imported.path
+        if _is_library(path):
+            name = imported.alias.id if imported.alias else path.names[0]
             self._define(name, LibraryRef(), imported.span)
+            return
+        module = self._module(path)
+        if imported.alias is None and len(path.names) != 1:
+            problem = "a module in a folder needs a name here"
+            draft = self._sink.error(E0209, at=path.span, problem=problem)
+            draft.remark(f"write `import {'.'.join(path.names)} as {path.names[-1]}`")
+            return
+        name = imported.alias.id if imported.alias else path.names[0]
+        self._define(name, LaterRef() if module is None else ModuleRef(module.name), imported.span)
 
     def _collect_names(self, item: ast.FromImport) -> None:
-        if not self._is_library(item.path):
+        if _is_library(item.path):
+            known = self._exports.names()
+            for imported in item.names:
+                self._collect_name(imported, self._exports.lookup(imported.name.id), "the library", known)
             return
+        module = self._module(item.path)
         for imported in item.names:
-            meaning = self._exports.lookup(imported.name.id)
-            if meaning is None:
-                self._unknown_import(imported.name)
-                continue
-            if isinstance(meaning, LaterRef):
-                self._later(imported.name.id, imported.name.span, imported.name.id)
-                continue
+            if module is None:
+                self._define((imported.alias or imported.name).id, LaterRef(), imported.span)
+            else:
+                public = module.public()
+                self._collect_name(imported, public.get(imported.name.id), f"`{module.name}`", list(public))
+
+    def _collect_name(
+        self, imported: ast.ImportedName, meaning: Resolved | None, where: str, known: list[str]
+    ) -> None:
+        if meaning is None:
+            self._unknown_import(imported.name, where, known)
+            self._define((imported.alias or imported.name).id, LaterRef(), imported.span)
+        elif isinstance(meaning, LaterRef):
+            self._later(imported.name.id, imported.name.span, imported.name.id)
+        else:
             name = imported.alias or imported.name
             self._define(name.id, meaning, name.span)
 
-    def _unknown_import(self, name: ast.Name) -> None:
-        draft = self._sink.error(E0209, at=name.span, problem=f"the library has no `{name.id}`")
-        guess = closest(name.id, self._exports.names())
+    def _unknown_import(self, name: ast.Name, where: str, known: list[str]) -> None:
+        draft = self._sink.error(E0209, at=name.span, problem=f"{where} has no `{name.id}`")
+        if name.id.startswith("_"):
+            draft.remark("a name that starts with `_` is private to its module")
+        guess = closest(name.id, known)
         if guess:
             draft.replace(f"did you mean `{guess}`?", name.span, guess)
-        self._define(name.id, LaterRef(), name.span)
 
-    def _is_library(self, path: ast.ModulePath) -> bool:
-        known = path.dots == 0 and path.names in LIBRARY_PATHS
-        if not known:
+    def _module(self, path: ast.ModulePath) -> ModuleNames | None:
+        """Another file; None after a diagnostic."""
+        if self._imports is None:
             self._sink.error(E0299, at=path.span, feature="importing modules other than `tessera.stdlib`")
-        return known
+            return None
+        found = self._imports[path.dots, path.names]
+        if isinstance(found, ModuleNames):
+            self._imported[found.name] = found
+            return found
+        draft = self._sink.error(E0209, at=path.span, problem=found.problem)
+        if found.place is not None:
+            draft.note(found.place, found.said)
+        return None
+
+
+Imports = Mapping[ImportPath, ModuleNames | ImportProblem]
+
+
+def _is_library(path: ast.ModulePath) -> bool:
+    return path.dots == 0 and path.names in LIBRARY_PATHS
 
 
 def _names_in(node: ast.Expr, constants: dict[str, ast.ConstDef], seen: frozenset[str]) -> frozenset[str]:

@@ -1,0 +1,120 @@
+"""Programs of several files: names, types and constants across them, what cannot be imported, and stale results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.base.source import SourceFile
+from tesserac.session import Session
+
+LAYERS = """
+from parts.config import half, WIDTH
+import parts.config as cfg
+
+struct Linear[D, H]:
+    w: Tensor[D, H, f32] = ones(D, H)
+
+    def apply(self, x: Tensor[B, D, f32]) -> Tensor[B, H, f32]:
+        return cfg.scale(x @ self.w)
+
+def rounded(x: Tensor[WIDTH, f32]) -> Tensor[WIDTH, half]:
+    return cast(x, half)
+
+def _private(x: Tensor[N, f32]):
+    return x
+"""
+CONFIG = """
+WIDTH = 4
+half = bf16 @accum(f32)
+
+def scale(x: Tensor[..., N]) -> Tensor[..., N, x.dtype]:
+    return x * 2.0
+"""
+MAIN = """
+from layers import Linear, rounded as narrowed
+import layers as L
+from .parts.config import WIDTH
+
+def forward(m: L.Linear[D, H], x: Tensor[B, D, f32]):
+    return m(x), L.rounded(ones(WIDTH)), narrowed(ones(4))
+
+def build():
+    return Linear[2, 3]()
+"""
+
+
+def write(folder: Path, files: dict[str, str]) -> str:
+    for name, text in files.items():
+        place = folder / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text)
+    return str(folder / "main.tess")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    return write(tmp_path, {"main.tess": MAIN, "layers.tess": LAYERS, "parts/config.tess": CONFIG})
+
+
+def said(path: str) -> list[tuple[str, str]]:
+    source = Session().read(path)
+    assert isinstance(source, SourceFile)
+    return [(d.code, d.title) for d in Session().check(source).diagnostics]
+
+
+def test_names_types_and_constants(program: str) -> None:
+    m = tessera.load(program)
+    layer, x = m.build(), np.full((2, 2), 3, "f4")
+    product, rounded, again = m.forward(layer, x)
+    assert np.array_equal(product, x @ layer.w * 2) and rounded.dtype == again.dtype and rounded.shape == (4,)
+    assert isinstance(layer, m.Linear)
+
+
+def test_a_change_of_an_imported_file_is_seen(program: str, tmp_path: Path) -> None:
+    x, layer = np.ones((1, 2), "f4"), {"w": np.ones((2, 3), "f4")}
+    assert tessera.load(program).forward(layer, x)[0][0, 0] == 4
+    (tmp_path / "parts/config.tess").write_text(CONFIG.replace("2.0", "5.0"))
+    assert tessera.load(program).forward(layer, x)[0][0, 0] == 10
+
+
+def test_a_session_sees_it_too(program: str, tmp_path: Path) -> None:
+    session = Session()
+    source = session.read(program)
+    assert isinstance(source, SourceFile)
+    assert session.check(source).errors == ()
+    assert session.check(source) is session.check(source)
+    (tmp_path / "layers.tess").write_text(LAYERS.replace("rounded", "renamed"))
+    assert [d.code for d in session.check(source).errors] == ["E0209", "E0208"]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("from layers import Linaer\n", "`layers` has no `Linaer`"),
+        ("from layers import _private\n", "`layers` has no `_private`"),
+        ("from nowhere import f\n", "there is no module `nowhere`"),
+        ("import parts.config\n", "a module in a folder needs a name here"),
+        ("from broken import f\n", "`broken` has an error"),
+        ("import circle\n", "`circle` has an error"),
+        ("import main\n", "`main` is imported while it is being read: main.tess imports main.tess"),
+    ],
+)
+def test_what_cannot_be_imported(program: str, tmp_path: Path, text: str, title: str) -> None:
+    broken = "def f(x: Tensor[N, f32], y: Tensor[M, f32]):\n    return x + y\n"
+    circle = "from main import build\n"
+    write(tmp_path, {"main.tess": text, "broken.tess": broken, "circle.tess": circle})
+    [(code, found)] = said(program)
+    assert code == "E0209" and title in found
+
+
+def test_a_bundle_of_several_files(program: str, tmp_path: Path) -> None:
+    from tesserac import cli
+
+    out = tmp_path / "m.tessb"
+    assert cli.main(cli.compiler, "tesserac", ["build", program, "-o", str(out)]) == 0
+    layer = tessera.load(out).build()
+    assert np.array_equal(layer.w, np.ones((2, 3), "f4"))
