@@ -133,6 +133,21 @@ def test_a_fault_of_the_checker_spoils_one_item(monkeypatch: pytest.MonkeyPatch)
     assert [view.result is None for view in analysis.items] == [False, False, False, True]
 
 
+def test_an_import_of_another_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    layers = tmp_path / "layers.tess"
+    layers.write_text("def twice(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x * 2.0\n", encoding="utf-8")
+    source = SourceFile(
+        str(tmp_path / "model.tess"),
+        "from layers import twice\n\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return twice(x)\n",
+    )
+    session = new_session()
+    agree(session, source)
+    assert not session.analyse(source).diagnostics
+    layers.write_text("def twice(x: Tensor[N, f64]) -> Tensor[N, f64]:\n    return x * 2.0\n", encoding="utf-8")
+    agree(session, source)
+    assert session.analyse(source).diagnostics
+
+
 # ------------------------------------------------------------------------------------------------------- cutting
 
 

@@ -8,11 +8,12 @@ to them, so that the line under the cursor never waits for the rest of the file.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
-from tesserac.check.infer import CheckResult, check_module
+from tesserac.check.infer import CheckResult, Imported, check_module
+from tesserac.check.resolve import ImportPath
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.incremental.findings import Finding, Key, key_of
 from tesserac.incremental.outline import Outline, OutlineItem, defined_names
@@ -28,6 +29,10 @@ AT_ONCE = 4
 
 KEPT_FINDINGS = 512
 """Findings kept beyond those in use, so that undoing an edit finds them again."""
+
+Reads = tuple[tuple[str, str], ...]
+ImportsOf = Callable[[ast.Module, str], tuple[Mapping[ImportPath, Imported], Reads]]
+"""What the imports of a module mean, by the module and its path, and the files read for that with their digests."""
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +72,19 @@ class Analysis:
 class Analyser:
     """One file, through its edits."""
 
-    def __init__(self, module: str, library: Sequence[CheckResult]) -> None:
+    def __init__(self, module: str, library: Sequence[CheckResult], imports_of: ImportsOf) -> None:
         self._module = module
         self._library = library
+        self._imports_of = imports_of
+        self._reads: dict[str, str] = {}
         self._findings: dict[Key, Finding] = {}
         self._latest: dict[ParsedItem, Finding] = {}
         self._state: _State | None = None
+
+    @property
+    def reads(self) -> Reads:
+        """The other files that what is known depends on."""
+        return tuple(self._reads.items())
 
     def update(self, source: SourceFile) -> Analysis:
         """What is known of this text after checking the items that are new in it."""
@@ -146,9 +158,11 @@ class Analyser:
         own = {name for index in indices for name in defined_names(state.outline.items[index].parsed)}
         nodes = [node for index in indices for node in state.nodes(index)]
         nodes += [_stand_in(name) for name in sorted(names - own) if name.isidentifier()]
-        whole = state.source.span(0, len(state.source.text))
+        module = ast.Module(state.source.span(0, len(state.source.text)), None, tuple(nodes))
         try:
-            return check_module(ast.Module(whole, None, tuple(nodes)), state.source, self._module, self._library)
+            imports, reads = self._imports_of(module, state.source.path)
+            self._reads.update(reads)
+            return check_module(module, state.source, self._module, self._library, imports)
         except Exception:  # a fault of the checker spoils the item, not the editor
             log.exception("checking failed")
             return None
