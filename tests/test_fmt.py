@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Golden
+from tests.conftest import Golden
 from fmt_support import assert_well_formatted, formatted
 
 from tesserac.base.source import SourceFile
