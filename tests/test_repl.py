@@ -78,11 +78,17 @@ def test_values_are_arrays_kept_between_lines(talk: Talk) -> None:
 
 def test_what_compiling_knows_is_known_at_once(talk: Talk) -> None:
     assert talk("n = 3", "n * 2 + 1") == "7\n"
-    assert talk("m = n", "n += 1", "(n, m)") == "4\n3\n"  # a value is what it was when it was bound
+    assert talk("m = n", "n += 1", "(n, m)") == "(4, 3)\n"  # a value is what it was when it was bound
     assert talk("ones(n)") == "Tensor[4, f32]\n[1., 1., 1., 1.]\n"
     assert talk('"a" ') == "'a'\n"
     assert talk("2 < 3") == "True\n"
     assert talk("None") == ""
+    assert talk("ones(3, 2).shape") == "(3, 2)\n"
+    assert talk("(ones(1), 3)") == "Tensor[1, f32]\n[1.]\n3\n"
+
+
+def test_results_that_do_not_fit(talk: Talk) -> None:
+    assert talk.error("zeros(1000000, 1000000, 1000000)").startswith("error[E0926]: no memory for a result of ")
 
 
 def test_functions_and_constants_of_the_session(talk: Talk) -> None:
@@ -357,6 +363,7 @@ def test_a_person_at_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
     terminal.wait_for("tessera> ")
     terminal.type("half done")
     terminal.wait_for("half done")
+    time.sleep(0.3)  # readline waits for the next key again: between two keys Python does not see the signal
     terminal.type("\x03")  # Ctrl-C drops the line
     terminal.wait_for("tessera> ")
     terminal.type("1 + 1\n")

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tessera.dtypes import numpy_dtype
-from tessera.errors import TesseraError, failure
+from tessera.errors import OUT_OF_MEMORY, TesseraError, failure
 from tessera.signature import TensorSpec
 from tesserac.faults import INTERNAL_FAULT, fault_report
 
@@ -43,9 +43,15 @@ def shared_arrays(specs: Sequence[TensorSpec]) -> tuple[Array, ...]:
         shape = tuple(size.evaluate({}) for size in spec.sizes)
         dtype = numpy_dtype(spec.dtype)
         count = int(np.prod(shape, dtype=np.int64))
-        memory = mmap.mmap(-1, max(count * dtype.itemsize, 1))
-        arrays.append(np.frombuffer(memory, dtype, count).reshape(shape))
+        arrays.append(np.frombuffer(_shared(count * dtype.itemsize), dtype, count).reshape(shape))
     return tuple(arrays)
+
+
+def _shared(size: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(-1, max(size, 1))
+    except (OSError, OverflowError):
+        raise failure(OUT_OF_MEMORY, f"no memory for a result of {size} bytes") from None
 
 
 def run_apart(action: Action) -> bytes:

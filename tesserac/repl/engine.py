@@ -13,6 +13,7 @@ from tessera.artifact import Artifact
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.checker import ModuleChecker
 from tesserac.check.infer import deep_recursion
+from tesserac.check.resolve import BuiltinRef
 from tesserac.check.typed import TypedFunction
 from tesserac.diag.codes.names import E0201
 from tesserac.diag.diagnostic import Diagnostic, Severity
@@ -89,7 +90,7 @@ class Engine:
         return statements
 
     def _execute(self, statement: Statement) -> Value | None:
-        if isinstance(statement, ast.ExpressionStatement):
+        if isinstance(statement, ast.ExpressionStatement) and not self._is_print(statement.value):
             return self._show(statement)
         if isinstance(statement, ast.TestBlock):
             self._evaluate(statement.body)
@@ -100,6 +101,11 @@ class Engine:
         else:
             self._update((statement,))
         return None
+
+    def _is_print(self, node: ast.Expr) -> bool:
+        """Whether it is a statement only, and no expression."""
+        called = node.function if isinstance(node, ast.Call) else None
+        return isinstance(called, ast.Name) and self.checker().resolve(called.id) == BuiltinRef("print")
 
     # -------------------------------------------------------------------------------------------- definitions
 

@@ -16,8 +16,8 @@ def show(value: Value) -> str:
             return ""
         case TensorType():
             return show_array(value.leaves[0], heading(value))
-        case TupleType():
-            return "".join(map(show, value.items())) or "()\n"
+        case TupleType() if value.leaves:
+            return "".join(map(show, value.items()))
         case StructType(fields=fields):
             named = zip(fields, value.items(), strict=True)
             return f"{heading(value)}\n" + "".join(f"{INDENT}{name}: {one_line(part)}\n" for (name, _), part in named)
@@ -33,6 +33,8 @@ def one_line(value: Value) -> str:
             return repr(known)
         case FloatType(value=known):
             return repr(known) if known is not None else f"{float(value.leaves[0])!r}"
+        case TupleType(items=items) if not value.leaves:
+            return f"({', '.join(map(one_line, value.items()))}{',' * (len(items) == 1)})"
         case TensorType(dims=()):
             return show_array(value.leaves[0], heading(value)).rstrip()
     return heading(value, always=True)
