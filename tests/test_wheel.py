@@ -72,8 +72,8 @@ def test_the_wheel_holds_code_data_and_what_was_prepared(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     data = ["grammar/tessera.lark", TABLES, CHECKED_LIBRARY, *(f"stdlib/{path}" for path in stdlib_files())]
     assert {f"tesserac/_data/{path}" for path in data} <= names
-    assert {"tessera/__init__.py", "tesserac/cli.py", "tesserac/diag/codes/E0301.md"} <= names
-    strays = {name.split("/")[0] for name in names} - {"tesserac", "tessera"}
+    assert {"tessera/__init__.py", "tesserac/cli.py", "tessera_lsp/server.py", "tesserac/diag/codes/E0301.md"} <= names
+    strays = {name.split("/")[0] for name in names} - {"tesserac", "tessera", "tessera_lsp"}
     assert [stray for stray in strays if not stray.endswith(".dist-info")] == []
 
 
