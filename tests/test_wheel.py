@@ -20,7 +20,7 @@ from tesserac.prepare import prepared_files
 from tesserac.session import Session
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGED = ("tesserac", "runtime", "grammar", "stdlib", "pyproject.toml", "hatch_build.py", "README.md")
+PACKAGED = ("tesserac", "runtime", "lsp", "grammar", "stdlib", "pyproject.toml", "hatch_build.py", "README.md")
 EXAMPLE = ROOT / "examples" / "softmax.tess"
 
 OPENED = """
