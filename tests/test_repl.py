@@ -291,6 +291,21 @@ def test_a_crash_does_not_end_the_session() -> None:
     assert run_apart(lambda: b"x" * 200_000) == b"x" * 200_000
 
 
+def test_an_interrupt_while_compiling_keeps_the_names(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("lib.tess").write_text("def twice(x: Tensor[N, f32]): return x * 2.0\n")
+    talk(":load lib.tess", "x = ones(2)", "def f(x: Tensor[N, f32]): return twice(x)")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "artifact", interrupt)
+        assert talk.error("f(x)") == "interrupted\n"
+        Path("lib.tess").write_text("def twice(\n")
+        assert "lib.tess:1:" in talk.error("f(x)")
+    assert talk("f(x)") == "Tensor[2, f32]\n[2., 2.]\n"
+
+
 def piped(text: str, tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     variables = os.environ | {"TESSERA_CACHE_DIR": str(tmp_path)}
     line = [*COMMAND, *options]

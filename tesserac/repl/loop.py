@@ -90,8 +90,8 @@ class Repl:
         except Quit:
             return False
         except KeyboardInterrupt:
-            self.engine.renew()
             self._fail("interrupted\n")
+            self._renew()
         except ProgramError as problem:
             self._fail(self._diagnostics(problem.diagnostics))
         except TesseraError as problem:
@@ -109,6 +109,13 @@ class Repl:
         if text.startswith(COMMAND):
             return run_command(self.engine, text)
         return "".join(map(show, self.engine.submit(text)))
+
+    def _renew(self) -> None:
+        """The session goes on, even if a loaded file was changed meanwhile and has a mistake now."""
+        try:
+            self.engine.renew()
+        except ProgramError as problem:
+            self._complain(self._diagnostics(problem.diagnostics))
 
     def _fail(self, text: str) -> None:
         self.failures += 1
