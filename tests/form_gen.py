@@ -1,5 +1,6 @@
-"""Random functions of forms for hypothesis: maps with broadcasting, reductions, contractions, views and tensors put
-together from parts, well typed by construction. Sizes are symbols; the test gives them values."""
+"""Random functions of forms for hypothesis: maps with broadcasting, reductions, contractions, views, gathers,
+scatters and tensors put together from parts, well typed by construction. Sizes are symbols; the test gives them
+values."""
 
 from __future__ import annotations
 
@@ -248,4 +249,59 @@ def _with_dims(ty: TensorType, dims: tuple[Dim, ...]) -> TensorType:
     return TensorType(dims, ty.dtype, ty.policy)
 
 
-STEPS = (_unary, _binary, _binary, _reduce, _reduce, _contract, _view, _view, _iota, _assemble)
+def _gather(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    """A value read along one dim at positions computed from the place, from the start or from the end; the index has
+    that dim alone, or all of them, or the numbers of an integer tensor of the pool."""
+    table = _pick(draw, pool)
+    ty = tensor_type(table)
+    if not ty.rank:
+        return None
+    at = draw(st.integers(0, ty.rank - 1))
+    whole = draw(st.booleans())
+    dims = ty.dims if whole else (ty.dims[at],)
+    given = [v for v in pool if tensor_type(v).dtype == I32 and tensor_type(v).dims == dims]
+    values = [draw(st.sampled_from(given))] if given else []
+    index = _positions(draw, builder, TensorType(dims, I64), values, at if whole else 0)
+    own = tuple(range(ty.rank)) if whole else (at,)
+    attrs = {
+        "source": tuple(None if i == at else i for i in range(ty.rank)),
+        "maps": (own,),
+        "bounds": "wrap",
+        "operator": "gather",
+    }
+    return builder.value("form.gather", (table, index), ty, attrs)
+
+
+def _positions(draw: Draw, builder: Builder, ty: TensorType, values: list[Value], axis: int) -> Value:
+    scalar = ScalarType(I64)
+    block = Block([compute_type(v) for v in values])
+    inner = Builder(block)
+    number = inner.value("scalar.index", (), scalar, {"axis": axis})
+    for value in block.args:
+        wide = inner.value("scalar.cast", (value,), scalar, {"dtype": I64})
+        number = inner.value("scalar.add", (number, wide), scalar)
+    factor = inner.value("scalar.constant", (), scalar, {"value": draw(st.sampled_from((1, 3, -2)))})
+    size = inner.value("scalar.dim", (), scalar, {"dim": ty.dims[axis]})
+    number = inner.value("scalar.mod", (inner.value("scalar.mul", (number, factor), scalar), size), scalar)
+    if draw(st.booleans()):
+        number = inner.value("scalar.sub", (number, size), scalar)
+    inner.op("form.yield", (number,))
+    return builder.value("form.map", values, ty, {"maps": (tuple(range(ty.rank)),) * len(values)}, (block,))
+
+
+def _scatter(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    """Elements of one value over those of another, at positions along one dim; some of them repeat."""
+    table = _pick(draw, pool)
+    ty = tensor_type(table)
+    if not ty.rank:
+        return None
+    new = draw(st.sampled_from([v for v in pool if tensor_type(v) == ty]))
+    at = draw(st.integers(0, ty.rank - 1))
+    index = _positions(draw, builder, TensorType((ty.dims[at],), I64), [], 0)
+    source = tuple(None if i == at else i for i in range(ty.rank))
+    attrs = {"source": source, "maps": ((at,),), "bounds": "wrap", "operator": "index"}
+    return builder.value("form.scatter", (table, new, index), ty, attrs)
+
+
+MAPS = (_unary, _binary, _binary, _iota)
+STEPS = (*MAPS, _reduce, _reduce, _contract, _view, _view, _assemble, _gather, _gather, _scatter)

@@ -34,10 +34,7 @@ class NativeHost(tile_eval._Host):
     target: CpuTarget
     compiled: Compiled
 
-    def step(self, op: Op) -> None:
-        if op.name != "tile.launch":
-            super().step(op)
-            return
+    def _tile_launch(self, op: Op) -> None:
         self.compiled.run([self.env[v] for v in op.operands], self.sizes, name=str(op.attrs["kernel"]))
 
     def _buffer(self, op: Op) -> np.ndarray:

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from tesserac.graph.interp import bind_sizes
+from tesserac.graph.interp_indexed import BadIndex, follow
 from tesserac.graph.interp_scalar import Space, evaluate_body, store
 from tesserac.ir.core import Block, Module, Op, Value
 from tesserac.ir.forms import indices, operand_maps
@@ -26,6 +27,7 @@ from tesserac.types.dtype import TF32
 from tesserac.types.policy import compute_dtype
 
 POISON = 77
+NO_BAD_INDEX = -(2**63)
 
 
 @dataclass
@@ -74,30 +76,45 @@ class _Host:
         return block.terminator
 
     def step(self, op: Op) -> None:
-        match op.name:
-            case "schedule.guard":
-                return
-            case "schedule.buffer":
-                self.env[op.result] = self._buffer(op)
-            case "schedule.box":
-                self.env[op.result] = self.env[op.operands[0]][op.attrs["offset"].evaluate(self.sizes) :]
-            case "tile.launch":
-                kernel = self.module.lookup(op.attrs["kernel"])
-                run_kernel(kernel, [self.env[v] for v in op.operands], self.sizes)
-            case "schedule.loop":
-                low, high = (self.env[v] for v in op.operands)
-                for i in range(low, high):
-                    self.sizes[op.attrs["counter"]] = self.env[op.body.args[0]] = i
-                    self.run(op.body)
-            case "schedule.while":
-                while self.env[self.run(op.regions[0].block).operands[0]][0]:
-                    self.run(op.regions[1].block)
-            case "schedule.cond":
-                self.run(op.regions[0 if self.env[op.operands[0]][0] else 1].block)
-            case "schedule.select":
-                self._select(op)
-            case _:
-                self.env[op.result] = _index(op, self.env, self.sizes)
+        rule = getattr(self, "_" + op.name.replace(".", "_"), None)
+        if op.opdef.dialect == "index":
+            self.env[op.result] = _index(op, self.env, self.sizes)
+        else:
+            rule(op)
+
+    def _schedule_guard(self, op: Op) -> None:
+        pass
+
+    def _schedule_buffer(self, op: Op) -> None:
+        if op.attrs["role"] == "status":
+            self.env[op.result] = np.full(memref_type(op.result).dims[0].evaluate({}), NO_BAD_INDEX)
+        else:
+            self.env[op.result] = self._buffer(op)
+
+    def _schedule_box(self, op: Op) -> None:
+        self.env[op.result] = self.env[op.operands[0]][op.attrs["offset"].evaluate(self.sizes) :]
+
+    def _schedule_check(self, op: Op) -> None:
+        for index, size in zip(self.env[op.operands[0]], op.attrs["sizes"], strict=True):
+            if index != NO_BAD_INDEX:
+                raise BadIndex(op.attrs["operator"], int(index), size.evaluate(self.sizes))
+
+    def _tile_launch(self, op: Op) -> None:
+        kernel = self.module.lookup(op.attrs["kernel"])
+        run_kernel(kernel, [self.env[v] for v in op.operands], self.sizes)
+
+    def _schedule_loop(self, op: Op) -> None:
+        low, high = (self.env[v] for v in op.operands)
+        for i in range(low, high):
+            self.sizes[op.attrs["counter"]] = self.env[op.body.args[0]] = i
+            self.run(op.body)
+
+    def _schedule_while(self, op: Op) -> None:
+        while self.env[self.run(op.regions[0].block).operands[0]][0]:
+            self.run(op.regions[1].block)
+
+    def _schedule_cond(self, op: Op) -> None:
+        self.run(op.regions[0 if self.env[op.operands[0]][0] else 1].block)
 
     def _buffer(self, op: Op) -> np.ndarray:
         """Outputs and workspace start as garbage; buffers of one slot share bytes."""
@@ -113,7 +130,7 @@ class _Host:
         assert size <= self.slots[slot].size, "the test bench has slots of 1 MiB"
         return self.slots[slot][:size].view(dtype)
 
-    def _select(self, op: Op) -> None:
+    def _schedule_select(self, op: Op) -> None:
         for number, p in enumerate(op.attrs["predicates"]):
             left, right = p.left.evaluate(self.sizes), p.right.evaluate(self.sizes)
             if left >= right if p.kind == "at_least" else right % left == 0:
@@ -196,6 +213,73 @@ class _Program:
             assert address.min() >= 0 and address.max() < mem.size, "a load outside its memory"
         tile[tuple(slice(n) for n in address.shape)] = mem[address]
         return [tile]
+
+    def tile_gather(self, op: Op, args: list[object]) -> list[object]:
+        """All valid elements at once: coordinates spread over the dims of the result that have an axis somewhere."""
+        mem, ty, result = args[0], memref_type(op.operands[0]), tile_type(op.result)
+        at, status = args[1 : 1 + len(ty.dims)], args[1 + len(ty.dims) :]
+        extents = [None] * len(result.shape)
+        for value, dims in zip(at, operand_maps(op), strict=True):
+            if isinstance(value, Axis):
+                extents[dims[0]] = value.count
+        address, bad, word = np.zeros(result.shape, np.int64), np.zeros(result.shape, bool), 0
+        for value, dims, size, stride in zip(at, operand_maps(op), ty.dims, ty.strides, strict=True):
+            place = value.start + np.arange(value.block) if isinstance(value, Axis) else np.asarray(value, np.int64)
+            place = follow(place, dims, len(result.shape))
+            if isinstance(value, np.ndarray) and status:
+                bound = size.evaluate(self.sizes)
+                lowest = -bound if op.attrs["bounds"] == "wrap" else 0
+                outside = np.broadcast_to((place < lowest) | (place >= bound), result.shape)
+                found = np.broadcast_to(place, result.shape)[outside & self._present(op, result.shape)]
+                status[0][word] = found[0] if found.size else status[0][word]
+                place, bad = np.where(place < 0, place + bound, place), bad | outside
+                word += 1
+            address = address + place * stride.evaluate(self.sizes)
+        inside = ~bad & (address >= 0) & (address < mem.size)
+        safe = mem[np.where(inside, address, 0)] if mem.size else np.zeros(result.shape, mem.dtype)
+        return [np.where(inside, safe, mem.dtype.type(0))]
+
+    def tile_scatter(self, op: Op, args: list[object]) -> list[object]:
+        tile, mem, ty = args[0], args[1], memref_type(op.operands[1])
+        at, status = args[2 : 2 + len(ty.dims)], args[2 + len(ty.dims) :]
+        fixed, word = list(at), 0
+        for dim, value in enumerate(at):
+            if isinstance(value, np.ndarray):
+                size, place = ty.dims[dim].evaluate(self.sizes), int(value)
+                fixed[dim] = place + size if place < 0 and op.attrs["bounds"] == "wrap" else place
+                if not 0 <= fixed[dim] < size:
+                    status[0][word] = place
+                    return []
+                word += 1
+        address = self._addresses(ty, fixed)
+        mem[address] = tile[tuple(slice(n) for n in address.shape)]
+        return []
+
+    def _present(self, op: Op, shape: tuple[int, ...]) -> np.ndarray:
+        """Which elements of a gathered block lie inside the axes that its coordinates come from."""
+        present = np.ones(shape, bool)
+        for value, dims in zip(op.operands[1:], operand_maps(op), strict=False):
+            for axis, place in zip(self._axes(value), dims, strict=True):
+                if axis is not None and place is not None:
+                    present &= follow(np.arange(shape[place]) < axis.count, (place,), len(shape))
+        return present
+
+    def _axes(self, value: Value) -> list[Axis | None]:
+        """The axis of each dim of a coordinate."""
+        made = value.defining_op
+        if isinstance(self.env[value], Axis):
+            return [self.env[value]]
+        if made is not None and made.name in ("tile.load", "tile.iota"):
+            return [self.env[v] for v in made.operands if isinstance(self.env[v], Axis)]
+        axes: list[Axis | None] = [None] * len(value.type.shape) if isinstance(value.type, TileType) else []
+        if made is None or made.name not in ("tile.map", "tile.gather"):
+            return axes
+        followed = made.operands[1:] if made.name == "tile.gather" else made.operands
+        for operand, places in zip(followed, operand_maps(made), strict=False):
+            for axis, place in zip(self._axes(operand), places, strict=True):
+                if place is not None:
+                    axes[place] = axes[place] or axis
+        return axes
 
     def tile_store(self, op: Op, args: list[object]) -> list[object]:
         tile, mem, at = args[0], args[1], args[2:]

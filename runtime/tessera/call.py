@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessera.dtypes import numpy_dtype
-from tessera.errors import GUARD_FAILED, OUT_OF_MEMORY, SIZE_CONFLICT, Place, TesseraError, failure
+from tessera.errors import BAD_INDEX, GUARD_FAILED, OUT_OF_MEMORY, SIZE_CONFLICT, Place, TesseraError, failure
 from tessera.signature import (
+    STATUS_BAD_INDEX,
     STATUS_GUARD,
     STATUS_OK,
     STATUS_OUT_OF_MEMORY,
@@ -134,8 +135,13 @@ def _memory_message(signature: Signature, site: Site, values: Sequence[int]) -> 
     return f"`{signature.name}` needs {values[0]} bytes of workspace, which the system does not give; {site.text}"
 
 
-_CODES = {STATUS_GUARD: GUARD_FAILED, STATUS_OUT_OF_MEMORY: OUT_OF_MEMORY}
+def _index_message(signature: Signature, site: Site, values: Sequence[int]) -> str:
+    return f"`{site.operator}` in `{signature.name}`: index {values[0]} is out of range for a dim of size {values[1]}"
+
+
+_CODES = {STATUS_GUARD: GUARD_FAILED, STATUS_OUT_OF_MEMORY: OUT_OF_MEMORY, STATUS_BAD_INDEX: BAD_INDEX}
 _MESSAGES: dict[int, Callable[[Signature, Site, Sequence[int]], str]] = {
     STATUS_GUARD: _guard_message,
     STATUS_OUT_OF_MEMORY: _memory_message,
+    STATUS_BAD_INDEX: _index_message,
 }

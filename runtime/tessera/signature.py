@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from tessera.sizes import Size
 
-STATUS_OK, STATUS_GUARD, STATUS_OUT_OF_MEMORY = range(3)
-"""What an entry returns. The values of a failed guard are its two sides; of out of memory, the bytes asked for."""
+STATUS_OK, STATUS_GUARD, STATUS_OUT_OF_MEMORY, STATUS_BAD_INDEX = range(4)
+"""What an entry returns. The values of a failed guard are its two sides; of out of memory, the bytes asked for; of a
+bad index, the index and the size it has to be below."""
 
 STATUS_VALUES = 4
 STATUS_SIZE = 8 + 8 * STATUS_VALUES

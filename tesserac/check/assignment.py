@@ -15,6 +15,7 @@ from tesserac.check.resolve import StructRef
 from tesserac.check.scope import Binding
 from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec, field_spec
 from tesserac.check.tuples import rebuilt, tuple_items
+from tesserac.check.updates import Way, updated
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0212, E0299
 from tesserac.syntax import ast
@@ -34,8 +35,18 @@ def assign(body: Body, target: ast.Expr, value: typed.Expr, span: Span) -> list[
         return _unpack(body, target, value, span)
     if isinstance(target, ast.Attribute):
         return _assign_field(body, target, value, span)
-    body.sink.error(E0299, at=target.span, feature="`x[i] = v`")
+    if isinstance(target, ast.Subscript):
+        return _assign_index(body, target, value, "set", span)
+    body.sink.error(E0299, at=target.span, feature="assigning to this")
     return []
+
+
+def _assign_index(
+    body: Body, target: ast.Subscript, value: typed.Expr, way: Way, span: Span
+) -> list[typed.Stmt]:
+    """`x[i] = v` rebinds `x` to a tensor that differs there."""
+    changed = updated(body, body.expression(target.value), target, value, way)
+    return [] if isinstance(changed.type, ErrorType) else assign(body, target.value, changed, span)
 
 
 def _assign_field(body: Body, target: ast.Attribute, value: typed.Expr, span: Span) -> list[typed.Stmt]:
@@ -147,5 +158,7 @@ def _name_sizes(body: Body, fresh: dict[str, Dim], spec: TypeSpec, value: typed.
 
 
 def check_augmented(body: Body, node: ast.AugmentedAssignment) -> list[typed.Stmt]:
-    combined = ast.BinaryOp(node.span, node.target, node.op, node.op_span, node.value)
-    return assign(body, node.target, body.expression(combined), node.span)
+    combined = body.expression(ast.BinaryOp(node.span, node.target, node.op, node.op_span, node.value))
+    if isinstance(node.target, ast.Subscript):
+        return _assign_index(body, node.target, combined, "rebind", node.span)
+    return assign(body, node.target, combined, node.span)

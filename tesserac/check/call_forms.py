@@ -27,6 +27,7 @@ from tesserac.check.resolve import (
     LibraryRef,
     ModuleRef,
     OperatorRef,
+    ParamRef,
     Resolved,
     StructRef,
     closest,
@@ -122,7 +123,7 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
             decl = body.rules.own_struct(meaning)
             sizes = None if decl is None or decl.parameters else ()
             return body.error(callee.span) if decl is None else construct(body, decl, sizes, args, callee)
-        case ConstantRef() | DTypeRef() | LibraryRef() | ModuleRef():
+        case ConstantRef() | ParamRef() | DTypeRef() | LibraryRef() | ModuleRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
 

@@ -1,7 +1,8 @@
-"""Indexing: `x[i]`, `x[a:b]`, `x[:, None]`, `x[..., 0]`, and items of tuples.
+"""Indexing: `x[i]`, `x[a:b]`, `x[:, None]`, `x[..., 0]`, `x[tokens]`, and items of tuples.
 
 Enters: a checked value and index expressions as written. Leaves: a slice of the tensor, reshaped where dims are
-dropped or added. Bounds are proved, refuted, or become guards.
+dropped or added, read at the places that integer tensors say. Bounds are proved, refuted, or become guards; those of
+tensors are checked as they are read.
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ from dataclasses import dataclass
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.scalars import require_guard
 from tesserac.check.words import dim_text, dims_text, type_text
-from tesserac.diag.codes.names import E0210, E0215, E0299
+from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0311, E0313
+from tesserac.ops.index import Lookup
 from tesserac.ops.shape import Reshape, Slice
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dtype import BOOL
 from tesserac.types.ty import ErrorType, IntType, TensorType, TupleType
 
 
 @dataclass(frozen=True)
-class _Cut:
+class Cut:
     """What one index takes of one dim; a position drops it."""
 
     start: Dim
@@ -32,22 +36,33 @@ class _Cut:
     dropped: bool
 
 
+@dataclass(frozen=True)
+class Selection:
+    """What all indices together take: a box of the tensor, seen under `shape`, and of that the `lookups`: axes with the
+    integer tensors that say where to read along them. Their dims stand before dim `at` of those that stay."""
+
+    cuts: tuple[Cut, ...]
+    shape: tuple[Dim, ...]
+    lookups: tuple[tuple[int, typed.Expr], ...]
+    at: int
+
+
 def index_value(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Expr:
     """`value[...]`."""
     ty = value.type
     if isinstance(ty, ErrorType):
         return value
-    entries = [argument.value for argument in node.arguments]
     if isinstance(ty, TupleType):
-        return _item(body, value, ty, entries, node.span)
+        return _item(body, value, ty, [argument.value for argument in node.arguments], node.span)
     if not isinstance(ty, TensorType):
         body.sink.error(E0210, at=node.value.span, expected="a tensor or a tuple", found=type_text(ty))
         return body.error(node.span)
-    return _index_tensor(body, value, ty, _flatten(entries), node.span)
+    return _index_tensor(body, value, ty, entries_of(node), node.span)
 
 
-def _flatten(entries: Sequence[ast.Expr]) -> list[ast.Expr]:
-    """`x[(i, j)]` is `x[i, j]`."""
+def entries_of(node: ast.Subscript) -> list[ast.Expr]:
+    """What stands in the brackets; `x[(i, j)]` is `x[i, j]`."""
+    entries = [argument.value for argument in node.arguments]
     if len(entries) == 1 and isinstance(entries[0], ast.TupleExpr):
         return list(entries[0].items)
     return list(entries)
@@ -76,26 +91,75 @@ def _item(
 def _index_tensor(
     body: Body, value: typed.Expr, ty: TensorType, entries: list[ast.Expr], span: Span
 ) -> typed.Expr:
-    entries = _without_ellipsis(entries, ty.rank)
+    taken = select(body, ty, entries)
+    return body.error(span) if taken is None else read_selection(body, value, ty, taken, span)
+
+
+def read_selection(body: Body, value: typed.Expr, ty: TensorType, taken: Selection, span: Span) -> typed.Expr:
+    """The elements that indices select."""
+    box = read_box(value, ty, taken, span)
+    if not taken.lookups:
+        return box
+    axes, indices = zip(*taken.lookups, strict=True)
+    return apply_operator(body, Lookup(axes, taken.at), [box, *indices], span, span)
+
+
+def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr]) -> Selection | None:
+    """What the entries of `x[...]` mean for a tensor of this type; None after a diagnostic."""
+    entries = _without_ellipsis(list(entries), ty.rank)
     used = [entry for entry in entries if not isinstance(entry, ast.NoneLiteral)]
     if len(used) > ty.rank:
         problem = f"{len(used)} indices for a tensor with dims {dims_text(ty.dims)}"
         body.sink.error(E0311, at=used[ty.rank].span, problem=problem)
-        return body.error(span)
-    cuts: list[_Cut] = []
+        return None
+    cuts: list[Cut] = []
     shape: list[Dim] = []
+    lookups: list[tuple[int, typed.Expr]] = []
+    stays: list[bool] = []
     for entry in entries:
-        if isinstance(entry, ast.NoneLiteral):
-            shape.append(ONE)
-            continue
-        cut = _cut(body, entry, ty.dims[len(cuts)])
-        if cut is None:
-            return body.error(span)
-        cuts.append(cut)
-        shape += [] if cut.dropped else [cut.size]
+        found = _entry(body, entry, ty.dims[len(cuts)] if len(cuts) < ty.rank else ONE)
+        if found is None:
+            return None
+        cut, index = found
+        stays.append(cut is None or not (cut.dropped or index is not None))
+        lookups += [(len(shape), index)] if index is not None else []
+        shape += [] if cut is not None and cut.dropped else [ONE if cut is None else cut.size]
+        cuts += [] if cut is None else [cut]
     rest = ty.dims[len(cuts) :]
-    cuts += [_Cut(ZERO, dim, 1, False) for dim in rest]
-    return _take(value, ty, cuts, (*shape, *rest), span)
+    cuts += [_whole(dim) for dim in rest]
+    return Selection(tuple(cuts), (*shape, *rest), tuple(lookups), _place(stays))
+
+
+def _entry(body: Body, entry: ast.Expr, size: Dim) -> tuple[Cut | None, typed.Expr | None] | None:
+    """The cut of one entry, none for a new dim; and the tensor, if it is one."""
+    if isinstance(entry, ast.NoneLiteral):
+        return None, None
+    if isinstance(entry, ast.Slice):
+        cut = _cut_slice(body, entry, size)
+        return None if cut is None else (cut, None)
+    index = body.expression(entry)
+    if isinstance(index.type, IntType):
+        position = _from_end(index.type.value, size)
+        return (Cut(position, ONE, 1, True), None) if _in_range(body, position, size, index) else None
+    if isinstance(index.type, TensorType) and index.type.dtype.is_integer:
+        return _whole(size), index
+    if not isinstance(index.type, ErrorType):
+        expected = "an int, a slice, None or an integer tensor"
+        draft = body.sink.error(E0210, at=entry.span, expected=expected, found=type_text(index.type))
+        if isinstance(index.type, TensorType) and index.type.dtype == BOOL:
+            draft.remark("how many elements a mask picks is not known while compiling; use `where(mask, x, y)`")
+    return None
+
+
+def _whole(size: Dim) -> Cut:
+    return Cut(ZERO, size, 1, False)
+
+
+def _place(stays: Sequence[bool]) -> int:
+    """Where the dims of indices stand, as in NumPy: in place of them if they are neighbours, else first."""
+    taken = [place for place, stay in enumerate(stays) if not stay]
+    neighbours = bool(taken) and taken[-1] - taken[0] + 1 == len(taken)
+    return taken[0] if neighbours else 0
 
 
 def _without_ellipsis(entries: list[ast.Expr], rank: int) -> list[ast.Expr]:
@@ -108,30 +172,16 @@ def _without_ellipsis(entries: list[ast.Expr], rank: int) -> list[ast.Expr]:
     return entries
 
 
-def _take(
-    value: typed.Expr, ty: TensorType, cuts: list[_Cut], shape: tuple[Dim, ...], span: Span
-) -> typed.Expr:
+def read_box(value: typed.Expr, ty: TensorType, taken: Selection, span: Span) -> typed.Expr:
+    """The box that the cuts make, under the shape of the selection."""
+    cuts, shape = taken.cuts, taken.shape
     sizes = tuple(cut.size for cut in cuts)
-    if any(cut.start != ZERO or cut.size != dim for cut, dim in zip(cuts, ty.dims, strict=True)):
+    if any((cut.start, cut.size) != (ZERO, dim) for cut, dim in zip(cuts, ty.dims, strict=True)):
         op = Slice(tuple(cut.start for cut in cuts), sizes, tuple(cut.step for cut in cuts))
         value = typed.Apply(TensorType(sizes, ty.dtype, ty.policy), span, op, (value,))
     if shape != sizes:
         value = typed.Apply(TensorType(shape, ty.dtype, ty.policy), span, Reshape(shape), (value,))
     return value
-
-
-def _cut(body: Body, entry: ast.Expr, size: Dim) -> _Cut | None:
-    if isinstance(entry, ast.Slice):
-        return _cut_slice(body, entry, size)
-    index = body.expression(entry)
-    if isinstance(index.type, IntType):
-        position = _from_end(index.type.value, size)
-        return _Cut(position, ONE, 1, True) if _in_range(body, position, size, index) else None
-    if isinstance(index.type, TensorType):
-        body.sink.error(E0299, at=entry.span, feature="indexing with a tensor")
-    elif not isinstance(index.type, ErrorType):
-        body.sink.error(E0210, at=entry.span, expected="an int, a slice or None", found=type_text(index.type))
-    return None
 
 
 def _from_end(index: Dim, size: Dim) -> Dim:
@@ -157,7 +207,7 @@ def _at_least(body: Body, left: Dim, right: Dim, at: Span) -> bool:
     return holds is not False
 
 
-def _cut_slice(body: Body, node: ast.Slice, size: Dim) -> _Cut | None:
+def _cut_slice(body: Body, node: ast.Slice, size: Dim) -> Cut | None:
     step = _bound(body, node.step, ONE)
     start, stop = _bound(body, node.start, None), _bound(body, node.stop, None)
     if step is None or (node.start and start is None) or (node.stop and stop is None):
@@ -166,21 +216,28 @@ def _cut_slice(body: Body, node: ast.Slice, size: Dim) -> _Cut | None:
         body.sink.error(E0215, at=(node.step or node).span, what="the step of a slice, not zero,")
         return None
     if step.constant < 0:
-        return _cut_backwards(body, node, size, step.constant)
+        return _cut_backwards(body, node, size, (start, stop), step.constant)
     low = ZERO if start is None else _from_end(start, size)
     high = size if stop is None else _from_end(stop, size)
     for left, right, at in ((low, ZERO, node.start), (size, high, node.stop), (high, low, node)):
         if at is not None and not _at_least(body, left, right, at.span):
             body.sink.error(E0313, at=at.span, index=_slice_text(start, stop), size=dim_text(size))
             return None
-    return _Cut(low, (high - low).ceil_div(step), step.constant, False)
+    return Cut(low, (high - low).ceil_div(step), step.constant, False)
 
 
-def _cut_backwards(body: Body, node: ast.Slice, size: Dim, step: int) -> _Cut | None:
-    if node.start is not None or node.stop is not None:
-        body.sink.error(E0299, at=node.span, feature="a slice with bounds and a negative step")
-        return None
-    return _Cut(size - 1, size.ceil_div(-step), step, False)
+def _cut_backwards(
+    body: Body, node: ast.Slice, size: Dim, bounds: tuple[Dim | None, Dim | None], step: int
+) -> Cut | None:
+    """From the start down to behind the stop; without bounds, from the last element to the first."""
+    start, stop = bounds
+    high = size - 1 if start is None else _from_end(start, size)
+    low = -ONE if stop is None else _from_end(stop, size)
+    for left, right, at in ((size, high + 1, node.start), (low, ZERO, node.stop), (high, low, node)):
+        if at is not None and (at is not node or bounds != (None, None)) and not _at_least(body, left, right, at.span):
+            body.sink.error(E0313, at=at.span, index=_slice_text(start, stop), size=dim_text(size))
+            return None
+    return Cut(high, (high - low).ceil_div(-step), step, False)
 
 
 def _bound(body: Body, node: ast.Expr | None, default: Dim | None) -> Dim | None:
@@ -189,10 +246,10 @@ def _bound(body: Body, node: ast.Expr | None, default: Dim | None) -> Dim | None
     value = body.expression(node)
     if isinstance(value.type, IntType):
         return value.type.value
-    if isinstance(value.type, TensorType):
-        body.sink.error(E0299, at=node.span, feature="a slice whose bounds are tensors")
-    elif not isinstance(value.type, ErrorType):
-        body.sink.error(E0210, at=node.span, expected="an int", found=type_text(value.type))
+    if not isinstance(value.type, ErrorType):
+        draft = body.sink.error(E0210, at=node.span, expected="an int", found=type_text(value.type))
+        if isinstance(value.type, TensorType):
+            draft.remark("sizes are known while compiling: `slice(x, start, size)` starts where the run says")
     return None
 
 

@@ -22,7 +22,7 @@ _FEATURES = {
     "graphs of modules": "graph",
     "caches and optimiser state": "KVCache OptimizerState",
     "this library function": (
-        "var argmax argmin cumsum concat stack split roll flip pad repeat gather take_along_axis scatter_add einsum "
+        "var cumsum split scatter_add einsum "
         "zeros_like ones_like eye normal uniform solve inv cholesky qr eigh svd slogdet fft ifft rfft irfft real imag "
         "conj conv2d layernorm rmsnorm rmsnorm_safe gelu cross_entropy dropout dropout_in_kernel residual split_qkv "
         "flash_attention attention erf sin cos nonzero complex"

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from tesserac.graph.interp_indexed import INDEXED_FORMS
+from tesserac.graph.interp_indexed import INDEXED_FORMS, follow
 from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body, store
 from tesserac.ir import forms, func
 from tesserac.ir.core import Block, Module, Op, Value
@@ -180,34 +180,8 @@ def _map(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     shape = _shape(tensor_type(op.result), sizes)
     args = []
     for value, array, dim_map in zip(op.operands, operands, forms.operand_maps(op), strict=True):
-        args.append(convert(_follow(array, dim_map, len(shape)), forms.compute_type(value).dtype))
+        args.append(convert(follow(array, dim_map, len(shape)), forms.compute_type(value).dtype))
     return np.broadcast_to(_result(op, evaluate_body(op.body, args, Space(shape, sizes))), shape)
-
-
-def _follow(x: Array, dim_map: tuple[int | None, ...], rank: int) -> Array:
-    """`x` with its dims where the map puts them in a space of `rank` dims, and 1 elsewhere. Two dims that follow one
-    are its diagonal."""
-    while (twice := _repeated(dim_map)) is not None:
-        first, second = twice
-        x = np.diagonal(x, axis1=first, axis2=second)
-        kept = [place for axis, place in enumerate(dim_map) if axis not in twice]
-        dim_map = (*kept, dim_map[first])
-    places = [p for p in dim_map if p is not None]
-    x = x.reshape([size for size, p in zip(x.shape, dim_map, strict=True) if p is not None])
-    x = x.transpose(sorted(range(len(places)), key=places.__getitem__))
-    shape = [1] * rank
-    for size, place in zip(x.shape, sorted(places), strict=True):
-        shape[place] = size
-    return x.reshape(shape)
-
-
-def _repeated(dim_map: tuple[int | None, ...]) -> tuple[int, int] | None:
-    """Two dims that follow the same one."""
-    for second, place in enumerate(dim_map):
-        first = dim_map.index(place)
-        if place is not None and first != second:
-            return first, second
-    return None
 
 
 def _accum(op: Op) -> DType:
@@ -272,7 +246,7 @@ def _view(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     if isinstance(view, Reshape):
         return x.reshape(shape)
     if isinstance(view, Broadcast):
-        return np.broadcast_to(_follow(x, view.dims, len(shape)), shape)
+        return np.broadcast_to(follow(x, view.dims, len(shape)), shape)
     assert isinstance(view, Slice)
     starts = [start.evaluate(sizes) for start in view.starts]
     return x[np.ix_(*(s + np.arange(n) * t for s, n, t in zip(starts, shape, view.steps, strict=True)))]

@@ -9,13 +9,48 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from tesserac.graph.interp_scalar import InterpreterError
 from tesserac.ir.core import Op
-from tesserac.ir.forms import tensor_type
-from tesserac.ir.indexed import assembled_boxes
+from tesserac.ir.forms import operand_maps, tensor_type
+from tesserac.ir.indexed import assembled_boxes, gather_source
 from tesserac.numerics.exact import Array
 from tesserac.numerics.narrow import storage
 
 Sizes = Mapping[str, int]
+
+
+class BadIndex(InterpreterError):
+    """An index out of range: what a compiled call says by its status."""
+
+    def __init__(self, operator: str, index: int, size: int) -> None:
+        super().__init__(f"{operator}: index {index} is out of range for a dim of size {size}")
+        self.index, self.size = index, size
+
+
+def follow(x: Array, dim_map: tuple[int | None, ...], rank: int) -> Array:
+    """`x` with its dims where the map puts them in a space of `rank` dims, and 1 elsewhere. Two dims that follow one
+    are its diagonal."""
+    while (twice := _repeated(dim_map)) is not None:
+        first, second = twice
+        x = np.diagonal(x, axis1=first, axis2=second)
+        kept = [place for axis, place in enumerate(dim_map) if axis not in twice]
+        dim_map = (*kept, dim_map[first])
+    places = [p for p in dim_map if p is not None]
+    x = x.reshape([size for size, p in zip(x.shape, dim_map, strict=True) if p is not None])
+    x = x.transpose(sorted(range(len(places)), key=places.__getitem__))
+    shape = [1] * rank
+    for size, place in zip(x.shape, sorted(places), strict=True):
+        shape[place] = size
+    return x.reshape(shape)
+
+
+def _repeated(dim_map: tuple[int | None, ...]) -> tuple[int, int] | None:
+    """Two dims that follow the same one."""
+    for second, place in enumerate(dim_map):
+        first = dim_map.index(place)
+        if place is not None and first != second:
+            return first, second
+    return None
 
 
 def _assemble(op: Op, operands: list[Array], sizes: Sizes) -> Array:
@@ -28,6 +63,47 @@ def _assemble(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     return whole
 
 
+def _gather(op: Op, operands: list[Array], sizes: Sizes) -> Array:
+    table, *indices = operands
+    shape = tuple(dim.evaluate(sizes) for dim in tensor_type(op.result).dims)
+    return np.broadcast_to(table[_places(op, table, indices, shape)], shape)
+
+
+def _scatter(op: Op, operands: list[Array], sizes: Sizes) -> Array:
+    """NumPy leaves open which of several values a repeated place gets, so each place gets its last one only."""
+    table, new, *indices = operands
+    places = np.broadcast_arrays(*_places(op, table, indices, new.shape), new)[:-1]
+    result = np.array(table).ravel()
+    if new.size:
+        flat = np.ravel_multi_index([place.ravel() for place in places], table.shape)
+        unique, from_the_end = np.unique(flat[::-1], return_index=True)
+        result[unique] = new.ravel()[::-1][from_the_end]
+    return result.reshape(table.shape)
+
+
+def _places(op: Op, table: Array, indices: list[Array], shape: tuple[int, ...]) -> tuple[Array, ...]:
+    """The coordinates in the table that belong to each point of a shape."""
+    computed = iter(zip(indices, operand_maps(op), strict=True))
+    places: list[Array] = []
+    for size, place in zip(table.shape, gather_source(op), strict=True):
+        if place is None:
+            index, dim_map = next(computed)
+            places.append(_checked(op, follow(index, dim_map, len(shape)).astype(np.int64), size))
+        else:
+            places.append(follow(np.arange(size), (place,), len(shape)))
+    return tuple(places)
+
+
+def _checked(op: Op, index: Array, size: int) -> Array:
+    """The index counted from the start."""
+    bad = (index < (-size if op.attrs["bounds"] == "wrap" else 0)) | (index >= size)
+    if bad.any():
+        raise BadIndex(str(op.attrs["operator"]), int(index[bad][0]), size)
+    return np.where(index < 0, index + size, index)
+
+
 INDEXED_FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.assemble": _assemble,
+    "form.gather": _gather,
+    "form.scatter": _scatter,
 }

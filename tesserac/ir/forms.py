@@ -105,7 +105,7 @@ def indices(op: Op, name: str) -> tuple[int, ...]:
 
 
 def operand_maps(op: Op) -> tuple[tuple[int | None, ...], ...]:
-    """The `maps` of a form.map."""
+    """The `maps` of a form.map, or of the indices of a form.gather."""
     maps = op.attrs["maps"]
     assert isinstance(maps, tuple)
     return tuple(_dim_map(m) for m in maps)
@@ -126,14 +126,15 @@ def _verify_map(op: Op) -> None:
     result, maps = tensor_type(op.result), operand_maps(op)
     require(len(maps) == len(op.operands), "needs one index map per operand", op)
     for value, dim_map in zip(op.operands, maps, strict=True):
-        _verify_dim_map(op, tensor_type(value), dim_map, result)
+        verify_dim_map(op, tensor_type(value), dim_map, result)
     expected = [compute_type(v) for v in op.operands]
     require([a.type for a in op.body.args] == expected, f"its body must take {expected}", op)
     (yielded,) = op.body.terminator.operands
     require(yielded.type == compute_type(op.result), f"its body must yield {compute_type(op.result)}", op)
 
 
-def _verify_dim_map(op: Op, operand: TensorType, dim_map: tuple[int | None, ...], result: TensorType) -> None:
+def verify_dim_map(op: Op, operand: TensorType, dim_map: tuple[int | None, ...], result: TensorType) -> None:
+    """Each dim of an operand is a dim of the result, or a 1 that stretches."""
     require(len(dim_map) == len(operand.dims), "an index map has another rank than its operand", op)
     for dim, place in zip(operand.dims, dim_map, strict=True):
         if place is None:
@@ -211,7 +212,7 @@ def _verify_view(op: Op) -> None:
     elif isinstance(view, Reshape):
         require(_size(source) == _size(result), "changes the number of elements", op)
     elif isinstance(view, Broadcast):
-        _verify_dim_map(op, source, view.dims, result)
+        verify_dim_map(op, source, view.dims, result)
     elif isinstance(view, Slice):
         require(len(view.starts) == len(view.steps) == len(source.dims), "bad slice", op)
 

@@ -1,14 +1,22 @@
 """Forms that put elements at given places, or read them at computed ones.
 
-form.assemble(part...) {boxes}
-    The result is made of boxes: part i stands at `boxes[i]`, later parts over earlier ones. Together they cover
-    the result; steps are positive.
+    form.assemble(part...) {boxes}
+        The result is made of boxes: part i stands at `boxes[i]`, later parts over earlier ones. Together they cover
+        the result; steps are positive.
+    form.gather(x, index...) {source, maps, bounds, operator}
+        Reads x anywhere. Dim d of x is followed by the result dim `source[d]`, or, where that is none, read at the
+        next index; `maps[i]` says which result dims index i follows, as in form.map. An index out of range ends the
+        call with a status that names `operator`. With `bounds` "wrap" a negative index counts from the end, with
+        "exact" it is out of range; with "known" every index is in range by construction.
+    form.scatter(x, v, index...) {source, maps, bounds, operator}
+        x with elements replaced: v[p] stands where form.gather would read to give element p of a tensor like v. Where
+        places repeat, the last one in row-major order of v stays.
 """
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op, define_op
-from tesserac.ir.forms import Slice, tensor_type
+from tesserac.ir.core import Attr, Op, Value, define_op
+from tesserac.ir.forms import Slice, operand_maps, tensor_type, verify_dim_map
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 
@@ -37,4 +45,56 @@ def _verify_assemble(op: Op) -> None:
         require(all(step > 0 for step in box.steps), "steps are positive", op)
 
 
+BOUNDS = ("wrap", "exact", "known")
+
+
+def gather_source(op: Op) -> tuple[int | None, ...]:
+    """The dim that each dim of a gathered or scattered tensor follows; none where an index says the place."""
+    source = op.attrs["source"]
+    assert isinstance(source, tuple)
+    return tuple(place if isinstance(place, int) else None for place in source)
+
+
+def is_checked(op: Op) -> bool:
+    """Whether a bad index of a form.gather or form.scatter ends the call."""
+    return op.attrs["bounds"] != "known"
+
+
+def _verify_gather(op: Op) -> None:
+    require(all(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)), "works on tensors", op)
+    _verify_places(op, tensor_type(op.operands[0]), op.operands[1:], tensor_type(op.result))
+
+
+def _verify_scatter(op: Op) -> None:
+    require(all(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)), "works on tensors", op)
+    require(op.result.type == op.operands[0].type, "gives the type of what it changes", op)
+    table, read = tensor_type(op.operands[0]), tensor_type(op.operands[1])
+    _verify_places(op, table, op.operands[2:], read)
+    followed = {place for place in gather_source(op) if place is not None}
+    for dim_map in operand_maps(op):
+        require(followed.isdisjoint(dim_map), "an index follows a dim that the tensor follows too", op)
+
+
+def _verify_places(op: Op, table: TensorType, indices: tuple[Value, ...], result: TensorType) -> None:
+    """Where elements of `table` are read to give, or are replaced by, those of `result`."""
+    source, maps = gather_source(op), operand_maps(op)
+    _same_element(op, table, result)
+    require(op.attrs.get("bounds") in BOUNDS, f"has one of the bounds {BOUNDS}", op)
+    require(_is_name(op.attrs.get("operator")), "names the operator it stands for", op)
+    require(len(source) == table.rank, "says for each dim where it is read", op)
+    require(source.count(None) == len(maps) == len(indices), "needs one index per dim it computes", op)
+    for dim, place in zip(table.dims, source, strict=True):
+        require(place is None or result.dims[place] == dim, f"dim {dim} follows another size", op)
+    for value, dim_map in zip(indices, maps, strict=True):
+        index = tensor_type(value)
+        require(index.dtype.is_integer, "indices are integers", op)
+        verify_dim_map(op, index, dim_map, result)
+
+
+def _is_name(attr: Attr) -> bool:
+    return isinstance(attr, str)
+
+
 define_op("form.assemble", pure=True, verify=_verify_assemble)
+define_op("form.gather", pure=True, verify=_verify_gather)
+define_op("form.scatter", pure=True, verify=_verify_scatter)

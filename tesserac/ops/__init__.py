@@ -8,10 +8,12 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     elementary,
     elementwise,
     exponents,
+    index,
     join,
     rearrange,
     reduce,
     scalar,
     search,
     shape,
+    update,
 )

@@ -139,6 +139,37 @@ def assemble_form(builder: Builder, parts: Sequence[Value], result: TensorType, 
     return builder.value("form.assemble", operands, result, {"boxes": tuple(boxes)})
 
 
+def gather_form(
+    builder: Builder,
+    table: Value,
+    indices: Sequence[Value],
+    result: TensorType,
+    source: DimMap,
+    maps: Sequence[DimMap],
+    operator: str,
+    bounds: str = "wrap",
+) -> Value:
+    """A tensor read at places that indices say; one out of range ends the call with the operator's name."""
+    attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": bounds, "operator": operator}
+    return builder.value("form.gather", (table, *indices), result, attrs)
+
+
+def scatter_form(
+    builder: Builder,
+    x: Value,
+    new: Value,
+    indices: Sequence[Value],
+    result: TensorType,
+    source: DimMap,
+    maps: Sequence[DimMap],
+    operator: str,
+) -> Value:
+    """`x` with elements replaced at places that indices say, in their order."""
+    elements = convert_form(builder, new, TensorType(tensor_type(new).dims, result.dtype, result.policy))
+    attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": "wrap", "operator": operator}
+    return builder.value("form.scatter", (x, elements, *indices), result, attrs)
+
+
 def reduce_form(builder: Builder, operand: Value, result: TensorType, kind: str, axes: tuple[int, ...]) -> Value:
     """A fold that drops its axes, in the canonical order. Integers accumulate in the dtype of the result."""
     ty = tensor_type(operand)

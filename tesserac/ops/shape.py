@@ -125,7 +125,7 @@ class Slice(Operator):
         return x[1:]
     """
 
-    name, surface = "slice", False
+    name, surface = "cut", False
     signatures = ("(x: E[*s]) -> E[{dims}]",)
 
     starts: tuple[Dim, ...]

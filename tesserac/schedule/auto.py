@@ -66,6 +66,8 @@ def schedule_launch(launch: Op, machine: Machine) -> None:
             _schedule_rows(launch, machine)
         case "pack":
             schedule_pack(launch)
+        case "scatter":
+            _schedule_scatter(launch, machine)
         case "contract":
             schedule_product(launch, machine)
 
@@ -153,6 +155,16 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     if machine.kind == "gpu":
         bind(launch, GPU_WARPS if across is None else GPU_COLUMN_WARPS, "uniform")
     _keep_values(launch)
+
+
+def _schedule_scatter(launch: Op, machine: Machine) -> None:
+    """Elements along the axes that the memory follows are independent; all others keep their order."""
+    loops = launch_loops(launch)
+    launch.attrs["loops"] = tuple(sorted(loops, key=lambda x: x.kind == "serial"))
+    last = sum(loop.kind == "parallel" for loop in loops) - 1
+    if last >= 0:
+        split(launch, last, _fitting(launch, last, _block_elements(launch, machine)))
+    because(launch, "later elements go over earlier ones, so places are written in order")
 
 
 def _fold_last(launch: Op) -> None:

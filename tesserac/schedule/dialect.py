@@ -25,7 +25,8 @@ schedule.guard() {guard}
 schedule.buffer() {role, slot} : memref
     Memory of the call. `output`: slot is the position of the result, whose memory the caller gives. `workspace`:
     buffers of one slot share memory, since their lives do not overlap; a slot is as large as the largest of them, by
-    the target's byte count of the memref. All buffers stand before the first launch.
+    the target's byte count of the memref. `status`: words in which kernels tell of bad indices, see schedule.check.
+    All buffers stand before the first launch.
 schedule.box(mem) {offset} : memref
     A part of other memory: it begins `offset` elements into it and has strides of its own.
 schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, units, reason} { ^(tensor...): ... }
@@ -35,6 +36,8 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
               rows      maps and reductions that share the folded axes of the space
               contract  one contraction and the maps that follow it; the space is its iteration space
               pack      lays an operand of a later contraction out as `panels`
+              scatter   replaces elements of memory that was written before; the space is that of the new elements, and
+                        its place the axes that the memory follows
     space     the iteration space: sizes of its axes
     places    per operation of the body, the axis of the space that each dim of its result follows
     loops     how the space is walked, outermost first; the axes of a loop are neighbours walked as one
@@ -42,6 +45,9 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     stages    operands of the contraction that are copied nearer to the computing unit, and how
     units     what runs one program
     reason    why it was decided so, for people
+schedule.check(status) {operator, sizes}
+    Ends the call with a status if a kernel has put a bad index into one of the words; `sizes[i]` is the size that
+    index i of `operator` has to be below.
 schedule.select() {predicates} { ^(): ... schedule.end } ... { ^(): ... schedule.end }
     The region of the first predicate that holds of the sizes; the last region if none does.
 schedule.loop(low, high) {counter} { ^(i: index): ... schedule.end }
@@ -65,9 +71,9 @@ from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL
 
-LAUNCH_KINDS = ("map", "rows", "contract", "pack")
+LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter")
 LOOP_KINDS = ("parallel", "serial", "fold")
-BUFFER_ROLES = ("output", "workspace")
+BUFFER_ROLES = ("output", "workspace", "status")
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,14 @@ def _verify_buffer(op: Op) -> None:
     require(isinstance(op.result.type, MemRefType), "gives memory", op)
 
 
+def _verify_check(op: Op) -> None:
+    sizes = op.attrs.get("sizes")
+    require(isinstance(sizes, tuple) and all(isinstance(s, Dim) for s in sizes), "needs the sizes", op)
+    require(isinstance(op.attrs.get("operator"), str), "names the operator", op)
+    assert isinstance(sizes, tuple)
+    require(memory(op.operands[0]).dims == (Dim.const(len(sizes)),), "has one size per word", op)
+
+
 def _verify_box(op: Op) -> None:
     require(isinstance(op.attrs.get("offset"), Dim) and len(op.operands) == 1, "needs memory and an offset", op)
     whole, part = op.operands[0].type, op.result.type
@@ -235,7 +249,7 @@ def _verify_places(op: Op) -> None:
     space, places, ops = launch_space(op), launch_places(op), op.body.ops[:-1]
     require(len(places) == len(ops), "needs one place per operation", op)
     for inner, place in zip(ops, places, strict=True):
-        if inner.name == "form.view":
+        if inner.name in ("form.view", "form.scatter"):
             continue
         ty = inner.result.type
         assert isinstance(ty, TensorType)
@@ -280,6 +294,7 @@ define_op("schedule.func", pure=False, verify=_verify_func)
 define_op("schedule.return", pure=False, verify=_verify_return, terminator=True)
 define_op("schedule.guard", pure=False, verify=_verify_guard)
 define_op("schedule.buffer", pure=False, verify=_verify_buffer)
+define_op("schedule.check", pure=False, verify=_verify_check)
 define_op("schedule.box", pure=True, verify=_verify_box)
 define_op("schedule.launch", pure=False, verify=_verify_launch)
 define_op("schedule.select", pure=False, verify=_verify_select)

@@ -3,11 +3,12 @@
 Enters: a block of forms in normal form. Leaves: groups in the order in which they run, each a launch to be.
 
 A form joins the group of its latest producer, if that group can take it; so a group never depends on a later one.
-    map       takes maps that see its values element by element
+    map       takes maps and gathers that see its values element by element
     rows      begins with a reduction; takes maps over its rows, with or without the folded axes, and reductions over
               the same axes: softmax and layernorm are one launch
     contract  begins with a contraction; takes the maps over its result
     pack      one map that lays an operand of a contraction out; alone
+    scatter   one form that replaces elements of memory; alone
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from dataclasses import dataclass, field
 
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import contract_dims, indices, operand_maps, tensor_type
+from tesserac.ir.indexed import gather_source
 from tesserac.schedule.access import Dims, is_view, view_source
 from tesserac.schedule.cost import body_work, recompute_pays
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.normal import ASSEMBLED, COMPUTED, CONTROL
+from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.primitives.fuse import fuse, refusal
 from tesserac.types.dims import ONE
 
@@ -51,6 +53,9 @@ class Group:
         if op.name == "form.reduce":
             space, axes = tensor_type(op.operands[0]).dims, indices(op, "axes")
             return cls("rows", space, axes, [op], {op: _without(len(space), axes)})
+        if op.name == "form.scatter":
+            space, followed = tensor_type(op.operands[1]).dims, _followed(op)
+            return cls("scatter", space, _without(len(space), followed), [op], {op: followed})
         space, kind = tensor_type(op.result).dims, "pack" if "layout" in op.attrs else "map"
         return cls(kind, space, (), [op], {op: tuple(range(len(space)))})
 
@@ -104,8 +109,10 @@ def plan(block: Block, reasons: dict[Op, list[str]]) -> list[Group | Op]:
         if op.name in COMPUTED:
             group = grouping.take(op)
             group.reasons.extend(reasons.get(op, []))
-        elif op.name == ASSEMBLED:
+        elif op.name == "form.assemble":
             grouping.assemble(op)
+        elif op.name == "form.scatter":
+            grouping.begin(op)
         elif op.name in CONTROL:
             steps.extend([*grouping.groups, op])
             grouping = _Grouping()  # what follows may depend on it, hence joins nothing that ran before
@@ -115,18 +122,18 @@ def plan(block: Block, reasons: dict[Op, list[str]]) -> list[Group | Op]:
 class _Grouping:
     def __init__(self) -> None:
         self.groups: list[Group] = []
-        self.number: dict[Op, int] = {}
+        self.number: dict[Op | None, int] = {}
 
     def take(self, op: Op) -> Group:
         if "layout" in op.attrs:
-            return self._begin(op)
+            return self.begin(op)
         earliest = self._behind_earlier_parts(op)
         for candidate in self._candidates(op):
             group = self.groups[candidate]
             if group.kind != "pack" and candidate >= earliest and self._join(group, op, candidate):
                 self.number[op] = candidate
                 return group
-        return self._begin(op)
+        return self.begin(op)
 
     def assemble(self, op: Op) -> None:
         """It is there when its last part is."""
@@ -135,11 +142,11 @@ class _Grouping:
     def _behind_earlier_parts(self, op: Op) -> int:
         """The first group that may write `op`, if it is a part of an assembled tensor: parts are written in order."""
         for user, position in _uses_below_views(op.result):
-            if user.name == ASSEMBLED and position:
+            if user.name == "form.assemble" and position:
                 return 1 + self.number[_part_map(user.operands[position - 1])]
         return 0
 
-    def _begin(self, op: Op) -> Group:
+    def begin(self, op: Op) -> Group:
         self.number[op] = len(self.groups)
         self.groups.append(Group.of(op))
         return self.groups[-1]
@@ -158,24 +165,38 @@ class _Grouping:
     def _join(self, group: Group, op: Op, number: int) -> bool:
         if len(group.ops) >= MAX_GROUP or any(self._seen_through_view(v, number) for v in op.operands):
             return False
+        if op.name == "form.gather" and self.number.get(_made(op.operands[0])) == number:
+            return False  # it reads its table anywhere, hence also what other programs compute
         match op.name:
             case "form.map":
                 return _join_map(group, op)
+            case "form.gather":
+                return group.kind != "contract" and _join_map(group, op)
             case "form.reduce":
                 return _join_reduce(group, op)
         return False
 
     def _seen_through_view(self, value: Value, number: int) -> bool:
-        """A view of a value of the group, or what the group assembles, has elements that another program computes."""
+        """A view of a value of the group, or what it writes in parts, has elements that another program computes."""
         base, views = view_source(value)
         made = base.defining_op
-        elsewhere = bool(views) or (made is not None and made.name == ASSEMBLED)
+        elsewhere = bool(views) or (made is not None and made.name in WRITTEN)
         return elsewhere and made is not None and self.number.get(made) == number
+
+
+def _followed(scatter: Op) -> Place:
+    """The dims of the new elements that the changed tensor follows."""
+    return tuple(place for place in gather_source(scatter) if place is not None)
+
+
+def _made(value: Value) -> Op | None:
+    """What computes a value, below views."""
+    return view_source(value)[0].defining_op
 
 
 def _part_map(value: Value) -> Op:
     """The map that writes a part of an assembled tensor."""
-    made = view_source(value)[0].defining_op
+    made = _made(value)
     assert made is not None, "the normal form computes every part"
     return made
 
@@ -237,7 +258,8 @@ def _place_map(group: Group, op: Op) -> Place | None:
     """The axis of the space for each dim of a map's result, so that it meets the group's values element by element."""
     dims = tensor_type(op.result).dims
     place: list[int | None] = [None] * len(dims)
-    for value, dim_map in zip(op.operands, operand_maps(op), strict=True):
+    followed = op.operands[1:] if op.name == "form.gather" else op.operands
+    for value, dim_map in zip(followed, operand_maps(op), strict=True):
         made = value.defining_op
         if made not in group.places:
             continue

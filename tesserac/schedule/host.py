@@ -18,7 +18,6 @@ from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.dialect import Loop, Units, memory
 from tesserac.schedule.fuse import Group
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.normal import ASSEMBLED
 from tesserac.schedule.views import copy_of
 from tesserac.types.dims import ZERO
 
@@ -82,6 +81,8 @@ class HostProgram:
 
     def _outs(self, group: Group, op: Op) -> list[Out]:
         """Where a value is written: to the results that are it, else to workspace if another launch reads it."""
+        if op.name == "form.scatter":
+            return [(op.result, self._written(op))]
         outs = self.wanted.get(op, [])
         for value, mem in outs:
             if value is op.result:
@@ -95,27 +96,29 @@ class HostProgram:
         return [*outs, *self._boxes(op.result)]
 
     def _read_elsewhere(self, group: Group, value: Value) -> bool:
-        for user, _ in value.uses:
+        for user, position in value.uses:
             if is_view(user):
                 if self._read_elsewhere(group, user.result):
                     return True
-            elif user not in group.places and user.name not in ("func.return", ASSEMBLED):
+            elif user not in group.places and user.name != "func.return" and not _writes(user, position):
                 return True
         return False
 
     def _boxes(self, value: Value) -> list[Out]:
-        """Where a value is a part of an assembled tensor."""
+        """Where a value is a part of what several launches write."""
         found: list[Out] = []
         for user, position in value.uses:
             if is_view(user):
                 found.extend(self._boxes(user.result))
-            elif user.name == ASSEMBLED:
+            elif _writes(user, position):
                 found.append((value, self._box(user, position)))
         return found
 
     def _box(self, assembled: Op, position: int) -> Value:
         """The memory of one part, inside that of the whole."""
-        whole = self._assembled(assembled)
+        whole = self._written(assembled)
+        if assembled.name == "form.scatter":
+            return self.memory.setdefault(assembled.operands[0], whole)
         mem, box = memory(whole), assembled_boxes(assembled)[position]
         part = tensor_type(assembled.operands[position]).dims
         strides = tuple(stride * step for stride, step in zip(mem.strides, box.steps, strict=True))
@@ -125,8 +128,8 @@ class HostProgram:
             return whole
         return self.builder.value("schedule.box", (whole,), ty, {"offset": offset}, hint=whole.name)
 
-    def _assembled(self, op: Op) -> Value:
-        """Memory for what is put together from parts: the result that it is, or workspace."""
+    def _written(self, op: Op) -> Value:
+        """Memory for what several launches write: the result that it is, or workspace."""
         if op.result not in self.memory:
             given = [mem for value, mem in self.wanted.get(op, []) if value is op.result]
             fresh = given[0] if given else self.workspace(tensor_type(op.result), op.result.name)
@@ -163,6 +166,11 @@ class HostProgram:
         self.wanted[copied] = [(copied.result, mem)]
         self.launch(Group.of(copied))
         return copied.result
+
+
+def _writes(user: Op, position: int) -> bool:
+    """Whether an operand is a part of what the user's memory is written with, rather than read by it."""
+    return user.name == "form.assemble" or (user.name == "form.scatter" and position == 0)
 
 
 def _undecided(group: Group, outs: int) -> Mapping[str, Attr]:

@@ -5,7 +5,7 @@ Enters: a `func.func` of forms as the Graph left it. Leaves: the same function, 
   (`access.py`), by a copy where needed;
 - integers are cast to the accumulation type before a reduction or contraction, as a map that fusion may take;
 - a contraction is a matrix product with leading indices, a reduction folds one axis (`canonical.py`);
-- every part of an assembled tensor is a map that nothing else reads;
+- every part of an assembled tensor, and what a scatter changes, is a map that nothing else reads;
 - every returned value is computed in this function, or is a reshape of such a one: results never alias inputs.
 """
 
@@ -17,12 +17,13 @@ from tesserac.ir.forms import Broadcast, Reshape, compute_type, tensor_type
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.schedule.access import access_through, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
-from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, squeeze
+from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, squeeze, squeeze_gather
 from tesserac.types.dims import product
 from tesserac.types.dtype import DType
 
-COMPUTED = ("form.map", "form.reduce", "form.contract")
-ASSEMBLED = "form.assemble"
+COMPUTED = ("form.map", "form.gather", "form.reduce", "form.contract")
+WRITTEN = ("form.assemble", "form.scatter")
+"""Forms whose memory is written by several launches: their parts first."""
 CONTROL = ("form.loop", "form.while", "form.cond")
 
 
@@ -46,18 +47,22 @@ def _normalise_block(block: Block) -> None:
             case "form.contract":
                 _widen_integers(op)
                 _normalise_views(matrix_product(op))
+            case "form.gather":
+                squeeze_gather(op)
             case "form.assemble":
-                _copy_parts(op)
+                for position in range(len(op.operands)):
+                    squeeze(_copy_part(op, position))
+            case "form.scatter":
+                _copy_part(op, 0)
         for region in op.regions if op.name in CONTROL else ():
             _normalise_block(region.block)
 
 
-def _copy_parts(op: Op) -> None:
-    """Every part is a map of its own, which writes the part where it belongs; fusion may put its producer into it."""
-    for position, value in enumerate(op.operands):
-        copy = copy_of(Builder.before(op), value)
-        op.set_operand(position, copy.result)
-        squeeze(copy)
+def _copy_part(op: Op, position: int) -> Op:
+    """A part is a map of its own, which writes the part where it belongs; fusion may put its producer into it."""
+    copy = copy_of(Builder.before(op), op.operands[position])
+    op.set_operand(position, copy.result)
+    return copy
 
 
 def _normalise_map(op: Op) -> None:
@@ -103,17 +108,17 @@ def _cast_map(builder: Builder, value: Value, dtype: DType) -> Value:
 
 
 def _own_results(terminator: Op) -> None:
-    """Copies what is returned but not computed here; what is assembled stands in one place only."""
+    """Copies what is returned but not computed here; what several launches write stands in one place only."""
     for position, value in enumerate(terminator.operands):
-        assembled = is_assembled(value) and value not in terminator.operands[:position]
-        if not _is_owned(value) and not assembled:
+        written = _is_written(value) and value not in terminator.operands[:position]
+        if not _is_owned(value) and not written:
             copy = copy_of(Builder.before(terminator), value)
             terminator.set_operand(position, copy.result)
             squeeze(copy)
 
 
-def is_assembled(value: Value) -> bool:
-    return value.defining_op is not None and value.defining_op.name == ASSEMBLED
+def _is_written(value: Value) -> bool:
+    return value.defining_op is not None and value.defining_op.name in WRITTEN
 
 
 def _is_owned(value: Value) -> bool:

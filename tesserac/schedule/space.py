@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices, operand_maps, tensor_type
+from tesserac.ir.indexed import gather_source
 from tesserac.ir.types import MemRefType, row_major
 from tesserac.schedule.access import Dims, access_through, merged_stride, view_source
 from tesserac.schedule.dialect import launch_places, launch_space, memory
@@ -20,12 +21,14 @@ from tesserac.types.dims import ONE, ZERO, Dim
 @dataclass(frozen=True)
 class Reach:
     """The launch operand `operand`, seen from the space: `offset` plus one stride per axis (0 where it does not vary).
-    `panels` memory has no strides of its own."""
+    `computed` are the sizes and strides of dims that are read at places which indices say. `panels` memory has no
+    strides of its own."""
 
     operand: int
     offset: Dim
     strides: Dims
     panels: bool = False
+    computed: tuple[tuple[Dim, Dim], ...] = ()
 
     def stride(self, axes: tuple[int, ...], space: Dims) -> Dim | None:
         """The stride of neighbouring axes walked as one; None if they are not one run here."""
@@ -39,6 +42,11 @@ def followed_axes(op: Op, place: tuple[int, ...], position: int) -> tuple[int | 
     match op.name:
         case "form.map":
             return tuple(None if i is None else place[i] for i in operand_maps(op)[position])
+        case "form.gather":
+            own = operand_maps(op)[position - 1] if position else gather_source(op)
+            return tuple(None if i is None else place[i] for i in own)
+        case "form.scatter":
+            return operand_maps(op)[position - 2] if position > 1 else tuple(range(tensor_type(op.operands[1]).rank))
         case "form.reduce":
             return tuple(range(tensor_type(op.operands[0]).rank))
         case "form.contract":
@@ -49,7 +57,7 @@ def followed_axes(op: Op, place: tuple[int, ...], position: int) -> tuple[int | 
 def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
     """How an operation reads an operand from the launch's inputs; None if the launch computes it."""
     base, views = view_source(op.operands[position])
-    if base.owner is not launch.body:
+    if base.owner is not launch.body or (op.name == "form.scatter" and position == 0):
         return None
     rank = len(launch_space(launch))
     if memory(launch.operands[base.index]).layout == "panels":
@@ -58,11 +66,13 @@ def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
     assert access is not None, "the normal form leaves only views that have strides"
     place = launch_places(launch)[launch.body.ops.index(op)]
     strides = [ZERO] * rank
-    dims = tensor_type(op.operands[position]).dims
-    for axis, stride, dim in zip(followed_axes(op, place, position), access.strides, dims, strict=True):
+    dims, axes = tensor_type(op.operands[position]).dims, followed_axes(op, place, position)
+    for axis, stride, dim in zip(axes, access.strides, dims, strict=True):
         if axis is not None and dim != ONE:
             strides[axis] = strides[axis] + stride  # an axis followed twice is a diagonal
-    return Reach(base.index, access.offset, tuple(strides))
+    is_table = op.name == "form.gather" and position == 0
+    computed = [(d, s) for a, d, s in zip(axes, dims, access.strides, strict=True) if a is None] if is_table else []
+    return Reach(base.index, access.offset, tuple(strides), computed=tuple(computed))
 
 
 def write_reach(launch: Op, number: int) -> Reach:
@@ -75,10 +85,23 @@ def write_reach(launch: Op, number: int) -> Reach:
     mem = memory(launch.operands[operand])
     if mem.layout == "panels":
         return Reach(operand, ZERO, (ZERO,) * len(space), panels=True)
+    if op.name == "form.scatter":
+        return _scattered(op, operand, mem, len(space))
     strides = [ZERO] * len(space)
     for axis, stride in zip(place, _written_strides(mem, tensor_type(yielded).dims), strict=True):
         strides[axis] = stride if space[axis] != ONE else ZERO
     return Reach(operand, ZERO, tuple(strides))
+
+
+def _scattered(op: Op, operand: int, mem: MemRefType, rank: int) -> Reach:
+    """How a scatter reaches the memory that it changes: along the axes it follows, and at computed places."""
+    strides, computed = [ZERO] * rank, list[tuple[Dim, Dim]]()
+    for dim, stride, axis in zip(mem.dims, mem.strides, gather_source(op), strict=True):
+        if axis is None:
+            computed.append((dim, stride))
+        else:
+            strides[axis] = stride
+    return Reach(operand, ZERO, tuple(strides), computed=tuple(computed))
 
 
 def _written_strides(mem: MemRefType, dims: Dims) -> Dims:

@@ -25,6 +25,7 @@ from tesserac.ir.forms import (
     operand_maps,
     tensor_type,
 )
+from tesserac.ir.indexed import gather_source
 from tesserac.ir.types import TensorType
 from tesserac.schedule.access import Dims, can_reshape, is_view, reshape_runs
 from tesserac.schedule.primitives.fuse import fuse, refusal
@@ -107,6 +108,24 @@ def squeeze(op: Op) -> None:
     op.result.type = TensorType(real_dims(ty.dims), ty.dtype, ty.policy)
     if op.result.type.dims != old_dims:
         _give_back(op, ty)
+
+
+def squeeze_gather(op: Op) -> None:
+    """The same for a gather: unit dims of its result go, and those of its table that follow them."""
+    ty, table = tensor_type(op.result), op.operands[0]
+    number = {axis: i for i, axis in enumerate(a for a, d in enumerate(ty.dims) if d != ONE)}
+    if len(number) == ty.rank:
+        return
+    kept = [
+        (dim, place)
+        for dim, place in zip(tensor_type(table).dims, gather_source(op), strict=True)
+        if place is None or place in number
+    ]
+    op.set_operand(0, _view_of(Builder.before(op), table, tuple(dim for dim, _ in kept), Reshape()))
+    op.attrs["source"] = tuple(_renumbered(tuple(place for _, place in kept), number))
+    op.attrs["maps"] = tuple(tuple(_renumbered(m, number)) for m in operand_maps(op))
+    op.result.type = TensorType(real_dims(ty.dims), ty.dtype, ty.policy)
+    _give_back(op, ty)
 
 
 def _renumbered(dim_map: DimMap, number: dict[int, int]) -> Iterator[int | None]:
@@ -225,9 +244,7 @@ def _reshaped_map(view: Op, producer: Op) -> Op | None:
     return None if moved is None else _rebuilt(view, producer, *moved)
 
 
-def _reshaped_operands(
-    before: Op, op: Op, space: Dims, runs: Runs
-) -> tuple[list[Value], list[DimMap]] | None:
+def _reshaped_operands(before: Op, op: Op, space: Dims, runs: Runs) -> tuple[list[Value], list[DimMap]] | None:
     """The operands of a map as its new space wants them, and their index maps; None if one would need a copy."""
     plans = [_operand_plan(dim_map, runs) for dim_map in operand_maps(op)]
     maps = [plan for plan in plans if plan is not None]

@@ -1,24 +1,32 @@
 """Schedule to neutral Tile: every launch becomes a kernel, and its place in the host program a `tile.launch`.
 
 Enters: a module of `schedule.func` with decided launches. Leaves: the kernels, then the host programs, which now
-contain only guards, buffers, tile launches and host control flow. A kernel's argument is the memory of the launch
-operand at the same base address, under the shape and strides that its loops want (`frame.py`).
+contain only guards, buffers, tile launches, checks of what kernels tell, and host control flow. A kernel's argument is
+the memory of the launch operand at the same base address, under the shape and strides that its loops want
+(`frame.py`).
 """
 
 from __future__ import annotations
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Module, Op
+from tesserac.ir.core import OPDEFS, Attr, Module, Op, Value
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
 from tesserac.schedule.dialect import launch_kind
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_rows import build_rows
-from tesserac.tile.frame import Frame
+from tesserac.tile.build_scatter import build_scatter
+from tesserac.tile.frame import Frame, check_attrs, status_type
 from tesserac.tile.merge import merge_maps
 
-BUILDERS = {"map": build_map, "pack": build_map, "rows": build_rows, "contract": build_contract}
+BUILDERS = {
+    "map": build_map,
+    "pack": build_map,
+    "rows": build_rows,
+    "contract": build_contract,
+    "scatter": build_scatter,
+}
 
 
 def tile_pass(machine: Machine) -> Pass:
@@ -30,18 +38,32 @@ def tile_pass(machine: Machine) -> Pass:
         for host in hosts:
             launches = [op for op in host.walk() if op.name == "schedule.launch"]
             for number, launch in enumerate(launches):
-                kernels.append(_build(launch, f"{host.symbol}${number}"))
+                kernels.append(_build(host, launch, f"{host.symbol}${number}"))
             host.detach()
         return Module([*kernels, *hosts])
 
     return Pass(f"tile for {machine.arch}", SCHEDULE, TILE, run)
 
 
-def _build(launch: Op, name: str) -> Op:
+def _build(host: Op, launch: Op, name: str) -> Op:
     frame = Frame(launch)
     BUILDERS[launch_kind(launch)](frame)
     kernel = frame.finish(name)
     merge_maps(kernel)
-    Builder.before(launch).op("tile.launch", frame.operands(), (), {"kernel": name})
+    builder = Builder.before(launch)
+    told = [_status(host, check) for check in frame.checks]
+    builder.op("tile.launch", [*frame.operands(), *told], (), {"kernel": name})
+    for check, status in zip(frame.checks, told, strict=True):
+        with builder.spanned(check.span):
+            builder.op("schedule.check", (status,), (), check_attrs(check))
     launch.erase()
     return kernel
+
+
+def _status(host: Op, check: Op) -> Value:
+    """Memory in which a kernel tells of bad indices, beside the other buffers."""
+    before = [op for op in host.body.ops if op.name == "schedule.buffer" and op.attrs["role"] == "status"]
+    attrs: dict[str, Attr] = {"role": "status", "slot": len(before)}
+    buffer = Op(OPDEFS["schedule.buffer"], (), (status_type(check),), attrs, (), check.span, ("status",))
+    first = (i for i, op in enumerate(host.body.ops) if op.name not in ("schedule.guard", "schedule.buffer"))
+    return host.body.insert(next(first), buffer).result

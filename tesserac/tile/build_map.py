@@ -23,13 +23,14 @@ def build_map(frame: Frame) -> None:
 
 
 def map_tile(frame: Frame, op: Op) -> Value:
-    """The block of a map's result at the present coordinates."""
+    """The block of a map's or gather's result at the present coordinates."""
     known = frame.known(op)
     if known is not None:
         return known
     tiles: list[Value] = []
     dims: list[tuple[int, ...]] = []
-    for position, value in enumerate(op.operands):
+    first = 1 if op.name == "form.gather" else 0
+    for position, value in enumerate(op.operands[first:], first):
         reach = read_reach(frame.launch, op, position)
         if reach is not None:
             tiles.append(frame.load(reach))
@@ -38,4 +39,4 @@ def map_tile(frame: Frame, op: Op) -> Value:
             assert value.defining_op is not None
             tiles.append(map_tile(frame, value.defining_op))
             dims.append(frame.blocked(frame.walked(value.defining_op)))
-    return frame.remember(op, frame.map(op, tiles, dims, frame.blocked(frame.walked(op))))
+    return frame.remember(op, frame.computed(op, tiles, dims))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.forms import ORDERED_KINDS, tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, MemRefType, TileType
@@ -128,9 +128,10 @@ class _Rows:
             return known
         if op in self.scratch:
             return frame.remember(op, frame.load_from(self.scratch[op], self._scratch_at()))
-        operands = [self._operand(op, position) for position in range(len(op.operands))]
+        first = 1 if op.name == "form.gather" else 0
+        operands = [self._operand(op, position) for position in range(first, len(op.operands))]
         tiles, dims = [t for t, _ in operands], [d for _, d in operands]
-        tile = frame.remember(op, frame.map(op, tiles, dims, frame.blocked(frame.walked(op))))
+        tile = frame.remember(op, frame.computed(op, tiles, dims))
         if op in self.keep:
             self.scratch[op] = self.allocated[op]
             frame.builder.op("tile.store", (tile, self.scratch[op], *self._scratch_at()))
@@ -155,6 +156,8 @@ class _Rows:
             for position, value in enumerate(op.operands):
                 made = value.defining_op
                 reach = read_reach(self.frame.launch, op, position)
+                if reach is not None and reach.computed:
+                    continue
                 if reach is not None:
                     if self.fold not in self.frame.argument(reach, self.frame.block_dims(op, position)).loops:
                         self.frame.load(reach)
@@ -170,7 +173,7 @@ class _Rows:
         frame = self.frame
         tile, loops = self._operand(op, 0)
         order = op.attrs.get("order")
-        attrs = {"kind": _kind(op), "axes": (loops.index(self.fold),)}
+        attrs: dict[str, Attr] = {"kind": _kind(op), "axes": (loops.index(self.fold),)}
         if _kind(op) in ORDERED_KINDS:
             attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
         operands = (tile, frame.at[self.fold])

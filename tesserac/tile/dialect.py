@@ -10,7 +10,14 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.load(mem, at...) {stage} : tile         one coordinate per dim of mem: an index drops it, an axis keeps it;
                                                  elements outside the axis are zero. `stage` asks for a copy nearer to
                                                  the computing unit, in the layout that its consumer wants.
+    tile.gather(mem, at..., status?) {maps, bounds} : tile
+                                                 as a load, and a coordinate may be a tile of integers; `maps[i]` are
+                                                 the dims of the result that coordinate i follows. An integer out of
+                                                 range is written to `status`, one i64 per such tile, and reads zero;
+                                                 `bounds` as of form.gather
     tile.store(tile, mem, at...)                 elements outside the axes are not written
+    tile.scatter(tile, mem, at..., status?) {bounds}
+                                                 as a store, and a coordinate may be one integer, a tile without dims
     tile.alloc() : memref<..., local>            scratch of this program
     tile.full() {value} : tile                   the same element everywhere
     tile.iota(axis) : tile                       the indices of an axis
@@ -33,6 +40,7 @@ from dataclasses import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS, indices, operand_maps
+from tesserac.ir.indexed import BOUNDS
 from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Free
@@ -111,6 +119,51 @@ def _verify_access(op: Op, memory: Value, at: tuple[Value, ...], tile: TileType)
 def _verify_load(op: Op) -> None:
     _verify_access(op, op.operands[0], op.operands[1:], tile_type(op.result))
     require(isinstance(op.attrs.get("stage"), Stage | None), "stage must be a stage", op)
+
+
+def _verify_gather(op: Op) -> None:
+    mem, result, maps = memref_type(op.operands[0]), tile_type(op.result), operand_maps(op)
+    at, status = gather_operands(op)
+    require(len(maps) == len(at) == len(mem.dims), "needs one coordinate and one map per dim", op)
+    require((result.dtype, result.policy) == (mem.dtype, mem.policy), "changes the element type", op)
+    computed = 0
+    for value, places in zip(at, maps, strict=True):
+        ty = value.type
+        computed += isinstance(ty, TileType)
+        shape = ty.shape if isinstance(ty, TileType) else (ty.block,) if isinstance(ty, AxisType) else ()
+        require(len(places) == len(shape), "a map has another rank than its coordinate", op)
+        fits = all(n == (1 if p is None else result.shape[p]) for n, p in zip(shape, places, strict=True))
+        require(fits, f"a coordinate does not fit the result {result}", op)
+    require(op.attrs.get("bounds") in BOUNDS, f"has one of the bounds {BOUNDS}", op)
+    require((status is None) == (op.attrs["bounds"] == "known"), "tells of what it checks", op)
+    require(status is None or memref_type(status).dims == (Dim.const(computed),), "needs a status per index", op)
+
+
+def _verify_scatter(op: Op) -> None:
+    tile, mem = tile_type(op.operands[0]), memref_type(op.operands[1])
+    at, status = scatter_operands(op)
+    require(len(at) == len(mem.dims), "needs one coordinate per dim", op)
+    blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
+    require(tile.shape == blocks, f"the block has shape {tile.shape}, its axes {blocks}", op)
+    require((tile.dtype, tile.policy) == (mem.dtype, mem.policy), "changes the element type", op)
+    computed = [v.type.shape for v in at if isinstance(v.type, TileType)]
+    require(all(shape == () for shape in computed), "an index is one integer", op)
+    require(op.attrs.get("bounds") in BOUNDS, f"has one of the bounds {BOUNDS}", op)
+    require(status is None or memref_type(status).dims == (Dim.const(len(computed)),), "needs a status per index", op)
+
+
+def scatter_operands(op: Op) -> tuple[tuple[Value, ...], Value | None]:
+    """The coordinates of a scatter, and where it reports bad ones."""
+    rank = len(memref_type(op.operands[1]).dims)
+    rest = op.operands[2 + rank :]
+    return op.operands[2 : 2 + rank], rest[0] if rest else None
+
+
+def gather_operands(op: Op) -> tuple[tuple[Value, ...], Value | None]:
+    """The coordinates of a gather, and where it reports bad ones."""
+    rank = len(memref_type(op.operands[0]).dims)
+    rest = op.operands[1 + rank :]
+    return op.operands[1 : 1 + rank], rest[0] if rest else None
 
 
 def _verify_store(op: Op) -> None:
@@ -203,7 +256,9 @@ define_op("tile.kernel", pure=False, verify=_verify_kernel)
 define_op("tile.return", pure=False, terminator=True)
 define_op("tile.axis", pure=True, verify=_verify_axis)
 define_op("tile.load", pure=False, verify=_verify_load)
+define_op("tile.gather", pure=False, verify=_verify_gather)
 define_op("tile.store", pure=False, verify=_verify_store)
+define_op("tile.scatter", pure=False, verify=_verify_scatter)
 define_op("tile.alloc", pure=False, verify=_verify_alloc)
 define_op("tile.full", pure=True, verify=_verify_full)
 define_op("tile.iota", pure=True, verify=_verify_iota)

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Block, Op, Region, Value, clone_op
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.indexed import gather_source, is_checked
 from tesserac.ir.types import INDEX, AxisType, MemRefType, ScalarType, TileType
 from tesserac.schedule.access import Dims
 from tesserac.schedule.dialect import (
@@ -32,16 +33,20 @@ from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import I64
 from tesserac.types.policy import compute_dtype
 
+CHECKED = ("form.gather", "form.scatter")
+"""Forms that may find an index out of range."""
+
 
 @dataclass(frozen=True)
 class Argument:
     """A memory argument: the launch operand it is, its type, and the loop whose coordinate each dim takes (none for the
-    dim that carries an offset)."""
+    dim that carries an offset). The last `computed` dims are read at computed places and follow no loop."""
 
     operand: int
     type: MemRefType
     loops: tuple[int | None, ...]
     offset: Dim
+    computed: int = 0
 
 
 class Frame:
@@ -59,6 +64,9 @@ class Frame:
         self.grid: list[Dim] = []
         self._arguments: dict[Argument, Value] = {}
         self._tiles: list[dict[object, Value]] = [{}]
+        self.checks = [op for op in computing(launch) if op.name in CHECKED and is_checked(op)]
+        """What may end the call, in the order of the arguments that tell."""
+        self._status: dict[Op, Value] = {}
 
     # -- grid and coordinates
 
@@ -120,12 +128,16 @@ class Frame:
                     self._declare(self.argument(reach, self.block_dims(op, position)))
         for number in range(len(self.launch.body.terminator.operands)):
             self._declare(self.argument(write_reach(self.launch, number), self.result_dims(number)))
+        for op in self.checks:
+            self._status[op] = self.block.add_arg(status_type(op), "status")
 
     def block_dims(self, op: Op, position: int) -> tuple[int, ...]:
         """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks, and
         what a reduction folds side by side."""
         if op.name == "form.reduce":
             return self._in_blocks(range(len(self.loops)))
+        if op.name == "form.scatter" and position == 1:
+            return self._in_blocks(self.walked(op))
         if op.name != "form.contract" or self.matrix is None:
             return ()
         rows, columns, terms = self.matrix
@@ -153,8 +165,9 @@ class Frame:
         places: tuple[int | None, ...] = loops
         if reach.offset != ZERO:
             dims, along, places = (reach.offset + 1, *dims), (ONE, *along), (None, *loops)
+        dims, along = (*dims, *(d for d, _ in reach.computed)), (*along, *(s for _, s in reach.computed))
         type_ = MemRefType(dims, mem.dtype, mem.policy, along)
-        return Argument(reach.operand, type_, places, reach.offset)
+        return Argument(reach.operand, type_, places, reach.offset, len(reach.computed))
 
     def _stride(self, reach: Reach, loop: int) -> Dim:
         stride = reach.stride(self.loops[loop].axes, self.space)
@@ -216,7 +229,34 @@ class Frame:
         argument = self.argument(write_reach(self.launch, number), self.result_dims(number))
         self.builder.op("tile.store", (tile, self._arguments[argument], *self.coordinates(argument)))
 
-    # -- maps
+    # -- maps and gathers
+
+    def computed(self, op: Op, tiles: Sequence[Value], dims: Sequence[tuple[int, ...]]) -> Value:
+        """The block of a map's or gather's result, from the blocks of what it follows."""
+        loops = self.blocked(self.walked(op))
+        return self.gather(op, tiles, dims, loops) if op.name == "form.gather" else self.map(op, tiles, dims, loops)
+
+    def gather(self, op: Op, tiles: Sequence[Value], dims: Sequence[tuple[int, ...]], loops: tuple[int, ...]) -> Value:
+        """A form.gather on blocks: index i is a tile over the loops `dims[i]`, the result one over `loops`."""
+        reach = read_reach(self.launch, op, 0)
+        assert reach is not None, "a table stands in memory"
+        argument, ty = self.argument(reach), tensor_type(op.result)
+        at = self.coordinates(argument)
+        followed = [(loops.index(i),) if i in loops else () for i in argument.loops if i is not None]
+        fixed = [()] * (len(argument.loops) - len(followed))
+        maps = (*fixed, *followed, *(tuple(loops.index(i) for i in d) for d in dims))
+        status = [self._status[op]] if op in self._status else []
+        result = TileType(tuple(self.loops[i].block for i in loops), ty.dtype, ty.policy)
+        operands = (self._arguments[argument], *at, *tiles, *status)
+        attrs = {"maps": maps, "bounds": op.attrs["bounds"]}
+        return self.builder.value("tile.gather", operands, result, attrs, hint=op.result.name)
+
+    def scatter(self, op: Op, new: Value, indices: Sequence[Value]) -> None:
+        """Writes one block of new elements where single integers say."""
+        argument = self.argument(write_reach(self.launch, 0), self.result_dims(0))
+        status = [self._status[op]] if op in self._status else []
+        operands = (new, self._arguments[argument], *self.coordinates(argument), *indices, *status)
+        self.builder.op("tile.scatter", operands, (), {"bounds": op.attrs["bounds"]})
 
     def map(self, op: Op, tiles: Sequence[Value], dims: Sequence[tuple[int, ...]], loops: tuple[int, ...]) -> Value:
         """A form.map on blocks: operand i is a tile over the loops `dims[i]`, the result one over `loops`."""
@@ -277,8 +317,20 @@ class Frame:
         return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
 
     def operands(self) -> list[Value]:
-        """What the launch of this kernel passes, in the order of its arguments."""
+        """What the launch of this kernel passes, in the order of its arguments; behind it, the status of each check."""
         return [self.launch.operands[a.operand] for a in self._arguments]
+
+
+def status_type(check: Op) -> MemRefType:
+    """Where a form tells of bad indices: one word per index."""
+    return MemRefType((Dim.const(gather_source(check).count(None)),), I64)
+
+
+def check_attrs(check: Op) -> dict[str, Attr]:
+    """What the host must know to tell of a bad index: the operator, and the size that each index has to be below."""
+    dims = tensor_type(check.operands[0]).dims
+    sizes = tuple(dim for dim, place in zip(dims, gather_source(check), strict=True) if place is None)
+    return {"operator": check.attrs["operator"], "sizes": sizes}
 
 
 def compute_type(tile: Value) -> ScalarType:

@@ -66,17 +66,18 @@ def emit_load(frame: Frame, op: Op) -> Entry:
     memory, base, terms = _terms(frame, op)
     compute = _dtype(op.result)
     if all(isinstance(term, Value) for term, _ in terms):
-        value = frame.b.load(memory.element, _address(frame, memory, base, terms, 0), _align(memory))
-        return _widened(frame, value, memory, compute)
+        value = frame.b.load(memory.element, _address(frame, memory, base, terms, 0), align_of(memory))
+        return widened(frame, value, memory, compute)
     step = _lane_stride(frame, terms)
     loaded = []
     for part in range(frame.mode.parts):
         value = _load_part(frame, memory, _address(frame, memory, base, terms, part), step)
-        loaded.append(_widened(frame, value, memory, compute))
+        loaded.append(widened(frame, value, memory, compute))
     return Lanes(tuple(loaded))
 
 
-def _widened(frame: Frame, value: Value, memory: Memory, compute: DType) -> Value:
+def widened(frame: Frame, value: Value, memory: Memory, compute: DType) -> Value:
+    """An element or vector of memory in the computing type."""
     return emit_cast(frame.b, widen(frame.b, value, memory.dtype), memory.dtype, compute)
 
 
@@ -84,13 +85,13 @@ def _load_part(frame: Frame, memory: Memory, address: Value, step: Value | None)
     """One vector: contiguous, gathered with a stride, or one element for all lanes."""
     b, lanes = frame.b, frame.mode.lanes
     if step is None or lanes == 0:
-        return b.load(memory.element, address, _align(memory))
+        return b.load(memory.element, address, align_of(memory))
     if step.number == 1:
-        return b.load(vector(memory.element, lanes), address, _align(memory))
+        return b.load(vector(memory.element, lanes), address, align_of(memory))
     whole = undefined(vector(memory.element, lanes))
     for lane in range(lanes):
         place = b.gep(memory.element, address, b.mul(step, const_i64(lane)))
-        whole = b.insert(whole, b.load(memory.element, place, _align(memory)), lane)
+        whole = b.insert(whole, b.load(memory.element, place, align_of(memory)), lane)
     return whole
 
 
@@ -100,11 +101,11 @@ def emit_store(frame: Frame, op: Op) -> None:
     assert not isinstance(entry, Run)
     values = vectors(frame, entry) if step is not None else per_part(frame, entry)
     for part, value in enumerate(values):
-        stored = _stored(frame, value, memory, op)
-        _store_part(frame, memory, _address(frame, memory, base, terms, part), step, stored)
+        element = rounded_to(frame, value, memory, op)
+        store_part(frame, memory, _address(frame, memory, base, terms, part), step, element)
 
 
-def _stored(frame: Frame, value: Value, memory: Memory, op: Op) -> Value:
+def rounded_to(frame: Frame, value: Value, memory: Memory, op: Op) -> Value:
     """The element as it stands in memory: rounded once, under the policy of the memory."""
     type_, compute = op.operands[1].type, _dtype(op.operands[0])
     assert isinstance(type_, MemRefType)
@@ -115,17 +116,19 @@ def _stored(frame: Frame, value: Value, memory: Memory, op: Op) -> Value:
     return narrow(frame.b, value, memory.dtype)
 
 
-def _store_part(frame: Frame, memory: Memory, address: Value, step: Value | None, value: Value) -> None:
+def store_part(frame: Frame, memory: Memory, address: Value, step: Value | None, value: Value) -> None:
+    """One vector, or one element: contiguous, or `step` elements apart."""
     b = frame.b
     if step is None or step.number == 1 or not value.type.lanes:
-        b.store(value, address, _align(memory))
+        b.store(value, address, align_of(memory))
         return
     for lane in range(value.type.lanes):
         place = b.gep(memory.element, address, b.mul(step, const_i64(lane)))
-        b.store(b.extract(value, lane), place, _align(memory))
+        b.store(b.extract(value, lane), place, align_of(memory))
 
 
-def _align(memory: Memory) -> int:
+def align_of(memory: Memory) -> int:
+    """Bytes on which an element stands."""
     return memory.element.bits // 8
 
 

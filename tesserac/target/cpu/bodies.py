@@ -13,6 +13,7 @@ from tesserac.ir.types import IndexType, ScalarType
 from tesserac.numerics.elementary import ELEMENTARY
 from tesserac.target.cpu.accesses import emit_load, emit_store
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Mode, Run, per_part, vectors
+from tesserac.target.cpu.gathers import emit_gather, emit_scatter
 from tesserac.target.cpu.programs import expand
 from tesserac.target.cpu.registers import (
     NARROW,
@@ -51,8 +52,12 @@ def emit_simple(frame: Frame, op: Op) -> None:
         frame.entries[op.result] = _index(frame, op, name)
     elif op.name == "cpu.load":
         frame.entries[op.result] = emit_load(frame, op)
+    elif op.name == "cpu.gather":
+        frame.entries[op.result] = emit_gather(frame, op)
     elif op.name == "cpu.store":
         emit_store(frame, op)
+    elif op.name == "cpu.scatter":
+        emit_scatter(frame, op)
     elif op.name == "cpu.position":
         frame.entries[op.result] = _position(frame, frame.entries[op.operands[0]])
     else:

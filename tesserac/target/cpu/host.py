@@ -15,13 +15,14 @@ floating-point state of the thread is set to the one in which results are define
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tessera.signature import STATUS_OUT_OF_MEMORY
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.schedule.dialect import memory
 from tesserac.target.cpu.checks import all_hold
+from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter
 from tesserac.target.cpu.host_program import INLINE_ELEMENTS, HostProgram, elements_touched, kernel_name
 from tesserac.target.cpu.status import HostSite, Sites, return_status
@@ -38,7 +39,7 @@ from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, if_return, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I8, I32, I64, PTR, Value, const_i64, const_int, zero
+from tesserac.target.llvm_types import I8, I32, I64, PTR, Value, array, const_i64, const_int, zero
 from tesserac.tile.dialect import grid
 from tesserac.types.dims import product
 
@@ -93,12 +94,32 @@ class _Host:
         self._read_arguments()
         threads = self._threads()
         per_worker = emit_dim(b, self.plan.scratch, self.symbols)
+        self._clear_status()
         block, scratch = self._allocate(threads, per_worker)
-        program = HostProgram(b, self.kernels, self.values, self.symbols, threads, scratch, per_worker)
+
+        def free() -> None:
+            if block is not None:
+                call_imported(b, "libc.free", [block])
+
+        def leave(code: int, op: Op, values: Sequence[Value]) -> None:
+            free()
+            site = self.sites.add(str(op.attrs["operator"]), "every index is in range", op.span)
+            return_status(b, self.function.args[1], code, site, values)
+
+        program = HostProgram(b, self.kernels, self.values, self.symbols, threads, scratch, per_worker, leave)
         program.run(self.func.body)
-        if block is not None:
-            call_imported(b, "libc.free", [block])
+        free()
         b.ret(const_int(I32, 0))
+
+    def _clear_status(self) -> None:
+        """Words in which kernels tell of bad indices, on the stack: at first there are none."""
+        b = self.b
+        for op in self.func.body.ops:
+            if _has_role(op, "status"):
+                count = memory(op.result).dims[0].evaluate({})
+                words = self.values[op.result] = b.alloca(array(I64, count), 8)
+                for number in range(count):
+                    b.store(const_i64(NO_BAD_INDEX), b.gep(I64, words, number), 8)
 
     def _read_arguments(self) -> None:
         b, arguments = self.b, self.function.args[0]

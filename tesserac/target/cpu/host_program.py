@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
+from tessera.signature import STATUS_BAD_INDEX
 from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.checks import emit_guard
+from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.registers import memory_type
 from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import ceil_div, emit_dim, floor_div, modulo
-from tesserac.target.flow import choose, do_while, for_loop, if_then
+from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I64, PTR, Value, array, const_i64, const_int
 from tesserac.tile.dialect import grid
@@ -43,10 +47,16 @@ def elements_touched(launch: Op) -> Dim:
     return total
 
 
+class Leave(Protocol):
+    """Ends the call: `op` is the place in the program, `values` are those of the status."""
+
+    def __call__(self, code: int, op: Op, values: Sequence[Value]) -> None: ...
+
+
 @dataclass
 class HostProgram:
     """Writes operations with `b`. `threads` bounds the workers of every launch; each has `per_worker` bytes of
-    `scratch`. `symbols` grows by the counters of the loops around the place."""
+    `scratch`. `symbols` grows by the counters of the loops around the place. `leave` ends the call with a status."""
 
     b: Builder
     kernels: Mapping[str, Op]
@@ -55,6 +65,7 @@ class HostProgram:
     threads: Value
     scratch: Value
     per_worker: Value
+    leave: Leave
 
     def run(self, block: Block) -> None:
         for op in block.ops:
@@ -75,6 +86,17 @@ class HostProgram:
         assert isinstance(offset, Dim)
         start = emit_dim(self.b, offset, self.symbols)
         self.values[op.result] = self.b.gep(element, self.values[op.operands[0]], start)
+
+    def _check(self, op: Op) -> None:
+        """Leaves where a kernel has told of a bad index."""
+        sizes = op.attrs["sizes"]
+        assert isinstance(sizes, tuple)
+        for number, size in enumerate(sizes):
+            assert isinstance(size, Dim)
+            word = self.b.load(I64, self.b.gep(I64, self.values[op.operands[0]], number), 8)
+            bad = self.b.icmp("ne", word, const_i64(NO_BAD_INDEX))
+            values = [word, emit_dim(self.b, size, self.symbols)]
+            if_return(self.b, bad, partial(self.leave, STATUS_BAD_INDEX, op, values))
 
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
@@ -169,6 +191,7 @@ _DECLARATIONS = frozenset({"schedule.guard", "schedule.buffer", "schedule.return
 
 _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.box": HostProgram._box,
+    "schedule.check": HostProgram._check,
     "tile.launch": HostProgram._launch,
     "schedule.select": HostProgram._select,
     "schedule.cond": HostProgram._cond,

@@ -74,6 +74,13 @@ class Context:
         assert isinstance(memory.type, MemRefType)
         return self._at(home, "cpu.load", (memory, *at), compute_type(memory.type), None)
 
+    def gather(self, memory: Value, at: Sequence[Value], status: Value | None, wraps: bool, outermost: int) -> Value:
+        """Reads memory at places of which some are computed; as `load`."""
+        home = max(self._home(at), outermost - 1)
+        assert isinstance(memory.type, MemRefType)
+        told = () if status is None else (status,)
+        return self._at(home, "cpu.gather", (memory, *at, *told), compute_type(memory.type), {"wraps": wraps})
+
     def _home(self, operands: Sequence[Value]) -> int:
         return max((self._open.index(self._block_of(v)) for v in operands), default=0)
 

@@ -18,6 +18,11 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         combines what the counter holds at `level` with the newer value; the third puts the value into that level.
         Scalars travel as values; tiles stay in memory, which the regions read and write.
     cpu.load(mem, at...) : scalar        cpu.store(x, mem, at...)        cpu.position(i) : scalar<i64>
+    cpu.gather(mem, at..., status?) {wraps} : scalar
+        As a load, and a coordinate may be a scalar<i64>; one out of range is put into its word of `status`, and the
+        element counts as zero. `wraps`: a negative one counts from the end.
+    cpu.scatter(x, mem, at..., status?) {wraps}
+        As a store, with coordinates as of cpu.gather; an element that has no place is not written.
     cpu.pack(panels, k0, c0, depth, count, total) {width, across, shorten} { ^(k, c): ... cpu.yield(x) }
         Element (k, c) of a depth x count block goes to row k0 + k, column c0 + c of `panels`, whose columns are stored
         in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
@@ -33,7 +38,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Op, define_op
+from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS
 from tesserac.ir.types import INDEX, MemRefType, ScalarType
 from tesserac.ir.verify import require
@@ -136,6 +141,42 @@ def _verify_load(op: Op) -> None:
     require(op.result.type == compute_type(memory), f"gives {compute_type(memory)}", op)
 
 
+def gather_coordinates(op: Op) -> tuple[tuple[Value, ...], Value | None]:
+    """The coordinates of a gather, and where it tells of bad ones."""
+    memory = op.operands[0].type
+    assert isinstance(memory, MemRefType)
+    rest = op.operands[1 + len(memory.dims) :]
+    return op.operands[1 : 1 + len(memory.dims)], rest[0] if rest else None
+
+
+def _verify_gather(op: Op) -> None:
+    memory = op.operands[0].type
+    at, _ = gather_coordinates(op)
+    _verify_access(op, memory, len(at))
+    assert isinstance(memory, MemRefType)
+    require(isinstance(op.attrs.get("wraps"), bool), "says whether indices wrap", op)
+    require(all(v.type in (INDEX, ScalarType(I64)) for v in at), "takes indices and integers of 64 bits", op)
+    require(op.result.type == compute_type(memory), f"gives {compute_type(memory)}", op)
+
+
+def scatter_coordinates(op: Op) -> tuple[tuple[Value, ...], Value | None]:
+    """The coordinates of a scatter, and where it tells of bad ones."""
+    memory = op.operands[1].type
+    assert isinstance(memory, MemRefType)
+    rest = op.operands[2 + len(memory.dims) :]
+    return op.operands[2 : 2 + len(memory.dims)], rest[0] if rest else None
+
+
+def _verify_scatter(op: Op) -> None:
+    value, memory = op.operands[0].type, op.operands[1].type
+    at, _ = scatter_coordinates(op)
+    _verify_access(op, memory, len(at))
+    assert isinstance(memory, MemRefType)
+    require(isinstance(op.attrs.get("wraps"), bool), "says whether indices wrap", op)
+    require(all(v.type in (INDEX, ScalarType(I64)) for v in at), "takes indices and integers of 64 bits", op)
+    require(value == compute_type(memory), f"takes {compute_type(memory)}", op)
+
+
 def _verify_store(op: Op) -> None:
     value, memory = op.operands[0].type, op.operands[1].type
     _verify_access(op, memory, len(op.operands) - 2)
@@ -182,7 +223,9 @@ define_op("cpu.vector_loop", pure=False, verify=_verify_vector_loop)
 define_op("cpu.fold", pure=False, verify=_verify_fold)
 define_op("cpu.tree", pure=False, verify=_verify_tree)
 define_op("cpu.load", pure=False, verify=_verify_load)
+define_op("cpu.gather", pure=False, verify=_verify_gather)
 define_op("cpu.store", pure=False, verify=_verify_store)
+define_op("cpu.scatter", pure=False, verify=_verify_scatter)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.pack", pure=False, verify=_verify_pack)
 define_op("cpu.micro_kernel", pure=False, verify=_verify_micro_kernel)

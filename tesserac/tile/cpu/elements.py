@@ -18,6 +18,7 @@ from tesserac.tile.cpu.tiles import (
     Converted,
     Counted,
     Filled,
+    Gathered,
     Loaded,
     LoweringError,
     Mapped,
@@ -68,6 +69,8 @@ class Evaluator:
                 return self._position(tile, at[0])
             case Loaded():
                 return self._load(tile, at)
+            case Gathered():
+                return self._gather(tile, at)
             case Stored():
                 return self._reload(tile, at)
             case Mapped():
@@ -88,6 +91,24 @@ class Evaluator:
     def _load(self, tile: Loaded, at: Places) -> Value:
         self.ctx.check_current(tile.memory, tile.version)
         return self._access(tile.memory, memory_places(self.ctx, tile.at, at))
+
+    def _gather(self, tile: Gathered, at: Places) -> Value:
+        self.ctx.check_current(tile.memory, tile.version)
+        places: list[Value] = []
+        for place, dims in zip(tile.at, tile.maps, strict=True):
+            own = tuple(None if d is None else at[d] for d in dims)
+            if isinstance(place, Value):
+                places.append(place)
+            elif isinstance(place, Axis):
+                places.append(_along(self.ctx, place, own[0]))
+            else:
+                places.append(self.position_of(self.element(place, own)))
+        return self.ctx.gather(tile.memory, places, tile.status, tile.wraps, self.outermost)
+
+    def position_of(self, value: Value) -> Value:
+        """An integer of any width as one of 64 bits."""
+        wide = ScalarType(I64)
+        return value if value.type == wide else self._cast(value, wide)
 
     def _reload(self, tile: Stored, at: Places) -> Value:
         if isinstance(tile, Accumulator):

@@ -3,6 +3,7 @@
 Enters: a `tile.kernel`. Leaves: a `cpu.kernel` of the same name, arguments and grid. Accepted:
 
 - loads and stores of strided memory of any strides and rank; axes and indices in any position
+- gathers at integers that are loaded or computed, scatters of a block where one integer per dim says
 - maps of any rank and broadcasting, casts, iotas, reductions along any dims (a sum of at most one block)
 - tile.for and tile.tree that carry tiles of any rank, as long as a carried tile is updated place by place
 - tile.dot of two blocks that are loaded or computed: the left one is packed per program; the right one is read from
@@ -18,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.core import OPDEFS, Block, Op, Region, Value
+from tesserac.ir.forms import operand_maps
 from tesserac.ir.index import BINARY
-from tesserac.ir.types import AxisType, MemRefType
+from tesserac.ir.types import AxisType, MemRefType, TileType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.loops import lower_for, lower_tree
-from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
+from tesserac.tile.cpu.nests import Reduce, Scatter, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.products import lower_dot, store_panels
 from tesserac.tile.cpu.reuse import kept_operands
 from tesserac.tile.cpu.target import CpuTarget
@@ -32,6 +34,7 @@ from tesserac.tile.cpu.tiles import (
     Converted,
     Counted,
     Filled,
+    Gathered,
     Loaded,
     LoweringError,
     Mapped,
@@ -41,7 +44,14 @@ from tesserac.tile.cpu.tiles import (
     leaves,
     mapped_axes,
 )
-from tesserac.tile.dialect import grid, kernel_memrefs, memref_type, tile_type
+from tesserac.tile.dialect import (
+    gather_operands,
+    grid,
+    kernel_memrefs,
+    memref_type,
+    scatter_operands,
+    tile_type,
+)
 from tesserac.types.dims import Dim, product
 
 
@@ -120,7 +130,8 @@ class _Pending:
         """Computes what waits if `op` needs it: a result, or memory that is still to be written."""
         waiting = {s.result for s in self.sinks if isinstance(s, Reduce)}
         written = self._written()
-        reads = {self.ctx.values.get(v) for v in op.operands} if op.name == "tile.load" else set()
+        loads = op.name in ("tile.load", "tile.gather")
+        reads = {self.ctx.values.get(v) for v in op.operands} if loads else set()
         if (op.regions and op.name != "tile.map") or waiting & set(op.operands) or written & reads:
             self.flush()
 
@@ -154,6 +165,9 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
     match op.name:
         case "tile.store":
             _store(ctx, op, pending)
+        case "tile.scatter":
+            pending.flush()
+            _scatter(ctx, op)
         case "tile.reduce":
             pending.add(reduce_sink(ctx, op))
         case "tile.for":
@@ -197,6 +211,37 @@ def _load(ctx: Context, op: Op) -> None:
     at = _coordinates(ctx, op.operands[1:])
     axes = tuple(p for p in at if isinstance(p, Axis))
     _define(ctx, op, Loaded(tile_type(op.result), memory, at, axes, ctx.versions.get(memory, 0)))
+
+
+def _gather(ctx: Context, op: Op) -> None:
+    memory, type_ = ctx.value(op.operands[0]), tile_type(op.result)
+    coordinates, status = gather_operands(op)
+    at = tuple(ctx.tile(v) if isinstance(v.type, TileType) else _coordinates(ctx, (v,))[0] for v in coordinates)
+    axes: list[Axis | None] = [None] * len(type_.shape)
+    for place, dims in zip(at, operand_maps(op), strict=True):
+        found = place.axes if isinstance(place, Tile) else (place,) if isinstance(place, Axis) else ()
+        for axis, dim in zip(found, dims, strict=True):
+            if dim is not None and axes[dim] is None:
+                axes[dim] = axis
+    told = None if status is None else ctx.value(status)
+    version = ctx.versions.get(memory, 0)
+    wraps = op.attrs["bounds"] == "wrap"
+    _define(ctx, op, Gathered(type_, memory, at, operand_maps(op), told, wraps, tuple(axes), version))
+
+
+def _scatter(ctx: Context, op: Op) -> None:
+    tile, memory = ctx.tile(op.operands[0]), ctx.value(op.operands[1])
+    coordinates, status = scatter_operands(op)
+    evaluator = Evaluator(ctx, ctx.depth)
+    at = tuple(
+        evaluator.position_of(evaluator.element(ctx.tile(v), ()))
+        if isinstance(v.type, TileType)
+        else _coordinates(ctx, (v,))[0]
+        for v in coordinates
+    )
+    axes = tuple(p for p in at if isinstance(p, Axis))
+    told = None if status is None else ctx.value(status)
+    lower_sinks(ctx, [Scatter(tile, memory, at, axes, told, op.attrs["bounds"] == "wrap")])
 
 
 def _full(ctx: Context, op: Op) -> None:
@@ -247,6 +292,7 @@ def _index_binary(ctx: Context, op: Op) -> None:
 _SIMPLE: dict[str, Callable[[Context, Op], None]] = {
     "tile.axis": _axis,
     "tile.load": _load,
+    "tile.gather": _gather,
     "tile.full": _full,
     "tile.iota": _iota,
     "tile.map": _map,

@@ -61,7 +61,19 @@ class Reduce:
     result: Value
 
 
-Sink = Store | Copy | Reduce
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """A tile that goes where integers say: a coordinate is an index, an axis or a scalar<i64>."""
+
+    tile: Tile
+    memory: Value
+    at: tuple[Value | Axis, ...]
+    axes: Axes
+    status: Value | None
+    wraps: bool
+
+
+Sink = Store | Copy | Reduce | Scatter
 
 
 def reduce_sink(ctx: Context, op: Op) -> Reduce:
@@ -83,7 +95,7 @@ def lower_sinks(ctx: Context, sinks: Sequence[Sink]) -> None:
         for sink in sinks:
             _alone(ctx, sink)
     for sink in sinks:
-        if isinstance(sink, Store):
+        if isinstance(sink, Store | Scatter):
             ctx.written(sink.memory)
 
 
@@ -93,7 +105,7 @@ def vector_dim(sinks: Sequence[Sink]) -> int:
 
 def _destination(sink: Sink) -> int | None:
     match sink:
-        case Store():
+        case Store() | Scatter():
             kept = [d for d, place in enumerate(sink.at) if isinstance(place, Axis)]
             return destination_dim(memref_type(sink.memory), kept)
         case Copy():
@@ -171,7 +183,7 @@ def _vector_op(ctx: Context, block: Block, extent: Value, folds: Sequence[Reduce
 
 def _written(sink: Sink) -> Value | None:
     match sink:
-        case Store():
+        case Store() | Scatter():
             return sink.memory
         case Copy():
             return sink.to.memory
@@ -181,11 +193,18 @@ def _written(sink: Sink) -> Value | None:
 
 def _write_elements(ctx: Context, evaluator: Evaluator, sinks: Sequence[Sink], at: tuple[Value, ...]) -> list[Value]:
     """One element of every sink: all are computed before the first is written. Gives those that are folded."""
-    values = [evaluator.unrounded(s.tile, at) if isinstance(s, Store) else evaluator.element(s.tile, at) for s in sinks]
+    values = [
+        evaluator.unrounded(s.tile, at) if isinstance(s, Store | Scatter) else evaluator.element(s.tile, at)
+        for s in sinks
+    ]
     for sink, value in zip(sinks, values, strict=True):
         match sink:
             case Store():
                 ctx.builder.op("cpu.store", (value, sink.memory, *memory_places(ctx, sink.at, at)))
+            case Scatter():
+                told = () if sink.status is None else (sink.status,)
+                operands = (value, sink.memory, *memory_places(ctx, sink.at, at), *told)
+                ctx.builder.op("cpu.scatter", operands, attrs={"wraps": sink.wraps})
             case Copy():
                 ctx.builder.op("cpu.store", (value, sink.to.memory, *scratch_places(ctx, sink.to, at)))
     return [value for sink, value in zip(sinks, values, strict=True) if isinstance(sink, Reduce)]

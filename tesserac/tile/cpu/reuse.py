@@ -11,7 +11,10 @@ from tesserac.ir.forms import operand_maps
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.shapes import LIGHT_BODY, operation_cost
-from tesserac.tile.cpu.tiles import Converted, Mapped, Stored, Tile
+from tesserac.tile.cpu.tiles import Converted, Gathered, Mapped, Stored, Tile
+
+GATHER_COST = 4
+"""Operations that one computed coordinate stands for: its check and its share of the address."""
 
 
 def in_scratch(ctx: Context, tile: Tile) -> Stored:
@@ -41,6 +44,8 @@ def tile_cost(tile: Tile) -> int:
     match tile:
         case Mapped():
             return sum(map(operation_cost, tile.op.body.ops)) + sum(map(tile_cost, tile.operands))
+        case Gathered():
+            return sum(GATHER_COST + tile_cost(index) for index, _ in tile.indices)
         case Converted():
             return 1 + tile_cost(tile.source)
         case _:

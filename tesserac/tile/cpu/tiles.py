@@ -72,6 +72,28 @@ class Loaded:
 
 
 @dataclass(frozen=True, eq=False)
+class Gathered:
+    """Memory read at computed places: a coordinate is an index, an axis or a tile of integers, and `maps` are the dims
+    of this tile that each follows. Bad integers are told to `status`, if there is one; `wraps`: negative ones count
+    from the end."""
+
+    type: TileType
+    memory: Value
+    at: tuple[Value | Axis | Tile, ...]
+    maps: tuple[tuple[int | None, ...], ...]
+    status: Value | None
+    wraps: bool
+    axes: Axes
+    version: int
+
+    @property
+    def indices(self) -> list[tuple[Tile, tuple[int | None, ...]]]:
+        """The tiles of integers, each with the dims that it follows."""
+        pairs = zip(self.at, self.maps, strict=True)
+        return [(place, dims) for place, dims in pairs if not isinstance(place, Value | Axis)]
+
+
+@dataclass(frozen=True, eq=False)
 class Mapped:
     type: TileType
     op: Op
@@ -110,7 +132,7 @@ class Accumulator(Stored):
         return Stored(self.type, self.memory, self.offsets, self.axes, self.prefix)
 
 
-Tile = Scalar | Filled | Counted | Loaded | Mapped | Converted | Stored
+Tile = Scalar | Filled | Counted | Loaded | Gathered | Mapped | Converted | Stored
 
 
 def mapped_axes(op: Op, operands: Sequence[Tile]) -> Axes:
@@ -124,10 +146,14 @@ def mapped_axes(op: Op, operands: Sequence[Tile]) -> Axes:
 
 
 def leaves(tile: Tile, at: tuple[int | None, ...]) -> Iterator[tuple[Loaded | Stored, tuple[int | None, ...]]]:
-    """The memory that a tile is computed from, and which dim of the outermost tile each of its dims follows."""
+    """The memory that a tile is computed from, and which dim of the outermost tile each of its dims follows. Tables
+    that it reads anywhere are not among them: no kernel writes those."""
     match tile:
         case Loaded() | Stored():
             yield tile, at
+        case Gathered():
+            for index, places in tile.indices:
+                yield from leaves(index, tuple(None if p is None else at[p] for p in places))
         case Mapped():
             for operand, places in zip(tile.operands, operand_maps(tile.op), strict=True):
                 yield from leaves(operand, tuple(None if p is None else at[p] for p in places))

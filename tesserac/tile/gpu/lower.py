@@ -12,6 +12,7 @@ from tesserac.ir.rewrite import erase_dead
 from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
+from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.pipeline import pipeline_copies
@@ -20,6 +21,12 @@ from tesserac.tile.gpu.roles import split_roles
 from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.teams import deal_to_teams
 from tesserac.tile.gpu.variants import Arch, Variant, variants
+
+LATER = {
+    "tile.gather": "reading a tensor at computed places",
+    "tile.scatter": "writing a tensor at computed places",
+}
+"""Neutral operations that have no rule here yet, as a user would call them."""
 
 
 def lower_module(module: Module, arch: Arch) -> Module:
@@ -31,6 +38,9 @@ def lower_module(module: Module, arch: Arch) -> Module:
 
 def lower_kernel(kernel: Op, arch: Arch) -> list[Op]:
     """All variants of one neutral kernel, best first."""
+    for op in kernel.walk():
+        if op.name in LATER:
+            raise LoweringError(f"{LATER[op.name]} on a GPU")
     return [lower_variant(kernel, variant, arch) for variant in variants(kernel, arch)]
 
 

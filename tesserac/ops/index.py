@@ -1,0 +1,215 @@
+"""Reading at places that other tensors say.
+
+Enters: a tensor and integer tensors of positions; a negative one counts from the end. Leaves: the elements found there.
+A position out of range ends the call with a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import eq
+
+import numpy as np
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.lowering import DimMap, Scalars, broadcast_map, gather_form, map_form
+from tesserac.ops.registry import Array, Need, Operator, register
+from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize, broadcast
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import I64
+from tesserac.types.ty import TensorType
+
+
+@register
+@dataclass(frozen=True)
+class Gather(Operator):
+    """NumPy's take: the slices of x along an axis that the index names, in the shape of the index.
+
+    def embed(tokens: Tensor[B, S, i32], table: Tensor[V, D, f32]) -> Tensor[B, S, D, f32]:
+        return gather(table, tokens, axis=V)
+    """
+
+    name = "gather"
+    signatures = ("(x: E[*s], index: I[*t], axis: axis = 0) -> E[{dims}]",)
+
+    axis: int = 0
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [
+            (cls(0), ("f32[9, 4]", "i32[2, 3]")),
+            (cls(1), ("bf16 @accum(f32)[3, 9]", "i64[5]")),
+            (cls(0), ("f32[9]", "u8[]")),
+            (cls(1), ("i32[2, 9, 3]", "i32[0]")),
+        ]
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        x, index = operands
+        return (*x.dims[: self.axis], *index.dims, *x.dims[self.axis + 1 :])
+
+    def reference(self, *operands: Array) -> Array:
+        x, index = operands
+        return np.take(x, index, self.axis)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        x, index = operands
+        new, rank = tensor_type(index).rank, tensor_type(x).rank
+        behind = range(self.axis + new, new + rank - 1)
+        source: DimMap = (*range(self.axis), None, *behind)
+        places = tuple(range(self.axis, self.axis + new))
+        return gather_form(builder, x, (index,), result, source, [places], self.name)
+
+
+@register
+@dataclass(frozen=True)
+class TakeAlongAxis(Operator):
+    """At every point of the index the element of x that it names along an axis; the other dims are those of x.
+
+    def f(x: Tensor[B, N, f32], best: Tensor[B, 1, i64]) -> Tensor[B, 1, f32]:
+        return take_along_axis(x, best, axis=N)
+    """
+
+    name = "take_along_axis"
+    signatures = ("(x: E[{dims}], index: I[{dims}], axis: axis) -> E[{dims}]",)
+
+    axis: int
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(1), ("f32[3, 9]", "i32[3, 4]")), (cls(0), ("i32[9, 2]", "i64[1, 2]"))]
+
+    def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        x, index = operands
+        if x.rank != index.rank:
+            return RankMismatch(1)
+        for axis, (left, right) in enumerate(zip(x.dims, index.dims, strict=True)):
+            if axis != self.axis and not same(left, right):
+                return BroadcastMismatch(Place(0, axis), Place(1, axis))
+        return None
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return operands[1].dims
+
+    def reference(self, *operands: Array) -> Array:
+        x, index = operands
+        return np.take_along_axis(x, index.astype(np.int64), self.axis)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        x, index = operands
+        source = tuple(None if axis == self.axis else axis for axis in range(result.rank))
+        return gather_form(builder, x, (index,), result, source, [tuple(range(result.rank))], self.name)
+
+
+@register
+@dataclass(frozen=True)
+class Lookup(Operator):
+    """`x[i, j]` with integer tensors: they broadcast together, and their dims stand before dim `at` of those that stay.
+
+    def f(x: Tensor[M, N, f32], i: Tensor[K, i32], j: Tensor[K, i32]) -> Tensor[K, f32]:
+        return x[i, j]
+    """
+
+    name, surface = "lookup", False
+    signatures = ("(x: E[*s], *index: I[{dims}]) -> E[{dims}]",)
+
+    axes: tuple[int, ...]
+    at: int = 0
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [
+            (cls((0, 1)), ("f32[9, 9]", "i32[3]", "i32[3]")),
+            (cls((0, 2)), ("f32[9, 2, 9]", "i32[3, 1]", "i32[1, 4]")),
+            (cls((1, 2), at=1), ("f32[2, 9, 9, 3]", "i32[4]", "i32[]")),
+        ]
+
+    def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        try:
+            self._together(operands, same)
+        except Mismatch as mismatch:
+            return mismatch
+        return None
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        together = self._together(operands, eq)
+        dims = [operands[0].dims[axis] for axis in self._kept(operands[0].rank)]
+        return (*dims[: self.at], *together, *dims[self.at :])
+
+    def _together(self, operands: Sequence[TensorType], same: SameSize) -> tuple[Dim, ...]:
+        return broadcast([(ty.dims, Place(i, 0)) for i, ty in enumerate(operands) if i], same)
+
+    def _kept(self, rank: int) -> list[int]:
+        return [axis for axis in range(rank) if axis not in self.axes]
+
+    def reference(self, *operands: Array) -> Array:
+        x, *indices = operands
+        first = np.moveaxis(x, self.axes, range(len(self.axes)))[tuple(indices)]
+        new = np.broadcast_shapes(*(index.shape for index in indices))
+        return np.moveaxis(first, range(len(new)), range(self.at, self.at + len(new)))
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        x, *indices = operands
+        source, maps = self.places(tensor_type(x).rank, [tensor_type(v).dims for v in indices], result.dims)
+        return gather_form(builder, x, indices, result, source, maps, "index")
+
+    def places(
+        self, rank: int, indices: Sequence[tuple[Dim, ...]], read: tuple[Dim, ...]
+    ) -> tuple[DimMap, list[DimMap]]:
+        """Where the dims of a tensor of `rank` dims, and those of the indices, stand among the dims that are read."""
+        kept, new, at = self._kept(rank), len(read) - (rank - len(self.axes)), self.at
+        source = {axis: i if i < at else i + new for i, axis in enumerate(kept)}
+        maps = [broadcast_map(dims, read[at : at + new]) for dims in indices]
+        moved: list[DimMap] = [tuple(None if p is None else p + at for p in m) for m in maps]
+        return tuple(map(source.get, range(rank))), moved
+
+
+@register
+@dataclass(frozen=True)
+class SliceAt(Operator):
+    """`size` elements along an axis from a start that only the run knows; the other dims stay whole.
+
+    def window(x: Tensor[N, D, f32], start: i32) -> Tensor[4, D, f32] where N >= 4:
+        return slice(x, start, 4)
+    """
+
+    name = "slice"
+    signatures = ("(x: E[*s], start: I[], size: size, axis: axis = 0) -> E[{dims}]",)
+
+    size: Dim
+    axis: int = 0
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(Dim.const(3)), ("f32[12, 2]", "i32[]")), (cls(Dim.const(2), 1), ("i32[2, 10]", "i64[]"))]
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        whole = operands[0].dims[self.axis]
+        return (
+            Need("at_least", whole, self.size, f"a slice of {self.size} does not fit into a dim of {whole}"),
+            Need("at_least", self.size, ZERO, f"a slice cannot have size {self.size}"),
+        )
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        dims = operands[0].dims
+        return (*dims[: self.axis], self.size, *dims[self.axis + 1 :])
+
+    def reference(self, *operands: Array) -> Array:
+        x, start = operands
+        return np.take(x, start + np.arange(self.size.evaluate({})), self.axis)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        x, start = operands
+        whole = tensor_type(x).dims[self.axis]
+
+        def position(s: Scalars, args: list[Value]) -> Value:
+            given = s.cast(args[0], I64)
+            below = s.primitive("lt", given, s.constant(0, I64))
+            first = s.select(below, s.primitive("add", given, s.dim(whole, I64)), given)
+            return s.primitive("add", first, s.index(0, I64))
+
+        index = map_form(builder, (start,), TensorType((self.size,), I64), position, [()])
+        source = tuple(None if axis == self.axis else axis for axis in range(result.rank))
+        return gather_form(builder, x, (index,), result, source, [(self.axis,)], self.name, "exact")

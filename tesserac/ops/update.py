@@ -1,0 +1,113 @@
+"""Tensors with some elements replaced: at places known while compiling, or where integer tensors say.
+
+Enters: a tensor and the new elements. Leaves: a new tensor; whether it is made in place is the compiler's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tesserac.ir import forms
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.index import Lookup
+from tesserac.ops.lowering import assemble_form, scatter_form
+from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.ty import TensorType
+
+
+@register
+@dataclass(frozen=True)
+class Insert(Operator):
+    """`x[a:b] = v`: x with a box of it replaced.
+
+    def f(x: Tensor[N, D, f32], v: Tensor[D, f32]) -> Tensor[N, D, f32] where N >= 1:
+        x[0] = v
+        return x
+    """
+
+    name, surface = "insert", False
+    signatures = ("(x: E[*s], v: E[{dims}]) -> E[*s]",)
+
+    starts: tuple[Dim, ...]
+    steps: tuple[int, ...]
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        one = Dim.const(1)
+        return [
+            (cls((one, ZERO), (1, 1)), ("f32[4, 3]", "f32[2, 3]")),
+            (cls((ZERO, one), (1, 2)), ("i32[2, 6]", "i32[2, 3]")),
+            (cls((one,), (1,)), ("bf16 @accum(f32)[5]", "bf16 @accum(f32)[0]")),
+        ]
+
+    def reference(self, *operands: Array) -> Array:
+        x, v = operands
+        result = x.copy()
+        starts = (start.evaluate({}) for start in self.starts)
+        rows = (s + np.arange(n) * t for s, n, t in zip(starts, v.shape, self.steps, strict=True))
+        result[np.ix_(*rows)] = v
+        return result
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        whole = forms.Slice((ZERO,) * result.rank, (1,) * result.rank)
+        return assemble_form(builder, operands, result, [whole, forms.Slice(self.starts, self.steps)])
+
+
+@register
+@dataclass(frozen=True)
+class Scatter(Operator):
+    """`x.at[i].set(v)`: x with the elements at i replaced; where places repeat, the last one in index order stays.
+
+    def f(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
+        return x.at[i].set(v)
+    """
+
+    name, surface = "scatter", False
+    signatures = ("(x: E[*s], v: E[{dims}], *index: I[{dims}]) -> E[*s]",)
+
+    axes: tuple[int, ...]
+    at: int = 0
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [
+            (cls((0,)), ("f32[9, 4]", "f32[20, 4]", "i32[20]")),
+            (cls((1,), 1), ("i32[3, 9]", "i32[3, 2, 2]", "i64[2, 2]")),
+            (cls((0, 1)), ("f32[9, 9, 2]", "f32[5, 2]", "i32[5]", "i32[]")),
+            (cls((0,)), ("f32[9]", "f32[]", "i32[]")),
+        ]
+
+    def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        """The new elements have the shape that reading these places would have."""
+        x, v, *indices = operands
+        lookup = Lookup(self.axes, self.at)
+        if (wrong := lookup.mismatch([x, *indices], same)) is not None:
+            return wrong
+        read = lookup.dims((x, *indices))
+        if len(read) != v.rank:
+            return RankMismatch(1)
+        axis = next((a for a, pair in enumerate(zip(read, v.dims, strict=True)) if not same(*pair)), None)
+        return None if axis is None else BroadcastMismatch(Place(1, axis), Place(1, axis))
+
+    def reference(self, *operands: Array) -> Array:
+        x, v, *indices = operands
+        result = np.moveaxis(x, self.axes, range(len(self.axes))).copy()
+        new = np.broadcast_shapes(*(index.shape for index in indices))
+        rows = np.moveaxis(v, range(self.at, self.at + len(new)), range(len(new)))
+        spread = [np.broadcast_to(index, new) for index in indices]
+        for place in np.ndindex(*new):
+            result[tuple(int(index[place]) for index in spread)] = rows[place]
+        return np.moveaxis(result, range(len(self.axes)), self.axes)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        x, v, *indices = operands
+        lookup, dims = Lookup(self.axes, self.at), tensor_type(v).dims
+        source, maps = lookup.places(result.rank, [tensor_type(i).dims for i in indices], dims)
+        return scatter_form(builder, x, v, indices, result, source, maps, "index")

@@ -1,0 +1,162 @@
+"""Reads and writes at computed places: each is checked, and a bad one never touches memory.
+
+An index that is the same in all lanes is checked once, and the element or vector behind it is loaded as usual; indices
+that differ between lanes are checked and read lane by lane. A bad index is put into its status word and reads zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from tesserac.ir.core import Op
+from tesserac.ir.types import INDEX, ScalarType
+from tesserac.target.cpu.accesses import align_of, rounded_to, store_part, widened
+from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
+from tesserac.target.flow import if_then
+from tesserac.target.llvm_types import I64, PTR, Value, array, const_i64, undefined, vector
+from tesserac.tile.cpu.dialect import gather_coordinates, scatter_coordinates
+
+ZEROS, ZERO_WORDS = "tessera.zeros", 16
+"""Memory that is read in place of an element that does not exist; as long as the longest vector."""
+NO_BAD_INDEX = -(2**63)
+"""What a status word holds as long as no index was bad."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Memory at computed places: which coordinates are computed, where bad ones go, whether negative ones wrap."""
+
+    memory: Memory
+    computed: Sequence[bool]
+    words: Value | None
+    wraps: bool
+
+
+def emit_gather(frame: Frame, op: Op) -> Entry:
+    at, status = gather_coordinates(op)
+    words = None if status is None else frame.memories[status].start
+    computed = [v.type != INDEX for v in at]
+    table = Table(frame.memories[op.operands[0]], computed, words, op.attrs["wraps"] is True)
+    entries = [frame.entries[v] for v in at]
+    type_ = op.result.type
+    assert isinstance(type_, ScalarType)
+    if all(isinstance(entry, Value) for entry in entries):
+        element = _element(frame, table, [entry for entry in entries if isinstance(entry, Value)])
+        return widened(frame, element, table.memory, type_.dtype)
+    parts = [_part(frame, table, entries, part) for part in range(frame.mode.parts)]
+    return Lanes(tuple(widened(frame, part, table.memory, type_.dtype) for part in parts))
+
+
+def _part(frame: Frame, table: Table, entries: Sequence[Entry], part: int) -> Value:
+    """One vector; one element where nothing differs between its lanes."""
+    memory, first = table.memory, [_lane(frame, entry, part, 0) for entry in entries]
+    varying = any(isinstance(entry, Lanes) and entry.parts[part].type.lanes for entry in entries)
+    runs = [stride for entry, stride in zip(entries, memory.strides, strict=True) if isinstance(entry, Run)]
+    if not frame.mode.lanes or not (varying or runs):
+        return _element(frame, table, first)
+    if not varying:
+        return _vector(frame, table, first, reduce(frame.b.add, runs))
+    whole = undefined(vector(memory.element, frame.mode.lanes))
+    for lane in range(frame.mode.lanes):
+        places = [_lane(frame, entry, part, lane) for entry in entries]
+        whole = frame.b.insert(whole, _element(frame, table, places), lane)
+    return whole
+
+
+def _lane(frame: Frame, entry: Entry, part: int, lane: int) -> Value:
+    """What a coordinate is in one lane of a part."""
+    match entry:
+        case Run():
+            return frame.b.add(entry.base, const_i64(entry.offsets[part] + lane))
+        case Lanes():
+            value = entry.parts[part]
+            return frame.b.extract(value, lane) if value.type.lanes else value
+    return entry
+
+
+def _element(frame: Frame, table: Table, places: Sequence[Value]) -> Value:
+    address, _ = _address(frame, table, places)
+    return frame.b.load(table.memory.element, address, align_of(table.memory))
+
+
+def _vector(frame: Frame, table: Table, places: Sequence[Value], step: Value) -> Value:
+    """Lanes `step` elements apart, behind indices that all of them share."""
+    b, memory, lanes = frame.b, table.memory, frame.mode.lanes
+    address, good = _address(frame, table, places)
+    if step.number == 1:
+        return b.load(vector(memory.element, lanes), address, align_of(memory))
+    if good is not None:
+        step = b.select(good, step, const_i64(0))
+    whole = undefined(vector(memory.element, lanes))
+    for lane in range(lanes):
+        place = b.gep(memory.element, address, b.mul(step, const_i64(lane)))
+        whole = b.insert(whole, b.load(memory.element, place, align_of(memory)), lane)
+    return whole
+
+
+def emit_scatter(frame: Frame, op: Op) -> None:
+    """Writes behind indices that are the same in all lanes; an element without a place is not written."""
+    at, status = scatter_coordinates(op)
+    words = None if status is None else frame.memories[status].start
+    computed = [v.type != INDEX for v in at]
+    table = Table(frame.memories[op.operands[1]], computed, words, op.attrs["wraps"] is True)
+    entries, value = [frame.entries[v] for v in at], frame.entries[op.operands[0]]
+    runs = [stride for entry, stride in zip(entries, table.memory.strides, strict=True) if isinstance(entry, Run)]
+    step = reduce(frame.b.add, runs) if runs else None
+    assert not isinstance(value, Run)
+    for part, element in enumerate(vectors(frame, value) if runs else per_part(frame, value)):
+        places = [_lane(frame, entry, part, 0) for entry in entries]
+        _write(frame, table, places, step, rounded_to(frame, element, table.memory, op))
+
+
+def _write(frame: Frame, table: Table, places: Sequence[Value], step: Value | None, element: Value) -> None:
+    b, memory = frame.b, table.memory
+    place, good = table_place(frame, table, places)
+
+    def write() -> None:
+        store_part(frame, memory, b.gep(memory.element, memory.start, place), step, element)
+
+    if good is None:
+        write()
+    else:
+        if_then(b, good, write)
+
+
+def _address(frame: Frame, table: Table, places: Sequence[Value]) -> tuple[Value, Value | None]:
+    """Where the element stands, or zeros where an index is bad; and whether all are good, if that is not known."""
+    place, good = table_place(frame, table, places)
+    address = frame.b.gep(table.memory.element, table.memory.start, place)
+    return (address if good is None else frame.b.select(good, address, _zeros(frame))), good
+
+
+def table_place(frame: Frame, table: Table, places: Sequence[Value]) -> tuple[Value, Value | None]:
+    """The place in elements, and whether all indices are good; those that are not go to their words."""
+    b, memory, good = frame.b, table.memory, None
+    place, number = const_i64(0), 0
+    for index, computed, size, stride in zip(places, table.computed, memory.dims, memory.strides, strict=True):
+        found = index
+        if computed and table.words is not None:
+            found, fits = _checked(frame, table, index, size, b.gep(I64, table.words, number))
+            good = fits if good is None else b.binary("and", good, fits)
+        number += computed
+        place = b.add(place, b.mul(found, stride))
+    return place, good
+
+
+def _checked(frame: Frame, table: Table, index: Value, size: Value, word: Value) -> tuple[Value, Value]:
+    """The index counted from the start, and whether there is such an element."""
+    b, found = frame.b, index
+    if table.wraps:
+        found = b.select(b.icmp("slt", index, const_i64(0)), b.add(index, size), index)
+    good = b.icmp("ult", found, size)
+    told = b.maximum_int(index, const_i64(NO_BAD_INDEX + 1))
+    if_then(b, b.icmp("uge", found, size), lambda: b.store(told, word, 8))
+    return found, good
+
+
+def _zeros(frame: Frame) -> Value:
+    if frame.module.has_variable(ZEROS):
+        return Value(PTR, f"@{ZEROS}")
+    return frame.module.variable(ZEROS, array(I64, ZERO_WORDS), constant=True, align=64)

@@ -1,0 +1,39 @@
+"""Scatter kernels: each program walks the new elements in order and writes its part of every one of them.
+
+    tile.kernel {grid = [`ceil_div(D, 4096)`]} { for i in K { t = load index[i];  scatter v[i, block] at x[t, block] } }
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.types import INDEX
+from tesserac.schedule.space import computing, read_reach
+from tesserac.tile.frame import Frame
+
+
+def build_scatter(frame: Frame) -> None:
+    frame.enter_grid()
+    serial = [i for i, loop in enumerate(frame.loops) if loop.kind == "serial"]
+    _walk(frame, serial, computing(frame.launch)[0])
+
+
+def _walk(frame: Frame, serial: list[int], op: Op) -> None:
+    """One loop inside the other, each one element at a time."""
+    if not serial:
+        frame.scatter(op, _loaded(frame, op, 1), [_loaded(frame, op, i) for i in range(2, len(op.operands))])
+        return
+    first, *rest = serial
+    body = Block([INDEX], ["i"])
+    bounds = (frame.size(0), frame.size(frame.loops[first].size))
+    with frame.inside(body):
+        frame.at[first] = body.args[0]
+        _walk(frame, rest, op)
+        frame.builder.op("tile.yield")
+    frame.builder.op("tile.for", bounds, (), {"step": 1}, (body,))
+
+
+def _loaded(frame: Frame, op: Op, position: int) -> Value:
+    reach = read_reach(frame.launch, op, position)
+    assert reach is not None, "what is scattered stands in memory"
+    required = frame.block_dims(op, position)
+    return frame.load(reach, required)

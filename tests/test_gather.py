@@ -1,0 +1,95 @@
+"""Reading at computed places: to the bit, for any shape, and with a status where an index is out of range."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessera
+from tests.native_runs import compiled_equals_oracle
+
+PROGRAM = """
+def embed(table: Tensor[V, D, f32], tokens: Tensor[B, S, i32]) -> Tensor[B, S, D, f32]:
+    return gather(table, tokens, axis=V)
+
+def columns(x: Tensor[M, N, f32], picked: Tensor[K, i64]) -> Tensor[M, K, f32]:
+    return exp(gather(x * 2.0, picked, axis=1)) + 1.0
+
+def along(x: Tensor[B, N, bf16 @accum(f32)], at: Tensor[B, K, i32]) -> Tensor[B, K, bf16 @accum(f32)]:
+    return take_along_axis(x, at, axis=1)
+
+def summed(table: Tensor[V, D, f32], tokens: Tensor[B, S, i32]) -> Tensor[B, D, f32]:
+    return sum(gather(table, tokens, axis=V), axis=S)
+
+def best(x: Tensor[B, N, f32]) -> Tensor[B, 1, f32] where N >= 1:
+    return take_along_axis(x, argmax(x, axis=N, keep=True), axis=N)
+
+def twice(x: Tensor[N, f32], i: Tensor[K, i32]) -> Tensor[K, f32]:
+    return gather(gather(x, i), (i + 1) % 7)
+
+def reversed_rows(x: Tensor[M, N, f32], i: Tensor[K, u8]) -> Tensor[N, K, f32]:
+    return gather(flip(x, axis=0), i, axis=0).T
+"""
+SIZES = st.sampled_from([1, 2, 3, 7, 16, 33])
+MAYBE_EMPTY = st.sampled_from([0, 1, 2, 5, 19])
+
+
+def numbers(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def indices(shape: tuple[int, ...], size: int, dtype: str = "i4", low: int | None = None) -> np.ndarray:
+    return np.random.default_rng(1).integers(-size if low is None else low, size, shape).astype(dtype)
+
+
+@given(SIZES, MAYBE_EMPTY, MAYBE_EMPTY, MAYBE_EMPTY)
+@settings(max_examples=12)
+def test_shapes(n: int, a: int, b: int, c: int) -> None:
+    import ml_dtypes
+
+    table, tokens = numbers((n, a)), indices((b, c), n)
+    run = compiled_equals_oracle(PROGRAM)
+    np.testing.assert_array_equal(run("embed", table, tokens), table[tokens])
+    run("columns", numbers((a, n)), indices((b,), n, "i8"))
+    narrow = numbers((a, n)).astype(ml_dtypes.bfloat16)
+    run("along", narrow, indices((a, b), n))
+    run("summed", table, tokens)
+    run("best", numbers((a, n)))
+    run("reversed_rows", numbers((n, a)), indices((b,), n, "u1", low=0))
+
+
+def test_a_gather_of_a_gather() -> None:
+    x = numbers((12,))
+    i = indices((9,), 12)
+    run = compiled_equals_oracle(PROGRAM)
+    np.testing.assert_array_equal(run("twice", x, i), x[i][(i + 1) % 7])
+
+
+@pytest.mark.parametrize("bad", [10, -11, 2**31 - 1, -(2**31)])
+def test_a_bad_index_ends_the_call(bad: int) -> None:
+    module = tessera.compile(PROGRAM)
+    tokens = indices((4, 50), 10)
+    tokens[2, 31] = bad
+    with pytest.raises(tessera.TesseraError) as caught:
+        module.embed(numbers((10, 64)), tokens)
+    text = str(caught.value)
+    assert caught.value.code == "E0927"
+    assert f"`gather` in `embed`: index {bad} is out of range for a dim of size 10" in text
+    assert "<text>:3:12" in text
+    tokens[2, 31] = 0
+    np.testing.assert_array_equal(module.embed(numbers((10, 64)), tokens), numbers((10, 64))[tokens])
+
+
+def test_nothing_can_be_read_from_an_empty_table() -> None:
+    module = tessera.compile(PROGRAM)
+    with pytest.raises(tessera.TesseraError, match="index 0 is out of range for a dim of size 0"):
+        module.embed(numbers((0, 64)), np.zeros((3, 200), np.int32))
+    assert module.embed(numbers((0, 64)), np.zeros((3, 0), np.int32)).shape == (3, 0, 64)
+
+
+def test_the_smallest_integer_is_a_bad_index_too() -> None:
+    module = tessera.compile(PROGRAM)
+    with pytest.raises(tessera.TesseraError, match="E0927"):
+        module.columns(numbers((2, 5)), np.array([-(2**63)]))

@@ -1,0 +1,100 @@
+"""Updates rebind: `x[i] = v` at static, symbolic and run-time places gives NumPy's result, and nobody else sees it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessera
+from tests.native_runs import compiled_equals_oracle
+
+PROGRAM = """
+def row(x: Tensor[N, D, f32], v: Tensor[D, f32]) -> (Tensor[N, D, f32], Tensor[N, D, f32]) where N >= 1:
+    y = x
+    x[-1] = v * 2.0
+    return x, y
+
+def every_other(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    x[::2] = 0.5
+    x[::-2] += 1.0
+    return x
+
+def corner(x: Tensor[M, N, i32]) -> Tensor[M, N, i32] where M >= 3, N >= 4:
+    x[1:3, N - 2:] = x[0:2, 0:2] * 2
+    return x
+
+def in_a_loop(x: Tensor[N, D, f32]) -> Tensor[N, D, f32]:
+    for i in range(1, N):
+        x[i] = x[i] + x[i - 1]
+    return x
+
+def set_rows(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
+    return x.at[i].set(v)
+
+def set_columns(x: Tensor[M, N, bf16 @accum(f32)], i: Tensor[K, i64]) -> Tensor[M, N, bf16 @accum(f32)]:
+    x[:, i] = 1.5
+    return x
+
+def set_points(x: Tensor[M, N, f32], i: Tensor[K, i32], j: Tensor[K, i32], v: Tensor[K, f32]) -> Tensor[M, N, f32]:
+    return exp(x.at[i, j].set(v + 1.0))
+
+def part_of_a_row(x: Tensor[M, N, f32], i: i32) -> Tensor[M, N, f32] where N >= 3:
+    x[i, 1:3] = 7.0
+    return x
+"""
+SIZES = st.sampled_from([1, 2, 3, 8, 33])
+MAYBE_EMPTY = st.sampled_from([0, 1, 5, 17])
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
+
+
+def places(count: int, size: int, dtype: str = "i4") -> np.ndarray:
+    return np.random.default_rng(count).integers(-size, size, count).astype(dtype)
+
+
+@given(SIZES, MAYBE_EMPTY, MAYBE_EMPTY)
+@settings(max_examples=12)
+def test_shapes(n: int, d: int, k: int) -> None:
+    import ml_dtypes
+
+    run = compiled_equals_oracle(PROGRAM)
+    x, v = numbers(n, d), numbers(d)
+    changed, kept = run("row", x, v)
+    np.testing.assert_array_equal(changed[-1], v * 2)
+    np.testing.assert_array_equal(kept, x)
+    run("every_other", numbers(n))
+    run("in_a_loop", x)
+    i = places(k, n)
+    expected = x.copy()
+    for place, value in zip(i, numbers(k, d), strict=True):
+        expected[place] = value
+    np.testing.assert_array_equal(run("set_rows", x, i, numbers(k, d)), expected)
+    run("set_columns", numbers(d, n).astype(ml_dtypes.bfloat16), places(k, n, "i8"))
+    run("set_points", numbers(n, n), i, places(k, n), numbers(k))
+
+
+def test_a_box() -> None:
+    x = np.arange(30, dtype=np.int32).reshape(5, 6)
+    expected = x.copy()
+    expected[1:3, 4:] = x[0:2, 0:2] * 2
+    np.testing.assert_array_equal(compiled_equals_oracle(PROGRAM)("corner", x), expected)
+
+
+def test_a_part_of_a_row_that_the_run_names() -> None:
+    x = numbers(4, 5)
+    expected = x.copy()
+    expected[-2, 1:3] = 7.0
+    np.testing.assert_array_equal(compiled_equals_oracle(PROGRAM)("part_of_a_row", x, np.array(-2, "i4")), expected)
+
+
+def test_a_bad_place_ends_the_call() -> None:
+    module = tessera.compile(PROGRAM)
+    i = places(9, 4)
+    i[5] = 4
+    with pytest.raises(tessera.TesseraError, match="index 4 is out of range for a dim of size 4") as caught:
+        module.set_rows(numbers(4, 3), i, numbers(9, 3))
+    assert caught.value.code == "E0927"
