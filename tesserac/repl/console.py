@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +11,6 @@ from types import ModuleType
 
 PROMPT, CONTINUED = "tessera> ", "     ... "
 MOST_HISTORY = 10_000
-_WORDS = re.compile(r"[\w.:]*$")
 
 Completer = Callable[[str, str], Sequence[str]]
 """(the line up to the word, the word) -> what the word may become"""
@@ -31,6 +29,7 @@ class Console:
         self._completer = completer
         self._readline = _find_readline()
         self._indentation = ""
+        self._candidates: list[str] = []
 
     @contextmanager
     def opened(self) -> Iterator[None]:

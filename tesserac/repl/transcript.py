@@ -22,7 +22,6 @@ class Transcript:
         return self.source.span(start, start + len(text))
 
     def add_part(self, line: str, part: str) -> Span:
-        """Appends a line of which only `part`, which ends it or stands within it, is an input."""
-        whole = self.add(line)
-        start = whole.start + line.rindex(part)
+        """Appends the line of a command, of which only `part`, right after the command's name, is an input."""
+        start = self.add(line).start + line.index(part, line.index(" "))
         return self.source.span(start, start + len(part))
