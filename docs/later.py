@@ -12,10 +12,9 @@ BODY = "def f(x: Tensor[N, f32], s: Tensor[f32], i: Tensor[K, i32], n: i32) -> T
 """One statement in the body of a function."""
 
 STATEMENTS = (
-    "x[0] = 1.0",
     "y, x[0] = x, s",
-    "y = x[i]",
-    "y = x[n:]",
+    "relu(x)[0] = 1.0",
+    "x[i] += 1.0",
     "y = x[5:1:-1]",
     "y = x ∘ x",
     "y = 1 in (1, 2)",
@@ -29,7 +28,6 @@ STATEMENTS = (
     'assert s > 0.0, "positive"',
 )
 ITEMS = (
-    "param W: Tensor[D, f32]\n",
     "A, B = 1, 2\n",
     "@kernel\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "@autodiff\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",

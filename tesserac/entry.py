@@ -5,6 +5,8 @@ Enters: a checked module. Leaves: the runtime's `ModuleInterface`, and the shape
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tessera.interface import (
     MISSING,
     Compound,
@@ -13,6 +15,7 @@ from tessera.interface import (
     Missing,
     ModuleInterface,
     Parameter,
+    ParamInterface,
     Specialization,
     Static,
     StructInterface,
@@ -60,7 +63,14 @@ def interface_of(result: CheckResult) -> ModuleInterface:
     names = [name for name in checker.names.functions if not name.startswith("_")]
     structs = tuple(_struct(checker, decl) for decl in checker.structs())
     functions, hidden = (tuple(_function(checker, name) for name in group) for group in (names, checker.names.hidden))
-    return ModuleInterface(functions, (), structs, hidden)
+    return ModuleInterface(functions, (), structs, hidden, tuple(_params(checker)))
+
+
+def _params(checker: ModuleChecker) -> Iterator[ParamInterface]:
+    params = checker.params()
+    for name, spec in params.specs.items():
+        initial = checker.names.params[name].init is not None
+        yield ParamInterface(name, _kind(checker.name, spec), initial, params.params[name].type.show())
 
 
 def struct_key(module: str, owner: str, name: str) -> str:

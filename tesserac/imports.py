@@ -78,6 +78,8 @@ class Importer:
         said = (*parsed.diagnostics, *result.diagnostics)
         errors = [d for d in said if d.severity is Severity.ERROR]
         found: Imported = result
+        if result.checker.names.params:
+            found = ImportProblem(f"`{shown}` has params; only the program itself can have them yet")
         if errors:
             count = "an error" if len(errors) == 1 else f"{len(errors)} errors"
             found = ImportProblem(f"`{shown}` has {count}", errors[0].primary.span, errors[0].title)

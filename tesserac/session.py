@@ -218,7 +218,7 @@ class Session:
             tiles = run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
             several = returned != VALUE
             made = artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
-            return made._replace(returned=returned)
+            return made._replace(returned=returned, params=tuple(param.name for param in function.reads))
 
     def _returned(self, function: typed.TypedFunction) -> Returned:
         """The shape of a function's result. Raises ProgramError for one that cannot leave the language."""

@@ -15,7 +15,7 @@ from tessera.returned import Returned, read_returned
 from tessera.signature import Binding, Signature, Site, TensorSpec
 from tessera.sizes import read_size
 
-_KIND = "function 2"
+_KIND = "function 3"
 
 
 class Artifact(NamedTuple):
@@ -26,9 +26,11 @@ class Artifact(NamedTuple):
     pool: Image
     returned: Returned
     """The shape of the result, whose values are those of the signature."""
+    params: tuple[str, ...] = ()
+    """The params of the module that the function reads; their leaves are its last arguments."""
 
     def to_bytes(self) -> bytes:
-        content = [_KIND, self.signature, image_row(self.code), image_row(self.pool), self.returned]
+        content = [_KIND, self.signature, image_row(self.code), image_row(self.pool), self.returned, self.params]
         return pack(content, [self.code.text, self.code.data, self.pool.text, self.pool.data])
 
 
@@ -36,11 +38,11 @@ def read_artifact(data: bytes, source: str) -> Artifact:
     """The artifact in `data`; `source` names it in errors."""
     try:
         content, blobs = unpack(data)
-        kind, signature, code, pool, returned = content
+        kind, signature, code, pool, returned, params = content
         if kind != _KIND:
             raise ValueError(f"it holds {kind!r}, not a function")
         images = image_of(code, *blobs[:2]), image_of(pool, *blobs[2:])
-        return Artifact(read_signature(signature), *images, read_returned(returned))
+        return Artifact(read_signature(signature), *images, read_returned(returned), tuple(params))
     except (ValueError, TypeError, IndexError) as error:
         raise unreadable(source, str(error)) from None
 

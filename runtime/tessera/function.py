@@ -25,6 +25,7 @@ class CompiledFunction:
     def __init__(self, artifact: Artifact) -> None:
         self.signature = artifact.signature
         self.returned = artifact.returned
+        self.params = artifact.params
         self._failed = self._raise_status
         loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed))
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from tessera.artifact import Artifact
 from tessera.container import Row, pack, unpack
 
-_KIND = "module 2"
+_KIND = "module 3"
 
 
 class Missing(NamedTuple):
@@ -93,6 +93,15 @@ class StructInterface(NamedTuple):
     doc: str = ""
 
 
+class ParamInterface(NamedTuple):
+    """A weight of the module. `initial` says that it has a value where none is set; `text` is its type, for people."""
+
+    name: str
+    kind: Kind
+    initial: bool
+    text: str
+
+
 class ModuleInterface(NamedTuple):
     """`reads` are the other files that the module is made of, each with the SHA-256 of its content. `hidden` are the
     functions that structs are made of: methods `MLP.apply`, initialisers `MLP.w1$init`, constructors
@@ -102,10 +111,11 @@ class ModuleInterface(NamedTuple):
     reads: tuple[tuple[str, str], ...] = ()
     structs: tuple[StructInterface, ...] = ()
     hidden: tuple[FunctionInterface, ...] = ()
+    params: tuple[ParamInterface, ...] = ()
 
     def to_bytes(self) -> bytes:
         functions, hidden = ([_function_row(f) for f in group] for group in (self.functions, self.hidden))
-        return pack([_KIND, functions, self.reads, self.structs, hidden], [])
+        return pack([_KIND, functions, self.reads, self.structs, hidden, self.params], [])
 
 
 def is_declared(kind: Kind, structs: Mapping[str, StructInterface]) -> bool:
@@ -136,12 +146,13 @@ def read_interface(data: bytes) -> ModuleInterface:
     kind, *rows = content
     if kind != _KIND:
         raise ValueError(f"it holds {kind!r}, not a module")
-    functions, reads, structs, hidden = rows
+    functions, reads, structs, hidden, params = rows
     return ModuleInterface(
         tuple(map(_function, functions)),
         tuple((path, digest) for path, digest in reads),
         tuple(map(_struct, structs)),
         tuple(map(_function, hidden)),
+        tuple(ParamInterface(name, _kind(kind), initial, text) for name, kind, initial, text in params),
     )
 
 

@@ -3,6 +3,7 @@ structs, as classes."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -21,9 +22,11 @@ from tessera.interface import (
     StructInterface,
     is_declared,
 )
-from tessera.returned import MakeStruct, assemble, is_flat
+from tessera.returned import assemble, is_flat
+from tessera.safetensors import read_safetensors
 from tessera.structs import StructValue, struct_class
 from tessera.values import Flattening
+from tessera.weights import Weights
 
 MANY_SPECIALIZATIONS = 8
 
@@ -46,9 +49,10 @@ class Module:
         self._provider = provider
         self._interface = offers = provider.interface()
         self._by_name = {f.name: f for f in (*offers.functions, *offers.hidden)}
-        self._structs = {s.name: s for s in offers.structs}
+        self.structs = {s.name: s for s in offers.structs}
+        self.weights = Weights(offers.params, lambda param: self._function(f"{param}$init")())
         self._classes: dict[str, type[StructValue]] = {}
-        self._short = {name.rpartition(".")[2]: name for name in reversed(self._structs)}
+        self._short = {name.rpartition(".")[2]: name for name in reversed(self.structs)}
         self._public = [*(f.name for f in offers.functions), *self._short]
 
     def __getattr__(self, name: str) -> Function | type[StructValue]:
@@ -63,13 +67,13 @@ class Module:
         if name not in self._by_name:
             raise self._no_such(name)
         compile_ = lambda chosen: self._provider.function(self._interface, name, chosen)  # noqa: E731
-        return Function(self._by_name[name], compile_, self._structs, self._make)
+        return Function(self._by_name[name], compile_, self)
 
     # ------------------------------------------------------------------------------------------------- structs
 
     def _class(self, name: str) -> type[StructValue]:
         if name not in self._classes:
-            struct = self._structs[name]
+            struct = self.structs[name]
             methods = {method: self._method(f"{name}.{method}") for method in struct.methods}
             self._classes[name] = struct_class(struct, self, methods)
         return self._classes[name]
@@ -78,7 +82,7 @@ class Module:
         function = self._function(name)
         return lambda *args, **kwargs: function(*args, **kwargs)
 
-    def _make(self, struct: str, fields: dict[str, object]) -> StructValue:
+    def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue:
         return self._class(struct).of_fields(fields)
 
     def whole(self, struct: StructInterface, sizes: tuple[object, ...]) -> StructValue:
@@ -89,7 +93,30 @@ class Module:
     def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...]) -> object:
         return self._function(f"{struct.name}.{field}$init")(*sizes)
 
-    # ------------------------------------------------------------------------------------------------------------
+    # -------------------------------------------------------------------------------------------------- params
+
+    @property
+    def params(self) -> dict[str, object]:
+        """The params that have a value. Assigning a dict sets them, and forgets what was set before."""
+        return self.weights.values()
+
+    @params.setter
+    def params(self, values: Mapping[str, object]) -> None:
+        self.weights.set(values)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Sets the params from a `.safetensors` file; `model.w` there is the field `w` of the param `model`."""
+        nested: dict[str, object] = {}
+        for name, array in read_safetensors(os.fspath(path)).items():
+            *folders, last = name.split(".")
+            place = nested
+            for folder in folders:
+                inner = place.setdefault(folder, {})
+                place = inner if isinstance(inner, dict) else {}
+            place[last] = array
+        self.weights.set(nested)
+
+    # ----------------------------------------------------------------------------------------------------------
 
     def _no_such(self, name: str) -> MissingFunctionError:
         import difflib
@@ -107,6 +134,15 @@ class Module:
         return f"<tessera module {self._name}>"
 
 
+class Home(Protocol):
+    """What functions need of the module they belong to."""
+
+    structs: dict[str, StructInterface]
+    weights: Weights
+
+    def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue: ...
+
+
 class Function:
     """A function of a module. Calling it compiles it if need be.
 
@@ -114,19 +150,17 @@ class Function:
     C function in the image, and nothing of Python stands before it.
     """
 
-    __slots__ = ("__call__", "_compile", "_compiled", "_make", "_structs", "interface")
+    __slots__ = ("__call__", "_compile", "_compiled", "_home", "interface")
 
     def __init__(
         self,
         interface: FunctionInterface,
         compile_: Callable[[Specialization], Artifact],
-        structs: Mapping[str, StructInterface],
-        make: MakeStruct,
+        home: Home,
     ) -> None:
         self.interface = interface
         self._compile = compile_
-        self._structs = structs
-        self._make = make
+        self._home = home
         self._compiled: dict[str, CompiledFunction] = {}
         direct = all(_is_plain(p) for p in interface.parameters)
         self.__call__: Callable[..., object] = self._compile_and_call if direct else self._dispatch
@@ -137,23 +171,27 @@ class Function:
 
     def _compile_and_call(self, *args: object, **kwargs: object) -> object:
         compiled = self._specialized(())
-        self.__call__ = compiled.fast if is_flat(compiled.returned) else self._dispatch
+        plain = is_flat(compiled.returned) and not compiled.params
+        self.__call__ = compiled.fast if plain else self._dispatch
         return self.__call__(*args, **kwargs)
 
     def _dispatch(self, *args: object, **kwargs: object) -> object:
-        taken = Flattening(self.interface.name, self._structs)
+        structs, weights = self._home.structs, self._home.weights
+        taken = Flattening(self.interface.name, structs)
         chosen = []
         values = _matched(self.interface, args, kwargs)
         for parameter, value in zip(self.interface.parameters, values, strict=True):
             choice = taken.add(parameter.name, parameter.kind, value)
-            if not is_declared(parameter.kind, self._structs):
+            if not is_declared(parameter.kind, structs):
                 chosen.append((parameter.name, choice))
         compiled = self._specialized(tuple(chosen))
+        for name in compiled.params:
+            taken.add(name, weights.kind_of(name).kind, weights.get(name))
         result = compiled.fast(*taken.leaves)
         if is_flat(compiled.returned):
             return result
         assert isinstance(result, tuple)
-        return assemble(compiled.returned, iter(result), lambda: compiled.sizes(taken.leaves), self._make)
+        return assemble(compiled.returned, iter(result), lambda: compiled.sizes(taken.leaves), self._home.make_struct)
 
     def _specialized(self, specialization: Specialization) -> CompiledFunction:
         key = repr(specialization)  # by text, since 1, 1.0 and True are equal but not the same argument

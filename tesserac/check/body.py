@@ -6,7 +6,7 @@ as the rules add them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +38,9 @@ class Rules(Protocol):
     def library(self, name: str) -> Resolved | None: ...
     def resolve(self, name: str) -> Resolved | None: ...
     def struct(self, node: ast.Expr) -> StructDecl | None: ...
+    def module_sizes(self) -> Collection[str]: ...
+    def teller(self, size: str) -> typed.Param | None: ...
+    def param(self, name: str) -> typed.Param: ...
     def own_struct(self, ref: StructRef) -> StructDecl | None: ...
     def methods(self, type_: StructType) -> frozenset[str]: ...
     def meaning(self, node: ast.Expr) -> Resolved | None: ...
@@ -92,6 +95,8 @@ class Body:
         self.returns: list[typed.Expr] = []
         self.guards: dict[tuple[str, Dim, Dim], typed.Guard] = {}
         self.effects: dict[str, Span] = {}
+        self.reads: dict[str, typed.Param] = {}
+        self.own_symbols: frozenset[str] = frozenset()
         self.origins: dict[typed.Local, Binding] = {}
         self.told: set[frozenset[Dim]] = set()
         self.at_definition = False
@@ -144,6 +149,12 @@ class Body:
             left = Dim(tuple(term for term in gap if term[1] > 0))
             right = -Dim(tuple(term for term in gap if term[1] < 0))
         self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span))
+
+    def mention(self, name: str) -> None:
+        """Notes the use of a size: one of the module is told by a param, which must be at hand at run time."""
+        teller = None if name in self.own_symbols else self.rules.teller(name)
+        if teller is not None:
+            self.reads.setdefault(teller.name, teller)
 
     def add_effect(self, effect: str, span: Span) -> None:
         if self.dead == 0:

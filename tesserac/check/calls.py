@@ -86,11 +86,14 @@ def _finish(
         return body.error(callee.span)
     for effect in sorted(function.effects):
         body.add_effect(effect, callee.at)
+    for param in function.reads:
+        body.reads.setdefault(param.name, param)
     if is_static(result):
         return typed.Static(result, callee.span)
     args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
     dims = tuple((name, sizes[name]) for name in function.symbols if name in sizes)
-    return typed.Call(result, callee.span, function.symbol, args, dims)
+    reads = tuple(param.name for param in function.reads)
+    return typed.Call(result, callee.span, function.symbol, args, dims, reads)
 
 
 def _fill_in(

@@ -6,7 +6,7 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
@@ -15,6 +15,7 @@ from tesserac.check.decorators import check_decorators
 from tesserac.check.expressions import infer_expression
 from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
 from tesserac.check.names import check_names
+from tesserac.check.params import ModuleParams, read_params
 from tesserac.check.resolve import (
     ConstantRef,
     Exports,
@@ -68,6 +69,7 @@ class ModuleChecker:
         self.names: ModuleNames = ModuleNames(name, module, exports, None if imports is None else files, self.sink)
         self.types: dict[ast.Expr, Type] = {}
         self._structs: dict[str, StructDecl | None] = {}
+        self._params: ModuleParams | None = None
         self._signatures: dict[str, tuple[Signature, dict[str, list[Span]]]] = {}
         self._instances: dict[tuple[str, tuple[Type, ...]], Instance | None] = {}
         self._by_symbol: dict[str, typed.TypedFunction] = {}
@@ -80,6 +82,7 @@ class ModuleChecker:
         """Checks every definition; what is wrong with the module, in the order of the text."""
         for struct in self.names.structs:
             self._struct(struct)
+        self.params()
         functions = [f for node in self.names.functions.values() if (f := self._define(node)) is not None]
         for node in list(self.names.hidden.values()):
             if not is_constructor(node.name):
@@ -142,7 +145,8 @@ class ModuleChecker:
     def own_signature(self, name: str) -> Signature:
         if name not in self._signatures:
             node = self.names.function(name)
-            found = read_signature(node, self._constant_size, self.names, self.struct, self.sink)
+            sizes = self.module_sizes()
+            found = read_signature(node, self._constant_size, self.names, self.struct, self.sink, sizes)
             self._signatures[name] = found
         return self._signatures[name][0]
 
@@ -218,6 +222,7 @@ class ModuleChecker:
         inner = Body(checker, body.sink if owner == self.name else Sink(), name)
         value = checker.expression(inner, checker.names.constants[name].value)
         checker._constants.pop()
+        body.reads.update(inner.reads)
         return value
 
     def signature(self, owner: str, name: str) -> Signature:
@@ -252,6 +257,28 @@ class ModuleChecker:
     def methods(self, type_: StructType) -> frozenset[str]:
         decl = self.own_struct(StructRef(type_.module, type_.name))
         return frozenset() if decl is None else decl.methods
+
+    # -------------------------------------------------------------------------------------------------- params
+
+    def params(self) -> ModuleParams:
+        if self._params is None:
+            self._params = ModuleParams()  # while they are read: a type of one may not depend on another's size
+            names = SignatureNames(frozenset(), self._constant_size, self.names, self.struct, self.sink)
+            self._params = read_params(self.names.params, names, self.sink)
+        return self._params
+
+    def module_sizes(self) -> Collection[str]:
+        return self.params().binders.keys()
+
+    def teller(self, size: str) -> typed.Param | None:
+        """The param that tells a size of the module; None for any other size."""
+        name = self.params().binders.get(size)
+        return None if name is None else self.params().params[name]
+
+    def param(self, name: str) -> typed.Param:
+        return self.params().params[name]
+
+    # ----------------------------------------------------------------------------------------------------------
 
     def structs(self) -> tuple[StructDecl, ...]:
         """Every struct that this module can see, its own first."""

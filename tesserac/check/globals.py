@@ -17,13 +17,14 @@ from tesserac.check.resolve import (
     LibraryRef,
     ModuleRef,
     OperatorRef,
+    ParamRef,
     Resolved,
     StructRef,
     closest,
 )
 from tesserac.diag.codes.names import E0201, E0203, E0299
 from tesserac.syntax import ast
-from tesserac.types.ty import DTypeType, FunctionType, IntType
+from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType
 
 BUILT_IN = "built in"
 """The module that operators are functions of, where they are values."""
@@ -38,6 +39,7 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
         draft.note(scope.half_bound[name], "it has a value only after this")
         return body.error(node.span)
     if name in body.symbols:
+        body.mention(name)
         return typed.Static(IntType(body.symbols[name]), node.span)
     return global_value(body, node, body.rules.resolve(name))
 
@@ -48,6 +50,11 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return body.rules.constant(body, owner, name, node.span)
         case FunctionRef(owner, name):
             return typed.Static(FunctionType(owner, name), node.span)
+        case ParamRef(_, name):
+            param = body.rules.param(name)
+            body.reads.setdefault(name, param)
+            known = not isinstance(param.type, ErrorType)
+            return typed.Weight(param.type, node.span, name) if known else body.error(node.span)
         case DTypeRef(dtype):
             return typed.Static(DTypeType(dtype), node.span)
         case OperatorRef(op):

@@ -32,6 +32,7 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
+    dims_of,
     field_specs,
 )
 from tesserac.check.words import type_text
@@ -80,6 +81,7 @@ def check_instance(
         symbols=_symbols(types),
         guards=_guards(body, signature),
         effects=frozenset(body.effects),
+        reads=tuple(body.reads.values()),
         body=block,
         span=node.name_span,
         exported=any(_is_export(decorator.expression) for decorator in node.decorators),
@@ -91,7 +93,12 @@ def _enter(
     body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]]
 ) -> None:
     """Binds parameters and sizes, and states the `where` facts."""
-    body.symbols = {name: Dim.sym(name) for name in (*signature.symbols, *_symbols(types))}
+    names = (*body.rules.module_sizes(), *signature.symbols, *_symbols(types))
+    body.symbols = {name: Dim.sym(name) for name in names}
+    mentioned = [name for p in signature.parameters for dim in dims_of(p.spec) for name in dim.dim.symbols()]
+    body.own_symbols = frozenset(signature.symbols)
+    for name in sorted({*mentioned, *_symbols(types)}):
+        body.mention(name)
     body.dim_spans = spans
     body.where_at = _where_place(body, signature.node)
     body.static_symbols = frozenset(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tesserac.base.source import Span
 from tesserac.check.later import LATER
-from tesserac.check.struct_items import functions_of
+from tesserac.check.struct_items import functions_of, initial_of_param
 from tesserac.diag.codes.names import E0202, E0209, E0299
 from tesserac.diag.sink import Sink
 from tesserac.ops.registry import OPERATORS, Operator
@@ -74,6 +74,14 @@ class StructRef:
 
 
 @dataclass(frozen=True)
+class ParamRef:
+    """A param of the module called `owner`."""
+
+    owner: str
+    name: str
+
+
+@dataclass(frozen=True)
 class ModuleRef:
     """Another file under a name: `import layers as L`."""
 
@@ -81,7 +89,16 @@ class ModuleRef:
 
 
 Resolved = (
-    FunctionRef | ConstantRef | StructRef | ModuleRef | OperatorRef | BuiltinRef | DTypeRef | LibraryRef | LaterRef
+    FunctionRef
+    | ConstantRef
+    | StructRef
+    | ParamRef
+    | ModuleRef
+    | OperatorRef
+    | BuiltinRef
+    | DTypeRef
+    | LibraryRef
+    | LaterRef
 )
 
 BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len")
@@ -144,6 +161,7 @@ class ModuleNames:
         self.hidden: dict[str, ast.FunctionDef] = {}
         self.inner: dict[str, ast.FunctionDef] = {}
         self.structs: dict[str, ast.StructDef] = {}
+        self.params: dict[str, ast.ParamDecl] = {}
         self.constants: dict[str, ast.ConstDef] = {}
         self.tests: list[ast.TestBlock] = []
         self._exports = exports
@@ -216,7 +234,11 @@ class ModuleNames:
                 self.hidden.update({function.name: function for function in functions_of(item)})
                 self._define(item.name, StructRef(self.name, item.name), item.name_span)
             case ast.ParamDecl():
-                self._later(item.name, item.name_span, "param")
+                self.params.setdefault(item.name, item)
+                if item.init is not None:
+                    initial = initial_of_param(item, item.init)
+                    self.hidden[initial.name] = initial
+                self._define(item.name, ParamRef(self.name, item.name), item.name_span)
 
     def _define(self, name: str, meaning: Resolved, span: Span) -> None:
         if name in self._spans:

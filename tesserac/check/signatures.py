@@ -6,7 +6,7 @@ kind int, a constant of the module, or a new symbol.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tesserac.base.source import Span
 from tesserac.check.annotations import AnnotationReader
@@ -41,7 +41,9 @@ class SignatureNames:
         module: ModuleNames,
         struct: StructOf,
         sink: Sink,
+        module_sizes: Collection[str] = (),
     ) -> None:
+        self._module_sizes = module_sizes
         self._ints = ints
         self._constant = constant
         self._module = module
@@ -62,6 +64,8 @@ class SignatureNames:
         constant = None if name in self._ints else self._constant(name)
         if constant is not None:
             return constant
+        if name not in self._ints and name in self._module_sizes:
+            return Dim.sym(name)
         if name not in self._ints and not name[0].isupper():
             draft = self._sink.error(E0204, at=span, problem=f"`{name}` is not a size")
             draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
@@ -79,10 +83,11 @@ def read_signature(
     module: ModuleNames,
     struct: StructOf,
     sink: Sink,
+    module_sizes: Collection[str],
 ) -> tuple[Signature, dict[str, list[Span]]]:
     """The signature of a function, and where each of its symbols is written."""
     ints = [p.name for p in node.parameters if isinstance(p.annotation, ast.Name) and p.annotation.id == "int"]
-    names = SignatureNames(frozenset(ints), constant, module, struct, sink)
+    names = SignatureNames(frozenset(ints), constant, module, struct, sink, module_sizes)
     reader = AnnotationReader(names, sink)
     parameters = tuple(_parameter(reader, parameter) for parameter in node.parameters)
     _check_twice(node, sink)
@@ -90,7 +95,7 @@ def read_signature(
     result: TypeSpec = AnySpec(node.name_span)
     unbound: tuple[str, ...] = ()
     if node.returns is not None:
-        result, unbound = _result(reader, node.returns, symbols, names, sink)
+        result, unbound = _result(reader, node.returns, (*symbols, *module_sizes), names, sink)
     facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
     return Signature(node, parameters, result, symbols, facts, unbound), names.spans
 

@@ -36,6 +36,13 @@ def is_constructor(name: str) -> bool:
     return name.endswith(_NEW)
 
 
+def initial_of_param(param: ast.ParamDecl, init: ast.Expr) -> ast.FunctionDef:
+    """The initial value of a param of the module, as a function without parameters."""
+    body = (ast.Return(init.span, init),)
+    name, span = f"{param.name}{_INIT}", param.name_span
+    return ast.FunctionDef(param.span, (), name, span, (), param.annotation, (), None, None, body)
+
+
 def functions_of(struct: ast.StructDef) -> Iterator[ast.FunctionDef]:
     for method in struct.methods:
         yield _method(struct, method)

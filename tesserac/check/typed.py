@@ -47,6 +47,13 @@ class Local(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Weight(Node):
+    """A param of the module; the function lists it among its `reads`."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
 class Coerce(Node):
     """A scalar meets a dtype: an int or float becomes the float or 0-d tensor that `type` says, rounded once."""
 
@@ -66,12 +73,14 @@ class Call(Node):
     """A call of a checked function.
 
     `function` is the symbol of a `TypedFunction`. `args` has one entry per parameter, defaults filled in, and `dims`
-    says what each of the callee's symbols is here, so that inlining is a substitution.
+    says what each of the callee's symbols is here, so that inlining is a substitution. `reads` are the params of the
+    module that the callee reads.
     """
 
     function: str
     args: tuple[Expr, ...]
     dims: tuple[tuple[str, Dim], ...]
+    reads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +115,7 @@ class Let(Node):
     value: Expr
 
 
-Expr = Static | Local | Coerce | Apply | Call | TupleOf | Item | Conditional | Let
+Expr = Static | Local | Weight | Coerce | Apply | Call | TupleOf | Item | Conditional | Let
 
 
 # ------------------------------------------------------------------------------------------------ statements
@@ -252,7 +261,8 @@ class TypedFunction:
     """One function, or one instantiation of a generic one: fixed dtypes, policies and ranks, any dims.
 
     `symbols` are the sizes it is polymorphic in; all are bound by the dims of its parameters or by int
-    parameters of that name. `result` is the type of every `Return` in `body`.
+    parameters of that name. `result` is the type of every `Return` in `body`. `reads` are the params of the module that
+    it and its callees read, or need for a size of the module: at run time they are parameters after its own.
     """
 
     symbol: str
@@ -266,6 +276,7 @@ class TypedFunction:
     span: Span
     exported: bool
     doc: str
+    reads: tuple[Param, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,6 +56,8 @@ def _build_function(function: typed.TypedFunction, entry: bool) -> Op:
     names: dict[str, Built] = {}
     for param in function.params:
         names[param.name] = _argument(block, param.name, param.type)
+    for weight in function.reads:
+        names[_weight(weight.name)] = _argument(block, weight.name, weight.type)
     body = _Body(Builder(block, function.span))
     returned = body.statements(function.body, names)
     with body.builder.spanned(function.span):
@@ -67,6 +69,11 @@ def _build_function(function: typed.TypedFunction, entry: bool) -> Op:
     func = outer.op("graph.func", (), (), attrs, (block,))
     func.detach()
     return func
+
+
+def _weight(name: str) -> str:
+    """Params of the module stand beside local names, which may be the same."""
+    return f"param {name}"
 
 
 def _argument(block: Block, name: str, ty: Type) -> Built:
@@ -238,8 +245,9 @@ class _Body:
         match expression:
             case typed.Static():
                 return _known(expression.type)
-            case typed.Local():
-                return names[expression.name]
+            case typed.Local() | typed.Weight():
+                is_weight = isinstance(expression, typed.Weight)
+                return names[_weight(expression.name) if is_weight else expression.name]
             case typed.Coerce():
                 return self._coerce(self.expression(expression.value, names), expression.type)
             case typed.Apply():
@@ -290,6 +298,7 @@ class _Body:
 
     def _call(self, call: typed.Call, names: Names) -> Built:
         operands = [leaf for arg in call.args for leaf in _leaves(self.expression(arg, names))]
+        operands += [leaf for weight in call.reads for leaf in _leaves(names[_weight(weight)])]
         attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims}
         op = self.builder.op("graph.call", operands, list(_leaf_types(call.type)), attrs)
         return _regrow(call.type, iter(op.results))

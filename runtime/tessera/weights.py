@@ -1,0 +1,55 @@
+"""The params of a module: what `m.params = {...}` and `m.load(...)` set, and what functions read.
+
+Enters: values by name, from Python or from a file. Leaves: the value of a param when a function needs it: as set, or as
+its initialiser makes it. Dtypes and sizes are checked by the call that uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tessera.errors import UNSET_PARAM, WRONG_ARGUMENTS, failure
+from tessera.interface import ParamInterface
+
+
+class Weights:
+    """`initialise` runs the initialiser of a param, which may read others."""
+
+    def __init__(self, params: Sequence[ParamInterface], initialise: Callable[[str], object]) -> None:
+        self._params = {param.name: param for param in params}
+        self._initialise = initialise
+        self._set: dict[str, object] = {}
+        self._made: dict[str, object] = {}
+        self._making: list[str] = []
+
+    def kind_of(self, name: str) -> ParamInterface:
+        return self._params[name]
+
+    def set(self, values: object) -> None:
+        """Replaces all that was set before."""
+        if not isinstance(values, Mapping):
+            raise failure(WRONG_ARGUMENTS, f"params are set by a dict, not by a {type(values).__name__}")
+        known = ", ".join(f"`{name}`" for name in self._params) or "no params"
+        for name in values:
+            if name not in self._params:
+                raise failure(WRONG_ARGUMENTS, f"this module has no param `{name}`", (f"it has {known}",))
+        self._set, self._made = dict(values), {}
+
+    def values(self) -> dict[str, object]:
+        """All that have a value, as set or as made."""
+        return {**self._made, **self._set}
+
+    def get(self, name: str) -> object:
+        if name in self._set:
+            return self._set[name]
+        if name not in self._made:
+            param = self._params[name]
+            if not param.initial or name in self._making:
+                note = f"it is {param.text}; set it by `m.params = {{...}}` or `m.load(...)`"
+                raise failure(UNSET_PARAM, f"the param `{name}` has no value", (note,))
+            self._making.append(name)
+            try:
+                self._made[name] = self._initialise(name)
+            finally:
+                self._making.pop()
+        return self._made[name]

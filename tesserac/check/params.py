@@ -1,0 +1,63 @@
+"""Params of a module: weights that are set from outside, and the sizes that they share.
+
+Enters: the `param` items of a module. Leaves: their types, in sizes of the module. A dim name in a param is one size
+for the whole module; wherever a function mentions it, it means that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tesserac.check import typed
+from tesserac.check.annotations import AnnotationReader
+from tesserac.check.signatures import SignatureNames
+from tesserac.check.specs import ErrorSpec, Storage, StructSpec, TensorSpec, TypeSpec, dims_of, field_specs
+from tesserac.diag.codes.names import E0204
+from tesserac.diag.sink import Sink
+from tesserac.syntax import ast
+from tesserac.types.ty import ErrorType, FloatType, StructType, TensorType, Type
+
+
+@dataclass(frozen=True)
+class ModuleParams:
+    """`binders` says for each size of the module which param to ask for it."""
+
+    params: Mapping[str, typed.Param] = field(default_factory=dict)
+    specs: Mapping[str, TypeSpec] = field(default_factory=dict)
+    binders: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_params(nodes: Mapping[str, ast.ParamDecl], names: SignatureNames, sink: Sink) -> ModuleParams:
+    reader = AnnotationReader(names, sink)
+    specs = {name: _read(reader, node, sink) for name, node in nodes.items()}
+    params = {name: typed.Param(name, _type(spec), nodes[name].name_span) for name, spec in specs.items()}
+    binders: dict[str, str] = {}
+    for name in sorted(specs, key=lambda name: nodes[name].init is not None):  # a given one tells more
+        for dim in dims_of(specs[name]):
+            if dim.dim.symbol is not None:
+                binders.setdefault(dim.dim.symbol, name)
+    for size, spans in names.spans.items():
+        if size not in binders:
+            sink.error(E0204, at=spans[0], problem=f"no param has the size `{size}` by itself")
+    return ModuleParams(params, specs, binders)
+
+
+def _read(reader: AnnotationReader, node: ast.ParamDecl, sink: Sink) -> TypeSpec:
+    spec = reader.read(node.annotation, node.name_span)
+    tensor = isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and not spec.leading
+    if tensor or isinstance(spec, ErrorSpec) or (isinstance(spec, StructSpec) and spec.args is not None):
+        return spec
+    draft = sink.error(E0204, at=node.annotation.span, problem=f"the type of the param `{node.name}` is not complete")
+    draft.remark("a param is a tensor with its dims and dtype, or a struct of tensors with its sizes")
+    return ErrorSpec(spec.span)
+
+
+def _type(spec: TypeSpec) -> Type:
+    match spec:
+        case TensorSpec(element=Storage() as element):
+            return TensorType(tuple(dim.dim for dim in spec.dims), element.dtype, element.policy)
+        case StructSpec(args=args) if args is not None:
+            fields = tuple((f.name, _type(f.spec)) for f in field_specs(spec))
+            return StructType(spec.decl.owner, spec.decl.name, tuple(arg.dim for arg in args), fields)
+    return FloatType() if not isinstance(spec, ErrorSpec) else ErrorType()

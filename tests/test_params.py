@@ -1,0 +1,104 @@
+"""Params of a module: set from Python, from a file, by initialisers; sizes that are one for the whole module."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tessera
+
+PROGRAM = """
+struct Norm[D]:
+    scale: Tensor[D, f32]
+
+param W: Tensor["D", "3*D", f32]
+param b: Tensor[D, f32] = ones(D)
+param norm: Norm[D]
+param rate: Tensor[f32] = cast(0.5, f32)
+
+def project(x: Tensor[B, D, f32]) -> Tensor[B, 3*D, f32]:
+    return x @ W
+
+def shifted(x: Tensor[B, D, f32]):
+    return project(x * norm.scale + b) * rate
+
+def looped(x: Tensor[D, f32], steps: int):
+    for i in range(steps):
+        x = x + b * rate
+    return x
+
+def width():
+    return D, float(D) * rate
+"""
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype("f4")
+
+
+@pytest.fixture
+def m() -> Any:
+    return tessera.compile(PROGRAM)
+
+
+def test_values_set_from_python(m: Any) -> None:
+    x, w, scale = normal(5, 4), normal(4, 12), normal(4)
+    m.params = {"W": w, "norm": {"scale": scale}}
+    assert np.allclose(m.project(x), x @ w, rtol=1e-4, atol=1e-5)
+    assert np.allclose(m.shifted(x), (x * scale + 1) @ w * 0.5, rtol=1e-4, atol=1e-5)
+    m.params = {"W": w, "norm": {"scale": scale}, "b": np.zeros(4, "f4"), "rate": 2.0}
+    assert np.allclose(m.shifted(x), x * scale @ w * 2, rtol=1e-4, atol=1e-5)
+    assert np.array_equal(m.looped(normal(4), 3), normal(4))
+    assert m.width() == (4, 8.0)
+    assert set(m.params) == {"W", "b", "norm", "rate"}
+
+
+def test_sizes_are_those_of_the_module(m: Any) -> None:
+    m.params = {"W": normal(4, 12)}
+    with pytest.raises(tessera.TesseraError) as caught:
+        m.project(normal(5, 3))
+    assert caught.value.code == "E0924"
+    m.params = {"W": normal(4, 11)}
+    with pytest.raises(tessera.TesseraError, match="E0924"):
+        m.project(normal(5, 4))
+
+
+@pytest.mark.parametrize(
+    ("code", "values"),
+    [("E0928", {}), ("E0920", {"V": 1}), ("E0920", 3), ("E0922", {"W": np.ones((4, 12))}), ("E0921", {"W": [1.0]})],
+)
+def test_misuse_is_said(m: Any, code: str, values: Any) -> None:
+    with pytest.raises(tessera.TesseraError) as caught:
+        m.params = values
+        m.project(normal(5, 4))
+    assert caught.value.code == code
+    assert code != "E0928" or "`W`" in str(caught.value)
+
+
+def write_safetensors(path: Path, tensors: dict[str, np.ndarray], damage: int = 0) -> None:
+    header, at = {}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + tensor.nbytes]}
+        at += tensor.nbytes
+    text = json.dumps({"__metadata__": {"format": "np"}, **header}).encode()
+    data = len(text).to_bytes(8, "little") + text + b"".join(t.tobytes() for t in tensors.values())
+    path.write_bytes(data[: len(data) - damage])
+
+
+def test_values_from_a_file(m: Any, tmp_path: Path) -> None:
+    x, w, scale = normal(5, 4), normal(4, 12), normal(4)
+    write_safetensors(tmp_path / "w.safetensors", {"W": w, "norm.scale": scale})
+    m.load(tmp_path / "w.safetensors")
+    assert np.allclose(m.shifted(x), (x * scale + 1) @ w * 0.5, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("damage", [1, 150, 400, 100000])
+def test_a_damaged_file_is_refused(m: Any, tmp_path: Path, damage: int) -> None:
+    write_safetensors(tmp_path / "w.safetensors", {"W": normal(4, 12)}, damage)
+    with pytest.raises(tessera.TesseraError) as caught:
+        m.load(tmp_path / "w.safetensors")
+    assert caught.value.code == "E0929"
