@@ -84,6 +84,7 @@ class TesseraServer(LanguageServer):
         self.collector = Collector()
         self._checks: dict[str, asyncio.Task[None]] = {}
         self._told: set[str] = set()
+        self._first: dict[str, int] = {}
 
     @cached_property
     def session(self) -> Session:
@@ -113,6 +114,7 @@ class TesseraServer(LanguageServer):
 
     def open(self, uri: str, version: int, text: str) -> None:
         self.documents[uri] = Document(uri, version, SourceFile(path_of(uri), text), self.encoding)
+        self._first[uri] = version
         self.check_soon(uri)
 
     def change(self, uri: str, version: int, changes: list[Change]) -> None:
@@ -125,6 +127,7 @@ class TesseraServer(LanguageServer):
         self._stop(uri)
         if document is not None:
             self.session.forget(document.source.path)
+            self.collector.closed()
         if uri in self._told:
             self._told.discard(uri)
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
@@ -150,6 +153,8 @@ class TesseraServer(LanguageServer):
             if not self.is_asked and (uri in self._told or not analysis.pending):
                 self.publish(document, analysis)
             await self._check_rest(document, analysis)
+            if document.version == self._first.get(uri):
+                self.collector.opened()
             self.collector.work_ended()
         except Exception:
             log.exception("checking %s failed", uri)

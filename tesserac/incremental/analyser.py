@@ -27,7 +27,7 @@ BATCH = 24
 AT_ONCE = 4
 """More new items than this, as when a file is opened, wait for `advance` too."""
 
-KEPT_FINDINGS = 512
+KEPT_FINDINGS = 128
 """Findings kept beyond those in use, so that undoing an edit finds them again."""
 
 Reads = tuple[tuple[str, str], ...]
@@ -79,6 +79,7 @@ class Analyser:
         self._reads: dict[str, str] = {}
         self._findings: dict[Key, Finding] = {}
         self._latest: dict[ParsedItem, Finding] = {}
+        self._wrong: set[tuple[str, ...]] = set()  # items, by what they define, that had diagnostics the last time
         self._state: _State | None = None
 
     @property
@@ -118,7 +119,7 @@ class Analyser:
             finding = self._findings.get(state.keys[index])
             if finding is not None and state.upholds(index, finding):
                 state.found[index] = finding
-        if len(self._findings) > 2 * len(state.found) + KEPT_FINDINGS:
+        if len(self._findings) > len(state.found) + KEPT_FINDINGS:
             self._findings = {state.keys[index]: finding for index, finding in state.found.items()}
             self._latest = {finding.item.parsed: finding for finding in state.found.values()}
         return state
@@ -134,9 +135,14 @@ class Analyser:
     def _check_alone(self, state: _State, index: int) -> None:
         """Checks an item in its context; names outside it matter only once there is something to say."""
         context = state.contexts[index]
-        result = self._check(state, context)
-        if result is not None and result.diagnostics:
+        item = defined_names(state.outline.items[index].parsed)
+        names = state.outline.names if item in self._wrong else frozenset()
+        result = self._check(state, context, names)
+        if result is not None and result.diagnostics and not names:
             result = self._check(state, context, state.outline.names)
+        self._wrong.discard(item)
+        if result is not None and result.diagnostics:
+            self._wrong.add(item)
         self._keep(state, index, result, result.diagnostics if result is not None else ())
 
     def _check_together(self, state: _State, indices: Sequence[int]) -> list[int]:
@@ -173,7 +179,9 @@ class Analyser:
         items = state.outline.items
         context = tuple(items[used] for used in state.contexts[index])
         lines = state.lines_of(index) if diagnostics else ()
-        finding = Finding(items[index], context, lines, state.outline.names, diagnostics, result)
+        finding = Finding(
+            items[index], state.nodes(index), context, lines, state.outline.names, diagnostics, result
+        )
         state.find(index, finding)
         self._findings[state.keys[index]] = finding
         self._latest[items[index].parsed] = finding
@@ -266,5 +274,4 @@ def _piece(item: OutlineItem) -> ParsedItem:
 def _view(item: OutlineItem, finding: Finding | None) -> ItemView:
     if finding is None:
         return ItemView(item.span, item.parsed.items, item.by, None)
-    then = finding.item
-    return ItemView(item.span, _piece(then).items, item.span.start - then.span.start, finding.result)
+    return ItemView(item.span, finding.nodes, item.span.start - finding.item.span.start, finding.result)

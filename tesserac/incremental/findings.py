@@ -17,6 +17,7 @@ from tesserac.check.infer import CheckResult
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.move import placed_diagnostic
 from tesserac.incremental.outline import Outline, OutlineItem
+from tesserac.syntax import ast
 from tesserac.syntax.parse import ParsedItem
 
 _LINE = re.compile(r"\bline \d")
@@ -31,14 +32,15 @@ def key_of(outline: Outline, index: int, context: Sequence[int]) -> Key:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """`item` and `context` are where they stood when they were checked. `names` are those the module defined then, and
-    `lines` those on which the context began, where there are diagnostics.
+    """`item`, its `nodes` and its `context` are where they stood when they were checked. `names` are those the module
+    defined then, and `lines` those on which the context began, where there are diagnostics.
 
     Diagnostics are those of the whole context: another item that is wrong only because of this one is told here.
     `result` is None where the checker failed.
     """
 
     item: OutlineItem
+    nodes: tuple[ast.Item, ...]
     context: tuple[OutlineItem, ...]
     lines: tuple[int, ...]
     names: frozenset[str]

@@ -16,8 +16,11 @@ from typing import NamedTuple
 
 from tesserac.base.source import SourceFile, Span
 from tesserac.syntax import ast
-from tesserac.syntax.parse import REMEMBERED_ITEMS, ParsedItem, parse_items
+from tesserac.syntax.parse import ParsedItem, parse_items
 from tesserac.syntax.walk import descendants
+
+REMEMBERED = 4096
+"""Items whose words are remembered."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -78,12 +81,12 @@ def _place(source: SourceFile, parsed: ParsedItem, by: int) -> OutlineItem:
     return OutlineItem(parsed, source.span(parsed.span.start + by, parsed.span.end + by))
 
 
-@lru_cache(maxsize=REMEMBERED_ITEMS)
+@lru_cache(maxsize=REMEMBERED)
 def words_of(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text))
 
 
-@lru_cache(maxsize=REMEMBERED_ITEMS)
+@lru_cache(maxsize=REMEMBERED)
 def defined_names(item: ParsedItem) -> tuple[str, ...]:
     """Every name that an item gives a meaning in its module; tests count by their titles."""
     return tuple(dict.fromkeys(name for node in item.items for name in _defined(node)))

@@ -30,7 +30,10 @@ from tesserac.syntax.walk import moved
 MAX_SOURCE = 512 * 1024
 """Bytes of UTF-8."""
 
-REMEMBERED_ITEMS = 8192
+REMEMBERED_TEXT = 2 * MAX_SOURCE
+"""Characters of items whose trees are remembered: those used last. A tree takes some hundred bytes for each."""
+
+REMEMBERED_MOVES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +102,23 @@ def parse_items(source: SourceFile) -> list[PlacedItem]:
     placed: list[PlacedItem] = []
     for start, end in split_items(source.text):
         text = source.text[start:end].rstrip()
-        item = _remembered.get((source.path, text))
-        if item is None:
-            item = _parse_item(source, start, start + len(text))
-            _remember(source.path, text, item)
+        item = _remembered.pop((source.path, text), None) or _parse_item(source, start, start + len(text))
+        _remembered[source.path, text] = item  # the last one now
         placed.append(PlacedItem(item, start - item.span.start))
+    _forget()
     return placed
 
 
-def _remember(path: str, text: str, item: ParsedItem) -> None:
-    if len(_remembered) >= REMEMBERED_ITEMS:
-        del _remembered[next(iter(_remembered))]
-    _remembered[path, text] = item
+def _forget() -> None:
+    """Lets go of the items used longest ago, once there are too many."""
+    size = sum(len(text) for _, text in _remembered)
+    while size > REMEMBERED_TEXT:
+        oldest = next(iter(_remembered))
+        size -= len(oldest[1])
+        del _remembered[oldest]
 
 
-@lru_cache(maxsize=REMEMBERED_ITEMS)
+@lru_cache(maxsize=REMEMBERED_MOVES)
 def moved_item(item: ParsedItem, by: int) -> ParsedItem:
     file, start, end = item.span
     return ParsedItem(

@@ -23,6 +23,9 @@ PUSHED = lsp.ClientCapabilities(
     )
 )
 PULLED = lsp.ClientCapabilities(
+    workspace=lsp.WorkspaceClientCapabilities(
+        diagnostics=lsp.DiagnosticWorkspaceClientCapabilities(refresh_support=True)
+    ),
     text_document=lsp.TextDocumentClientCapabilities(diagnostic=lsp.DiagnosticClientCapabilities())
 )
 

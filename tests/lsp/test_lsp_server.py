@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -158,3 +159,17 @@ async def test_diagnostics_on_request(asking_client: LanguageClient) -> None:
     again = lsp.DocumentDiagnosticParams(FILE, previous_result_id=first.result_id)
     assert isinstance(await client.text_document_diagnostic_async(again), lsp.RelatedUnchangedDocumentDiagnosticReport)
     assert not client.diagnostics, "nothing is sent unasked"
+
+
+@pytest.mark.asyncio
+async def test_the_editor_is_told_to_ask_again(asking_client: LanguageClient) -> None:
+    """A file of several items is checked after the first answer; then the editor asks once more."""
+    client, text = asking_client, TEXT * 2
+    asked = asyncio.Event()
+
+    client.protocol.fm.features[lsp.WORKSPACE_DIAGNOSTIC_REFRESH] = lambda _: asked.set()
+    client.text_document_did_open(lsp.DidOpenTextDocumentParams(lsp.TextDocumentItem(URI, "tessera", 1, text)))
+    await asyncio.wait_for(asked.wait(), 20)
+    report = await client.text_document_diagnostic_async(lsp.DocumentDiagnosticParams(FILE))
+    assert isinstance(report, lsp.RelatedFullDocumentDiagnosticReport)
+    assert {"E0301", "E0202"} <= {diagnostic.code for diagnostic in report.items}
