@@ -1,4 +1,4 @@
-"""Random functions of forms for hypothesis: maps with broadcasting, reductions, contractions, views, gathers,
+"""Random functions of forms for hypothesis: maps with broadcasting, reductions, scans, contractions, views, gathers,
 scatters and tensors put together from parts, well typed by construction. Sizes are symbols; the test gives them
 values."""
 
@@ -303,5 +303,16 @@ def _scatter(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
     return builder.value("form.scatter", (table, new, index), ty, attrs)
 
 
+def _scan(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    value = _pick(draw, pool)
+    ty = tensor_type(value)
+    if not ty.rank or ty.dtype == I64:
+        return None
+    kind = draw(st.sampled_from(("sum", "sum", "max", "min", "prod")))
+    accum = I32 if ty.dtype == I32 else F32
+    attrs = {"kind": kind, "axis": draw(st.integers(0, ty.rank - 1)), "accum": accum, "order": Blocks()}
+    return builder.value("form.scan", (value,), ty, attrs)
+
+
 MAPS = (_unary, _binary, _binary, _iota)
-STEPS = (*MAPS, _reduce, _reduce, _contract, _view, _view, _assemble, _gather, _gather, _scatter)
+STEPS = (*MAPS, _reduce, _reduce, _scan, _contract, _view, _view, _assemble, _gather, _gather, _scatter)

@@ -20,7 +20,7 @@ from tesserac.ir.forms import indices, operand_maps
 from tesserac.ir.types import AxisType, MemRefType, TileType
 from tesserac.numerics.exact import fma
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
-from tesserac.numerics.order import block_prod, block_sum, fold_max, fold_min, tree
+from tesserac.numerics.order import Blocks, block_prod, block_scan, block_sum, fold_max, fold_min, tree
 from tesserac.tile.dialect import grid, memref_type, tile_type
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import TF32
@@ -331,6 +331,14 @@ class _Program:
             case "max":
                 return [fold_max(x)]
         return [fold_min(x)]
+
+    def tile_scan(self, op: Op, args: list[object]) -> list[object]:
+        source, dim = tile_type(op.operands[0]), op.attrs["dim"]
+        x = np.moveaxis(convert(args[0], compute_dtype(source.dtype, source.policy)), dim, -1)
+        valid = block_scan(x[..., : args[1].count], op.attrs["kind"], Blocks(block=x.shape[-1]))
+        steps = np.zeros_like(x)
+        steps[..., : args[1].count] = valid
+        return [np.moveaxis(steps, -1, dim), valid[..., -1]]
 
     def tile_dot(self, op: Op, args: list[object]) -> list[object]:
         source = tile_type(op.operands[0])

@@ -6,11 +6,13 @@ Enters: an operator's class and checked arguments. Leaves: the operator with its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
+from tesserac.check.einsum import call_einsum
 from tesserac.check.reshape import check_expand, check_reshape
 from tesserac.check.statics import (
     read_axes,
@@ -23,11 +25,13 @@ from tesserac.check.statics import (
     read_order,
     read_size,
 )
-from tesserac.check.tuples import tuple_items
+from tesserac.check.tuples import make_tuple, tuple_items
 from tesserac.check.words import dims_text, type_text
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.diag.codes.shapes import E0314
 from tesserac.ops.convert import Cast
+from tesserac.ops.einsum import Einsum
+from tesserac.ops.rearrange import Split
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
@@ -38,6 +42,8 @@ Fields = dict[str, object]
 
 def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """A call of an operator with arguments as a program writes them."""
+    if operator is Einsum:
+        return call_einsum(body, args, callee)
     signature = operator.parsed[0]
     many = _many(signature)
     grouped, rest = _take_many(signature, many, args) if many else ((), args)
@@ -154,6 +160,9 @@ def _build(
         return body.error(callee.span) if shape is None else _apply(body, Reshape(shape), operands, callee)
     if isinstance(op, Expand) and not check_expand(body, operands[0], op.shape, callee):
         return body.error(callee.span)
+    if isinstance(op, Split):
+        parts = [_apply(body, replace(op, part=part), operands, callee) for part in range(op.parts)]
+        return make_tuple(parts, callee.span)
     if isinstance(op, Permute) and isinstance(operand_type, TensorType) and len(op.order) != operand_type.rank:
         problem = f"`permute` needs every axis of {dims_text(operand_type.dims)} once"
         body.sink.error(E0314, at=callee.at, problem=problem)

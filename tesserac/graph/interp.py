@@ -20,7 +20,7 @@ from tesserac.ir.forms import Broadcast, Guard, Permute, Reshape, Slice, tensor_
 from tesserac.ir.types import TensorType
 from tesserac.numerics.exact import Array
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
-from tesserac.numerics.order import Order, block_prod, block_sum, chain_contract, fold_max, fold_min
+from tesserac.numerics.order import Order, block_prod, block_scan, block_sum, chain_contract, fold_max, fold_min
 from tesserac.types.dims import Dim, DimError
 from tesserac.types.dtype import TF32, DType
 
@@ -211,6 +211,13 @@ def _reduce(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     return _result(op, fold_max(rows) if kind == "max" else fold_min(rows))
 
 
+def _scan(op: Op, operands: list[Array], sizes: Sizes) -> Array:
+    axis, kind = op.attrs["axis"], op.attrs["kind"]
+    assert isinstance(axis, int) and isinstance(kind, str)
+    rows = np.moveaxis(convert(operands[0], _accum(op)), axis, -1)
+    return np.moveaxis(_result(op, block_scan(rows, kind, _order(op))), -1, axis)
+
+
 def _contract(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     """Batch, row and column indices become one each; the contracted ones one in the left operand's order."""
     lhs, rhs, out = (forms.indices(op, name) for name in ("lhs", "rhs", "out"))
@@ -255,6 +262,7 @@ def _view(op: Op, operands: list[Array], sizes: Sizes) -> Array:
 _FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.map": _map,
     "form.reduce": _reduce,
+    "form.scan": _scan,
     "form.contract": _contract,
     "form.view": _view,
     **INDEXED_FORMS,

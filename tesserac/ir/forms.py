@@ -10,6 +10,8 @@ Names of operators stop at the Graph; `generalize` rewrites each into these. For
         Folds the axes, dropping them, in the canonical order.
     form.contract(a, b) {lhs, rhs, out, order, accum}
         Sums products over the indices that `out` lacks; the tuples name dims of one iteration space, as in einsum.
+    form.scan(x) {kind, axis, order, accum}
+        Running folds along an axis: ascending inside a block of the order, behind the tree over the blocks before it.
     form.view(x) {view}
         The same elements under another indexing.
     form.loop(low, high, init...) { ^(i, carried...): ... form.yield }
@@ -173,6 +175,16 @@ def _verify_reduce(op: Op) -> None:
     require(tensor_type(op.result).dims == kept, f"its result must have dims {kept}", op)
 
 
+def _verify_scan(op: Op) -> None:
+    _tensors_only(op)
+    _verify_accum(op)
+    dims, axis = tensor_type(op.operands[0]).dims, op.attrs.get("axis")
+    require(op.attrs.get("kind") in REDUCE_KINDS, f"unknown kind {op.attrs.get('kind')}", op)
+    require(isinstance(op.attrs.get("order"), Blocks | Free), "needs an order of blocks", op)
+    require(isinstance(axis, int) and 0 <= axis < len(dims), "bad axis", op)
+    require(tensor_type(op.result).dims == dims, f"its result must have dims {dims}", op)
+
+
 def contract_dims(op: Op) -> dict[int, Dim]:
     """The size of each index of a contraction's iteration space."""
     sizes: dict[int, Dim] = {}
@@ -263,6 +275,7 @@ def _verify_cond(op: Op) -> None:
 
 define_op("form.map", pure=True, verify=_verify_map)
 define_op("form.reduce", pure=True, verify=_verify_reduce)
+define_op("form.scan", pure=True, verify=_verify_scan)
 define_op("form.contract", pure=True, verify=_verify_contract)
 define_op("form.view", pure=True, verify=_verify_view)
 define_op("form.loop", pure=True, verify=_verify_loop)

@@ -144,6 +144,31 @@ def _block_results(x: Array, shape: Blocks, combine: Combine, identity: float) -
         yield lanes[..., 0]
 
 
+def block_scan(x: Array, kind: str, order: Order = REDUCTION) -> Array:
+    """Running folds over the last axis: ascending inside a block, behind the tree over the totals of those before."""
+    combine, start = SCANNED[kind]
+    length = order.block if isinstance(order, Blocks) else REDUCTION.block
+    identity = np.full(x.shape[:-1], start(x.dtype), x.dtype)
+    parts: list[Array] = []
+    totals: list[Array] = []
+    with np.errstate(all="ignore"):
+        for begin in range(0, x.shape[-1], length):
+            offset = tree(list(totals), combine) if totals else identity
+            inside = _running(x[..., begin : begin + length], combine, identity)
+            parts.append(combine(offset[..., None], inside))
+            totals.append(inside[..., -1])
+    return np.concatenate(parts, axis=-1) if parts else x
+
+
+def _running(x: Array, combine: Combine, start: Array) -> Array:
+    """One block: every element is the fold of those up to it, from `start` on."""
+    folded: list[Array] = []
+    for place in range(x.shape[-1]):
+        start = combine(start, x[..., place])
+        folded.append(start)
+    return np.stack(folded, axis=-1)
+
+
 def fold_max(x: Array) -> Array:
     """The largest over the last axis: NaN wins, -0 < +0, nothing gives the type's lowest value."""
     return _fold_extreme(x, maximum, lowest(x.dtype))
@@ -177,3 +202,12 @@ def highest(dtype: np.dtype[Any]) -> float | int | bool:
     if dtype.kind == "b":
         return True
     return np.inf if dtype.kind == "f" else int(np.iinfo(dtype).max)
+
+
+SCANNED: dict[str, tuple[Combine, Callable[[np.dtype[Any]], float | int | bool]]] = {
+    "sum": (np.add, lambda dtype: 0),
+    "prod": (np.multiply, lambda dtype: 1),
+    "max": (maximum, lowest),
+    "min": (minimum, highest),
+}
+"""How each kind of running fold combines, and what it starts from."""

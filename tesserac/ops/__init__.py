@@ -5,6 +5,8 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     contract,
     convert,
     create,
+    cumulative,
+    einsum,
     elementary,
     elementwise,
     exponents,

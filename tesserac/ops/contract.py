@@ -13,7 +13,7 @@ import numpy as np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ops.lowering import contract_form, convert_form, drop_unit_dims, pointwise, reduce_form, widen
+from tesserac.ops.lowering import contract_form, drop_unit_dims, sum_of_products
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.types.dims import ONE
 from tesserac.types.ty import TensorType
@@ -55,7 +55,7 @@ class MatMul(Operator):
         x, y = operands
         left, right = tensor_type(x), tensor_type(y)
         if left.rank == right.rank == 1:
-            return _inner_product(builder, x, y, result)
+            return sum_of_products(builder, x, y, result, (0,))
         inner = result.rank
         row = (inner - 2 if right.rank > 1 else inner - 1,) if left.rank > 1 else ()
         column = (inner - 1,) if right.rank > 1 else ()
@@ -63,19 +63,6 @@ class MatMul(Operator):
         x, left_batch = _batch_indices(builder, x, max(left.rank - 2, 0), result, batch)
         y, right_batch = _batch_indices(builder, y, max(right.rank - 2, 0), result, batch)
         return contract_form(builder, x, y, result, (*left_batch, *row, inner), (*right_batch, inner, *column))
-
-
-def _inner_product(builder: Builder, x: Value, y: Value, result: TensorType) -> Value:
-    """`narrow(sum(wide(x) * wide(y)))`: with no output to vectorise over, a chain would be one long wait."""
-    wide = [widen(builder, v) for v in (x, y)]
-    dtype = tensor_type(wide[0]).dtype if result.dtype.is_float else result.dtype
-    products = pointwise(
-        builder,
-        wide,
-        TensorType(tensor_type(x).dims, dtype),
-        lambda s, args: s.primitive("mul", *(s.cast(a, dtype) for a in args)),
-    )
-    return convert_form(builder, reduce_form(builder, products, TensorType((), dtype), "sum", (0,)), result)
 
 
 def _batch_indices(

@@ -178,6 +178,14 @@ def reduce_form(builder: Builder, operand: Value, result: TensorType, kind: str,
     return builder.value("form.reduce", (operand,), result, attrs)
 
 
+def scan_form(builder: Builder, operand: Value, result: TensorType, kind: str, axis: int) -> Value:
+    """Running folds along an axis, in the canonical order. Integers accumulate in the dtype of the result."""
+    ty = tensor_type(operand)
+    accum = compute_dtype(ty.dtype, ty.policy) if ty.dtype.kind in "fc" else result.dtype
+    attrs: dict[str, Attr] = {"kind": kind, "axis": axis, "order": REDUCTION, "accum": accum}
+    return builder.value("form.scan", (operand,), result, attrs)
+
+
 def contract_form(
     builder: Builder, left: Value, right: Value, result: TensorType, lhs: Sequence[int], rhs: Sequence[int]
 ) -> Value:
@@ -211,3 +219,19 @@ def drop_unit_dims(builder: Builder, operand: Value, axes: Sequence[int]) -> Val
     result = TensorType(without_axes(ty.dims, axes), ty.dtype, ty.policy)
     dims = tuple(kept.index(axis) if axis in kept else None for axis in range(ty.rank))
     return view_form(builder, operand, result, Broadcast(dims))
+
+
+def sum_of_products(builder: Builder, x: Value, y: Value, result: TensorType, axes: tuple[int, ...]) -> Value:
+    """`narrow(sum(wide(x) * wide(y)))` of two tensors of the same dims: with no dim that one of them has alone to
+    vectorise over, a chain would be one long wait."""
+    wide = [widen(builder, v) for v in (x, y)]
+    dtype = tensor_type(wide[0]).dtype if result.dtype.is_float else result.dtype
+    dims = tensor_type(x).dims
+    products = pointwise(
+        builder,
+        wide,
+        TensorType(dims, dtype),
+        lambda s, args: s.primitive("mul", *(s.cast(a, dtype) for a in args)),
+    )
+    total = reduce_form(builder, products, TensorType(without_axes(dims, axes), dtype), "sum", axes)
+    return convert_form(builder, total, result)

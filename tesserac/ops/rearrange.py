@@ -162,6 +162,45 @@ class Repeat(Operator):
 
 
 @register
+@dataclass(frozen=True)
+class Split(Operator):
+    """The equal parts of x along an axis, as a tuple; `part` says which of them this is.
+
+    def f(x: Tensor[B, 3 * D, f32]) -> Tensor[B, D, f32]:
+        q, k, v = split(x, 3, axis=1)
+        return q + k * v
+    """
+
+    name = "split"
+    signatures = ("(x: E[*s], parts: int, axis: axis = 0) -> E[{dims}]",)
+
+    parts: int
+    axis: int = 0
+    part: int = 0
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(2, 0, 1), ("f32[4, 3]",)), (cls(3, 1, 0), ("i32[2, 6]",)), (cls(1), ("f32[5]",))]
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        size = operands[0].dims[self.axis]
+        return (Need("divides", Dim.const(self.parts), size, f"{size} does not split into {self.parts} equal parts"),)
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        dims = operands[0].dims
+        return (*dims[: self.axis], dims[self.axis].exact_div(Dim.const(self.parts)), *dims[self.axis + 1 :])
+
+    def reference(self, *operands: Array) -> Array:
+        [x] = operands
+        return np.split(x, self.parts, self.axis)[self.part]
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        start = result.dims[self.axis] * self.part
+        starts = tuple(start if axis == self.axis else ZERO for axis in range(result.rank))
+        return view_form(builder, operands[0], result, forms.Slice(starts, (1,) * result.rank))
+
+
+@register
 class Diagonal(Operator):
     """The diagonal of the last two dims, which have one size.
 

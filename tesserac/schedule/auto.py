@@ -62,7 +62,7 @@ def schedule_launch(launch: Op, machine: Machine) -> None:
     match launch_kind(launch):
         case "map":
             _schedule_map(launch, machine)
-        case "rows":
+        case "rows" | "scan":
             _schedule_rows(launch, machine)
         case "pack":
             schedule_pack(launch)

@@ -36,6 +36,7 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
               rows      maps and reductions that share the folded axes of the space
               contract  one contraction and the maps that follow it; the space is its iteration space
               pack      lays an operand of a later contraction out as `panels`
+              scan      running folds along the folded axis
               scatter   replaces elements of memory that was written before; the space is that of the new elements, and
                         its place the axes that the memory follows
     space     the iteration space: sizes of its axes
@@ -71,7 +72,7 @@ from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL
 
-LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter")
+LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan")
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "status")
 

@@ -9,6 +9,7 @@ A form joins the group of its latest producer, if that group can take it; so a g
     contract  begins with a contraction; takes the maps over its result
     pack      one map that lays an operand of a contraction out; alone
     scatter   one form that replaces elements of memory; alone
+    scan      running folds along an axis; alone
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ Place = tuple[int, ...]
 MAX_BODY = 256
 """Operations of one fused body; beyond that its values no longer stay in registers."""
 MAX_GROUP = 64
+ALONE = ("pack", "scatter", "scan")
+"""Kinds of groups that take nothing."""
 
 
 @dataclass
@@ -53,6 +56,10 @@ class Group:
         if op.name == "form.reduce":
             space, axes = tensor_type(op.operands[0]).dims, indices(op, "axes")
             return cls("rows", space, axes, [op], {op: _without(len(space), axes)})
+        if op.name == "form.scan":
+            space, axis = tensor_type(op.result).dims, op.attrs["axis"]
+            assert isinstance(axis, int)
+            return cls("scan", space, (axis,), [op], {op: tuple(range(len(space)))})
         if op.name == "form.scatter":
             space, followed = tensor_type(op.operands[1]).dims, _followed(op)
             return cls("scatter", space, _without(len(space), followed), [op], {op: followed})
@@ -130,7 +137,7 @@ class _Grouping:
         earliest = self._behind_earlier_parts(op)
         for candidate in self._candidates(op):
             group = self.groups[candidate]
-            if group.kind != "pack" and candidate >= earliest and self._join(group, op, candidate):
+            if group.kind not in ALONE and candidate >= earliest and self._join(group, op, candidate):
                 self.number[op] = candidate
                 return group
         return self.begin(op)

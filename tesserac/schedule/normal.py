@@ -3,13 +3,15 @@
 Enters: a `func.func` of forms as the Graph left it. Leaves: the same function, in place, where
 - maps and reductions have no unit dims, views between maps are gone (`views.py`), and the others have strides
   (`access.py`), by a copy where needed;
-- integers are cast to the accumulation type before a reduction or contraction, as a map that fusion may take;
+- integers are cast to the accumulation type before a reduction, scan or contraction, as a map that fusion may take;
 - a contraction is a matrix product with leading indices, a reduction folds one axis (`canonical.py`);
 - every part of an assembled tensor, and what a scatter changes, is a map that nothing else reads;
 - every returned value is computed in this function, or is a reshape of such a one: results never alias inputs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
@@ -21,7 +23,7 @@ from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, sq
 from tesserac.types.dims import product
 from tesserac.types.dtype import DType
 
-COMPUTED = ("form.map", "form.gather", "form.reduce", "form.contract")
+COMPUTED = ("form.map", "form.gather", "form.reduce", "form.scan", "form.contract")
 WRITTEN = ("form.assemble", "form.scatter")
 """Forms whose memory is written by several launches: their parts first."""
 CONTROL = ("form.loop", "form.while", "form.cond")
@@ -35,27 +37,30 @@ def normalise(func: Op) -> None:
 
 def _normalise_block(block: Block) -> None:
     for op in list(block.ops):
-        match op.name:
-            case "form.map":
-                _normalise_map(op)
-            case "form.view":
-                _normalise_view(op)
-            case "form.reduce":
-                _widen_integers(op)
-                squeeze(op)
-                _normalise_views(single_fold(op))
-            case "form.contract":
-                _widen_integers(op)
-                _normalise_views(matrix_product(op))
-            case "form.gather":
-                squeeze_gather(op)
-            case "form.assemble":
-                for position in range(len(op.operands)):
-                    squeeze(_copy_part(op, position))
-            case "form.scatter":
-                _copy_part(op, 0)
+        if op.name in _RULES:
+            _RULES[op.name](op)
         for region in op.regions if op.name in CONTROL else ():
             _normalise_block(region.block)
+
+
+def _normalise_reduce(op: Op) -> None:
+    _widen_integers(op)
+    squeeze(op)
+    _normalise_views(single_fold(op))
+
+
+def _normalise_contract(op: Op) -> None:
+    _widen_integers(op)
+    _normalise_views(matrix_product(op))
+
+
+def _normalise_assemble(op: Op) -> None:
+    for position in range(len(op.operands)):
+        squeeze(_copy_part(op, position))
+
+
+def _normalise_scatter(op: Op) -> None:
+    _copy_part(op, 0)
 
 
 def _copy_part(op: Op, position: int) -> Op:
@@ -143,3 +148,15 @@ def _drop_dead(block: Block) -> None:
             _drop_dead(region.block)
         if op.opdef.pure and not any(v.uses for v in op.results):
             op.erase()
+
+
+_RULES: dict[str, Callable[[Op], None]] = {
+    "form.map": _normalise_map,
+    "form.view": _normalise_view,
+    "form.reduce": _normalise_reduce,
+    "form.scan": _widen_integers,
+    "form.contract": _normalise_contract,
+    "form.gather": squeeze_gather,
+    "form.scatter": _normalise_scatter,
+    "form.assemble": _normalise_assemble,
+}

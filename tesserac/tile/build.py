@@ -16,6 +16,7 @@ from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_rows import build_rows
+from tesserac.tile.build_scan import build_scan
 from tesserac.tile.build_scatter import build_scatter
 from tesserac.tile.frame import Frame, check_attrs, status_type
 from tesserac.tile.merge import merge_maps
@@ -26,6 +27,7 @@ BUILDERS = {
     "rows": build_rows,
     "contract": build_contract,
     "scatter": build_scatter,
+    "scan": build_scan,
 }
 
 

@@ -204,15 +204,8 @@ class _Rows:
         frame = self.frame
         at: list[Value] = []
         for i in frame.blocked(range(len(frame.loops))):
-            at.append(frame.at[i] if i == self.fold else self._from_zero(i))
+            at.append(frame.at[i] if i == self.fold else frame.from_zero(i))
         return at
-
-    def _from_zero(self, loop: int) -> Value:
-        frame = self.frame
-        axis = frame.at[loop].defining_op
-        assert axis is not None
-        present = index_op(frame.builder, "sub", axis.operands[1], axis.operands[0])
-        return frame.axis(frame.loops[loop], frame.size(0), present)
 
 
 def _kind(op: Op) -> str:

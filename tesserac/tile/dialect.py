@@ -26,6 +26,9 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.reduce(tile, axis...) {kind, axes, order} : tile
                                                  folds dims of at most one reduction block, skipping what lies outside
                                                  the axes given for those dims; the result has the accumulation type
+    tile.scan(tile, axis) {kind, dim} : tile, tile
+                                                 running folds along a dim of at most one block, ascending from the
+                                                 identity, and the last of them; both have the accumulation type
     tile.dot(a, b, acc) : tile                   continues acc's chain over ascending k
     tile.for(low, high, init...) {step} { ^(i, carried...): ... tile.yield }
     tile.tree(n, empty...) { ^(i): ... tile.yield } { ^(left..., right...): ... tile.yield }
@@ -221,6 +224,18 @@ def _verify_reduce(op: Op) -> None:
         require(count <= order.block, f"folds {count} elements; a block has {order.block}", op)
 
 
+def _verify_scan(op: Op) -> None:
+    source, dim = tile_type(op.operands[0]), op.attrs.get("dim")
+    require(op.attrs.get("kind") in REDUCE_KINDS, f"unknown kind {op.attrs.get('kind')}", op)
+    require(isinstance(dim, int) and 0 <= dim < len(source.shape), "needs a dim", op)
+    assert isinstance(dim, int)
+    require(len(op.operands) == 2 and isinstance(op.operands[1].type, AxisType), "needs the axis of the dim", op)
+    accum = compute_dtype(source.dtype, source.policy)
+    kept = (*source.shape[:dim], *source.shape[dim + 1 :])
+    expected = [TileType(source.shape, accum), TileType(kept, accum)]
+    require([v.type for v in op.results] == expected, f"must give {expected}", op)
+
+
 def _verify_dot(op: Op) -> None:
     a, b, acc = (tile_type(v) for v in op.operands)
     accum = compute_dtype(a.dtype, a.policy)
@@ -265,6 +280,7 @@ define_op("tile.iota", pure=True, verify=_verify_iota)
 define_op("tile.map", pure=True, verify=_verify_map)
 define_op("tile.cast", pure=True, verify=_verify_cast)
 define_op("tile.reduce", pure=True, verify=_verify_reduce)
+define_op("tile.scan", pure=True, verify=_verify_scan)
 define_op("tile.dot", pure=True, verify=_verify_dot)
 define_op("tile.for", pure=False, verify=_verify_for)
 define_op("tile.tree", pure=False, verify=_verify_tree)

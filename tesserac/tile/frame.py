@@ -95,6 +95,13 @@ class Frame:
         end = stop if stop is not None else self.size(loop.size)
         return self.builder.value("tile.axis", (start, end), AxisType(loop.block))
 
+    def from_zero(self, loop: int) -> Value:
+        """The axis that a loop has now, counted from its own start: where its elements stand in scratch."""
+        axis = self.at[loop].defining_op
+        assert axis is not None
+        present = index_op(self.builder, "sub", axis.operands[1], axis.operands[0])
+        return self.axis(self.loops[loop], self.size(0), present)
+
     def size(self, dim: Dim | int) -> Value:
         """The value of a size; each is made once per block."""
         expression = Dim.const(dim) if isinstance(dim, int) else dim
@@ -134,7 +141,7 @@ class Frame:
     def block_dims(self, op: Op, position: int) -> tuple[int, ...]:
         """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks, and
         what a reduction folds side by side."""
-        if op.name == "form.reduce":
+        if op.name in ("form.reduce", "form.scan"):
             return self._in_blocks(range(len(self.loops)))
         if op.name == "form.scatter" and position == 1:
             return self._in_blocks(self.walked(op))

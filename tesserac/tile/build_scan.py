@@ -1,0 +1,95 @@
+"""Scan kernels: a program walks its rows block by block and puts the fold of all blocks before in front of each.
+
+    for b in blocks { s, t = scan(load x[b]);  before = tree(b) { totals[i] };  store before + s;  totals[b] = t }
+
+The tree over the totals before is the canonical one for that many blocks, so it is taken anew for every block: b steps
+for 512 elements.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.index import index_op
+from tesserac.ir.types import INDEX, MemRefType, ScalarType, TileType
+from tesserac.schedule.space import computing, read_reach
+from tesserac.tile.bodies import COMBINE, combine_body, identity_of
+from tesserac.tile.frame import Frame
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import DType
+
+
+def build_scan(frame: Frame) -> None:
+    frame.enter_grid()
+    _Scan(frame, computing(frame.launch)[0]).build()
+
+
+class _Scan:
+    def __init__(self, frame: Frame, op: Op) -> None:
+        self.frame, self.op = frame, op
+        self.fold = len(frame.loops) - 1
+        kind, accum = op.attrs["kind"], op.attrs["accum"]
+        assert isinstance(kind, str) and isinstance(accum, DType)
+        self.kind = kind
+        self.total = TileType(tuple(frame.loops[i].block for i in frame.blocked(range(self.fold))), accum)
+
+    def build(self) -> None:
+        frame, loop = self.frame, self.frame.loops[self.fold]
+        blocks = loop.size.ceil_div(loop.block)
+        rows = tuple(map(Dim.const, self.total.shape))
+        totals = frame.builder.value(
+            "tile.alloc", (), MemRefType((blocks, *rows), self.total.dtype, space="local"), hint="totals"
+        )
+        body = Block([INDEX], ["block"])
+        with frame.inside(body):
+            start = index_op(frame.builder, "mul", body.args[0], frame.size(loop.block))
+            frame.at[self.fold] = frame.axis(loop, start)
+            inside, total = self._scanned()
+            joined = self._joined(self._before(body.args[0], totals), inside)
+            for number in range(len(frame.launch.body.terminator.operands)):
+                frame.store(number, joined)
+            frame.builder.op("tile.store", (total, totals, *self._row(body.args[0])))
+            frame.builder.op("tile.yield")
+        frame.builder.op("tile.for", (frame.size(ZERO), frame.size(blocks)), (), {"step": 1}, (body,))
+
+    def _scanned(self) -> tuple[Value, Value]:
+        """The running folds of the present block, and its total."""
+        frame = self.frame
+        reach = read_reach(frame.launch, self.op, 0)
+        assert reach is not None, "what is scanned stands in memory"
+        tile = frame.load(reach, frame.block_dims(self.op, 0))
+        loops = frame.blocked(range(len(frame.loops)))
+        whole = TileType(frame.tile_shape(loops), self.total.dtype)
+        attrs = {"kind": self.kind, "dim": loops.index(self.fold)}
+        done = frame.builder.op("tile.scan", (tile, frame.at[self.fold]), (whole, self.total), attrs)
+        return done.results[0], done.results[1]
+
+    def _before(self, block: Value, totals: Value) -> Value:
+        """The fold of all blocks before this one."""
+        frame = self.frame
+        start = {"value": identity_of(self.kind, self.total.dtype)}
+        empty = frame.builder.value("tile.full", (), self.total, start)
+        body = Block([INDEX], ["i"])
+        with frame.inside(body):
+            held = frame.load_from(totals, self._row(body.args[0]))
+            frame.builder.op("tile.yield", (held,))
+        regions = (body, combine_body([self.total], [self.kind]))
+        return frame.builder.op("tile.tree", (block, empty), (self.total,), {}, regions).results[0]
+
+    def _row(self, block: Value) -> list[Value]:
+        """Where the totals of a block stand."""
+        return [block, *(self.frame.from_zero(i) for i in self.frame.blocked(range(self.fold)))]
+
+    def _joined(self, before: Value, inside: Value) -> Value:
+        """What stands before a block combined with each of its running folds, rounded once."""
+        frame, ty = self.frame, tensor_type(self.op.result)
+        loops = frame.blocked(range(len(frame.loops)))
+        scalar = ScalarType(self.total.dtype)
+        block = Block([scalar, scalar], ["before", "inside"])
+        inner = Builder(block, frame.builder.span)
+        inner.op("form.yield", (inner.value(COMBINE[self.kind], block.args, scalar),))
+        rows = tuple(i for i, loop in enumerate(loops) if loop != self.fold)
+        attrs = {"maps": (rows, tuple(range(len(loops))))}
+        result = TileType(frame.tile_shape(loops), ty.dtype, ty.policy)
+        return frame.builder.value("tile.map", (before, inside), result, attrs, (block,), self.op.result.name)
