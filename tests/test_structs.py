@@ -68,6 +68,10 @@ def no_types(m, x):
 def inside(x: Tensor[3, 4, f32]):
     return MLP[4, 5, 2](power=3)(x), Deep[2, 4]()(x)
 
+def from_fields(w: Tensor[D, E, f32], x: Tensor[B, D, f32]):
+    l1, l2 = Linear(w=w, b=zeros(E)), Linear(w=w.T, b=zeros(D))
+    return MLP(l1=l1, l2=l2, power=1)(x)
+
 def sizes(m: Linear[D, H]):
     return D * H, m.bias(), None
 '''
@@ -163,6 +167,11 @@ def test_construction_inside(net: Any) -> None:
     first, second = net.inside(x)
     assert np.allclose(first, reference(net.MLP(4, 5, 2, power=3), x), rtol=1e-4, atol=1e-4)
     assert np.array_equal(second, net.Deep(2, 4)(x))
+
+
+def test_construction_from_fields_alone(net: Any) -> None:
+    w, x = normal(4, 7), normal(5, 4)
+    assert np.allclose(net.from_fields(w, x), np.maximum(x @ w, 0) @ w.T * 0.5, rtol=1e-4, atol=1e-4)
 
 
 def test_sizes_and_none_in_results(net: Any) -> None:

@@ -12,8 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessera.dtypes import numpy_dtype
-from tessera.errors import BAD_INDEX, GUARD_FAILED, OUT_OF_MEMORY, SIZE_CONFLICT, Place, TesseraError, failure
+from tessera.errors import (
+    ASSERTION_FAILED,
+    BAD_INDEX,
+    GUARD_FAILED,
+    OUT_OF_MEMORY,
+    SIZE_CONFLICT,
+    Place,
+    TesseraError,
+    failure,
+)
 from tessera.signature import (
+    STATUS_ASSERT,
     STATUS_BAD_INDEX,
     STATUS_GUARD,
     STATUS_OK,
@@ -139,9 +149,19 @@ def _index_message(signature: Signature, site: Site, values: Sequence[int]) -> s
     return f"`{site.operator}` in `{signature.name}`: index {values[0]} is out of range for a dim of size {values[1]}"
 
 
-_CODES = {STATUS_GUARD: GUARD_FAILED, STATUS_OUT_OF_MEMORY: OUT_OF_MEMORY, STATUS_BAD_INDEX: BAD_INDEX}
+def _assert_message(signature: Signature, site: Site, values: Sequence[int]) -> str:
+    return f"an assertion in `{signature.name}` does not hold{': ' if site.text else ''}{site.text}"
+
+
+_CODES = {
+    STATUS_GUARD: GUARD_FAILED,
+    STATUS_OUT_OF_MEMORY: OUT_OF_MEMORY,
+    STATUS_BAD_INDEX: BAD_INDEX,
+    STATUS_ASSERT: ASSERTION_FAILED,
+}
 _MESSAGES: dict[int, Callable[[Signature, Site, Sequence[int]], str]] = {
     STATUS_GUARD: _guard_message,
     STATUS_OUT_OF_MEMORY: _memory_message,
     STATUS_BAD_INDEX: _index_message,
+    STATUS_ASSERT: _assert_message,
 }

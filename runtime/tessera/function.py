@@ -15,19 +15,21 @@ from tessera.call import Entry, bind_symbols, call, failed_status
 from tessera.dtypes import numpy_dtype
 from tessera.loader import LoadedImage, load_image
 from tessera.numpy_abi import api_function, layout_holds
+from tessera.printing import CALLBACK, write_print
 from tessera.threads import function_address, load_pool, resolve_libc
 
 
 class CompiledFunction:
-    """`fast` is what users call; calling the object itself takes the careful way. The image holds the address of
-    `_failed`, so this object must live as long as `fast`: it is the `self` of that C function."""
+    """`fast` is what users call; calling the object itself takes the careful way. The image holds the addresses of
+    `_failed` and `_printed`, so this object must live as long as `fast`: it is the `self` of that C function."""
 
     def __init__(self, artifact: Artifact) -> None:
         self.signature = artifact.signature
         self.returned = artifact.returned
         self.params = artifact.params
         self._failed = self._raise_status
-        loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed))
+        self._printed = CALLBACK(self._print)
+        loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed, self._printed))
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
         guards, run = (prototype(loaded.address(f"tessera.{name}")) for name in ("guards", "entry"))
         self._entry = Entry(guards, run)
@@ -46,6 +48,10 @@ class CompiledFunction:
             return self._fast(*arrays)
         return call(self.signature, self._entry, arrays)
 
+    def _print(self, site: int, words: int) -> None:
+        """Called by the image at a `print`."""
+        write_print(self.signature.sites[site].text, words)
+
     def sizes(self, leaves: Sequence[object]) -> dict[str, int]:
         """What the symbols of the signature are in a call with these arguments."""
         return bind_symbols(self.signature, [array.shape for array in arrays_of(self.signature, leaves, {})])
@@ -59,9 +65,10 @@ class CompiledFunction:
 class _Resolver:
     """Finds what the slots of a code image are to hold; the part before the first dot says where."""
 
-    def __init__(self, pool: LoadedImage, failed: object) -> None:
+    def __init__(self, pool: LoadedImage, failed: object, printed: ctypes._FuncPointer) -> None:
         self._pool = pool
         self._failed = failed
+        self._printed = printed
 
     def __call__(self, name: str) -> int:
         space, _, rest = name.partition(".")
@@ -82,6 +89,10 @@ class _Resolver:
         return self._pool.address(name)
 
     def call(self, name: str) -> int:
+        if name == "print":
+            address = ctypes.cast(self._printed, ctypes.c_void_p).value
+            assert address is not None
+            return address
         assert name == "failed"
         return id(self._failed)
 

@@ -25,6 +25,7 @@ from tesserac.check.specs import (
     FieldSpec,
     ListSpec,
     ParameterSpec,
+    ScalarSpec,
     Signature,
     StructDecl,
     StructSpec,
@@ -90,7 +91,8 @@ def fields_signature(decl: StructDecl, fields: Sequence[FieldSpec]) -> Signature
     """A function whose parameters are fields of the struct, and whose sizes are the struct's."""
     parameters = tuple(ParameterSpec(field.name, field.spec, None, True, field.span) for field in fields)
     node = ast.FunctionDef(decl.span, (), decl.name, decl.span, (), None, (), None, None, ())
-    return Signature(node, parameters, AnySpec(decl.span), decl.parameters, ())
+    ints = tuple(f.name for f in fields if isinstance(f.spec, ScalarSpec) and f.spec.kind == "int")
+    return Signature(node, parameters, AnySpec(decl.span), (*decl.parameters, *ints), ())
 
 
 def _field_value(

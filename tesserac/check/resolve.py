@@ -314,7 +314,7 @@ class ModuleNames:
     def _module(self, path: ast.ModulePath) -> ModuleNames | None:
         """Another file; None after a diagnostic."""
         if self._imports is None:
-            self._sink.error(E0299, at=path.span, feature="importing modules other than `tessera.stdlib`")
+            self._sink.error(E0209, at=path.span, problem="no other file can be imported here")
             return None
         found = self._imports[path.dots, path.names]
         if isinstance(found, ModuleNames):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.graph.dialect import PREFIX, operator_attrs
+from tesserac.graph.printing import Pieces
 from tesserac.graph.substitute import copy_block
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
@@ -23,7 +24,7 @@ from tesserac.ops.convert import Cast
 from tesserac.ops.create import Full
 from tesserac.ops.registry import Operator
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import F64
+from tesserac.types.dtype import F64, I64
 from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, TensorType, Type, part_names, parts
 
 
@@ -146,10 +147,28 @@ class _Body:
                 self._for(statement, names)
             case typed.While():
                 self._while(statement, names)
-            case typed.Print() | typed.Assert():
-                word = type(statement).__name__.lower()
-                raise Unsupported(statement.span, f"`{word}` at run time is not compiled yet")
+            case typed.Assert():
+                flag = self._value(statement.test, names)
+                self.builder.op("form.assert", (flag,), (), {"text": statement.message})
+            case typed.Print():
+                self._print(statement, names)
         return None
+
+    def _print(self, statement: typed.Print, names: Names) -> None:
+        pieces = Pieces()
+        for piece in statement.pieces:
+            if isinstance(piece, str):
+                pieces.text(piece)
+                continue
+            leaves = iter(_leaves(self.expression(piece.value, names)))
+            pieces.show(piece.value.type, piece.format, lambda type_, leaves=leaves: self._shown(type_, leaves))  # type: ignore[misc]
+        self.builder.op("form.print", pieces.values, (), {"pieces": tuple(pieces.pieces)})
+
+    def _shown(self, type_: Type, leaves: Iterator[Value]) -> Value | None:
+        """The value of the run behind a type that is printed; a size is one."""
+        if isinstance(type_, IntType) and type_.value.constant is None:
+            return self._materialize(Known(type_), TensorType((), I64))
+        return None if _run_time_type(type_) is None else next(leaves)
 
     @staticmethod
     def _named(name: str, built: Built) -> Built:

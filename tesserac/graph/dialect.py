@@ -15,12 +15,14 @@ graph.call(x...) {callee, dims} : tensor...
     A function of this module. `dims` pairs each of its symbols with what it is here, so that inlining substitutes.
 graph.func @name {params, guards, entry} { ^(tensor...): ... graph.return(tensor...) }
     `entry` says that it may be called from outside; `inline` leaves only those.
+`form.assert` and `form.print` keep their place in the program.
 Control flow is `form.loop`, `form.while` and `form.cond`; a loop's attribute `counter` is the symbol that stands for
 its count in the dims of its body.
 """
 
 from __future__ import annotations
 
+from tesserac.ir import effects as _effects  # noqa: F401  (assert and print)
 from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indices)
 from tesserac.ir.core import OPDEFS, Attr, Op, define_op
 from tesserac.ir.forms import Guard, tensor_type

@@ -93,6 +93,10 @@ def _check(guard: Guard, sizes: Sizes) -> None:
         raise InterpreterError(f"guard failed: {guard.text} ({left}, {right})")
 
 
+class AssertionFailed(Exception):
+    """An `assert` of the program does not hold."""
+
+
 class _Frame:
     """Values and sizes while a block runs. Regions see the values around them, so there is one table."""
 
@@ -104,6 +108,8 @@ class _Frame:
             "form.loop": self._loop,
             "form.while": self._while,
             "form.cond": self._cond,
+            "form.assert": self._assert,
+            "form.print": lambda op: (),
         }
 
     def run(self, block: Block, args: Sequence[Array]) -> list[Array]:
@@ -153,6 +159,12 @@ class _Frame:
     def _cond(self, op: Op) -> list[Array]:
         then, otherwise = (region.block for region in op.regions)
         return self.run(then if self._values[op.operands[0]] else otherwise, [])
+
+
+    def _assert(self, op: Op) -> list[Array]:
+        if not self._values[op.operands[0]]:
+            raise AssertionFailed(str(op.attrs["text"]))
+        return []
 
 
 _INDEX_OPS: dict[str, Callable[[int, int], int]] = {

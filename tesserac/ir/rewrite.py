@@ -62,10 +62,15 @@ def erase_dead(module: Module) -> bool:
     changed = False
     for top in module.ops:
         for op in reversed(list(top.walk())):
-            if op is not top and op.opdef.pure and not op.opdef.terminator and _unused(op):
+            if op is not top and is_pure(op) and not op.opdef.terminator and _unused(op):
                 op.erase()
                 changed = True
     return changed
+
+
+def is_pure(op: Op) -> bool:
+    """Whether neither the operation nor anything inside it does more than compute."""
+    return all(inner.opdef.pure for inner in op.walk())
 
 
 def _unused(op: Op) -> bool:

@@ -55,6 +55,8 @@ def _lower_control(program: HostProgram, op: Op) -> None:
             _lower_while(program, op)
         case "form.cond":
             _lower_cond(program, op)
+        case "form.assert" | "form.print":
+            _lower_effect(program, op)
         case _:
             raise AssertionError(f"{op.name} is not control flow")
 
@@ -100,6 +102,13 @@ def _lower_cond(program: HostProgram, op: Op) -> None:
                 program.copy(value, mem, region.block.terminator)
             program.builder.op("schedule.end")
     program.memory.update(zip(op.results, given, strict=True))
+
+
+def _lower_effect(program: HostProgram, op: Op) -> None:
+    """What the host does itself, with values that are in memory by then."""
+    values = [_in_memory(program, value, op) for value in op.operands]
+    with program.builder.spanned(op.span):
+        program.builder.op(op.name.replace("form.", "schedule."), values, (), dict(op.attrs))
 
 
 def _carry(program: HostProgram, op: Op, inits: tuple[Value, ...]) -> list[Value]:

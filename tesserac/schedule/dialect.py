@@ -58,6 +58,10 @@ schedule.while() { ^(): ... schedule.test(flag) } { ^(): ... schedule.end }
     The second region runs as long as the first leaves true in `flag`, a memref<[], bool>.
 schedule.cond(flag) { ^(): ... schedule.end } { ^(): ... schedule.end }
     The first region if the memref<[], bool> holds true, else the second.
+schedule.assert(flag) {text}
+    Ends the call with a status unless the memref<[], bool> holds true.
+schedule.print(mem...) {pieces}
+    Hands text and values to the runtime, which writes them; a value stands in `pieces` as a list of its format.
 """
 
 from __future__ import annotations
@@ -302,5 +306,7 @@ define_op("schedule.select", pure=False, verify=_verify_select)
 define_op("schedule.loop", pure=False, verify=_verify_loop)
 define_op("schedule.while", pure=False, verify=_verify_while)
 define_op("schedule.cond", pure=False, verify=_verify_cond)
+define_op("schedule.assert", pure=False, verify=_verify_test)
+define_op("schedule.print", pure=False)
 define_op("schedule.test", pure=False, verify=_verify_test, terminator=True)
 define_op("schedule.end", pure=False, terminator=True)

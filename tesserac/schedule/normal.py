@@ -15,7 +15,9 @@ from collections.abc import Callable
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import Broadcast, Reshape, compute_type, tensor_type
+from tesserac.ir.rewrite import is_pure
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.schedule.access import access_through, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
@@ -26,7 +28,7 @@ from tesserac.types.dtype import DType
 COMPUTED = ("form.map", "form.gather", "form.reduce", "form.scan", "form.contract")
 WRITTEN = ("form.assemble", "form.scatter")
 """Forms whose memory is written by several launches: their parts first."""
-CONTROL = ("form.loop", "form.while", "form.cond")
+CONTROL = ("form.loop", "form.while", "form.cond", *EFFECTS)
 
 
 def normalise(func: Op) -> None:
@@ -146,7 +148,7 @@ def _drop_dead(block: Block) -> None:
     for op in reversed(block.ops[:-1]):
         for region in op.regions if op.name in CONTROL else ():
             _drop_dead(region.block)
-        if op.opdef.pure and not any(v.uses for v in op.results):
+        if is_pure(op) and not any(v.uses for v in op.results):
             op.erase()
 
 

@@ -103,10 +103,12 @@ class _Host:
 
         def leave(code: int, op: Op, values: Sequence[Value]) -> None:
             free()
-            site = self.sites.add(str(op.attrs["operator"]), "every index is in range", op.span)
+            operator, text = op.attrs.get("operator", "assert"), op.attrs.get("text", "every index is in range")
+            site = self.sites.add(str(operator), str(text), op.span)
             return_status(b, self.function.args[1], code, site, values)
 
-        program = HostProgram(b, self.kernels, self.values, self.symbols, threads, scratch, per_worker, leave)
+        places = self.values, self.symbols
+        program = HostProgram(b, self.kernels, *places, threads, scratch, per_worker, leave, self.sites)
         program.run(self.func.body)
         free()
         b.ret(const_int(I32, 0))

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from tessera.signature import STATUS_BAD_INDEX
+from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX
 from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.checks import emit_guard
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
+from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
+from tesserac.target.cpu.status import Sites
 from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import ceil_div, emit_dim, floor_div, modulo
 from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
@@ -66,6 +68,7 @@ class HostProgram:
     scratch: Value
     per_worker: Value
     leave: Leave
+    sites: Sites
 
     def run(self, block: Block) -> None:
         for op in block.ops:
@@ -97,6 +100,21 @@ class HostProgram:
             bad = self.b.icmp("ne", word, const_i64(NO_BAD_INDEX))
             values = [word, emit_dim(self.b, size, self.symbols)]
             if_return(self.b, bad, partial(self.leave, STATUS_BAD_INDEX, op, values))
+
+    def _assert(self, op: Op) -> None:
+        failed = self.b.icmp("eq", self.b.load(I8, self.values[op.operands[0]], 1), const_int(I8, 0))
+        if_return(self.b, failed, partial(self.leave, STATUS_ASSERT, op, []))
+
+    def _print(self, op: Op) -> None:
+        """Hands the runtime the number of this place, and for each value its address and sizes."""
+        pieces, shown = op.attrs["pieces"], [memory(value) for value in op.operands]
+        site = self.sites.add("print", describe_print(pieces, shown), op.span)
+        words = [self.values[value] for value in op.operands]
+        words += [emit_dim(self.b, dim, self.symbols) for mem in shown for dim in mem.dims]
+        block = self.b.alloca(array(I64, max(len(words), 1)), 8)
+        for place, word in enumerate(words):
+            self.b.store(word, self.b.gep(I64, block, place), 8)
+        call_imported(self.b, "call.print", [const_i64(site), block])
 
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
@@ -193,6 +211,8 @@ _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.box": HostProgram._box,
     "schedule.check": HostProgram._check,
     "tile.launch": HostProgram._launch,
+    "schedule.assert": HostProgram._assert,
+    "schedule.print": HostProgram._print,
     "schedule.select": HostProgram._select,
     "schedule.cond": HostProgram._cond,
     "schedule.loop": HostProgram._loop,

@@ -1,0 +1,57 @@
+"""`print` at run time: compiled code calls back with the place in the program and where the values are.
+
+Enters: the text of a site, which says what is printed, and a block of words: the address of each value, then all sizes.
+Leaves: text on standard output.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from tessera.dtypes import numpy_dtype
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+
+CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+"""(number of the site, address of the words); it takes the interpreter's lock by itself."""
+
+
+def write_print(text: str, words: int) -> None:
+    """Writes what a site prints, with the values that `words` lead to."""
+    pieces = json.loads(text)
+    values = [piece for piece in pieces if not isinstance(piece, str)]
+    count = len(values) + sum(rank for _, _, rank in values)
+    block = list((ctypes.c_int64 * count).from_address(words)) if count else []
+    addresses, sizes = iter(block[: len(values)]), iter(block[len(values) :])
+    shown = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            shown.append(piece)
+        else:
+            format_, dtype, rank = piece
+            shown.append(_show(_array(next(addresses), dtype, tuple(next(sizes) for _ in range(rank))), format_))
+    sys.stdout.write("".join(shown))
+
+
+def _array(address: int, dtype: str, shape: tuple[int, ...]) -> Array:
+    import numpy as np
+
+    kind = numpy_dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    data = ctypes.string_at(address, count * kind.itemsize) if count else b""
+    return np.frombuffer(data, kind).reshape(shape)
+
+
+def _show(array: Array, format_: str) -> str:
+    import numpy as np
+
+    if array.ndim == 0:
+        return format(array[()].item() if format_ else array[()], format_)
+    if not format_:
+        return np.array2string(array, separator=", ")
+    shown = [_show(item, format_) for item in array]
+    return f"[{', '.join(shown)}]"

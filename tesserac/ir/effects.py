@@ -1,0 +1,33 @@
+"""Forms that do something besides computing: they keep their place in the program.
+
+    form.assert(%ok) {text = "positive"}
+        Ends the call with a status unless the bool holds.
+    form.print(%x, %n) {pieces = ["x = ", [".3f"], " of ", [""], "\\n"]}
+        Writes text and values one after the other; a value stands as a list of its format.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op, define_op
+from tesserac.ir.types import TensorType
+from tesserac.ir.verify import require
+from tesserac.types.dtype import BOOL
+
+EFFECTS = ("form.assert", "form.print")
+
+
+def _verify_assert(op: Op) -> None:
+    flag = len(op.operands) == 1 and op.operands[0].type == TensorType((), BOOL)
+    require(flag and not op.results, "takes one bool", op)
+    require(isinstance(op.attrs.get("text"), str), "says what is asserted", op)
+
+
+def _verify_print(op: Op) -> None:
+    pieces = op.attrs.get("pieces")
+    require(isinstance(pieces, tuple) and not op.results, "needs pieces", op)
+    assert isinstance(pieces, tuple)
+    require(sum(isinstance(piece, tuple) for piece in pieces) == len(op.operands), "has one place per value", op)
+
+
+define_op("form.assert", pure=False, verify=_verify_assert)
+define_op("form.print", pure=False, verify=_verify_print)
