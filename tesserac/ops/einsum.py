@@ -36,8 +36,8 @@ from tesserac.types.ty import TensorType
 class Einsum(Operator):
     """Products summed over the indices that the output lacks.
 
-    def f(x: Tensor[B, S, D, f32], w: Tensor[D, E, f32]) -> Tensor[B, S, E, f32]:
-        return einsum("bsd,de->bse", x, w)
+    def f(x: Tensor[B, S, D, f32], w: Tensor[D, H, f32]) -> Tensor[B, S, H, f32]:
+        return einsum("bsd,dh->bsh", x, w)
     """
 
     name = "einsum"

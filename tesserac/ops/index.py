@@ -16,10 +16,11 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.lowering import DimMap, Scalars, broadcast_map, gather_form, map_form
-from tesserac.ops.registry import Array, Need, Operator, register
+from tesserac.ops.registry import Array, Need, Operator, numpy_dtype, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize, broadcast
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import I64
+from tesserac.types.dtype import F32, I64, DType
+from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
 from tesserac.types.ty import TensorType
 
 
@@ -28,8 +29,8 @@ from tesserac.types.ty import TensorType
 class Gather(Operator):
     """NumPy's take: the slices of x along an axis that the index names, in the shape of the index.
 
-    def embed(tokens: Tensor[B, S, i32], table: Tensor[V, D, f32]) -> Tensor[B, S, D, f32]:
-        return gather(table, tokens, axis=V)
+    def embed(tokens: Tensor[B, S, i32], table: Tensor[N, D, f32]) -> Tensor[B, S, D, f32]:
+        return gather(table, tokens, axis=N)
     """
 
     name = "gather"
@@ -108,7 +109,7 @@ class TakeAlongAxis(Operator):
 class Lookup(Operator):
     """`x[i, j]` with integer tensors: they broadcast together, and their dims stand before dim `at` of those that stay.
 
-    def f(x: Tensor[M, N, f32], i: Tensor[K, i32], j: Tensor[K, i32]) -> Tensor[K, f32]:
+    def f(x: Tensor[N, N, f32], i: Tensor[K, i32], j: Tensor[K, i32]) -> Tensor[K, f32]:
         return x[i, j]
     """
 
@@ -171,8 +172,8 @@ class Lookup(Operator):
 class SliceAt(Operator):
     """`size` elements along an axis from a start that only the run knows; the other dims stay whole.
 
-    def window(x: Tensor[N, D, f32], start: i32) -> Tensor[4, D, f32] where N >= 4:
-        return slice(x, start, 4)
+    def window(x: Tensor[N, D, f32], start: i32) -> Tensor[1, D, f32] where N >= 1:
+        return slice(x, start, 1)
     """
 
     name = "slice"
@@ -213,3 +214,47 @@ class SliceAt(Operator):
         index = map_form(builder, (start,), TensorType((self.size,), I64), position, [()])
         source = tuple(None if axis == self.axis else axis for axis in range(result.rank))
         return gather_form(builder, x, (index,), result, source, [(self.axis,)], self.name, "exact")
+
+
+@register
+@dataclass(frozen=True)
+class OneHot(Operator):
+    """1 at the position that each index names, 0 elsewhere; an index out of range names none.
+
+    def f(labels: Tensor[B, i32]) -> Tensor[B, 10, f32]:
+        return one_hot(labels, 10)
+    """
+
+    name = "one_hot"
+    signatures = ("(index: I[*s], classes: size, dtype: dtype = f32) -> {dtype}[{dims}]",)
+
+    classes: Dim
+    dtype: DType = F32
+    policy: Policy = NO_POLICY
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(Dim.const(6)), ("i32[3, 4]",)), (cls(Dim.const(9), I64), ("u8[5]",)), (cls(ZERO), ("i64[2]",))]
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        return (Need("at_least", self.classes, ZERO, f"there cannot be {self.classes} classes"),)
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return (*operands[0].dims, self.classes)
+
+    def storage(self) -> tuple[DType, Policy]:
+        return self.dtype, self.policy
+
+    def reference(self, *operands: Array) -> Array:
+        [index] = operands
+        hot = np.equal(index[..., None].astype(np.int64), np.arange(self.classes.evaluate({})))
+        return np.asarray(hot, numpy_dtype(self.dtype))
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        last = result.rank - 1
+        dtype = compute_dtype(result.dtype, result.policy)
+
+        def body(s: Scalars, args: list[Value]) -> Value:
+            return s.cast(s.primitive("eq", s.cast(args[0], I64), s.index(last, I64)), dtype)
+
+        return map_form(builder, operands, result, body, [tuple(range(last))])
