@@ -31,7 +31,6 @@ from tesserac.specialize import argument_types
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
-from tesserac.types.ty import TupleType
 
 if TYPE_CHECKING:
     from tessera.artifact import Artifact
@@ -234,7 +233,7 @@ class Session:
         from tesserac.target.nvptx.build import gpu_pass, gpu_program
 
         levels = self.levels(source, function, gpu.schedule)
-        several = isinstance(function.result, TupleType)
+        several = self._returned(function) != VALUE
         with self.target_gaps(function, gpu.schedule.arch):
             tiles = run_passes(levels.tile, [gpu_pass(gpu.tiles)], verify=self.verify)
             return gpu_program(tiles, function.symbol, gpu, self.locate, name=function.name, returns_tuple=several)

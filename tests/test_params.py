@@ -102,3 +102,13 @@ def test_a_damaged_file_is_refused(m: Any, tmp_path: Path, damage: int) -> None:
     with pytest.raises(tessera.TesseraError) as caught:
         m.load(tmp_path / "w.safetensors")
     assert caught.value.code == "E0929"
+
+
+def test_params_of_a_bundle(tmp_path: Path) -> None:
+    from tesserac import cli
+
+    (tmp_path / "m.tess").write_text(PROGRAM)
+    assert cli.main(cli.compiler, "tesserac", ["build", str(tmp_path / "m.tess"), "-o", str(tmp_path / "m.tessb")]) == 0
+    m = tessera.load(tmp_path / "m.tessb")
+    m.params = {"W": normal(4, 12)}
+    assert np.allclose(m.project(normal(5, 4)), normal(5, 4) @ normal(4, 12), rtol=1e-4, atol=1e-5)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from tessera.bundle import Bundle
-from tessera.interface import ModuleInterface
 from tesserac.base.cache import write_atomically
 from tesserac.base.source import SourceFile
 from tesserac.commands import names
@@ -27,9 +26,10 @@ def build_bundle(session: Session, path: str, out: str | None, target: str, func
     selection = _selection(session, source, function)
     if not selection.functions:
         raise UsageMistake(f"`{path}` has no function that can be compiled before it is called")
+    offers = session.interface(source)
     bundle = Bundle(
         Path(path).stem,
-        ModuleInterface(tuple(s.interface for s in selection.functions), (), session.interface(source).structs),
+        offers._replace(functions=tuple(s.interface for s in selection.functions), reads=(), hidden=()),
         {
             (s.interface.name, s.chosen): session.artifact(source, s.function, chosen.platform)
             for s in selection.functions
