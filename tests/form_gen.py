@@ -4,7 +4,7 @@ values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
@@ -27,18 +27,19 @@ UNARY = {"f": ("neg", "abs", "exp", "sqrt", "exp_int"), "i": ("neg", "abs")}
 BINARY = {"f": ("add", "sub", "mul", "max", "min"), "i": ("add", "mul", "max")}
 
 Draw = Callable[[st.SearchStrategy], object]
+Step = Callable[[Draw, Builder, list[Value]], Value | None]
 
 
 @st.composite
-def modules(draw: Draw, steps: int = 7) -> Module:
-    """A module with one function @f."""
+def modules(draw: Draw, steps: int = 7, kinds: Sequence[Step] = ()) -> Module:
+    """A module with one function @f, of steps of the given kinds, or of all."""
     count = draw(st.integers(1, 3))
     types = [_input_type(draw) for _ in range(count)]
     types[0] = TensorType((DIMS[0], DIMS[1], DIMS[2]), *WIDE)  # binds every symbol
     block = Block(types, [f"x{i}" for i in range(count)])
     builder, pool = Builder(block), list(block.args)
     for _ in range(draw(st.integers(2, steps))):
-        step = draw(st.sampled_from(STEPS))
+        step = draw(st.sampled_from(kinds or STEPS))
         made = step(draw, builder, pool)
         if made is not None:
             pool.append(made)
@@ -315,4 +316,6 @@ def _scan(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
 
 
 MAPS = (_unary, _binary, _binary, _iota)
-STEPS = (*MAPS, _reduce, _reduce, _scan, _contract, _view, _view, _assemble, _gather, _gather, _scatter)
+DENSE = (*MAPS, _reduce, _reduce, _contract, _view, _view, _assemble)
+"""Steps whose accesses follow from the program alone."""
+STEPS = (*DENSE, _scan, _gather, _gather, _scatter)

@@ -42,7 +42,7 @@ from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 from tesserac.tile.build import tile_pass
-from tests.form_gen import modules
+from tests.form_gen import DENSE, modules
 from tests.gpu_kernels import program, program_of, source
 
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
@@ -72,7 +72,7 @@ def test_programs_assemble(name: str) -> None:
         assert assemble(kernel.code(), "sm_80").spilled_bytes == 0
 
 
-@given(modules(), st.sampled_from(sorted(PLATFORMS)))
+@given(modules(kinds=DENSE), st.sampled_from(sorted(PLATFORMS)))
 @settings(
     max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate]
 )
