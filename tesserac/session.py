@@ -199,11 +199,12 @@ class Session:
     def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:
         """Inside, what a target does not have yet ends as a ProgramError at the function."""
         from tesserac.target.cpu.registers import UnsupportedError
+        from tesserac.target.sizes import UnboundSymbolError
         from tesserac.tile.gpu.errors import LoweringError
 
         try:
             yield
-        except (UnsupportedError, LoweringError, NotImplementedError) as problem:
+        except (UnsupportedError, LoweringError, UnboundSymbolError, NotImplementedError) as problem:
             sink = Sink()
             sink.error(E0299, at=function.span, feature=f"`{function.name}` on {arch}").remark(str(problem))
             raise ProgramError(sink.diagnostics) from None
