@@ -9,7 +9,7 @@ the memory of the launch operand at the same base address, under the shape and s
 from __future__ import annotations
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Module, Op, Value
+from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
 from tesserac.schedule.dialect import launch_kind
 from tesserac.schedule.machine import Machine
@@ -18,8 +18,9 @@ from tesserac.tile.build_map import build_map
 from tesserac.tile.build_rows import build_rows
 from tesserac.tile.build_scan import build_scan
 from tesserac.tile.build_scatter import build_scatter
-from tesserac.tile.frame import Frame, check_attrs, status_type
+from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
+from tesserac.tile.status import add_status, check_attrs
 
 BUILDERS = {
     "map": build_map,
@@ -53,19 +54,10 @@ def _build(host: Op, launch: Op, name: str) -> Op:
     kernel = frame.finish(name)
     merge_maps(kernel)
     builder = Builder.before(launch)
-    told = [_status(host, check) for check in frame.checks]
+    told = [add_status(host, check) for check in frame.checks]
     builder.op("tile.launch", [*frame.operands(), *told], (), {"kernel": name})
     for check, status in zip(frame.checks, told, strict=True):
         with builder.spanned(check.span):
             builder.op("schedule.check", (status,), (), check_attrs(check))
     launch.erase()
     return kernel
-
-
-def _status(host: Op, check: Op) -> Value:
-    """Memory in which a kernel tells of bad indices, beside the other buffers."""
-    before = [op for op in host.body.ops if op.name == "schedule.buffer" and op.attrs["role"] == "status"]
-    attrs: dict[str, Attr] = {"role": "status", "slot": len(before)}
-    buffer = Op(OPDEFS["schedule.buffer"], (), (status_type(check),), attrs, (), check.span, ("status",))
-    first = (i for i, op in enumerate(host.body.ops) if op.name not in ("schedule.guard", "schedule.buffer"))
-    return host.body.insert(next(first), buffer).result

@@ -17,6 +17,7 @@ from tesserac.schedule.space import computing, read_reach, yielded_op
 from tesserac.tile.bodies import combine_body, finished
 from tesserac.tile.dialect import Stage
 from tesserac.tile.frame import Frame
+from tesserac.tile.points import map_tile
 from tesserac.types.dtype import DType
 
 
@@ -91,4 +92,4 @@ def _epilogue(frame: Frame, op: Op, loops: tuple[int, int]) -> Value:
             assert value.defining_op is not None
             tiles.append(_epilogue(frame, value.defining_op, loops))
             dims.append(loops)
-    return frame.remember(op, frame.map(op, tiles, dims, loops))
+    return frame.remember(op, map_tile(frame, op, tiles, dims, loops))

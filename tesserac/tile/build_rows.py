@@ -22,6 +22,7 @@ from tesserac.schedule.uses import Passes
 from tesserac.tile.bodies import combine_body, finished, identity_of, pairwise
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.frame import Frame
+from tesserac.tile.points import computed_tile
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 
@@ -131,7 +132,7 @@ class _Rows:
         first = 1 if op.name == "form.gather" else 0
         operands = [self._operand(op, position) for position in range(first, len(op.operands))]
         tiles, dims = [t for t, _ in operands], [d for _, d in operands]
-        tile = frame.remember(op, frame.computed(op, tiles, dims))
+        tile = frame.remember(op, computed_tile(frame, op, tiles, dims))
         if op in self.keep:
             self.scratch[op] = self.allocated[op]
             frame.builder.op("tile.store", (tile, self.scratch[op], *self._scratch_at()))

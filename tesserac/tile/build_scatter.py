@@ -9,6 +9,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import INDEX
 from tesserac.schedule.space import computing, read_reach
 from tesserac.tile.frame import Frame
+from tesserac.tile.points import scatter_tile
 
 
 def build_scatter(frame: Frame) -> None:
@@ -20,7 +21,7 @@ def build_scatter(frame: Frame) -> None:
 def _walk(frame: Frame, serial: list[int], op: Op) -> None:
     """One loop inside the other, each one element at a time."""
     if not serial:
-        frame.scatter(op, _loaded(frame, op, 1), [_loaded(frame, op, i) for i in range(2, len(op.operands))])
+        scatter_tile(frame, op, _loaded(frame, op, 1), [_loaded(frame, op, i) for i in range(2, len(op.operands))])
         return
     first, *rest = serial
     body = Block([INDEX], ["i"])

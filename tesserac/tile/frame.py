@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
-from tesserac.ir.forms import tensor_type
+from tesserac.ir.core import OPDEFS, Block, Op, Region, Value
 from tesserac.ir.index import dim_value, index_op
-from tesserac.ir.indexed import gather_source, is_checked
-from tesserac.ir.types import INDEX, AxisType, MemRefType, ScalarType, TileType
+from tesserac.ir.types import INDEX, AxisType, MemRefType, TileType
 from tesserac.schedule.access import Dims
 from tesserac.schedule.dialect import (
     Loop,
@@ -27,14 +25,9 @@ from tesserac.schedule.dialect import (
     memory,
 )
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
-from tesserac.schedule.views import is_copy
-from tesserac.tile.dialect import Config, Stage, memref_type, tile_type
+from tesserac.tile.dialect import Config, Stage, memref_type
+from tesserac.tile.status import checked_forms, status_type
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.dtype import I64
-from tesserac.types.policy import compute_dtype
-
-CHECKED = ("form.gather", "form.scatter")
-"""Forms that may find an index out of range."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +57,7 @@ class Frame:
         self.grid: list[Dim] = []
         self._arguments: dict[Argument, Value] = {}
         self._tiles: list[dict[object, Value]] = [{}]
-        self.checks = [op for op in computing(launch) if op.name in CHECKED and is_checked(op)]
+        self.checks = checked_forms(launch)
         """What may end the call, in the order of the arguments that tell."""
         self._status: dict[Op, Value] = {}
 
@@ -195,6 +188,14 @@ class Frame:
             self._arguments[argument] = self.block.add_arg(argument.type, name)
         return self._arguments[argument]
 
+    def memory_of(self, argument: Argument) -> Value:
+        """The kernel's argument itself."""
+        return self._arguments[argument]
+
+    def status_of(self, op: Op) -> list[Value]:
+        """Where a form tells of bad indices, if it checks them."""
+        return [self._status[op]] if op in self._status else []
+
     def coordinates(self, argument: Argument) -> list[Value]:
         return [self.size(argument.offset) if i is None else self.at[i] for i in argument.loops]
 
@@ -236,85 +237,6 @@ class Frame:
         argument = self.argument(write_reach(self.launch, number), self.result_dims(number))
         self.builder.op("tile.store", (tile, self._arguments[argument], *self.coordinates(argument)))
 
-    # -- maps and gathers
-
-    def computed(self, op: Op, tiles: Sequence[Value], dims: Sequence[tuple[int, ...]]) -> Value:
-        """The block of a map's or gather's result, from the blocks of what it follows."""
-        loops = self.blocked(self.walked(op))
-        return self.gather(op, tiles, dims, loops) if op.name == "form.gather" else self.map(op, tiles, dims, loops)
-
-    def gather(self, op: Op, tiles: Sequence[Value], dims: Sequence[tuple[int, ...]], loops: tuple[int, ...]) -> Value:
-        """A form.gather on blocks: index i is a tile over the loops `dims[i]`, the result one over `loops`."""
-        reach = read_reach(self.launch, op, 0)
-        assert reach is not None, "a table stands in memory"
-        argument, ty = self.argument(reach), tensor_type(op.result)
-        at = self.coordinates(argument)
-        followed = [(loops.index(i),) if i in loops else () for i in argument.loops if i is not None]
-        fixed = [()] * (len(argument.loops) - len(followed))
-        maps = (*fixed, *followed, *(tuple(loops.index(i) for i in d) for d in dims))
-        status = [self._status[op]] if op in self._status else []
-        result = TileType(tuple(self.loops[i].block for i in loops), ty.dtype, ty.policy)
-        operands = (self._arguments[argument], *at, *tiles, *status)
-        attrs = {"maps": maps, "bounds": op.attrs["bounds"]}
-        return self.builder.value("tile.gather", operands, result, attrs, hint=op.result.name)
-
-    def scatter(self, op: Op, new: Value, indices: Sequence[Value]) -> None:
-        """Writes one block of new elements where single integers say."""
-        argument = self.argument(write_reach(self.launch, 0), self.result_dims(0))
-        status = [self._status[op]] if op in self._status else []
-        operands = (new, self._arguments[argument], *self.coordinates(argument), *indices, *status)
-        self.builder.op("tile.scatter", operands, (), {"bounds": op.attrs["bounds"]})
-
-    def map(self, op: Op, tiles: Sequence[Value], dims: Sequence[tuple[int, ...]], loops: tuple[int, ...]) -> Value:
-        """A form.map on blocks: operand i is a tile over the loops `dims[i]`, the result one over `loops`."""
-        ty = tensor_type(op.result)
-        result = TileType(tuple(self.loops[i].block for i in loops), ty.dtype, ty.policy)
-        if is_copy(op) and tuple(dims[0]) == loops and tile_type(tiles[0]) == result:
-            return tiles[0]
-        operands, maps = list(tiles), [tuple(loops.index(i) for i in d) for d in dims]
-        block = Block([compute_type(t) for t in tiles], [a.name for a in op.body.args])
-        mapping = dict(zip(op.body.args, block.args, strict=True))
-        for inner in op.body.ops:
-            if inner.name == "scalar.index":
-                mapping[inner.result] = self._position(op, inner, block, operands, maps, loops)
-            else:
-                block.append(clone_op(inner, mapping))
-        return self.builder.value("tile.map", operands, result, {"maps": tuple(maps)}, (block,), op.result.name)
-
-    def _position(
-        self,
-        op: Op,
-        inner: Op,
-        block: Block,
-        operands: list[Value],
-        maps: list[tuple[int, ...]],
-        loops: tuple[int, ...],
-    ) -> Value:
-        """The position along an axis enters a body as one more operand: the indices of that axis."""
-        axis = inner.attrs["axis"]
-        assert isinstance(axis, int)
-        place = launch_places(self.launch)[self.launch.body.ops.index(op)][axis]
-        loop = next(i for i, x in enumerate(self.loops) if place in x.axes)
-        operands.append(self._indices(loop))
-        maps.append((loops.index(loop),) if loop in loops else ())
-        arg = block.add_arg(ScalarType(I64), "position")
-        if inner.result.type == arg.type:
-            return arg
-        assert isinstance(inner.result.type, ScalarType)
-        cast = Builder(block, inner.span)
-        return cast.value("scalar.cast", (arg,), inner.result.type, {"dtype": inner.result.type.dtype})
-
-    def _indices(self, loop: int) -> Value:
-        at = self.at[loop]
-        if isinstance(at.type, AxisType):
-            return self.builder.value("tile.iota", (at,), TileType((at.type.block,), I64))
-        end = index_op(self.builder, "add", at, self.size(1))
-        one = self.builder.value("tile.axis", (at, end), AxisType(1))
-        column = self.builder.value("tile.iota", (one,), TileType((1,), I64))
-        block = Block([ScalarType(I64)])
-        Builder(block).op("form.yield", block.args)
-        return self.builder.value("tile.map", (column,), TileType((), I64), {"maps": ((None,),)}, (block,))
-
     # -- the kernel
 
     def finish(self, name: str) -> Op:
@@ -326,20 +248,3 @@ class Frame:
     def operands(self) -> list[Value]:
         """What the launch of this kernel passes, in the order of its arguments; behind it, the status of each check."""
         return [self.launch.operands[a.operand] for a in self._arguments]
-
-
-def status_type(check: Op) -> MemRefType:
-    """Where a form tells of bad indices: one word per index."""
-    return MemRefType((Dim.const(gather_source(check).count(None)),), I64)
-
-
-def check_attrs(check: Op) -> dict[str, Attr]:
-    """What the host must know to tell of a bad index: the operator, and the size that each index has to be below."""
-    dims = tensor_type(check.operands[0]).dims
-    sizes = tuple(dim for dim, place in zip(dims, gather_source(check), strict=True) if place is None)
-    return {"operator": check.attrs["operator"], "sizes": sizes}
-
-
-def compute_type(tile: Value) -> ScalarType:
-    ty = tile_type(tile)
-    return ScalarType(compute_dtype(ty.dtype, ty.policy))

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.core import OPDEFS, Block, Op, Region, Value
-from tesserac.ir.forms import operand_maps
 from tesserac.ir.index import BINARY
-from tesserac.ir.types import AxisType, MemRefType, TileType
+from tesserac.ir.types import AxisType, MemRefType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
+from tesserac.tile.cpu.indexed import coordinates, gathered, lower_scatter
 from tesserac.tile.cpu.loops import lower_for, lower_tree
-from tesserac.tile.cpu.nests import Reduce, Scatter, Sink, Store, lower_sinks, reduce_sink
+from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.products import lower_dot, store_panels
 from tesserac.tile.cpu.reuse import kept_operands
 from tesserac.tile.cpu.scans import lower_scan
@@ -36,7 +36,6 @@ from tesserac.tile.cpu.tiles import (
     Converted,
     Counted,
     Filled,
-    Gathered,
     Loaded,
     LoweringError,
     Mapped,
@@ -47,11 +46,9 @@ from tesserac.tile.cpu.tiles import (
     mapped_axes,
 )
 from tesserac.tile.dialect import (
-    gather_operands,
     grid,
     kernel_memrefs,
     memref_type,
-    scatter_operands,
     tile_type,
 )
 from tesserac.types.dims import Dim, product
@@ -169,7 +166,7 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
             _store(ctx, op, pending)
         case "tile.scatter":
             pending.flush()
-            _scatter(ctx, op)
+            lower_scatter(ctx, op)
         case "tile.scan":
             pending.flush()
             lower_scan(ctx, op)
@@ -190,17 +187,13 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
 
 def _store(ctx: Context, op: Op, pending: _Pending) -> None:
     tile, memory = ctx.tile(op.operands[0]), ctx.value(op.operands[1])
-    at = _coordinates(ctx, op.operands[2:])
+    at = coordinates(ctx, op.operands[2:])
     if memref_type(memory).layout == "panels":
         pending.flush()
         store_panels(ctx, tile, memory, at)
         ctx.written(memory)
         return
     pending.add(Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis))))
-
-
-def _coordinates(ctx: Context, at: tuple[Value, ...]) -> tuple[Value | Axis, ...]:
-    return tuple(ctx.axes[v] if isinstance(v.type, AxisType) else ctx.value(v) for v in at)
 
 
 def _axis(ctx: Context, op: Op) -> None:
@@ -213,40 +206,9 @@ def _axis(ctx: Context, op: Op) -> None:
 
 def _load(ctx: Context, op: Op) -> None:
     memory = ctx.value(op.operands[0])
-    at = _coordinates(ctx, op.operands[1:])
+    at = coordinates(ctx, op.operands[1:])
     axes = tuple(p for p in at if isinstance(p, Axis))
     _define(ctx, op, Loaded(tile_type(op.result), memory, at, axes, ctx.versions.get(memory, 0)))
-
-
-def _gather(ctx: Context, op: Op) -> None:
-    memory, type_ = ctx.value(op.operands[0]), tile_type(op.result)
-    coordinates, status = gather_operands(op)
-    at = tuple(ctx.tile(v) if isinstance(v.type, TileType) else _coordinates(ctx, (v,))[0] for v in coordinates)
-    axes: list[Axis | None] = [None] * len(type_.shape)
-    for place, dims in zip(at, operand_maps(op), strict=True):
-        found = place.axes if isinstance(place, Tile) else (place,) if isinstance(place, Axis) else ()
-        for axis, dim in zip(found, dims, strict=True):
-            if dim is not None and axes[dim] is None:
-                axes[dim] = axis
-    told = None if status is None else ctx.value(status)
-    version = ctx.versions.get(memory, 0)
-    wraps = op.attrs["bounds"] == "wrap"
-    _define(ctx, op, Gathered(type_, memory, at, operand_maps(op), told, wraps, tuple(axes), version))
-
-
-def _scatter(ctx: Context, op: Op) -> None:
-    tile, memory = ctx.tile(op.operands[0]), ctx.value(op.operands[1])
-    coordinates, status = scatter_operands(op)
-    evaluator = Evaluator(ctx, ctx.depth)
-    at = tuple(
-        evaluator.position_of(evaluator.element(ctx.tile(v), ()))
-        if isinstance(v.type, TileType)
-        else _coordinates(ctx, (v,))[0]
-        for v in coordinates
-    )
-    axes = tuple(p for p in at if isinstance(p, Axis))
-    told = None if status is None else ctx.value(status)
-    lower_sinks(ctx, [Scatter(tile, memory, at, axes, told, op.attrs["bounds"] == "wrap")])
 
 
 def _full(ctx: Context, op: Op) -> None:
@@ -297,7 +259,7 @@ def _index_binary(ctx: Context, op: Op) -> None:
 _SIMPLE: dict[str, Callable[[Context, Op], None]] = {
     "tile.axis": _axis,
     "tile.load": _load,
-    "tile.gather": _gather,
+    "tile.gather": lambda ctx, op: _define(ctx, op, gathered(ctx, op)),
     "tile.full": _full,
     "tile.iota": _iota,
     "tile.map": _map,

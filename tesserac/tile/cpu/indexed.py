@@ -1,0 +1,53 @@
+"""Reads and writes at computed places.
+
+Enters: `tile.gather` and `tile.scatter`. Leaves: a tile that is read where it is used, and a loop nest that writes.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import operand_maps
+from tesserac.ir.types import AxisType, TileType
+from tesserac.tile.cpu.context import Context
+from tesserac.tile.cpu.elements import Evaluator
+from tesserac.tile.cpu.nests import Scatter, lower_sinks
+from tesserac.tile.cpu.tiles import Axis, Gathered, Tile
+from tesserac.tile.dialect import gather_operands, scatter_operands, tile_type
+
+
+def coordinates(ctx: Context, at: tuple[Value, ...]) -> tuple[Value | Axis, ...]:
+    """What became of indices and axes."""
+    return tuple(ctx.axes[v] if isinstance(v.type, AxisType) else ctx.value(v) for v in at)
+
+
+def gathered(ctx: Context, op: Op) -> Gathered:
+    """The tile that a gather reads, where it is used."""
+    memory, type_ = ctx.value(op.operands[0]), tile_type(op.result)
+    places, status = gather_operands(op)
+    at = tuple(ctx.tile(v) if isinstance(v.type, TileType) else coordinates(ctx, (v,))[0] for v in places)
+    axes: list[Axis | None] = [None] * len(type_.shape)
+    for place, dims in zip(at, operand_maps(op), strict=True):
+        found = place.axes if isinstance(place, Tile) else (place,) if isinstance(place, Axis) else ()
+        for axis, dim in zip(found, dims, strict=True):
+            if dim is not None and axes[dim] is None:
+                axes[dim] = axis
+    told = None if status is None else ctx.value(status)
+    version = ctx.versions.get(memory, 0)
+    wraps = op.attrs["bounds"] == "wrap"
+    return Gathered(type_, memory, at, operand_maps(op), told, wraps, tuple(axes), version)
+
+
+def lower_scatter(ctx: Context, op: Op) -> None:
+    """Writes a block where one integer per computed coordinate says."""
+    tile, memory = ctx.tile(op.operands[0]), ctx.value(op.operands[1])
+    places, status = scatter_operands(op)
+    evaluator = Evaluator(ctx, ctx.depth)
+    at = tuple(
+        evaluator.position_of(evaluator.element(ctx.tile(v), ()))
+        if isinstance(v.type, TileType)
+        else coordinates(ctx, (v,))[0]
+        for v in places
+    )
+    axes = tuple(p for p in at if isinstance(p, Axis))
+    told = None if status is None else ctx.value(status)
+    lower_sinks(ctx, [Scatter(tile, memory, at, axes, told, op.attrs["bounds"] == "wrap")])
