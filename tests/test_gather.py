@@ -29,6 +29,21 @@ def best(x: Tensor[B, N, f32]) -> Tensor[B, 1, f32] where N >= 1:
 def twice(x: Tensor[N, f32], i: Tensor[K, i32]) -> Tensor[K, f32]:
     return gather(gather(x, i), (i + 1) % 7)
 
+def walk(x: Tensor[N, i32], start: i32) -> (Tensor[i32], Tensor[N, i32]):
+    at = start
+    seen = x
+    for k in range(5):
+        at = x[at]
+        if at > 2:
+            seen = seen.at[at].set(-1)
+    return at, seen
+
+def search(x: Tensor[N, i32]) -> Tensor[i32] where N >= 1:
+    at = x[0]
+    while x[at] > 0:
+        at = x[at]
+    return at
+
 def reversed_rows(x: Tensor[M, N, f32], i: Tensor[K, u8]) -> Tensor[N, K, f32]:
     return gather(flip(x, axis=0), i, axis=0).T
 """
@@ -93,3 +108,27 @@ def test_the_smallest_integer_is_a_bad_index_too() -> None:
     module = tessera.compile(PROGRAM)
     with pytest.raises(tessera.TesseraError, match="E0927"):
         module.columns(numbers((2, 5)), np.array([-(2**63)]))
+
+
+def test_reading_in_loops_and_branches() -> None:
+    run = compiled_equals_oracle(PROGRAM)
+    at, seen = run("walk", np.array([3, 0, 1, 4, 2], "i4"), np.array(1, "i4"))
+    assert (at, seen.tolist()) == (1, [3, 0, 1, -1, -1])
+    assert run("search", np.array([2, 0, 3, 1], "i4")) == 1
+
+
+def test_a_bad_index_ends_loops_and_branches() -> None:
+    module = tessera.compile(PROGRAM)
+    with pytest.raises(tessera.TesseraError, match="index 9 is out of range for a dim of size 3"):
+        module.walk(np.array([1, 2, 9], "i4"), np.array(0, "i4"))
+    with pytest.raises(tessera.TesseraError, match="index 7 is out of range for a dim of size 2"):
+        module.search(np.array([1, 7], "i4"))
+
+
+def test_any_thread_may_find_the_bad_index() -> None:
+    module = tessera.compile(PROGRAM)
+    tokens = indices((64, 512), 100)
+    tokens[63, 511] = 100
+    for _ in range(20):
+        with pytest.raises(tessera.TesseraError, match="index 100 is out of range"):
+            module.embed(numbers((100, 32)), tokens)
