@@ -16,7 +16,7 @@ types: .venv/tools
 	$(BIN)/mypy
 
 tests: .venv/tools
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
 
 # Writes the generated pages; `make tests` fails while they are out of date.
 docs: .venv/tools
