@@ -201,3 +201,15 @@ def test_stated_facts_prove_only_what_follows(p: str, q: str, left: str, right: 
     a, b = parse_dim(left), parse_dim(right)
     if facts.at_least(a, b):
         assert a.evaluate(sizes) >= b.evaluate(sizes)
+
+
+def test_recursion_that_nothing_ends_is_one_error() -> None:
+    result = check_text("""
+def factorial(n: int) -> int:
+    return n * factorial(n - 1)
+
+def use(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    return x * factorial(5)
+""")
+    assert [d.code for d in result.diagnostics] == ["E0217"]
+    assert "calls itself" in result.diagnostics[0].primary.text

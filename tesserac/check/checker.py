@@ -40,6 +40,8 @@ from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import IntType, StructType, Type
 
+MAX_RECHECKS = 4
+"""Calls in a row whose failure is explained by that of the next."""
 MAX_DEPTH = 64
 """Instances within instances: recursion on compile-time arguments ends before this, or not at all."""
 
@@ -77,6 +79,7 @@ class ModuleChecker:
         self._found: list[Diagnostic] = []
         self._constants: list[str] = []
         self._depth = 0
+        self._rechecks = 0
 
     def run(self) -> tuple[typed.TypedModule, tuple[Diagnostic, ...]]:
         """Checks every definition; what is wrong with the module, in the order of the text."""
@@ -236,11 +239,16 @@ class ModuleChecker:
         return self._modules[owner].own_instance(name, types)
 
     def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]:
-        """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered."""
+        """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered. Reasons of reasons
+        are followed a few calls deep: a recursion that does not end has no last one."""
         checker = self._modules[owner]
+        if checker._rechecks >= MAX_RECHECKS:
+            return ()
         signature, spans = checker.own_signature(name), checker._signatures[name][1]
         body = Body(checker, Sink(), name)
+        checker._rechecks += 1
         check_instance(body, signature, types, spans, name)
+        checker._rechecks -= 1
         return body.sink.diagnostics
 
     def resolve(self, name: str) -> Resolved | None:
