@@ -239,8 +239,8 @@ class ModuleChecker:
         return self._modules[owner].own_instance(name, types)
 
     def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]:
-        """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered. Reasons of reasons
-        are followed a few calls deep: a recursion that does not end has no last one."""
+        """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered. Reasons of
+        reasons are followed a few calls deep: a recursion that does not end has no last one."""
         checker = self._modules[owner]
         if checker._rechecks >= MAX_RECHECKS:
             return ()
