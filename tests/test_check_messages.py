@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from checking import check_text, diagnose
-from tests.conftest import Golden
 from page_checks import JARGON
 
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic, Fix, Severity
 from tesserac.diag.pages import load_page, page_codes
 from tesserac.diag.render import apply_edits, render
+from tests.conftest import Golden
 
 FOLDER = Path(__file__).parent / "cases" / "check"
 BUGS = sorted(FOLDER.glob("bug_*.tess"))

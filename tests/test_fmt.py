@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Golden
 from fmt_support import assert_well_formatted, formatted
 
 from tesserac.base.source import SourceFile
@@ -17,6 +16,7 @@ from tesserac.syntax.fmt_expressions import LAYOUTS
 from tesserac.syntax.fmt_statements import HEADERS, SIMPLE
 from tesserac.syntax.parse import MAX_SOURCE, parse_module
 from tesserac.syntax.tables import load_tables
+from tests.conftest import Golden
 
 ROOT = Path(__file__).parent.parent
 CASES = Path(__file__).parent / "cases"
