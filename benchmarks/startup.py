@@ -36,8 +36,8 @@ module.{function}(*args)
 print(json.dumps([time.perf_counter() - start, start - imported]))
 """
 
-TABLES = "from tesserac.syntax.tables import load_tables; load_tables(); print(0)"
-"""A wheel ships the parser's tables; a checkout makes them once. Either way no program waits for them."""
+PREPARE = "from tesserac.library import load_library; load_library(); print(0)"
+"""A wheel ships the parser's tables and the checked library; a checkout makes them once. No program waits for them."""
 
 IMPORT = """
 import json, time
@@ -57,8 +57,8 @@ def _run(program: str, cache: str) -> object:
 
 
 def _first_call(function: str, *, cold: bool) -> tuple[float, float]:
-    """Medians over new processes: the first call, and importing the compiler. Cold: the cache has only the parser's
-    tables, and the compiler and LLVM are imported before the clock starts. Warm: the cache has the artifact."""
+    """Medians over new processes: the first call, and importing the compiler. Cold: the cache has only what
+    a wheel ships, and the compiler and LLVM are imported before the clock starts. Warm: the cache has the artifact."""
     file, arity = PROGRAMS[function]
     program = FIRST_CALL.format(cold=cold, arity=arity, path=str(EXAMPLES / file), function=function)
     samples: list[object] = []
@@ -66,7 +66,7 @@ def _first_call(function: str, *, cold: bool) -> tuple[float, float]:
         _run(program, shared)
         for _ in range(RUNS):
             with tempfile.TemporaryDirectory() as empty:
-                _run(TABLES, empty)
+                _run(PREPARE, empty)
                 samples.append(_run(program, empty if cold else shared))
     calls, imports = zip(*samples, strict=True)
     return statistics.median(calls), statistics.median(imports)

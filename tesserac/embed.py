@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from tessera.artifact import Artifact
 from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
 from tessera.interface import ModuleInterface, Source, Specialization
+from tesserac.base.collecting import collection_paused
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.render import render
@@ -36,7 +37,8 @@ class EmbeddedCompiler:
     @contextmanager
     def _mistakes(self, source: Source) -> Iterator[None]:
         try:
-            yield
+            with collection_paused():
+                yield
         except ProgramError as error:
             raise self._program_error(error.diagnostics) from None
         except NoSuchFunction as error:

@@ -1,4 +1,4 @@
-"""The standard library, checked: restored from what packaging prepared, else parsed and checked now.
+"""The standard library, checked: restored from what packaging prepared or an earlier start kept, else checked now.
 
 Enters: the files of `stdlib/`. Leaves: one `CheckResult` per file. A library with a mistake does not leave this room:
 packaging fails, and so does every start from a checkout. See Note [A pickled library].
@@ -6,11 +6,16 @@ packaging fails, and so does every start from a checkout. See Note [A pickled li
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pickle
 from collections.abc import Mapping
+from pathlib import Path
 
 from tessera import __version__
+from tessera.toolchain import toolchain_key
+from tesserac.base.cache import user_cache_dir, write_atomically
+from tesserac.base.collecting import collection_paused
 from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
@@ -26,9 +31,22 @@ Library = tuple[CheckResult, ...]
 def load_library() -> Library:
     """Each module in the scope of those before it; the prelude is first."""
     files = stdlib_files()
-    shipped = shipped_library()
-    restored = decode_library(shipped, files) if shipped is not None else None
-    return check_library(files) if restored is None else restored
+    cached = user_cache_dir() / f"library-{toolchain_key()[:32]}.pickle"
+    for data in (shipped_library(), _read(cached)):
+        restored = decode_library(data, files) if data is not None else None
+        if restored is not None:
+            return restored
+    library = check_library(files)
+    with contextlib.suppress(OSError):  # a read-only home only costs time
+        write_atomically(cached, encode_library(library, files))
+    return library
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def library_sources() -> dict[str, SourceFile]:
@@ -70,7 +88,8 @@ def decode_library(data: bytes, files: Mapping[str, str]) -> Library | None:
     if not data.startswith(key):
         return None
     try:
-        library: Library = pickle.loads(data[len(key) :])
+        with collection_paused():
+            library: Library = pickle.loads(data[len(key) :])
     except Exception:  # unpickling raises whatever it likes; the library is there as text too
         return None
     return library
@@ -84,7 +103,8 @@ def _key(files: Mapping[str, str]) -> bytes:
 
 
 # Note [A pickled library]
-# Parsing and checking the library takes 25 ms of every start that compiles something; restoring it takes 4. The pickle
-# is made when the wheel is, out of the classes in the same wheel, and is read from the installed package only: whoever
-# could change it could change the code beside it. What it holds besides trees and types are caches of the checker,
-# whose keys are compared by value or are nodes of the same pickle. No hash is in it (see Dim.__getstate__).
+# Parsing and checking the library takes 100 ms of every start that compiles something; restoring it takes a tenth of
+# that. A wheel carries the pickle, made out of the classes in the same wheel; a checkout keeps one in the user's cache,
+# under a key that changes with every file of the compiler. Whoever could change either could change the code beside it,
+# or the compiled programs that the cache holds. What it holds besides trees and types are caches of the checker, whose
+# keys are compared by value or are nodes of the same pickle. No hash is in it (see Dim.__getstate__).
