@@ -172,7 +172,8 @@ def digest(result: object) -> str:
 def report(machines: dict[str, Hashes]) -> tuple[str, bool]:
     """A row per program, and whether everything is equal that must be."""
     names = list(dict.fromkeys(name for hashes in machines.values() for name in hashes))
-    lines = ["# The same bits", "", f"Machines: {', '.join(machines)}.", ""]
+    made = "`python -m benchmarks.bits --backend cpu gpu --out DIR --against benchmarks/results/bits-cpu-aarch64.json`"
+    lines = ["# The same bits", "", f"{made}. Machines: {', '.join(machines)}.", ""]
     lines += ["| program | sizes | result |", "|---|---|---|"]
     problems: list[str] = []
     for name in names:
