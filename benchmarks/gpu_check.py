@@ -89,7 +89,8 @@ def main() -> None:
     rows = [row for name in names for row in run_apart(name, options.arch)]
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "gpu_check.json").write_text(json.dumps(rows, indent=1))
-    (options.out / "gpu_check.md").write_text(f"# Checks on a GPU\n\n`python -m benchmarks.gpu_check --out DIR`\n\n{markdown(rows)}")
+    title = "# Checks on a GPU\n\n`python -m benchmarks.gpu_check --out DIR`\n\n"
+    (options.out / "gpu_check.md").write_text(title + markdown(rows))
     bad = [row for row in rows if not row["ok"]]
     print(f"{len(rows) - len(bad)} of {len(rows)} checks passed")
     sys.exit(1 if bad else 0)
