@@ -56,8 +56,6 @@ class PassFault(Exception):
 
     def __init__(self, name: str, error: VerifyError, dump: str) -> None:
         super().__init__(f"IR invalid after pass `{name}`: {error}\n{dump}")
-        self.pass_name = name
-        self.dump = dump
 
 
 Observer = Callable[[Pass, Module], None]

@@ -36,9 +36,6 @@ import numpy as np
 from tesserac.numerics.exact import Array, fma
 from tesserac.types.dtype import DType
 
-BOOLEAN = ("lt", "le", "eq")
-"""Primitives whose result is a bool instead of a number."""
-
 
 @dataclass(frozen=True)
 class Step:
