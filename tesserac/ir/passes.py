@@ -58,19 +58,12 @@ class PassFault(Exception):
         super().__init__(f"IR invalid after pass `{name}`: {error}\n{dump}")
 
 
-Observer = Callable[[Pass, Module], None]
-
-
-def run_passes(
-    module: Module, passes: Sequence[Pass], *, verify: bool, observe: Observer | None = None
-) -> Module:
-    """Runs the passes in order. `observe` sees the module after each of them."""
+def run_passes(module: Module, passes: Sequence[Pass], *, verify: bool) -> Module:
+    """Runs the passes in order; `verify` checks what each of them left."""
     for step in passes:
         result = step.run(module.clone())
         if verify:
             check_pass(step, module, result)
-        if observe is not None:
-            observe(step, result)
         module = result
     return module
 
