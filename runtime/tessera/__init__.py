@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tessera.module import Module
 
-__all__ = ["TesseraError", "__version__", "compile", "get_num_threads", "load", "set_num_threads"]
+__all__ = ["TesseraError", "__version__", "compile", "freeze", "get_num_threads", "load", "set_num_threads"]
 __version__ = "0.1.0"
 
 
@@ -36,6 +36,13 @@ def compile(text: str) -> Module:
     from tessera.loading import module_of
 
     return module_of("text", Source("<text>", text))
+
+
+def freeze(model: object) -> object:
+    """A copy of a struct (or of arrays, tuples, lists and dicts) that nothing can change, for any number of calls."""
+    from tessera.frozen import freeze as frozen
+
+    return frozen(model)
 
 
 def set_num_threads(count: SupportsIndex) -> None:

@@ -22,6 +22,7 @@ from tessera.errors import (
     TesseraError,
     failure,
 )
+from tessera.outputs import writable_outputs
 from tessera.signature import (
     STATUS_ASSERT,
     STATUS_BAD_INDEX,
@@ -52,12 +53,16 @@ class Entry(NamedTuple):
 Shape = tuple[int, ...]
 
 
-def call(signature: Signature, entry: Entry, inputs: Sequence[Array]) -> object:
+def call(signature: Signature, entry: Entry, inputs: Sequence[Array], out: Sequence[object] | None = None) -> object:
+    """The results, in fresh arrays, or written into those of `out`."""
     symbols = bind_symbols(signature, [array.shape for array in inputs])
     sizes = [symbols[name] for name in signature.symbols]
     data = [array.ctypes.data for array in inputs]
     _invoke(signature, entry.guards, [*data, *[0] * len(signature.results), *sizes], symbols)
-    outputs = [allocate_result(signature, position, symbols) for position in range(len(signature.results))]
+    if out is None:
+        outputs = [allocate_result(signature, position, symbols) for position in range(len(signature.results))]
+    else:
+        outputs = writable_outputs(signature, out, inputs, symbols)
     _invoke(signature, entry.run, [*data, *(array.ctypes.data for array in outputs), *sizes], symbols)
     results = tuple(array if array.ndim else array[()] for array in outputs)  # [()]: a 0-d array as a scalar
     return results if signature.returns_tuple else results[0]

@@ -15,6 +15,7 @@ from tessera.call import Entry, bind_symbols, call, failed_status
 from tessera.dtypes import numpy_dtype
 from tessera.loader import LoadedImage, load_image
 from tessera.numpy_abi import api_function, layout_holds
+from tessera.outputs import OUT, flat_outputs
 from tessera.printing import CALLBACK, write_print
 from tessera.threads import function_address, load_pool, resolve_libc
 
@@ -27,6 +28,7 @@ class CompiledFunction:
         self.signature = artifact.signature
         self.returned = artifact.returned
         self.params = artifact.params
+        self._takes_out = all(p.name != OUT for p in artifact.signature.parameters)
         self._failed = self._raise_status
         self._printed = CALLBACK(self._print)
         loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed, self._printed))
@@ -42,7 +44,11 @@ class CompiledFunction:
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Brings the arguments into the form that `fast` takes and calls it, or says why that cannot be. Arguments
         that have this form already were refused by `fast` for another reason: then Python does the whole call."""
+        given = kwargs.pop(OUT, None) if self._takes_out else None
         arrays = arrays_of(self.signature, args, kwargs)
+        if given is not None:
+            call(self.signature, self._entry, arrays, flat_outputs(self.signature.name, self.returned, given))
+            return given
         changed = bool(kwargs) or any(array is not value for array, value in zip(arrays, args, strict=True))
         if changed and self._fast is not None:
             return self._fast(*arrays)

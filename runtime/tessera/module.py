@@ -22,6 +22,7 @@ from tessera.interface import (
     StructInterface,
     is_declared,
 )
+from tessera.outputs import OUT
 from tessera.returned import assemble, is_flat
 from tessera.safetensors import read_safetensors
 from tessera.structs import StructValue, struct_class
@@ -177,6 +178,7 @@ class Function:
 
     def _dispatch(self, *args: object, **kwargs: object) -> object:
         structs, weights = self._home.structs, self._home.weights
+        out = kwargs.pop(OUT, None) if all(p.name != OUT for p in self.interface.parameters) else None
         taken = Flattening(self.interface.name, structs)
         chosen = []
         values = _matched(self.interface, args, kwargs)
@@ -187,6 +189,8 @@ class Function:
         compiled = self._specialized(tuple(chosen))
         for name in compiled.params:
             taken.add(name, weights.kind_of(name).kind, weights.get(name))
+        if out is not None:
+            return compiled(*taken.leaves, out=out)
         result = compiled.fast(*taken.leaves)
         if is_flat(compiled.returned):
             return result

@@ -1,0 +1,63 @@
+"""Models that no longer change: `tessera.freeze(model)`.
+
+Enters: a struct, an array, or tuples, lists and dicts of them. Leaves: the same, made of private copies that are
+contiguous, aligned and read-only, so that every call reads them where they lie. A frozen struct is of its struct's
+class, hence accepted wherever the struct is; assigning to a field is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tessera.errors import FROZEN, WRONG_KIND, failure
+from tessera.structs import StructValue
+from tessera.values import as_numpy
+
+
+def freeze(value: object) -> object:
+    """A copy of `value` that nothing can change."""
+    if isinstance(value, StructValue):
+        return value if isinstance(value, _Frozen) else _frozen_struct(value)
+    if isinstance(value, tuple | list):
+        return tuple(map(freeze, value))
+    if isinstance(value, Mapping):
+        return {key: freeze(item) for key, item in value.items()}
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return value
+    if hasattr(value, "__dlpack__"):
+        return _frozen_array(value)
+    message = f"`freeze` takes a struct, an array, or tuples, lists and dicts of them, not a {type(value).__name__}"
+    raise failure(WRONG_KIND, message)
+
+
+def _frozen_array(value: object) -> object:
+    import numpy as np
+
+    array = np.array(as_numpy(value), order="C", copy=True)
+    array.setflags(write=False)
+    return array
+
+
+class _Frozen(StructValue):
+    """What a frozen object is beside an object of its struct."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        note = "a frozen struct does not change; freeze the new one, or keep the one it was made of"
+        raise failure(FROZEN, f"`{name}` of this `{self.struct_name()}` cannot be assigned", (note,))
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def __repr__(self) -> str:
+        return f"freeze({super().__repr__()})"
+
+
+_classes: dict[type[StructValue], type[StructValue]] = {}
+
+
+def _frozen_struct(value: StructValue) -> StructValue:
+    own = type(value)
+    if own not in _classes:
+        _classes[own] = type(own.__name__, (_Frozen, own), {})
+    fields = {name: freeze(getattr(value, name)) for name, _ in value.interface.fields}
+    return _classes[own].of_fields(fields)
