@@ -1,6 +1,6 @@
-"""Random functions of forms for hypothesis: maps with broadcasting, reductions, scans, contractions, views, gathers,
-scatters and tensors put together from parts, well typed by construction. Sizes are symbols; the test gives them
-values."""
+"""Random functions of forms for hypothesis: maps with broadcasting, reductions, scans, sorts, contractions, views,
+gathers, scatters and tensors put together from parts, well typed by construction. Sizes are symbols; the test gives
+them values."""
 
 from __future__ import annotations
 
@@ -315,7 +315,16 @@ def _scan(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
     return builder.value("form.scan", (value,), ty, attrs)
 
 
+def _sort(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
+    value = _pick(draw, pool)
+    ty = tensor_type(value)
+    if not ty.rank:
+        return None
+    attrs = {"axis": draw(st.integers(0, ty.rank - 1)), "descending": draw(st.booleans())}
+    return builder.value("form.sort", (value,), TensorType(ty.dims, I64), attrs)
+
+
 MAPS = (_unary, _binary, _binary, _iota)
 DENSE = (*MAPS, _reduce, _reduce, _contract, _view, _view, _assemble)
 """Steps whose accesses follow from the program alone."""
-STEPS = (*DENSE, _scan, _gather, _gather, _scatter)
+STEPS = (*DENSE, _scan, _sort, _gather, _gather, _scatter)

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from tesserac.graph.interp import bind_sizes
-from tesserac.graph.interp_indexed import BadIndex, follow
+from tesserac.graph.interp_indexed import BadIndex, follow, stable_order
 from tesserac.graph.interp_scalar import Space, evaluate_body, store
 from tesserac.ir.core import Block, Module, Op, Value
 from tesserac.ir.forms import indices, operand_maps
@@ -23,7 +23,7 @@ from tesserac.numerics.narrow import convert, round_to_tf32, storage
 from tesserac.numerics.order import Blocks, block_prod, block_scan, block_sum, fold_max, fold_min, tree
 from tesserac.tile.dialect import grid, memref_type, tile_type
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import TF32
+from tesserac.types.dtype import F32, TF32
 from tesserac.types.policy import compute_dtype
 
 POISON = 77
@@ -331,6 +331,17 @@ class _Program:
             case "max":
                 return [fold_max(x)]
         return [fold_min(x)]
+
+    def tile_sort(self, op: Op, args: list[object]) -> list[object]:
+        rank = len(memref_type(op.operands[0]).dims)
+        mem, at, out, to = args[0], list(args[1 : 1 + rank]), args[1 + rank], list(args[2 + rank :])
+        source, target, dims = memref_type(op.operands[0]), memref_type(op.operands[1 + rank]), op.attrs["dims"]
+        size = source.dims[dims[0]].evaluate(self.sizes)
+        at[dims[0]], to[dims[1]] = Axis(at[dims[0]], size, size), Axis(to[dims[1]], size, size)
+        row = mem[self._addresses(source, at)]
+        row = convert(row, F32) if source.dtype.is_float and source.dtype.bits < 32 else row
+        out[self._addresses(target, to)] = stable_order(row, op.attrs["descending"])
+        return []
 
     def tile_scan(self, op: Op, args: list[object]) -> list[object]:
         source, dim = tile_type(op.operands[0]), op.attrs["dim"]

@@ -12,9 +12,10 @@ import numpy as np
 from tesserac.graph.interp_scalar import InterpreterError
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps, tensor_type
-from tesserac.ir.indexed import assembled_boxes, gather_source
+from tesserac.ir.indexed import assembled_boxes, gather_source, sorted_axis
 from tesserac.numerics.exact import Array
-from tesserac.numerics.narrow import storage
+from tesserac.numerics.narrow import convert, storage
+from tesserac.types.dtype import F32
 
 Sizes = Mapping[str, int]
 
@@ -102,8 +103,28 @@ def _checked(op: Op, index: Array, size: int) -> Array:
     return np.where(index < 0, index + size, index)
 
 
+def _sort(op: Op, operands: list[Array], sizes: Sizes) -> Array:
+    ty = tensor_type(op.operands[0])
+    x = convert(operands[0], F32) if ty.dtype.is_float and ty.dtype.bits < 32 else operands[0]
+    rows = np.moveaxis(x, sorted_axis(op), -1)
+    places = stable_order(rows, descending=op.attrs["descending"] is True)
+    return np.moveaxis(places, -1, sorted_axis(op))
+
+
+def stable_order(rows: Array, descending: bool) -> Array:
+    """The places of the elements of each row in order. Descending is ascending from the end, where equal elements meet
+    in reverse; NaN, which is first then, goes last."""
+    if not descending:
+        return np.argsort(rows, axis=-1, kind="stable").astype(np.int64)
+    backwards = np.argsort(rows[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    places = rows.shape[-1] - 1 - backwards
+    unordered = np.take_along_axis(rows != rows, places, -1)
+    return np.take_along_axis(places, np.argsort(unordered, axis=-1, kind="stable"), -1).astype(np.int64)
+
+
 INDEXED_FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.assemble": _assemble,
     "form.gather": _gather,
     "form.scatter": _scatter,
+    "form.sort": _sort,
 }

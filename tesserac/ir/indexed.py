@@ -1,4 +1,4 @@
-"""Forms that put elements at given places, or read them at computed ones.
+"""Forms that put elements at given places, read them at computed ones, or find the places that put them in order.
 
     form.assemble(part...) {boxes}
         The result is made of boxes: part i stands at `boxes[i]`, later parts over earlier ones. Together they cover
@@ -11,6 +11,9 @@
     form.scatter(x, v, index...) {source, maps, bounds, operator}
         x with elements replaced: v[p] stands where form.gather would read to give element p of a tensor like v. Where
         places repeat, the last one in row-major order of v stays.
+    form.sort(x) {axis, descending}
+        The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
+        places, also where `descending`. -0 and +0 are equal; NaN comes last either way.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from tesserac.ir.core import Attr, Op, Value, define_op
 from tesserac.ir.forms import Slice, operand_maps, tensor_type, verify_dim_map
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
+from tesserac.types.dtype import I64
 
 
 def assembled_boxes(op: Op) -> tuple[Slice, ...]:
@@ -95,6 +99,24 @@ def _is_name(attr: Attr) -> bool:
     return isinstance(attr, str)
 
 
+def sorted_axis(op: Op) -> int:
+    """The axis of a form.sort."""
+    axis = op.attrs["axis"]
+    assert isinstance(axis, int)
+    return axis
+
+
+def _verify_sort(op: Op) -> None:
+    values = (*op.operands, *op.results)
+    require(len(values) == 2 and all(isinstance(v.type, TensorType) for v in values), "takes one tensor", op)
+    x, result, axis = tensor_type(op.operands[0]), tensor_type(op.result), op.attrs.get("axis")
+    require(isinstance(axis, int) and 0 <= axis < x.rank, "bad axis", op)
+    require(isinstance(op.attrs.get("descending"), bool), "says in which direction", op)
+    require(x.dtype.kind in "fiub", f"{x.dtype} has no order", op)
+    require(result == TensorType(x.dims, I64), "gives places as i64", op)
+
+
 define_op("form.assemble", pure=True, verify=_verify_assemble)
 define_op("form.gather", pure=True, verify=_verify_gather)
 define_op("form.scatter", pure=True, verify=_verify_scatter)
+define_op("form.sort", pure=True, verify=_verify_sort)

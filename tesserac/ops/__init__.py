@@ -17,5 +17,6 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     scalar,
     search,
     shape,
+    sort,
     update,
 )

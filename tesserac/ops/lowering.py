@@ -170,6 +170,12 @@ def scatter_form(
     return builder.value("form.scatter", (x, elements, *indices), result, attrs)
 
 
+def sort_form(builder: Builder, operand: Value, result: TensorType, axis: int, descending: bool) -> Value:
+    """The places of the elements in order along an axis."""
+    attrs: dict[str, Attr] = {"axis": axis, "descending": descending}
+    return builder.value("form.sort", (operand,), result, attrs)
+
+
 def reduce_form(builder: Builder, operand: Value, result: TensorType, kind: str, axes: tuple[int, ...]) -> Value:
     """A fold that drops its axes, in the canonical order. Integers accumulate in the dtype of the result."""
     ty = tensor_type(operand)

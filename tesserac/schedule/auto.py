@@ -68,6 +68,9 @@ def schedule_launch(launch: Op, machine: Machine) -> None:
             schedule_pack(launch)
         case "scatter":
             _schedule_scatter(launch, machine)
+        case "sort":
+            _fold_last(launch)
+            because(launch, "one row per program")
         case "contract":
             schedule_product(launch, machine)
 

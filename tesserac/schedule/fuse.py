@@ -10,6 +10,7 @@ A form joins the group of its latest producer, if that group can take it; so a g
     pack      one map that lays an operand of a contraction out; alone
     scatter   one form that replaces elements of memory; alone
     scan      running folds along an axis; alone
+    sort      the order of elements along an axis; alone
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Place = tuple[int, ...]
 MAX_BODY = 256
 """Operations of one fused body; beyond that its values no longer stay in registers."""
 MAX_GROUP = 64
-ALONE = ("pack", "scatter", "scan")
+ALONE = ("pack", "scatter", "scan", "sort")
 """Kinds of groups that take nothing."""
 
 
@@ -56,10 +57,10 @@ class Group:
         if op.name == "form.reduce":
             space, axes = tensor_type(op.operands[0]).dims, indices(op, "axes")
             return cls("rows", space, axes, [op], {op: _without(len(space), axes)})
-        if op.name == "form.scan":
+        if op.name in ("form.scan", "form.sort"):
             space, axis = tensor_type(op.result).dims, op.attrs["axis"]
             assert isinstance(axis, int)
-            return cls("scan", space, (axis,), [op], {op: tuple(range(len(space)))})
+            return cls(op.name.removeprefix("form."), space, (axis,), [op], {op: tuple(range(len(space)))})
         if op.name == "form.scatter":
             space, followed = tensor_type(op.operands[1]).dims, _followed(op)
             return cls("scatter", space, _without(len(space), followed), [op], {op: followed})

@@ -47,7 +47,7 @@ def followed_axes(op: Op, place: tuple[int, ...], position: int) -> tuple[int | 
             return tuple(None if i is None else place[i] for i in own)
         case "form.scatter":
             return operand_maps(op)[position - 2] if position > 1 else tuple(range(tensor_type(op.operands[1]).rank))
-        case "form.reduce" | "form.scan":
+        case "form.reduce" | "form.scan" | "form.sort":
             return tuple(range(tensor_type(op.operands[0]).rank))
         case "form.contract":
             return indices(op, ("lhs", "rhs")[position])

@@ -18,6 +18,7 @@ from tesserac.tile.build_map import build_map
 from tesserac.tile.build_rows import build_rows
 from tesserac.tile.build_scan import build_scan
 from tesserac.tile.build_scatter import build_scatter
+from tesserac.tile.build_sort import build_sort
 from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
 from tesserac.tile.status import add_status, check_attrs
@@ -29,6 +30,7 @@ BUILDERS = {
     "contract": build_contract,
     "scatter": build_scatter,
     "scan": build_scan,
+    "sort": build_sort,
 }
 
 

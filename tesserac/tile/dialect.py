@@ -29,6 +29,9 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.scan(tile, axis) {kind, dim} : tile, tile
                                                  running folds along a dim of at most one block, ascending from the
                                                  identity, and the last of them; both have the accumulation type
+    tile.sort(mem, at..., out, at...) {dims, descending}
+                                                 the order of a whole row of `mem` along its dim `dims[0]`, as form.sort
+                                                 has it, written to `out` along `dims[1]`; both from the coordinates on
     tile.dot(a, b, acc) : tile                   continues acc's chain over ascending k
     tile.for(low, high, init...) {step} { ^(i, carried...): ... tile.yield }
     tile.tree(n, empty...) { ^(i): ... tile.yield } { ^(left..., right...): ... tile.yield }
@@ -48,6 +51,7 @@ from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileT
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Free
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import I64
 from tesserac.types.policy import NO_POLICY, compute_dtype
 
 
@@ -236,6 +240,23 @@ def _verify_scan(op: Op) -> None:
     require([v.type for v in op.results] == expected, f"must give {expected}", op)
 
 
+def sort_operands(op: Op) -> tuple[Value, tuple[Value, ...], Value, tuple[Value, ...]]:
+    """The memory that is sorted and where its row begins, and the same of where the places go."""
+    rank = len(memref_type(op.operands[0]).dims)
+    mem, out = op.operands[0], op.operands[1 + rank]
+    return mem, op.operands[1 : 1 + rank], out, op.operands[2 + rank :]
+
+
+def _verify_sort(op: Op) -> None:
+    mem, at, out, to = sort_operands(op)
+    source, target = memref_type(mem), memref_type(out)
+    require(len(to) == len(target.dims), "needs one coordinate per dim", op)
+    require(all(isinstance(v.type, IndexType) for v in (*at, *to)), "takes indices", op)
+    require(target.dtype == I64, "gives places as i64", op)
+    dims = indices(op, "dims")
+    require(len(dims) == 2 and source.dims[dims[0]] == target.dims[dims[1]], "sorts one dim into an equal one", op)
+
+
 def _verify_dot(op: Op) -> None:
     a, b, acc = (tile_type(v) for v in op.operands)
     accum = compute_dtype(a.dtype, a.policy)
@@ -281,6 +302,7 @@ define_op("tile.map", pure=True, verify=_verify_map)
 define_op("tile.cast", pure=True, verify=_verify_cast)
 define_op("tile.reduce", pure=True, verify=_verify_reduce)
 define_op("tile.scan", pure=True, verify=_verify_scan)
+define_op("tile.sort", pure=False, verify=_verify_sort)
 define_op("tile.dot", pure=True, verify=_verify_dot)
 define_op("tile.for", pure=False, verify=_verify_for)
 define_op("tile.tree", pure=False, verify=_verify_tree)

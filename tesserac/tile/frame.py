@@ -134,7 +134,7 @@ class Frame:
     def block_dims(self, op: Op, position: int) -> tuple[int, ...]:
         """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks, and
         what a reduction folds side by side."""
-        if op.name in ("form.reduce", "form.scan"):
+        if op.name in ("form.reduce", "form.scan", "form.sort"):
             return self._in_blocks(range(len(self.loops)))
         if op.name == "form.scatter" and position == 1:
             return self._in_blocks(self.walked(op))

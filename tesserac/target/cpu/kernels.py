@@ -19,6 +19,7 @@ from tesserac.target.cpu.frame import Frame, stored_dtype
 from tesserac.target.cpu.groups import emit_vector_loop
 from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
+from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.trees import emit_tree
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import for_loop, if_then
@@ -166,5 +167,6 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.fold": emit_fold,
     "cpu.tree": _tree,
     "cpu.pack": emit_pack,
+    "cpu.sort": emit_sort,
     "cpu.micro_kernel": _micro_kernel,
 }

@@ -23,6 +23,9 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         element counts as zero. `wraps`: a negative one counts from the end.
     cpu.scatter(x, mem, at..., status?) {wraps}
         As a store, with coordinates as of cpu.gather; an element that has no place is not written.
+    cpu.sort(mem, at..., out, at..., pairs, spare, counts) {dims, descending}
+        As tile.sort. A radix sort, stable: pairs of key and place move between `pairs` and `spare`, digit by digit;
+        `counts` holds how often each value of each digit occurs.
     cpu.pack(panels, k0, c0, depth, count, total) {width, across, shorten} { ^(k, c): ... cpu.yield(x) }
         Element (k, c) of a depth x count block goes to row k0 + k, column c0 + c of `panels`, whose columns are stored
         in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
@@ -190,6 +193,23 @@ def _verify_position(op: Op) -> None:
     require(op.result.type == ScalarType(I64), "gives an i64", op)
 
 
+def sort_coordinates(op: Op) -> tuple[Value, tuple[Value, ...], Value, tuple[Value, ...]]:
+    """What is sorted and where its row begins; where the places go. The last three operands are scratch."""
+    memory = op.operands[0].type
+    assert isinstance(memory, MemRefType)
+    rank = len(memory.dims)
+    return op.operands[0], op.operands[1 : 1 + rank], op.operands[1 + rank], op.operands[2 + rank : -3]
+
+
+def _verify_sort(op: Op) -> None:
+    mem, at, out, to = sort_coordinates(op)
+    _verify_access(op, mem.type, len(at))
+    _verify_access(op, out.type, len(to))
+    require(all(v.type == INDEX for v in (*at, *to)), "takes indices", op)
+    scratch = [v.type for v in op.operands[-3:]]
+    require(all(isinstance(t, MemRefType) and t.dtype == I64 for t in scratch), "works in scratch of words", op)
+
+
 def _verify_pack(op: Op) -> None:
     memory = op.operands[0].type
     panels = isinstance(memory, MemRefType) and memory.layout == "panels" and len(memory.dims) == 2
@@ -226,6 +246,7 @@ define_op("cpu.load", pure=False, verify=_verify_load)
 define_op("cpu.gather", pure=False, verify=_verify_gather)
 define_op("cpu.store", pure=False, verify=_verify_store)
 define_op("cpu.scatter", pure=False, verify=_verify_scatter)
+define_op("cpu.sort", pure=False, verify=_verify_sort)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.pack", pure=False, verify=_verify_pack)
 define_op("cpu.micro_kernel", pure=False, verify=_verify_micro_kernel)

@@ -6,6 +6,7 @@ Enters: a `tile.kernel`. Leaves: a `cpu.kernel` of the same name, arguments and 
 - gathers at integers that are loaded or computed, scatters of a block where one integer per dim says
 - maps of any rank and broadcasting, casts, iotas, reductions along any dims (a sum of at most one block)
 - running folds along any dim of a block
+- the order of a whole row
 - tile.for and tile.tree that carry tiles of any rank, as long as a carried tile is updated place by place
 - tile.dot of two blocks that are loaded or computed: the left one is packed per program; the right one is read from
   memory of layout `panels` (rows k, columns in panels), or packed per program; the accumulator is
@@ -30,6 +31,7 @@ from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sin
 from tesserac.tile.cpu.products import lower_dot, store_panels
 from tesserac.tile.cpu.reuse import kept_operands
 from tesserac.tile.cpu.scans import lower_scan
+from tesserac.tile.cpu.sorts import lower_sort
 from tesserac.tile.cpu.target import CpuTarget
 from tesserac.tile.cpu.tiles import (
     Axis,
@@ -170,6 +172,9 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
         case "tile.scan":
             pending.flush()
             lower_scan(ctx, op)
+        case "tile.sort":
+            pending.flush()
+            lower_sort(ctx, op)
         case "tile.reduce":
             pending.add(reduce_sink(ctx, op))
         case "tile.for":

@@ -25,6 +25,7 @@ from tesserac.tile.gpu.variants import Arch, Variant, variants
 LATER = {
     "tile.gather": "reading a tensor at computed places",
     "tile.scan": "a running sum or extreme",
+    "tile.sort": "sorting",
     "tile.scatter": "writing a tensor at computed places",
 }
 """Neutral operations that have no rule here yet, as a user would call them."""
