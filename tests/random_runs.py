@@ -1,0 +1,73 @@
+"""Random programs, each compiled twice and interpreted once: three results that agree to the bit.
+
+Enters: programs of `program_gen.py`. Leaves: nothing, or the first difference. The interpreter runs one form after the
+other in NumPy; compiled code is what a user gets; the third is compiled with every form in a launch of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from tessera.function import CompiledFunction
+from tesserac.base.source import SourceFile
+from tesserac.diag.render import render
+from tesserac.graph.interp import run_function
+from tesserac.numerics.narrow import convert, storage
+from tesserac.schedule import fuse
+from tesserac.session import ProgramError, Session
+from tesserac.target.cpu.build import host_platform
+from tesserac.types.dtype import BOOL
+from tesserac.types.ty import TensorType
+from tests.cpu_kernels import same_bits
+from tests.program_gen import Program, Sizes
+
+
+@contextmanager
+def nothing_fused() -> Iterator[None]:
+    """Inside, no map is taken into another and no launch holds more than one form."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fuse, "MAX_BODY", 0)
+        patch.setattr(fuse, "MAX_GROUP", 1)
+        yield
+
+
+def run_program(session: Session, program: Program) -> None:
+    """Raises AssertionError where results differ, ProgramError where the checker says no."""
+    source = SourceFile(f"random{program.seed}.tess", program.text)
+    function = session.function(source, "f")
+    platform = host_platform()
+    forms = session.levels(source, function, platform.schedule).forms
+    compiled = CompiledFunction(session.artifact(source, function, platform))
+    with nothing_fused():
+        unfused = CompiledFunction(session.artifact(source, function, platform))
+    session.forget(source.path)
+    for number, sizes in enumerate(program.sizes):
+        args = arguments(program, sizes, number)
+        expected = run_function(forms, function.symbol, args)
+        for made in (compiled, unfused):
+            got = made(*args)
+            for one, other in zip(got if isinstance(got, tuple) else (got,), expected, strict=True):
+                same_bits(np.asarray(one), other)
+
+
+def arguments(program: Program, sizes: Sizes, number: int) -> list[np.ndarray]:
+    rng = np.random.default_rng([program.seed, number])
+    return [_array(type_, sizes, rng) for type_ in program.parameters]
+
+
+def _array(type_: TensorType, sizes: Sizes, rng: np.random.Generator) -> np.ndarray:
+    shape = tuple(dim.evaluate(sizes) for dim in type_.dims)
+    if type_.dtype is BOOL:
+        return rng.integers(0, 2, shape).astype(bool)
+    if type_.dtype.is_integer:
+        return rng.integers(-9, 10, shape).astype(storage(type_.dtype))
+    return convert(rng.normal(size=shape) * 2.0, type_.dtype)
+
+
+def shown(problem: ProgramError, program: Program) -> str:
+    source = SourceFile(f"random{program.seed}.tess", program.text)
+    return "\n".join(render(d, {source.path: source}) for d in problem.diagnostics)
