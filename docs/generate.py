@@ -1,4 +1,4 @@
-"""The generated pages: `docs/softmax.md`, and the last section of `docs/language.md`.
+"""The generated pages: `docs/softmax.md`, `docs/operators.md`, and the last section of `docs/language.md`.
 
 `make docs` writes them; a test compares them with what the compiler gives now. Code is shown for two fixed processors
 and one GPU, never for the machine this runs on, so the pages are the same everywhere.
@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from docs.later import later_section
+from docs.reference import reference
 from docs.walk import walk_through
 
 FOLDER = Path(__file__).parent
@@ -22,6 +23,7 @@ def pages() -> dict[Path, str]:
     section = later_section()
     return {
         FOLDER / "softmax.md": walk_through(),
+        FOLDER / "operators.md": reference(),
         language: _LATER.sub(lambda _: section, language.read_text(encoding="utf-8")),
     }
 

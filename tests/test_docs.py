@@ -49,7 +49,7 @@ def session() -> Session:
 # ------------------------------------------------------------------------------------------------------- pages
 
 
-@pytest.mark.parametrize("name", ["softmax.md", "language.md"])
+@pytest.mark.parametrize("name", ["softmax.md", "language.md", "operators.md"])
 def test_generated_pages_are_those_of_today(name: str, golden: Golden) -> None:
     (path,) = [path for path in generated() if path.name == name]
     golden.check(path, generated()[path])

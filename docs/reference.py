@@ -1,0 +1,97 @@
+"""The operator reference: every name that a program can call, from the registry and the library's own doc strings."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tesserac.ops  # noqa: F401  (fills the registry)
+from tesserac.base.resources import stdlib_files
+from tesserac.base.source import SourceFile
+from tesserac.ops.registry import OPERATORS
+from tesserac.syntax import ast
+from tesserac.syntax.parse import parse_module
+
+HEAD = """# Operators and library functions
+
+Every name that a program has without importing it. Operators are classes of `tesserac/ops`; all other functions are
+written in Tessera, in `stdlib`. Each is also a method of its first argument (`x.sum(axis=N)`) and an attribute of `op`.
+Every example here is compiled and run by the tests, and gives the bits of the interpreter.
+
+The signatures of operators are those that the checker reads. An element is a class of dtypes: `N` numbers, `F` floats,
+`I` integers, `L` bools and integers, `R` real numbers, `E` anything; `acc(E)` is what sums of it give, `dot(N)` what
+products give, `wide(E)` its accumulation type. A dim is a variable, `*s` any number of equal dims, `s...` any number
+that broadcast, `{dims}` what the text says. A parameter without brackets is known while compiling; an axis is a
+position or the name of a dim.
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    name: str
+    signatures: tuple[str, ...]
+    doc: str
+
+    def text(self) -> str:
+        words, _, example = inspect.cleandoc(self.doc).partition("\ndef ")
+        shown = "\n".join(f"    {line}" for signature in self.signatures for line in signature.splitlines())
+        code = f"\n```tess\ndef {example.rstrip()}\n```\n" if example else ""
+        return f"### {self.name}\n\n{shown}\n\n{words.strip()}\n{code}"
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    words: str
+    entries: tuple[Entry, ...]
+
+    def text(self) -> str:
+        return "\n".join([f"## {self.title}\n\n{self.words}\n", *(entry.text() for entry in self.entries)])
+
+
+def reference() -> str:
+    """The whole page."""
+    sections = [*operator_sections(), *library_sections()]
+    names = sorted(entry.name for section in sections for entry in section.entries)
+    index = " ".join(f"[{name}](#{_anchor(name)})" for name in names)
+    return "\n".join([HEAD, f"{len(names)} names: {index}\n", *(section.text() for section in sections)])
+
+
+def operator_sections() -> Iterator[Section]:
+    modules = dict.fromkeys(cls.__module__ for cls in OPERATORS.values())
+    for module in modules:
+        found = [cls for cls in OPERATORS.values() if cls.__module__ == module and cls.surface]
+        entries = [Entry(c.name, tuple(f"{c.name}{text}" for text in c.signatures), c.__doc__ or "") for c in found]
+        title = module.rpartition(".")[2].capitalize()
+        yield Section(title, _first_paragraph(sys.modules[module].__doc__), tuple(entries))
+
+
+def library_sections() -> Iterator[Section]:
+    for path, text in stdlib_files().items():
+        module = parse_module(SourceFile(path, text)).module
+        entries = [_entry(item, text) for item in module.items if _is_public(item)]
+        if entries:
+            yield Section(path.removesuffix(".tess"), _first_paragraph(module.doc), tuple(entries))
+
+
+def _is_public(item: ast.Item) -> bool:
+    return isinstance(item, ast.FunctionDef | ast.StructDef) and not item.name.startswith("_")
+
+
+def _entry(item: ast.Item, text: str) -> Entry:
+    assert isinstance(item, ast.FunctionDef | ast.StructDef)
+    word = "def" if isinstance(item, ast.FunctionDef) else "struct"
+    head = re.search(rf"^{word} {item.name}\b(.*?):\n", text, re.MULTILINE | re.DOTALL)
+    assert head is not None, f"{item.name} stands somewhere else than its text"
+    return Entry(item.name, (f"{'' if word == 'def' else 'struct '}{item.name}{head[1]}",), item.doc or "")
+
+
+def _first_paragraph(doc: str | None) -> str:
+    return inspect.cleandoc(doc or "").partition("\n\n")[0]
+
+
+def _anchor(name: str) -> str:
+    return name.lower()
