@@ -29,7 +29,6 @@ ITEMS = (
     "@kernel\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "@autodiff\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "def f(x: Tensor[N, c64]) -> Tensor[N, c64]:\n    return x + x\n",
-    "def f(x: Tensor[N, fp8_e4m3 @accum(f32) @saturate]) -> Tensor[N, f32]:\n    return cast(x, f32)\n",
     "def f(x: Tensor[N, i8 @scale(axis=0)]) -> Tensor[N, i8 @scale(axis=0)]:\n    return x\n",
 )
 

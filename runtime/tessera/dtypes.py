@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
+_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "int4"})
 
 
 @cache

@@ -16,8 +16,8 @@ import numpy as np
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import ELEMENTARY, program
-from tesserac.numerics.exact import Array, add_to_odd, fma, maximum, minimum
-from tesserac.numerics.narrow import convert
+from tesserac.numerics.exact import Array, fma, maximum, minimum
+from tesserac.numerics.narrow import convert, narrow_fma
 from tesserac.numerics.program import evaluate
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, F64, I64, TF32, U64, DType
@@ -70,9 +70,9 @@ def _dtype(value: Value) -> DType:
 def _arithmetic_in_narrow(name: str, args: list[Array], dtype: DType, result: DType) -> Array:
     """f64 and i64 have room for every exact result of one operation on narrow operands, or for its double rounding to
     be harmless; only a fused sum can fall between."""
-    wide = [convert(a, F64 if dtype.is_float else I64) if a.dtype != np.bool_ else a for a in args]
     if name == "fma":
-        return convert(add_to_odd(*np.broadcast_arrays(wide[0] * wide[1], wide[2])), dtype)
+        return narrow_fma(*args)
+    wide = [convert(a, F64 if dtype.is_float else I64) if a.dtype != np.bool_ else a for a in args]
     return convert(np.asarray(_ARITHMETIC[name](*wide)), result)
 
 

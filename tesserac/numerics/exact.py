@@ -122,15 +122,20 @@ def maximum(a: Array, b: Array) -> Array:
     """The larger; NaN if either is; +0 of two zeros unless both are -0."""
     with np.errstate(all="ignore"):
         both_zero = (a == 0) & (b == 0)
-        return np.where(both_zero, a + b, np.maximum(a, b)) if a.dtype.kind == "f" else np.maximum(a, b)
+        return np.where(both_zero, a + b, np.maximum(a, b)) if _is_float(a) else np.maximum(a, b)
 
 
 def minimum(a: Array, b: Array) -> Array:
     """The smaller; NaN if either is; -0 of two zeros unless both are +0."""
     with np.errstate(all="ignore"):
-        if a.dtype.kind != "f":
+        if not _is_float(a):
             return np.minimum(a, b)
         return np.negative(maximum(np.negative(a), np.negative(b)))
+
+
+def _is_float(a: Array) -> bool:
+    """ml_dtypes' narrow floats have kind V, as its int4 has."""
+    return a.dtype.kind == "f" or (a.dtype.kind == "V" and a.dtype.name != "int4")
 
 
 # Note [Round to odd]

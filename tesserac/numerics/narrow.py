@@ -16,8 +16,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tesserac.numerics.exact import Array
-from tesserac.types.dtype import FP8_E4M3, TF32, DType
+from tesserac.numerics.exact import Array, add_to_odd
+from tesserac.types.dtype import ALL, FP8_E4M3, TF32, DType
 
 _LOWEST_EXPONENT = {"bfloat16": -126, "float16": -14, "float8_e4m3fn": -6, "float8_e5m2": -14}
 """Exponent of the smallest normal number of each format narrower than f32."""
@@ -27,6 +27,14 @@ def storage(dtype: DType) -> np.dtype[Any]:
     """The NumPy dtype that holds values of `dtype`."""
     scalar: type[np.generic] | str = getattr(ml_dtypes, dtype.numpy_name, dtype.numpy_name)
     return np.dtype(scalar)
+
+
+def narrow_fma(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c of a type narrower than f32, rounded once: f64 holds the product, and the sum to odd."""
+    dtype = next(d for d in ALL if storage(d) == c.dtype)
+    wide = [x.astype(np.float64) for x in (a, b, c)]
+    with np.errstate(all="ignore"):
+        return convert(add_to_odd(*np.broadcast_arrays(wide[0] * wide[1], wide[2])), dtype)
 
 
 def convert(x: Array, dtype: DType, *, saturate: bool = False) -> Array:

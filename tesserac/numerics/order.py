@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+import ml_dtypes
 import numpy as np
 
 from tesserac.numerics.exact import Array, fma, maximum, minimum
+from tesserac.numerics.narrow import narrow_fma
+from tesserac.types.dtype import FP8_E4M3
 
 T = TypeVar("T")
 Combine: TypeAlias = Callable[[Array, Array], Array]
@@ -98,8 +101,9 @@ def _chain(a: Array, b: Array) -> Array:
     """One segment: the chain runs over k, vectorised over all outputs."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     acc = np.zeros((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+    step = fma if a.dtype in (np.float32, np.float64) else narrow_fma
     for k in range(a.shape[-1]):
-        acc = fma(a[..., :, k, None], b[..., None, k, :], acc)
+        acc = step(a[..., :, k, None], b[..., None, k, :], acc)
     return acc
 
 
@@ -191,17 +195,30 @@ def _fold_extreme(x: Array, combine: Combine, empty: float | int | bool) -> Arra
 
 
 def lowest(dtype: np.dtype[Any]) -> float | int | bool:
-    """What an empty maximum gives."""
+    """What an empty maximum gives: less than it is no value of the type."""
     if dtype.kind == "b":
         return False
-    return -np.inf if dtype.kind == "f" else int(np.iinfo(dtype).min)
+    return int(_limits(dtype).min) if _is_integer(dtype) else -_beyond(dtype)
 
 
 def highest(dtype: np.dtype[Any]) -> float | int | bool:
     """What an empty minimum gives."""
     if dtype.kind == "b":
         return True
-    return np.inf if dtype.kind == "f" else int(np.iinfo(dtype).max)
+    return int(_limits(dtype).max) if _is_integer(dtype) else _beyond(dtype)
+
+
+def _is_integer(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "iu" or dtype.name == "int4"
+
+
+def _limits(dtype: np.dtype[Any]) -> ml_dtypes.iinfo:
+    return ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
+
+
+def _beyond(dtype: np.dtype[Any]) -> float:
+    """Infinity, or the largest number of a format that has none."""
+    return FP8_E4M3.largest if dtype.name == FP8_E4M3.numpy_name else np.inf
 
 
 SCANNED: dict[str, tuple[Combine, Callable[[np.dtype[Any]], float | int | bool]]] = {

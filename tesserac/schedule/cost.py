@@ -34,7 +34,7 @@ def nominal(dim: Dim, machine: Machine) -> int:
 
 
 def element_bytes(dtype: DType) -> int:
-    return (dtype.bits + 7) // 8
+    return dtype.bytes
 
 
 def body_work(op: Op) -> int:

@@ -8,7 +8,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Value
 from tesserac.ir.types import ScalarType, TensorType, TileType
 from tesserac.tile.dialect import tile_type
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import FP8_E4M3, DType
 
 COMBINE = {"sum": "scalar.add", "prod": "scalar.mul", "max": "scalar.max", "min": "scalar.min"}
 
@@ -19,7 +19,8 @@ def identity_of(kind: str, dtype: DType) -> float | int | bool:
         value = 0 if kind == "sum" else 1
         return float(value) if dtype.kind in "fc" else value
     if dtype.kind == "f":
-        return float("-inf") if kind == "max" else float("inf")
+        beyond = dtype.largest if dtype == FP8_E4M3 else float("inf")  # e4m3 has no infinity
+        return -beyond if kind == "max" else beyond
     if dtype.kind == "b":
         return kind == "min"
     smallest = 0 if dtype.kind == "u" else -int(dtype.largest) - 1

@@ -21,6 +21,11 @@ class DType:
     numpy_name: str
 
     @property
+    def bytes(self) -> int:
+        """Bytes of one element in an array; an i4 has one to itself there."""
+        return (self.bits + 7) // 8
+
+    @property
     def is_float(self) -> bool:
         return self.kind == "f"
 

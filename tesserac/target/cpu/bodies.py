@@ -27,7 +27,7 @@ from tesserac.target.dims import ceil_div, floor_div, modulo
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64, const_int, const_vector
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import F32, DType
+from tesserac.types.dtype import F32, F64, DType
 from tesserac.types.dtype import I64 as INT64
 from tesserac.types.policy import Policy
 
@@ -142,8 +142,8 @@ def _apply(frame: Frame, op: Op, name: str, rows: Sequence[Sequence[Value]]) -> 
 
 
 def _elementary(frame: Frame, name: str, dtype: DType, rows: Sequence[Sequence[Value]]) -> list[Value]:
-    """Narrow types compute in f32 and round."""
-    results = expand(frame.b, name, F32 if dtype in NARROW else dtype, rows, frame.memo)
+    """Narrow types compute in f32 and round; tf32 is stored as f32 and computes as it."""
+    results = expand(frame.b, name, F64 if dtype == F64 else F32, rows, frame.memo)
     return [round_register(frame.b, r, dtype) for r in results] if dtype in NARROW else results
 
 

@@ -18,7 +18,7 @@ from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Module
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import LType, Value
-from tesserac.tile.cpu.target import CpuTarget
+from tesserac.tile.cpu.target import CpuTarget, held
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 
@@ -114,7 +114,7 @@ class Frame:
 def stored_dtype(memory: MemRefType) -> DType:
     """The dtype that stands in memory: panels hold what the product computes in."""
     if memory.layout == "panels":
-        return memory.policy.accum or memory.dtype
+        return held(memory.policy.accum or memory.dtype)
     return memory.dtype
 
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Block, Op
-from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.bodies import emit_simple
 from tesserac.target.cpu.folds import emit_fold
-from tesserac.target.cpu.frame import Frame, stored_dtype
+from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.groups import emit_vector_loop
 from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
@@ -27,6 +26,7 @@ from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64
 from tesserac.tile.cpu.target import TARGETS, Micro
 from tesserac.tile.dialect import grid, kernel_memrefs
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
 
 
 def emit_kernel(module: Module, kernel: Op) -> Function:
@@ -139,8 +139,8 @@ def _tree(frame: Frame, op: Op) -> None:
 
 def _micro_kernel(frame: Frame, op: Op) -> None:
     """The addresses of the three blocks, and a call."""
-    b, micro = frame.b, op.attrs["micro"]
-    assert isinstance(micro, Micro)
+    b, micro, accum = frame.b, op.attrs["micro"], op.attrs["accum"]
+    assert isinstance(micro, Micro) and isinstance(accum, DType)
     a, right, c = (frame.memories[op.operands[i]] for i in (0, 2, 5))
     i, j, k, row, column, depth, done = (frame.value(op.operands[n]) for n in (1, 3, 4, 6, 7, 8, 9))
     left_place = b.mul(b.mul(i, a.dims[0]), const_i64(micro.rows))
@@ -154,9 +154,7 @@ def _micro_kernel(frame: Frame, op: Op) -> None:
         depth,
         done,
     ]
-    type_ = op.operands[5].type
-    assert isinstance(type_, MemRefType)
-    b.call(micro_kernel(frame, micro, stored_dtype(type_)), arguments)
+    b.call(micro_kernel(frame, micro, accum), arguments)
 
 
 _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {

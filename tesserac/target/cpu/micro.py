@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.registers import register_type
+from tesserac.target.cpu.registers import NARROW, memory_type, narrow, narrow_fma, register_type, widen
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import LoopBody, choose, for_loop
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I64, PTR, VOID, LType, Value, const_i64, vector, zero
+from tesserac.target.llvm_types import I64, PTR, VOID, Value, const_i64, vector, zero
 from tesserac.tile.cpu.target import Micro
 from tesserac.types.dtype import DType
 
@@ -26,14 +26,15 @@ def micro_kernel(frame: Frame, micro: Micro, accum: DType) -> Function:
     """The function `(a, b, c, row stride of c, depth, done)`, made once per module."""
     name = f"micro_{accum}_{micro.rows}x{micro.columns}"
     found = frame.module.find_function(name)
-    return found or _MicroKernel(frame.module, name, micro, register_type(accum)).build()
+    return found or _MicroKernel(frame.module, name, micro, accum).build()
 
 
 class _MicroKernel:
-    def __init__(self, module: Module, name: str, micro: Micro, element: LType) -> None:
-        self.micro, self.element = micro, element
-        self.vector = vector(element, micro.lanes)
-        self.align = element.bits // 8
+    def __init__(self, module: Module, name: str, micro: Micro, accum: DType) -> None:
+        self.micro, self.accum, self.element = micro, accum, register_type(accum)
+        self.stored = memory_type(accum)
+        self.vector = vector(self.element, micro.lanes)
+        self.align = self.element.bits // 8
         parameters = [PTR, PTR, PTR, I64, I64, I64]
         attributes = ("nounwind", "noinline")
         self.function = module.function(name, VOID, parameters, attributes=attributes, linkage="internal")
@@ -50,7 +51,7 @@ class _MicroKernel:
         state = for_loop(b, const_i64(0), whole, const_i64(UNROLL), state, self._steps(UNROLL))
         _, _, *totals = for_loop(b, whole, self.depth, const_i64(1), state, self._steps(1))
         for place, total in zip(self._places(), totals, strict=True):
-            b.store(total, place, self.align)
+            b.store(narrow(b, total, self.accum), place, self.stored.bits // 8)
         b.ret()
         return self.function
 
@@ -58,12 +59,14 @@ class _MicroKernel:
         """The address of each vector of the block, row by row."""
         b, places = self.b, []
         for row in range(self.micro.rows):
-            start = b.gep(self.element, self.block, b.mul(self.stride, const_i64(row)))
-            places += [b.gep(self.element, start, column) for column in range(0, self.micro.columns, self.micro.lanes)]
+            start = b.gep(self.stored, self.block, b.mul(self.stride, const_i64(row)))
+            places += [b.gep(self.stored, start, column) for column in range(0, self.micro.columns, self.micro.lanes)]
         return places
 
     def _load_block(self) -> list[Value]:
-        return [self.b.load(self.vector, place, self.align) for place in self._places()]
+        b, type_ = self.b, vector(self.stored, self.micro.lanes)
+        loaded = [b.load(type_, place, self.stored.bits // 8) for place in self._places()]
+        return [widen(b, value, self.accum) for value in loaded]
 
     def _steps(self, count: int) -> LoopBody:
         """Both pointers walk along with the accumulators."""
@@ -103,6 +106,8 @@ class _MicroKernel:
         return [b.shuffle(v, v, [lane] * micro.lanes) for v in vectors for lane in range(micro.lanes)]
 
     def _multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+        if self.accum in NARROW:
+            return narrow_fma(self.b, x, y, total, self.accum)
         if self.element.is_float:
             return self.b.fma(x, y, total)
         return self.b.add(total, self.b.mul(x, y))

@@ -1,11 +1,13 @@
 """How elements are held: in registers and in memory, and the way between them.
 
-Narrow floats (bf16, f16) are held in f32 registers, which represent all of their values; a bool is one bit. Rounding to
-bf16 is done with integers, so every processor gives the same bits.
+Narrow floats (bf16, f16, fp8) are held in f32 registers, which represent all of their values; a bool is one bit. An i4
+is held in a byte with its sign extended; in memory its byte has the low nibble alone. Rounding to bf16 and fp8 is done
+with integers, so every processor gives the same bits.
 """
 
 from __future__ import annotations
 
+from tesserac.target.cpu.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import (
     F16,
@@ -37,17 +39,20 @@ _REGISTERS = {
     dt.TF32: F32,
     dt.BF16: F32,
     dt.F16: F32,
+    dt.FP8_E4M3: F32,
+    dt.FP8_E5M2: F32,
     dt.I64: I64,
     dt.I32: I32,
     dt.I16: I16,
     dt.I8: I8,
+    dt.I4: I8,
     dt.U64: I64,
     dt.U32: I32,
     dt.U8: I8,
     dt.BOOL: I1,
 }
-_MEMORY = {**_REGISTERS, dt.BF16: I16, dt.F16: F16, dt.BOOL: I8}
-NARROW = (dt.BF16, dt.F16)
+_MEMORY = {**_REGISTERS, dt.BF16: I16, dt.F16: F16, dt.FP8_E4M3: I8, dt.FP8_E5M2: I8, dt.BOOL: I8}
+NARROW = (dt.BF16, dt.F16, dt.FP8_E4M3, dt.FP8_E5M2)
 
 
 def register_type(dtype: DType) -> LType:
@@ -78,6 +83,10 @@ def widen(b: Builder, stored: Value, dtype: DType) -> Value:
         return b.cast("bitcast", b.binary("shl", bits, const_int(bits.type, 16)), like(stored.type, F32))
     if dtype == dt.F16:
         return b.cast("fpext", stored, like(stored.type, F32))
+    if dtype.is_fp8:
+        return widen_fp8(b, stored, dtype)
+    if dtype == dt.I4:
+        return wrap_i4(b, stored)
     if dtype == dt.BOOL:
         return b.icmp("ne", stored, const_int(stored.type, 0))
     return stored
@@ -89,6 +98,10 @@ def narrow(b: Builder, value: Value, dtype: DType) -> Value:
         return b.cast("trunc", b.binary("lshr", _bf16_bits(b, value), _shift(value)), like(value.type, I16))
     if dtype == dt.F16:
         return b.cast("fptrunc", value, like(value.type, F16))
+    if dtype.is_fp8:
+        return narrow_fp8(b, value, dtype)
+    if dtype == dt.I4:
+        return b.binary("and", value, const_int(value.type, 0xF))
     if dtype == dt.BOOL:
         return b.cast("zext", value, like(value.type, I8))
     return value
@@ -100,7 +113,15 @@ def round_register(b: Builder, value: Value, dtype: DType) -> Value:
         return b.cast("bitcast", _bf16_bits(b, value), value.type)
     if dtype == dt.F16:
         return b.cast("fpext", b.cast("fptrunc", value, like(value.type, F16)), value.type)
+    if dtype.is_fp8:
+        return widen_fp8(b, narrow_fp8(b, value, dtype), dtype)
     raise UnsupportedError(f"no rounding to {dtype} on a CPU")
+
+
+def wrap_i4(b: Builder, value: Value) -> Value:
+    """The low nibble of a byte with its sign extended."""
+    up = const_int(value.type, 4)
+    return b.binary("ashr", b.binary("shl", value, up), up)
 
 
 def _shift(value: Value) -> Value:

@@ -15,10 +15,11 @@ from tesserac.target.cpu.registers import (
     register_type,
     round_register,
     to_single,
+    wrap_i4,
 )
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import F32, F64, I1, Value, const_float, const_int, like
-from tesserac.types.dtype import BOOL, DType
+from tesserac.target.llvm_types import F32, F64, I1, I8, Value, const_float, const_int, like
+from tesserac.types.dtype import BOOL, I4, DType
 
 Row = Callable[..., Value]
 
@@ -34,7 +35,7 @@ def emit_scalar(b: Builder, name: str, dtype: DType, operands: Sequence[Value]) 
     value = row(b, *operands)
     if dtype in NARROW and value.type.is_float and name not in _EXACT:
         return round_register(b, value, dtype)
-    return value
+    return wrap_i4(b, value) if dtype == I4 and value.type.scalar == I8 else value
 
 
 def _rows(dtype: DType) -> dict[str, Row]:
@@ -182,7 +183,6 @@ def emit_cast(b: Builder, value: Value, source: DType, target: DType) -> Value:
     """A value of one dtype as another, rounded once; float to integer saturates, integers wrap."""
     if source == target:
         return value
-    to = like(value.type, register_type(target))
     if target == BOOL:
         zero = const_float(value.type, 0.0) if source.is_float else const_int(value.type, 0)
         return b.fcmp("une", value, zero) if source.is_float else b.icmp("ne", value, zero)
@@ -190,23 +190,35 @@ def emit_cast(b: Builder, value: Value, source: DType, target: DType) -> Value:
         return _from_float(b, value, target)
     if target.is_float:
         return _from_integer(b, value, source, target)
-    if to.bits == value.type.bits:
-        return value
-    widening = "sext" if source.kind == "i" else "zext"
-    return b.cast("trunc" if to.bits < value.type.bits else widening, value, to)
+    return _between_integers(b, value, source, target)
+
+
+def _between_integers(b: Builder, value: Value, source: DType, target: DType) -> Value:
+    to = like(value.type, register_type(target))
+    if to.bits != value.type.bits:
+        widening = "sext" if source.kind == "i" else "zext"
+        value = b.cast("trunc" if to.bits < value.type.bits else widening, value, to)
+    return wrap_i4(b, value) if target == I4 else value
 
 
 def _from_float(b: Builder, value: Value, target: DType) -> Value:
     result = like(value.type, register_type(target))
     if target.is_integer:
         name = "llvm.fptosi.sat" if target.kind == "i" else "llvm.fptoui.sat"
-        return b.intrinsic(name, result, [value], [result, value.type])
+        whole = b.intrinsic(name, result, [value], [result, value.type])
+        return _limit_i4(b, whole) if target == I4 else whole
     if target in NARROW:
         single = to_single(b, value) if value.type.scalar == F64 else value
         return round_register(b, single, target)
     if result.bits == value.type.bits:
         return value
     return b.cast("fptrunc" if result.bits < value.type.bits else "fpext", value, result)
+
+
+def _limit_i4(b: Builder, value: Value) -> Value:
+    for name, bound in (("llvm.smin", 7), ("llvm.smax", -8)):
+        value = b.intrinsic(name, value.type, [value, const_int(value.type, bound)], [value.type])
+    return value
 
 
 def _from_integer(b: Builder, value: Value, source: DType, target: DType) -> Value:

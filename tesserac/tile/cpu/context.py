@@ -14,7 +14,7 @@ from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.types import INDEX, MemRefType, Type
 from tesserac.tile.cpu.dialect import compute_type
 from tesserac.tile.cpu.shapes import loop_shape
-from tesserac.tile.cpu.target import CpuTarget
+from tesserac.tile.cpu.target import CpuTarget, held
 from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Stored, Tile
 from tesserac.tile.dialect import compute_scalar
 from tesserac.types.dims import ZERO, Dim, product
@@ -136,7 +136,7 @@ class Context:
 
     def scratch_like(self, type_: MemRefType) -> Value:
         offset = self.scratch_bytes
-        size = product(type_.dims) * (type_.dtype.bits // 8)
+        size = product(type_.dims) * (held(type_.dtype) if type_.layout == "panels" else type_.dtype).bytes
         self.scratch_bytes = offset + size.ceil_div(SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         with self.builder.at(self._prologue):
             return self.builder.value("cpu.scratch", (), type_, {"offset": offset})

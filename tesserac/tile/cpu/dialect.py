@@ -31,9 +31,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
         the source is contiguous along k, so vectors run along k and are transposed on the way. `shorten`: to the
         significant bits that a tf32 product reads.
-    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done) {micro}
+    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done) {micro, accum}
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
-        steps, into c[row.., column..]. Continues what stands there, or starts from +0 where `done` is 0.
+        steps, into c[row.., column..]. Continues what stands there, or starts from +0 where `done` is 0. Each step
+        rounds to `accum`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Free
 from tesserac.tile.cpu.target import TARGETS, Micro
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import I64
+from tesserac.types.dtype import I64, DType
 from tesserac.types.policy import compute_dtype
 
 TESTS = ("lt", "ge")
@@ -229,7 +230,8 @@ def _verify_micro_kernel(op: Op) -> None:
     for panels in (a, b):
         require(isinstance(panels, MemRefType) and panels.layout == "panels", "reads panels", op)
     require(isinstance(c, MemRefType) and c.layout == "strided" and len(c.dims) == 2, "writes a block", op)
-    require(isinstance(op.attrs.get("micro"), Micro), "needs its register block", op)
+    attrs = isinstance(op.attrs.get("micro"), Micro) and isinstance(op.attrs.get("accum"), DType)
+    require(attrs, "needs its register block and accumulation type", op)
     require(all(op.operands[i].type == INDEX for i in (1, 3, 4, 6, 7, 8, 9)), "takes indices", op)
 
 

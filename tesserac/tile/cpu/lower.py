@@ -32,7 +32,7 @@ from tesserac.tile.cpu.products import lower_dot, store_panels
 from tesserac.tile.cpu.reuse import kept_operands
 from tesserac.tile.cpu.scans import lower_scan
 from tesserac.tile.cpu.sorts import lower_sort
-from tesserac.tile.cpu.target import CpuTarget
+from tesserac.tile.cpu.target import CpuTarget, held
 from tesserac.tile.cpu.tiles import (
     Axis,
     Converted,
@@ -100,11 +100,11 @@ def buffer_bytes(memory: MemRefType, target: CpuTarget) -> Dim:
     if memory.layout == "strided":
         if not memory.contiguous:
             raise LoweringError(f"a buffer must be contiguous, not {memory}")
-        return product(memory.dims) * (memory.dtype.bits // 8)
+        return product(memory.dims) * memory.dtype.bytes
     rows, columns = memory.dims
     accum = memory.policy.accum or memory.dtype
     width = target.micro(accum).columns
-    return columns.ceil_div(width) * width * rows * (accum.bits // 8)
+    return columns.ceil_div(width) * width * rows * held(accum).bytes
 
 
 # --- operations ---------------------------------------------------------------------------------------------------

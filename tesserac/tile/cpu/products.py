@@ -70,7 +70,7 @@ def lower_dot(ctx: Context, dot: Op) -> None:
     left = _pack(ctx, a, transposed=True, width=micro.rows)
     right = _right_panels(ctx, dot, micro)
     columns = _extent(ctx, target, 1)
-    _register_blocks(ctx, micro, left, right, target, rows, columns, depth)
+    _register_blocks(ctx, micro, _accum(dot), left, right, target, rows, columns, depth)
     ctx.tiles[dot.result] = target.finished()
 
 
@@ -180,6 +180,7 @@ def pack(
 def _register_blocks(
     ctx: Context,
     micro: Micro,
+    accum: DType,
     left: Panels,
     right: Panels,
     target: Accumulator,
@@ -196,7 +197,7 @@ def _register_blocks(
         with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
             row = ctx.index("mul", i, micro.rows)
             operands = (left.memory, i, right.memory, panel, right.row, target.memory, row, column, depth, target.done)
-            ctx.builder.op("cpu.micro_kernel", operands, attrs={"micro": micro})
+            ctx.builder.op("cpu.micro_kernel", operands, attrs={"micro": micro, "accum": accum})
 
 
 def store_panels(ctx: Context, tile: Tile, memory: Value, at: tuple[Value | Axis, ...]) -> None:

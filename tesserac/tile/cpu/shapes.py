@@ -67,7 +67,7 @@ def _widths(body: Block) -> Iterator[int]:
     for op in _inside(body):
         for value in (*op.operands, *op.results):
             if isinstance(value.type, ScalarType) and value.type.dtype.kind != "b":
-                yield max(value.type.dtype.bits, 32) if value.type.dtype.is_float else value.type.dtype.bits
+                yield max(value.type.dtype.bits, 32 if value.type.dtype.is_float else 8)
 
 
 def operation_cost(op: Op) -> int:

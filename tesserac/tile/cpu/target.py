@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tesserac.ir.attributes import register_attribute
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import F32, DType
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class CpuTarget:
 
     def micro(self, accum: DType) -> Micro:
         """The register block of a product that accumulates in `accum`."""
-        lanes = self.lanes(accum.bits)
+        lanes = self.lanes(held(accum).bits)
         return Micro(self.micro_rows, self.micro_vectors * lanes, lanes)
 
 
@@ -39,6 +39,11 @@ class Micro:
     rows: int
     columns: int
     lanes: int
+
+
+def held(accum: DType) -> DType:
+    """The dtype in which panels stand in memory: a narrow float as the f32 that registers hold it in."""
+    return F32 if accum.is_float and accum.bits < 32 else accum
 
 
 register_attribute("micro", Micro)
