@@ -332,6 +332,9 @@ class _Program:
                 return [fold_max(x)]
         return [fold_min(x)]
 
+    def tile_index(self, op: Op, args: list[object]) -> list[object]:
+        return [int(args[0])]
+
     def tile_sort(self, op: Op, args: list[object]) -> list[object]:
         rank = len(memref_type(op.operands[0]).dims)
         mem, at, out, to = args[0], list(args[1 : 1 + rank]), args[1 + rank], list(args[2 + rank :])

@@ -15,7 +15,7 @@ from tesserac.check.resolve import StructRef
 from tesserac.check.scope import Binding
 from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec, field_spec
 from tesserac.check.tuples import rebuilt, tuple_items
-from tesserac.check.updates import Way, updated
+from tesserac.check.updates import AUGMENTED, Way, updated
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0212, E0299
 from tesserac.syntax import ast
@@ -158,6 +158,8 @@ def _name_sizes(body: Body, fresh: dict[str, Dim], spec: TypeSpec, value: typed.
 
 
 def check_augmented(body: Body, node: ast.AugmentedAssignment) -> list[typed.Stmt]:
+    if isinstance(node.target, ast.Subscript) and node.op in AUGMENTED:
+        return _assign_index(body, node.target, body.expression(node.value), AUGMENTED[node.op], node.span)
     combined = body.expression(ast.BinaryOp(node.span, node.target, node.op, node.op_span, node.value))
     if isinstance(node.target, ast.Subscript):
         return _assign_index(body, node.target, combined, "rebind", node.span)

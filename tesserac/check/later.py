@@ -22,7 +22,7 @@ _FEATURES = {
     "graphs of modules": "graph",
     "caches and optimiser state": "KVCache OptimizerState",
     "this library function": (
-        "var scatter_add zeros_like ones_like normal uniform solve inv cholesky qr eigh svd slogdet fft ifft rfft "
+        "var zeros_like ones_like normal uniform solve inv cholesky qr eigh svd slogdet fft ifft rfft "
         "irfft real imag conj conv2d layernorm rmsnorm rmsnorm_safe gelu cross_entropy dropout dropout_in_kernel "
         "residual split_qkv flash_attention attention erf sin cos complex"
     ),

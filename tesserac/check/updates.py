@@ -1,7 +1,8 @@
 """Updates: `x[i] = v`, `x[i] += v` and `x.at[i].set(v)`, which all give a new tensor.
 
-Enters: a tensor, index expressions as written, and a value. Leaves: the tensor with the selected elements replaced. The
-value broadcasts to the shape that reading the same selection would have.
+Enters: a tensor, index expressions as written, and a value. Leaves: the tensor with the selected elements replaced, or
+joined with the value. It broadcasts to the shape that reading the same selection would have. Where integer tensors
+select, an element may be named several times: it is joined with all that name it.
 """
 
 from __future__ import annotations
@@ -18,16 +19,31 @@ from tesserac.check.reshape import check_expand
 from tesserac.check.words import storage_text, type_text
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0299
 from tesserac.diag.codes.precision import E0407
-from tesserac.ops.elementwise import Add
+from tesserac.ops.accumulate import AddAt, ExtremeAt, FoldAt
+from tesserac.ops.elementwise import Add, Maximum, Minimum, Mul, Neg, Sub
 from tesserac.ops.rearrange import Flip
+from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Reshape
 from tesserac.ops.update import Insert, Scatter
 from tesserac.syntax import ast
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
 
-Way = Literal["set", "add", "rebind"]
-"""Replace the elements, add to them, or replace them by what was computed from them (`x[i] *= v`)."""
-UPDATES: dict[str, Way] = {"set": "set", "add": "add"}
+Way = Literal["set", "add", "sub", "mul", "max", "min", "rebind"]
+"""Replace the elements, join them with the value, or replace them by what was computed from them (`x[i] /= v`)."""
+UPDATES: dict[str, Way] = {"set": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+"""The methods of `x.at[i]`."""
+AUGMENTED: dict[str, Way] = {"+": "add", "-": "sub", "*": "mul"}
+"""The operators of augmented assignments that join."""
+JOINS: dict[str, type[Operator]] = {"add": Add, "sub": Sub, "mul": Mul, "max": Maximum, "min": Minimum}
+"""Each way on elements that are named once."""
+FOLDS: dict[str, tuple[type[FoldAt], str]] = {
+    "add": (AddAt, "sum"),
+    "sub": (AddAt, "sum"),
+    "mul": (AddAt, "prod"),
+    "max": (ExtremeAt, "max"),
+    "min": (ExtremeAt, "min"),
+}
+"""Each way on elements that may be named several times; what is subtracted is added with its sign flipped."""
 
 
 def is_update(node: ast.Call) -> bool:
@@ -39,14 +55,14 @@ def is_update(node: ast.Call) -> bool:
 
 
 def call_update(body: Body, node: ast.Call) -> typed.Expr:
-    """`x.at[i].set(v)` and `x.at[i].add(v)`."""
+    """`x.at[i].set(v)`, `x.at[i].add(v)` and the others."""
     function = node.function
     assert isinstance(function, ast.Attribute) and isinstance(function.value, ast.Subscript)
     at = function.value.value
     assert isinstance(at, ast.Attribute)
     if function.name not in UPDATES:
         body.sink.error(E0208, at=function.name_span, what="`x.at[...]`", name=function.name).remark(
-            "there are `x.at[i].set(v)` and `x.at[i].add(v)`"
+            "there are " + ", ".join(f"`x.at[i].{name}(v)`" for name in UPDATES)
         )
         return body.error(node.span)
     args = check_arguments(body, node.arguments)
@@ -58,7 +74,7 @@ def call_update(body: Body, node: ast.Call) -> typed.Expr:
 
 
 def updated(body: Body, x: typed.Expr, target: ast.Subscript, value: typed.Expr, way: Way) -> typed.Expr:
-    """`x` with what `target` selects of it set to the value, or the value added to it."""
+    """`x` with what `target` selects of it set to the value, or joined with it."""
     span = target.span
     if isinstance(x.type, ErrorType) or isinstance(value.type, ErrorType):
         return body.error(span)
@@ -68,14 +84,16 @@ def updated(body: Body, x: typed.Expr, target: ast.Subscript, value: typed.Expr,
     taken = select(body, x.type, entries_of(target))
     if taken is None:
         return body.error(span)
-    if taken.lookups and way != "set":
-        body.sink.error(E0299, at=span, feature="adding at places that a tensor says")
+    if taken.lookups and way == "rebind":
+        body.sink.error(E0299, at=span, feature="anything but +=, -= and *= at places that a tensor says")
         return body.error(span)
     selected = read_selection(body, x, x.type, taken, span)
-    if way == "add":
-        value = apply_operator(body, Add(), [selected, value], span, span)
+    if not taken.lookups and way in JOINS:
+        value = apply_operator(body, JOINS[way](), [selected, value], span, span)
     fitted = _fitted(body, value, selected, span)
-    return body.error(span) if fitted is None else _put(body, x, x.type, taken, fitted, span)
+    if fitted is not None and taken.lookups and way == "sub":
+        fitted = apply_operator(body, Neg(), [fitted], span, span)
+    return body.error(span) if fitted is None else _put(body, x, x.type, taken, fitted, way, span)
 
 
 def _fitted(body: Body, value: typed.Expr, selected: typed.Expr, span: Span) -> typed.Expr | None:
@@ -100,14 +118,22 @@ def _fitted(body: Body, value: typed.Expr, selected: typed.Expr, span: Span) -> 
     return typed.Apply(TensorType(shape, met.type.dtype, met.type.policy), value.span, Expand(shape), (met,))
 
 
+def _scattered(axes: tuple[int, ...], at: int, way: Way) -> Operator:
+    """What puts elements where tensors say."""
+    if way not in FOLDS:
+        return Scatter(axes, at)
+    operator, kind = FOLDS[way]
+    return operator(axes, at, kind)
+
+
 def _put(
-    body: Body, x: typed.Expr, ty: TensorType, taken: Selection, value: typed.Expr, span: Span
+    body: Body, x: typed.Expr, ty: TensorType, taken: Selection, value: typed.Expr, way: Way, span: Span
 ) -> typed.Expr:
     """The value in its place: inside the box first, if tensors select there, then the box inside `x`."""
     if taken.lookups:
         axes, indices = zip(*taken.lookups, strict=True)
         box = read_box(x, ty, taken, span)
-        value = apply_operator(body, Scatter(axes, taken.at), [box, value, *indices], span, span)
+        value = apply_operator(body, _scattered(axes, taken.at, way), [box, value, *indices], span, span)
     if isinstance(value.type, ErrorType):
         return value
     assert isinstance(value.type, TensorType)

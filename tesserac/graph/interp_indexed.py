@@ -15,6 +15,7 @@ from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.ir.indexed import assembled_boxes, gather_source, sorted_axis
 from tesserac.numerics.exact import Array
 from tesserac.numerics.narrow import convert, storage
+from tesserac.numerics.order import run_fold
 from tesserac.types.dtype import F32
 
 Sizes = Mapping[str, int]
@@ -122,9 +123,20 @@ def stable_order(rows: Array, descending: bool) -> Array:
     return np.take_along_axis(places, np.argsort(unordered, axis=-1, kind="stable"), -1).astype(np.int64)
 
 
+def _runs(op: Op, operands: list[Array], sizes: Sizes) -> Array:
+    v, order, low, high = operands
+    result = tensor_type(op.result)
+    rows = convert(v, result.dtype)
+    whole = np.empty([dim.evaluate(sizes) for dim in result.dims], storage(result.dtype))
+    for place, (first, last) in enumerate(zip(low, high, strict=True)):
+        whole[place] = run_fold(rows[order[first:last]], str(op.attrs["kind"]))
+    return whole
+
+
 INDEXED_FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.assemble": _assemble,
     "form.gather": _gather,
     "form.scatter": _scatter,
     "form.sort": _sort,
+    "form.runs": _runs,
 }

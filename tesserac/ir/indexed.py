@@ -1,4 +1,4 @@
-"""Forms that put elements at given places, read them at computed ones, or find the places that put them in order.
+"""Forms that put elements at given places, read or fold them at computed ones, or find those that put them in order.
 
     form.assemble(part...) {boxes}
         The result is made of boxes: part i stands at `boxes[i]`, later parts over earlier ones. Together they cover
@@ -14,15 +14,20 @@
     form.sort(x) {axis, descending}
         The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
         places, also where `descending`. -0 and +0 are equal; NaN comes last either way.
+    form.runs(v, order, low, high) {kind, accum}
+        Folds of runs: element j of the result folds v[order[i]] for i from low[j] to high[j], one by one through the
+        aligned tree; the identity where there are none. All places are in range by construction. The result has the
+        accumulation type.
 """
 
 from __future__ import annotations
 
 from tesserac.ir.core import Attr, Op, Value, define_op
-from tesserac.ir.forms import Slice, operand_maps, tensor_type, verify_dim_map
+from tesserac.ir.forms import REDUCE_KINDS, Slice, operand_maps, tensor_type, verify_dim_map
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.types.dtype import I64
+from tesserac.types.policy import compute_dtype
 
 
 def assembled_boxes(op: Op) -> tuple[Slice, ...]:
@@ -116,7 +121,20 @@ def _verify_sort(op: Op) -> None:
     require(result == TensorType(x.dims, I64), "gives places as i64", op)
 
 
+def _verify_runs(op: Op) -> None:
+    require(all(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)), "works on tensors", op)
+    v, *places = (tensor_type(value) for value in op.operands)
+    require(len(places) == 3 and all((p.rank, p.dtype) == (1, I64) for p in places), "takes three rows of places", op)
+    require(op.attrs.get("kind") in REDUCE_KINDS, f"unknown kind {op.attrs.get('kind')}", op)
+    require(v.rank > 0 and places[1].dims == places[2].dims, "a run has two ends", op)
+    accum = compute_dtype(v.dtype, v.policy)
+    require(op.attrs.get("accum") == accum, f"the policy says to accumulate in {accum.name}", op)
+    expected = TensorType((*places[1].dims, *v.dims[1:]), accum)
+    require(tensor_type(op.result) == expected, f"must give {expected}", op)
+
+
 define_op("form.assemble", pure=True, verify=_verify_assemble)
 define_op("form.gather", pure=True, verify=_verify_gather)
 define_op("form.scatter", pure=True, verify=_verify_scatter)
+define_op("form.runs", pure=True, verify=_verify_runs)
 define_op("form.sort", pure=True, verify=_verify_sort)

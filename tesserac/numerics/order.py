@@ -173,6 +173,15 @@ def _running(x: Array, combine: Combine, start: Array) -> Array:
     return np.stack(folded, axis=-1)
 
 
+def run_fold(rows: Array, kind: str) -> Array:
+    """The fold of rows[0], rows[1], ... one by one through the tree: what a scatter adds to one place."""
+    combine, start = SCANNED[kind]
+    if not len(rows):
+        return np.full(rows.shape[1:], start(rows.dtype), rows.dtype)
+    with np.errstate(all="ignore"):
+        return tree(list(rows), combine)
+
+
 def fold_max(x: Array) -> Array:
     """The largest over the last axis: NaN wins, -0 < +0, nothing gives the type's lowest value."""
     return _fold_extreme(x, maximum, lowest(x.dtype))

@@ -163,10 +163,11 @@ def scatter_form(
     source: DimMap,
     maps: Sequence[DimMap],
     operator: str,
+    bounds: str = "wrap",
 ) -> Value:
     """`x` with elements replaced at places that indices say, in their order."""
     elements = convert_form(builder, new, TensorType(tensor_type(new).dims, result.dtype, result.policy))
-    attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": "wrap", "operator": operator}
+    attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": bounds, "operator": operator}
     return builder.value("form.scatter", (x, elements, *indices), result, attrs)
 
 
@@ -174,6 +175,14 @@ def sort_form(builder: Builder, operand: Value, result: TensorType, axis: int, d
     """The places of the elements in order along an axis."""
     attrs: dict[str, Attr] = {"axis": axis, "descending": descending}
     return builder.value("form.sort", (operand,), result, attrs)
+
+
+def runs_form(builder: Builder, v: Value, order: Value, low: Value, high: Value, kind: str) -> Value:
+    """Folds of v[order[i]] for i from low[j] to high[j], in the accumulation type."""
+    ty = tensor_type(v)
+    accum = compute_dtype(ty.dtype, ty.policy)
+    result = TensorType((*tensor_type(low).dims, *ty.dims[1:]), accum)
+    return builder.value("form.runs", (v, order, low, high), result, {"kind": kind, "accum": accum})
 
 
 def reduce_form(builder: Builder, operand: Value, result: TensorType, kind: str, axes: tuple[int, ...]) -> Value:

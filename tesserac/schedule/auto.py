@@ -33,6 +33,8 @@ ROW_BLOCK = 512
 """Elements of a row at a time where no order of summation says it."""
 COLUMNS = {"cpu": 64, "gpu": 16}
 """Rows of different sums walked side by side where neighbours in memory belong to different sums."""
+RUN_BLOCK = 256
+"""Elements of a run's rows at a time: a tree keeps a block of them per level."""
 GPU_COLUMN_WARPS = 8
 SQUARE = 64
 SMALLEST, LARGEST = 256, 4096
@@ -71,6 +73,8 @@ def schedule_launch(launch: Op, machine: Machine) -> None:
         case "sort":
             _fold_last(launch)
             because(launch, "one row per program")
+        case "runs":
+            _schedule_runs(launch)
         case "contract":
             schedule_product(launch, machine)
 
@@ -168,6 +172,14 @@ def _schedule_scatter(launch: Op, machine: Machine) -> None:
     if last >= 0:
         split(launch, last, _fitting(launch, last, _block_elements(launch, machine)))
     because(launch, "later elements go over earlier ones, so places are written in order")
+
+
+def _schedule_runs(launch: Op) -> None:
+    merge_runs(launch, reaches(launch))
+    last = len(launch_loops(launch)) - 1
+    if last:
+        split(launch, last, _fitting(launch, last, RUN_BLOCK))
+    because(launch, "one run per program")
 
 
 def _fold_last(launch: Op) -> None:

@@ -38,6 +38,7 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
               pack      lays an operand of a later contraction out as `panels`
               scan      running folds along the folded axis
               sort      the order of the elements along the folded axis
+              runs      folds of runs; the first axis numbers them
               scatter   replaces elements of memory that was written before; the space is that of the new elements, and
                         its place the axes that the memory follows
     space     the iteration space: sizes of its axes
@@ -77,7 +78,7 @@ from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL
 
-LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort")
+LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "runs")
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "status")
 

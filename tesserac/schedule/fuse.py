@@ -11,6 +11,7 @@ A form joins the group of its latest producer, if that group can take it; so a g
     scatter   one form that replaces elements of memory; alone
     scan      running folds along an axis; alone
     sort      the order of elements along an axis; alone
+    runs      folds of runs of elements that the run names; alone
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Place = tuple[int, ...]
 MAX_BODY = 256
 """Operations of one fused body; beyond that its values no longer stay in registers."""
 MAX_GROUP = 64
-ALONE = ("pack", "scatter", "scan", "sort")
+ALONE = ("pack", "scatter", "scan", "sort", "runs")
 """Kinds of groups that take nothing."""
 
 
@@ -65,6 +66,7 @@ class Group:
             space, followed = tensor_type(op.operands[1]).dims, _followed(op)
             return cls("scatter", space, _without(len(space), followed), [op], {op: followed})
         space, kind = tensor_type(op.result).dims, "pack" if "layout" in op.attrs else "map"
+        kind = "runs" if op.name == "form.runs" else kind
         return cls(kind, space, (), [op], {op: tuple(range(len(space)))})
 
     @property

@@ -25,7 +25,7 @@ from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, sq
 from tesserac.types.dims import product
 from tesserac.types.dtype import DType
 
-COMPUTED = ("form.map", "form.gather", "form.reduce", "form.scan", "form.sort", "form.contract")
+COMPUTED = ("form.map", "form.gather", "form.reduce", "form.scan", "form.sort", "form.runs", "form.contract")
 WRITTEN = ("form.assemble", "form.scatter")
 """Forms whose memory is written by several launches: their parts first."""
 CONTROL = ("form.loop", "form.while", "form.cond", *EFFECTS)

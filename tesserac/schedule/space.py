@@ -17,6 +17,9 @@ from tesserac.schedule.access import Dims, access_through, merged_stride, view_s
 from tesserac.schedule.dialect import launch_places, launch_space, memory
 from tesserac.types.dims import ONE, ZERO, Dim
 
+TABLES = {"form.gather": 1, "form.runs": 2}
+"""How many of a form's first operands are read at computed places."""
+
 
 @dataclass(frozen=True)
 class Reach:
@@ -45,6 +48,8 @@ def followed_axes(op: Op, place: tuple[int, ...], position: int) -> tuple[int | 
         case "form.gather":
             own = operand_maps(op)[position - 1] if position else gather_source(op)
             return tuple(None if i is None else place[i] for i in own)
+        case "form.runs":
+            return (None, *place[1:]) if position == 0 else (None,) if position == 1 else (place[0],)
         case "form.scatter":
             return operand_maps(op)[position - 2] if position > 1 else tuple(range(tensor_type(op.operands[1]).rank))
         case "form.reduce" | "form.scan" | "form.sort":
@@ -70,7 +75,7 @@ def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
     for axis, stride, dim in zip(axes, access.strides, dims, strict=True):
         if axis is not None and dim != ONE:
             strides[axis] = strides[axis] + stride  # an axis followed twice is a diagonal
-    is_table = op.name == "form.gather" and position == 0
+    is_table = position < TABLES.get(op.name, 0)
     computed = [(d, s) for a, d, s in zip(axes, dims, access.strides, strict=True) if a is None] if is_table else []
     return Reach(base.index, access.offset, tuple(strides), computed=tuple(computed))
 

@@ -16,6 +16,7 @@ from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_rows import build_rows
+from tesserac.tile.build_runs import build_runs
 from tesserac.tile.build_scan import build_scan
 from tesserac.tile.build_scatter import build_scatter
 from tesserac.tile.build_sort import build_sort
@@ -31,6 +32,7 @@ BUILDERS = {
     "scatter": build_scatter,
     "scan": build_scan,
     "sort": build_sort,
+    "runs": build_runs,
 }
 
 

@@ -29,6 +29,7 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.scan(tile, axis) {kind, dim} : tile, tile
                                                  running folds along a dim of at most one block, ascending from the
                                                  identity, and the last of them; both have the accumulation type
+    tile.index(tile) : index                     one integer, a tile without dims, as an index
     tile.sort(mem, at..., out, at...) {dims, descending}
                                                  the order of a whole row of `mem` along its dim `dims[0]`, as form.sort
                                                  has it, written to `out` along `dims[1]`; both from the coordinates on
@@ -240,6 +241,11 @@ def _verify_scan(op: Op) -> None:
     require([v.type for v in op.results] == expected, f"must give {expected}", op)
 
 
+def _verify_index(op: Op) -> None:
+    require(tile_type(op.operands[0]) == TileType((), I64), "takes one i64", op)
+    require(isinstance(op.result.type, IndexType), "gives an index", op)
+
+
 def sort_operands(op: Op) -> tuple[Value, tuple[Value, ...], Value, tuple[Value, ...]]:
     """The memory that is sorted and where its row begins, and the same of where the places go."""
     rank = len(memref_type(op.operands[0]).dims)
@@ -302,6 +308,7 @@ define_op("tile.map", pure=True, verify=_verify_map)
 define_op("tile.cast", pure=True, verify=_verify_cast)
 define_op("tile.reduce", pure=True, verify=_verify_reduce)
 define_op("tile.scan", pure=True, verify=_verify_scan)
+define_op("tile.index", pure=True, verify=_verify_index)
 define_op("tile.sort", pure=False, verify=_verify_sort)
 define_op("tile.dot", pure=True, verify=_verify_dot)
 define_op("tile.for", pure=False, verify=_verify_for)

@@ -136,6 +136,8 @@ class Frame:
         what a reduction folds side by side."""
         if op.name in ("form.reduce", "form.scan", "form.sort"):
             return self._in_blocks(range(len(self.loops)))
+        if op.name == "form.runs":
+            return self._in_blocks(range(len(self.loops))) if position == 0 else ()
         if op.name == "form.scatter" and position == 1:
             return self._in_blocks(self.walked(op))
         if op.name != "form.contract" or self.matrix is None:

@@ -58,6 +58,8 @@ def emit_simple(frame: Frame, op: Op) -> None:
         emit_store(frame, op)
     elif op.name == "cpu.scatter":
         emit_scatter(frame, op)
+    elif op.name == "cpu.index":
+        frame.entries[op.result] = frame.entries[op.operands[0]]
     elif op.name == "cpu.position":
         frame.entries[op.result] = _position(frame, frame.entries[op.operands[0]])
     else:

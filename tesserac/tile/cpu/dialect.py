@@ -18,6 +18,7 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         combines what the counter holds at `level` with the newer value; the third puts the value into that level.
         Scalars travel as values; tiles stay in memory, which the regions read and write.
     cpu.load(mem, at...) : scalar        cpu.store(x, mem, at...)        cpu.position(i) : scalar<i64>
+    cpu.index(x) : index                 an integer that the data has, as an index
     cpu.gather(mem, at..., status?) {wraps} : scalar
         As a load, and a coordinate may be a scalar<i64>; one out of range is put into its word of `status`, and the
         element counts as zero. `wraps`: a negative one counts from the end.
@@ -194,6 +195,10 @@ def _verify_position(op: Op) -> None:
     require(op.result.type == ScalarType(I64), "gives an i64", op)
 
 
+def _verify_index(op: Op) -> None:
+    require([v.type for v in op.operands] == [ScalarType(I64)] and op.result.type == INDEX, "takes an i64", op)
+
+
 def sort_coordinates(op: Op) -> tuple[Value, tuple[Value, ...], Value, tuple[Value, ...]]:
     """What is sorted and where its row begins; where the places go. The last three operands are scratch."""
     memory = op.operands[0].type
@@ -248,6 +253,7 @@ define_op("cpu.load", pure=False, verify=_verify_load)
 define_op("cpu.gather", pure=False, verify=_verify_gather)
 define_op("cpu.store", pure=False, verify=_verify_store)
 define_op("cpu.scatter", pure=False, verify=_verify_scatter)
+define_op("cpu.index", pure=True, verify=_verify_index)
 define_op("cpu.sort", pure=False, verify=_verify_sort)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.pack", pure=False, verify=_verify_pack)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 from tesserac.ir.core import OPDEFS, Block, Op, Region, Value
 from tesserac.ir.index import BINARY
-from tesserac.ir.types import AxisType, MemRefType
+from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.indexed import coordinates, gathered, lower_scatter
@@ -250,6 +250,11 @@ def _alloc(ctx: Context, op: Op) -> None:
     ctx.values[op.result] = ctx.scratch_like(type_)
 
 
+def _index_of(ctx: Context, op: Op) -> None:
+    element = Evaluator(ctx, ctx.depth).element(ctx.tile(op.operands[0]), ())
+    ctx.values[op.result] = ctx.builder.value("cpu.index", (element,), INDEX)
+
+
 def _index_dim(ctx: Context, op: Op) -> None:
     dim = op.attrs["dim"]
     assert isinstance(dim, Dim)
@@ -270,6 +275,7 @@ _SIMPLE: dict[str, Callable[[Context, Op], None]] = {
     "tile.map": _map,
     "tile.cast": _cast,
     "tile.alloc": _alloc,
+    "tile.index": _index_of,
     "index.dim": _index_dim,
     **{f"index.{name}": _index_binary for name in BINARY},
 }

@@ -25,6 +25,7 @@ from tesserac.tile.gpu.variants import Arch, Variant, variants
 LATER = {
     "tile.gather": "reading a tensor at computed places",
     "tile.scan": "a running sum or extreme",
+    "tile.index": "folding runs of a length that the data says",
     "tile.sort": "sorting",
     "tile.scatter": "writing a tensor at computed places",
 }

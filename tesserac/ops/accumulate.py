@@ -1,0 +1,280 @@
+"""Tensors with something added at places that integer tensors say, where places may repeat.
+
+Enters: a tensor, the new elements, the places. Leaves: the tensor; at each place the new elements that name it are
+folded in index order through the aligned tree, in the accumulation type, and the fold is added to what stands there.
+
+    order = sort(places)                          equal places become runs, each in index order
+    r[j] = fold of v[order[i]] over the run       where j is the last of its run
+    x[places[order[j]]] = x[places[order[j]]] + r[j]        in order of j, hence the last of a run stays
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ir.forms import Permute, Reshape, tensor_type
+from tesserac.ops.index import Lookup
+from tesserac.ops.lowering import (
+    DimMap,
+    Scalars,
+    convert_form,
+    gather_form,
+    map_form,
+    runs_form,
+    scan_form,
+    scatter_form,
+    sort_form,
+    view_form,
+)
+from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.unify import Mismatch, SameSize
+from tesserac.ops.update import Scatter
+from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.dtype import I64
+from tesserac.types.policy import compute_dtype
+from tesserac.types.ty import TensorType
+
+PRIMITIVES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+"""How a kind of fold joins two values."""
+UFUNCS: dict[str, Callable[..., Any]] = {
+    "sum": np.add.at,
+    "prod": np.multiply.at,
+    "max": np.maximum.at,
+    "min": np.minimum.at,
+}
+
+
+@dataclass(frozen=True)
+class FoldAt(Operator):
+    """A fold into places: `axes` are those that the indices name, whose dims stand before dim `at` of the others."""
+
+    kinds: ClassVar[tuple[str, ...]]
+    surface = False
+
+    axes: tuple[int, ...]
+    at: int = 0
+    kind: str = ""
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        first, other = cls.kinds
+        return [
+            (cls((0,), 0, first), ("f32[9, 4]", "f32[40, 4]", "i32[40]")),
+            (cls((1,), 1, other), ("f32[3, 9]", "f32[3, 2, 3]", "i64[2, 3]")),
+            (cls((0, 2), 0, first), ("i32[9, 2, 9]", "i32[5, 2]", "i32[5]", "i32[]")),
+            (cls((0,), 0, other), ("bf16 @accum(f32)[9]", "bf16 @accum(f32)[30]", "u8[30]")),
+            (cls((0,), 0, first), ("f32[9, 2]", "f32[2]", "i32[]")),
+            (cls((0,), 0, first), ("f32[9]", "f32[0]", "i32[0]")),
+        ]
+
+    def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        return Scatter(self.axes, self.at).mismatch(operands, same)
+
+    def reference(self, *operands: Array) -> Array:
+        x, v, *indices = operands
+        new = np.broadcast_shapes(*(index.shape for index in indices))
+        rows = np.moveaxis(v, range(self.at, self.at + len(new)), range(len(new)))
+        wide = np.result_type(x, np.float32) if x.dtype.kind not in "iu" else x.dtype
+        result = np.moveaxis(x, self.axes, range(len(self.axes))).astype(wide)
+        UFUNCS[self.kind](result, tuple(np.broadcast_arrays(*indices)), rows.astype(wide))
+        return np.moveaxis(result.astype(x.dtype), range(len(self.axes)), self.axes)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return fold_at(builder, operands, result, Lookup(self.axes, self.at), self.kind)
+
+
+@register
+class AddAt(FoldAt):
+    """`x[i] += v` and `x.at[i].add(v)`, `x[i] *= v` and `x.at[i].mul(v)`: places that repeat get the sum, or product,
+    of all elements that name them.
+
+    def f(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
+        x[i] += v
+        return x
+    """
+
+    name, kinds = "add_at", ("sum", "prod")
+    signatures = ("(x: N[*s], v: N[{dims}], *index: I[{dims}]) -> N[*s]",)
+
+
+@register
+class ExtremeAt(FoldAt):
+    """`x.at[i].max(v)` and `x.at[i].min(v)`: places get the extreme of what stood there and all that name them.
+
+    def f(x: Tensor[N, f32], i: Tensor[K, i32], v: Tensor[K, f32]) -> Tensor[N, f32]:
+        return x.at[i].max(v)
+    """
+
+    name, kinds = "extreme_at", ("max", "min")
+    signatures = ("(x: R[*s], v: R[{dims}], *index: I[{dims}]) -> R[*s]",)
+
+
+@register
+@dataclass(frozen=True)
+class ScatterAdd(Operator):
+    """x with elements of v added at the places along an axis that the index names; v has the shape of
+    `gather(x, index, axis)`. The elements for one place are summed in index order through the aligned tree first.
+
+    def f(grads: Tensor[B, S, D, f32], tokens: Tensor[B, S, i32], table: Tensor[N, D, f32]) -> Tensor[N, D, f32]:
+        return scatter_add(table, tokens, grads)
+    """
+
+    name = "scatter_add"
+    signatures = ("(x: N[*s], index: I[*t], v: N[{dims}], axis: axis = 0) -> N[*s]",)
+
+    axis: int = 0
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [
+            (cls(), ("f32[9, 4]", "i32[3, 20]", "f32[3, 20, 4]")),
+            (cls(1), ("i32[2, 9, 3]", "i64[5]", "i32[2, 5, 3]")),
+        ]
+
+    def _fold(self) -> AddAt:
+        return AddAt((self.axis,), self.axis, "sum")
+
+    def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        x, index, v = operands
+        return self._fold().mismatch((x, v, index), same)
+
+    def reference(self, *operands: Array) -> Array:
+        x, index, v = operands
+        return self._fold().reference(x, v, index)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        x, index, v = operands
+        return fold_at(builder, (x, v, index), result, Lookup((self.axis,), self.axis), "sum")
+
+
+def fold_at(builder: Builder, operands: Sequence[Value], result: TensorType, lookup: Lookup, kind: str) -> Value:
+    """Operands are the tensor, the new elements and one index per axis that the lookup names."""
+    x, v, *indices = operands
+    ty, dims = tensor_type(x), tensor_type(v).dims
+    kept = [axis for axis in range(ty.rank) if axis not in lookup.axes]
+    new = range(lookup.at, lookup.at + len(dims) - len(kept))
+    table = _rows(builder, convert_form(builder, x, result), lookup.axes)
+    elements = convert_form(builder, v, TensorType(dims, result.dtype, result.policy))
+    rows = _rows(builder, elements, tuple(new))
+    sizes = [ty.dims[axis] for axis in lookup.axes]
+    places = _flat_places(builder, indices, sizes, tuple(dims[axis] for axis in new))
+    changed = _fold_rows(builder, table, rows, places, kind)
+    return _unrows(builder, changed, result, lookup.axes)
+
+
+def _rows(builder: Builder, x: Value, axes: tuple[int, ...]) -> Value:
+    """The axes as one first dim."""
+    ty = tensor_type(x)
+    order = (*axes, *(axis for axis in range(ty.rank) if axis not in axes))
+    x = _permuted(builder, x, order)
+    dims = tensor_type(x).dims
+    merged = (product(dims[: len(axes)]), *dims[len(axes) :])
+    return x if merged == dims else view_form(builder, x, TensorType(merged, ty.dtype, ty.policy), Reshape())
+
+
+def _unrows(builder: Builder, x: Value, result: TensorType, axes: tuple[int, ...]) -> Value:
+    """What `_rows` did, undone."""
+    order = (*axes, *(axis for axis in range(result.rank) if axis not in axes))
+    dims = tuple(result.dims[axis] for axis in order)
+    if dims != tensor_type(x).dims:
+        x = view_form(builder, x, TensorType(dims, result.dtype, result.policy), Reshape())
+    return _permuted(builder, x, tuple(order.index(axis) for axis in range(result.rank)))
+
+
+def _permuted(builder: Builder, x: Value, order: tuple[int, ...]) -> Value:
+    ty = tensor_type(x)
+    if order == tuple(range(ty.rank)):
+        return x
+    dims = tuple(ty.dims[axis] for axis in order)
+    return view_form(builder, x, TensorType(dims, ty.dtype, ty.policy), Permute(order))
+
+
+def _flat_places(
+    builder: Builder, indices: Sequence[Value], sizes: Sequence[Dim], together: tuple[Dim, ...]
+) -> Value:
+    """The row that each element goes to, counted from the start. Looking an index up in 0, 1, ... checks it."""
+    counted = [_looked_up(builder, index, size) for index, size in zip(indices, sizes, strict=True)]
+
+    def number(s: Scalars, args: list[Value]) -> Value:
+        place, *others = args
+        for size, other in zip(sizes[1:], others, strict=True):
+            place = s.primitive("add", s.primitive("mul", place, s.dim(size, I64)), other)
+        return place
+
+    places = map_form(builder, counted, TensorType(together, I64), number)
+    flat = TensorType((product(together),), I64)
+    return places if flat.dims == together else view_form(builder, places, flat, Reshape())
+
+
+def _looked_up(builder: Builder, index: Value, size: Dim) -> Value:
+    ty = tensor_type(index)
+    table = map_form(builder, (), TensorType((size,), I64), lambda s, _: s.index(0, I64))
+    follows: DimMap = tuple(range(ty.rank))
+    return gather_form(builder, table, (index,), TensorType(ty.dims, I64), (None,), [follows], "index")
+
+
+def _fold_rows(builder: Builder, table: Value, rows: Value, places: Value, kind: str) -> Value:
+    """The table with each row of `rows` folded into the row of it that `places` says."""
+    ty, new = tensor_type(table), tensor_type(rows)
+    if new.dims[0] == ONE:  # nothing can repeat
+        ordered, folded = places, rows
+    else:
+        order = sort_form(builder, places, tensor_type(places), 0, descending=False)
+        ordered = _at(builder, places, order)
+        folded = runs_form(builder, rows, order, *_run_ends(builder, ordered), kind)
+    old = _at(builder, table, ordered)
+    accum = compute_dtype(ty.dtype, ty.policy)
+
+    def join(s: Scalars, args: list[Value]) -> Value:
+        return s.primitive(PRIMITIVES[kind], *(s.cast(arg, accum) for arg in args))
+
+    joined = map_form(builder, (old, folded), TensorType(new.dims, ty.dtype, ty.policy), join)
+    source, maps = _first_dim(ty.rank)
+    return scatter_form(builder, table, joined, (ordered,), ty, source, maps, "index", "known")
+
+
+def _first_dim(rank: int) -> tuple[DimMap, list[DimMap]]:
+    """How a row of places reads the first dim of a tensor."""
+    return (None, *range(1, rank)), [(0,)]
+
+
+def _at(builder: Builder, table: Value, places: Value) -> Value:
+    """The rows of a table at places that are in range."""
+    ty = tensor_type(table)
+    result = TensorType((*tensor_type(places).dims, *ty.dims[1:]), ty.dtype, ty.policy)
+    return gather_form(builder, table, (places,), result, *_first_dim(ty.rank), "index", "known")
+
+
+def _run_ends(builder: Builder, ordered: Value) -> tuple[Value, Value]:
+    """Where the run that ends at each place begins, and the end; a place at which none ends has an empty one."""
+    ty = tensor_type(ordered)
+    last = ty.dims[0] - 1
+
+    def beside(step: int) -> Value:
+        def place(s: Scalars, _: list[Value]) -> Value:
+            moved = s.primitive("add", s.index(0, I64), s.constant(step, I64))
+            return s.primitive("max", s.constant(0, I64), s.primitive("min", moved, s.dim(last, I64)))
+
+        return _at(builder, ordered, map_form(builder, (), ty, place))
+
+    def begin(s: Scalars, args: list[Value]) -> Value:
+        return s.select(s.primitive("eq", *args), s.constant(0, I64), s.index(0, I64))
+
+    def behind(s: Scalars) -> Value:
+        return s.primitive("add", s.index(0, I64), s.constant(1, I64))
+
+    def low(s: Scalars, args: list[Value]) -> Value:
+        here, after, start = args
+        ends = s.primitive("eq", s.index(0, I64), s.dim(last, I64))
+        ends = s.primitive("or", ends, s.primitive("not", s.primitive("eq", here, after)))
+        return s.select(ends, start, behind(s))
+
+    begins = scan_form(builder, map_form(builder, (ordered, beside(-1)), ty, begin), ty, "max", 0)
+    lows = map_form(builder, (ordered, beside(1), begins), ty, low)
+    return lows, map_form(builder, (), ty, lambda s, _: behind(s))
