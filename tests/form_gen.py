@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tesserac.ir.indexed  # noqa: F401  (the forms that are drawn)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Module, Value
-from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, compute_type, tensor_type
+from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, Window, compute_type, tensor_type
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.numerics.order import Blocks, Chain
 from tesserac.types.dims import ONE, ZERO, Dim, product
@@ -171,7 +171,7 @@ def _contract(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
 def _view(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
     value = _pick(draw, pool)
     ty = tensor_type(value)
-    make = draw(st.sampled_from([_permute, _merge, _unit, _slice, _stretch]))
+    make = draw(st.sampled_from([_permute, _merge, _unit, _slice, _window, _stretch]))
     made = make(draw, ty)
     if made is None:
         return None
@@ -216,6 +216,17 @@ def _slice(draw: Draw, ty: TensorType) -> tuple[Slice, tuple[Dim, ...]] | None:
     starts = tuple(start if i == at else ZERO for i in range(ty.rank))
     steps = tuple(step if i == at else 1 for i in range(ty.rank))
     return Slice(starts, steps), (*ty.dims[:at], size, *ty.dims[at + 1 :])
+
+
+def _window(draw: Draw, ty: TensorType) -> tuple[Window, tuple[Dim, ...]] | None:
+    """Windows of a known size that fit, one or two apart."""
+    fitting = [i for i, dim in enumerate(ty.dims) if dim.constant is not None and dim.constant >= 3]
+    if not fitting or ty.rank > 3:
+        return None
+    at, stride = draw(st.sampled_from(fitting)), draw(st.integers(1, 2))
+    size, dilation = draw(st.sampled_from(((1, 1), (2, 1), (3, 1), (2, 2))))
+    count = (ty.dims[at] - ((size - 1) * dilation + 1)).floor_div(stride) + 1
+    return Window(at, stride, dilation), (*ty.dims[:at], count, *ty.dims[at + 1 :], Dim.const(size))
 
 
 def _stretch(draw: Draw, ty: TensorType) -> tuple[Broadcast, tuple[Dim, ...]] | None:

@@ -17,6 +17,7 @@ from tesserac.check.calls import call_function
 from tesserac.check.construct import construct, read_sizes
 from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
+from tesserac.check.kinds import QUESTION, infer_isinstance
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     BuiltinRef,
@@ -55,6 +56,8 @@ def infer_call(body: Body, node: ast.Call) -> typed.Expr:
             meaning = body.rules.resolve(function.id)
             if isinstance(meaning, LaterRef):
                 return report_later(body, function.span, meaning.feature)
+            if meaning == BuiltinRef(QUESTION):
+                return infer_isinstance(body, node)
             if meaning is None:
                 unknown_name(body, function)
             return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.kinds import asks_kind
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0214
 from tesserac.syntax import ast
@@ -26,7 +27,9 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
 
 
 def decides_none(test: ast.Expr) -> bool:
-    """Whether a test asks for None: then the other branch may rely on the answer and is not looked at."""
+    """Whether a test asks for None, or for a kind: then the other branch may rely on the answer and is not looked at."""
+    if asks_kind(test):
+        return True
     match test:
         case ast.Comparison(links=links):
             return any(link.op in ("is", "is not") for link in links)

@@ -216,13 +216,15 @@ def representative(body: Body, signature: Signature) -> tuple[Type, ...]:
     """Parameter types with which a definition is checked before anyone calls it."""
     storages: dict[str, Storage] = {}
     types: list[Type] = []
+    sizes = {name for p in signature.parameters for dim in dims_of(p.spec) for name in dim.dim.symbols()}
     for parameter in signature.parameters:
         spec, default = parameter.spec, parameter.default
         if default is not None and isinstance(spec, AnySpec):
             types.append(_open_float(body.rules.expression(body, default).type))
             continue
         type_ = _representative(parameter.name, spec, storages, signature.symbols)
-        if default is not None and isinstance(spec, ScalarSpec) and spec.kind != "float":
+        in_dims = parameter.name in sizes  # then it is any number, as a size is, not the default alone
+        if default is not None and isinstance(spec, ScalarSpec) and spec.kind != "float" and not in_dims:
             type_ = body.rules.expression(body, default).type
         types.append(type_)
     return tuple(types)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tesserac.check.body import Body
 from tesserac.check.control import assigned_names
 from tesserac.check.globals import unknown_name
+from tesserac.check.kinds import asks_kind
 from tesserac.check.scope import Binding
 from tesserac.check.specs import Signature
 from tesserac.syntax import ast
@@ -45,7 +46,7 @@ def _inner_names(node: ast.FunctionDef) -> list[str]:
 
 
 def _annotation_names(node: ast.FunctionDef) -> set[ast.Name]:
-    """Names in annotations and policies, which follow rules of their own."""
+    """Names in annotations, policies and `isinstance`, which follow rules of their own."""
     found: set[ast.Name] = set()
     for inner in descendants(node):
         if isinstance(inner, ast.AnnotatedAssignment):
@@ -53,4 +54,6 @@ def _annotation_names(node: ast.FunctionDef) -> set[ast.Name]:
         elif isinstance(inner, ast.BinaryOp) and inner.op == "@" and isinstance(inner.right, ast.Call | ast.Name):
             head = inner.right.function if isinstance(inner.right, ast.Call) else inner.right
             found.update({head} if isinstance(head, ast.Name) else ())
+        elif asks_kind(inner):
+            found.update(n for n in descendants(inner.arguments[-1]) if isinstance(n, ast.Name))
     return found

@@ -101,7 +101,7 @@ Resolved = (
     | LaterRef
 )
 
-BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len")
+BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len", "isinstance")
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 

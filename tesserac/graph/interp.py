@@ -16,7 +16,7 @@ from tesserac.graph.interp_indexed import INDEXED_FORMS, follow
 from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body, store
 from tesserac.ir import forms, func
 from tesserac.ir.core import Block, Module, Op, Value
-from tesserac.ir.forms import Broadcast, Guard, Permute, Reshape, Slice, tensor_type
+from tesserac.ir.forms import Broadcast, Guard, Permute, Reshape, Slice, Window, tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.numerics.exact import Array
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
@@ -266,6 +266,9 @@ def _view(op: Op, operands: list[Array], sizes: Sizes) -> Array:
         return x.reshape(shape)
     if isinstance(view, Broadcast):
         return np.broadcast_to(follow(x, view.dims, len(shape)), shape)
+    if isinstance(view, Window):
+        places = np.arange(shape[view.axis])[:, None] * view.stride + np.arange(shape[-1]) * view.dilation
+        return np.moveaxis(np.take(x, places, view.axis), view.axis + 1, -1)
     assert isinstance(view, Slice)
     starts = [start.evaluate(sizes) for start in view.starts]
     return x[np.ix_(*(s + np.arange(n) * t for s, n, t in zip(starts, shape, view.steps, strict=True)))]

@@ -79,13 +79,24 @@ class Slice:
     steps: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Window:
+    """Element [..., i, ..., j] of the result is element `i * stride + j * dilation` along `axis` of the operand: i
+    stands at the axis and counts windows, j is the last dim and walks inside one."""
+
+    axis: int
+    stride: int
+    dilation: int
+
+
 register_attribute("guard", Guard)
 register_attribute("permute", Permute)
 register_attribute("reshape", Reshape)
 register_attribute("broadcast", Broadcast)
 register_attribute("slice", Slice)
+register_attribute("window", Window)
 
-VIEWS = (Permute, Reshape, Broadcast, Slice)
+VIEWS = (Permute, Reshape, Broadcast, Slice, Window)
 
 
 def tensor_type(value: Value) -> TensorType:
@@ -227,6 +238,15 @@ def _verify_view(op: Op) -> None:
         verify_dim_map(op, source, view.dims, result)
     elif isinstance(view, Slice):
         require(len(view.starts) == len(view.steps) == len(source.dims), "bad slice", op)
+    elif isinstance(view, Window):
+        _verify_window(op, view, source.dims, result.dims)
+
+
+def _verify_window(op: Op, view: Window, source: tuple[Dim, ...], result: tuple[Dim, ...]) -> None:
+    require(0 <= view.axis < len(source) and view.stride > 0 and view.dilation > 0, "bad window", op)
+    require(len(result) == len(source) + 1, "a window adds one dim", op)
+    kept = all(axis == view.axis or dim == result[axis] for axis, dim in enumerate(source))
+    require(kept, "a window changes only the dim it is cut from", op)
 
 
 def _size(ty: TensorType) -> Dim:

@@ -20,4 +20,5 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     shape,
     sort,
     update,
+    window,
 )

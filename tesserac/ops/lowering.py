@@ -12,7 +12,7 @@ from typing import TypeAlias
 from tesserac.ir import indexed as _indexed  # noqa: F401  (the forms that operators lower to)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Value
-from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, compute_type, tensor_type
+from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, Window, compute_type, tensor_type
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import CONTRACTION, REDUCTION
 from tesserac.ops.scalar import PRIMITIVES
@@ -22,7 +22,7 @@ from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType
 
 DimMap: TypeAlias = tuple[int | None, ...]
-View: TypeAlias = Permute | Reshape | Broadcast | Slice
+View: TypeAlias = Permute | Reshape | Broadcast | Slice | Window
 
 
 class Scalars:

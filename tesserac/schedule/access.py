@@ -6,6 +6,7 @@ Enters: memory and the `form.view` operations over it. Leaves: an `Access`, or N
     x: memref<[M, K]>          offset 0, strides [K, 1]
     permute (1, 0)             offset 0, strides [1, K]
     slice starts (2, 0)        offset 2*K, strides [K, 1]
+    window (axis 1)            offset 0, strides [K, 1, 1]
     reshape to [M*K]           offset 0, strides [1]; of the permuted one: None
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from tesserac.ir.core import Op, Value
-from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, tensor_type
+from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, Window, tensor_type
 from tesserac.ir.types import row_major
 from tesserac.types.dims import ONE, ZERO, Dim, product
 
@@ -75,6 +76,10 @@ def view_access(op: Op, access: Access) -> Access | None:
             moved = sum((a * s for a, s in zip(starts, access.strides, strict=True)), access.offset)
             scaled = tuple(s * step for s, step in zip(access.strides, steps, strict=True))
             return Access(moved, scaled)
+        case Window(axis, stride, dilation):
+            along = access.strides[axis]
+            counted = (*access.strides[:axis], along * stride, *access.strides[axis + 1 :])
+            return Access(access.offset, (*counted, along * dilation))
         case Reshape():
             strides_or_none = _reshaped(source, access.strides, result)
             return None if strides_or_none is None else Access(access.offset, strides_or_none)
