@@ -46,6 +46,12 @@ def sigmoid(x: Array) -> Array:
     return np.where(x < 0, e, 1) / (1 + e)
 
 
+def mish(x: Array) -> Array:
+    """tanh(log(1 + e)) by exponentials that neither overflow nor cancel."""
+    e = np.exp(-np.abs(x))
+    return x * np.where(x < 0, e * (e + 2) / (e * (e + 2) + 2), (1 + 2 * e) / (1 + 2 * e + 2 * e * e))
+
+
 def own_size(x: Array, exact: Array) -> Array:
     return np.abs(exact)
 
@@ -88,6 +94,11 @@ CASES = [
     Case("silu", "silu(x)", lambda x: x * sigmoid(x), 4),
     Case("swiglu", "swiglu(x, x)", lambda x: x * x * sigmoid(x), 5),
     Case("softplus", "softplus(x)", softplus, 3),
+    Case("relu6", "relu6(x)", lambda x: np.clip(x, 0, 6), 0),
+    Case("hardsigmoid", "hardsigmoid(x)", lambda x: np.clip(x + 3, 0, 6) / 6, 3, lambda x, exact: exact + 0.1),
+    Case("hardswish", "hardswish(x)", lambda x: x * np.clip(x + 3, 0, 6) / 6, 4, lambda x, exact: np.abs(x)),
+    Case("mish", "mish(x)", mish, 6),
+    Case("geglu", "geglu(x, x)", lambda x: x * x / 2 * erfc(-x / math.sqrt(2)), 5, tail_size),
     Case("gelu", "gelu(x)", lambda x: x / 2 * erfc(-x / math.sqrt(2)), 4, tail_size),
     Case("gelu_erf", "0.5 * x * (1.0 + erf(x))", lambda x: x / 2 * (1 + erf(x)), 2, lambda x, exact: np.abs(x)),
     Case(

@@ -27,7 +27,7 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
 
 
 def decides_none(test: ast.Expr) -> bool:
-    """Whether a test asks for None, or for a kind: then the other branch may rely on the answer and is not looked at."""
+    """Whether a test asks for None or a kind: then the other branch may rely on the answer and is not looked at."""
     if asks_kind(test):
         return True
     match test:

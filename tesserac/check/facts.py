@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tesserac.check.typed import GuardKind
 from tesserac.types.dims import ONE, ZERO, Dim, DimError
 from tesserac.types.polynomial import of_atom
-from tesserac.types.terms import Opaque, Symbol
+from tesserac.types.terms import Opaque, Symbol, is_whole
 from tesserac.types.unify import linear_in
 
 
@@ -90,11 +90,12 @@ class Facts:
         quotient = dividend.exact_div(divisor)
         if quotient.fraction is not None:
             return quotient.constant is not None
-        whole = all(
-            coefficient.denominator == 1 and all(exponent > 0 for _, exponent in monomial)
-            for monomial, coefficient in quotient.terms
-        )
-        return True if whole and not _is_quotient(quotient) else None
+        return True if _is_whole(quotient) or self._follows(quotient) else None
+
+    def _follows(self, quotient: Dim) -> bool:
+        """Whether the size is a multiple of a quotient that a fact says is whole: C*H / 4 where 4 divides C."""
+        known = (dividend.exact_div(divisor) for divisor, dividend in self._divides if divisor != ZERO)
+        return any(one != ZERO and _is_whole(quotient.exact_div(one)) for one in known)
 
     def at_least(self, left: Dim, right: Dim) -> bool | None:
         """Whether `left >= right` for all sizes; symbols are sizes, hence at least 0."""
@@ -136,6 +137,11 @@ def _atom_never_negative(atom: Symbol | Opaque) -> bool:
     if isinstance(atom, Symbol):
         return True
     return (any if atom.function == "max" else all)(_never_negative(arg) for arg in atom.args)
+
+
+def _is_whole(dim: Dim) -> bool:
+    """Whether the size is an integer whatever the symbols are."""
+    return all(is_whole(*term) for term in dim.terms) and not _is_quotient(dim)
 
 
 def _is_quotient(dim: Dim) -> bool:

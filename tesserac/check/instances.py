@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tesserac.base.source import Span
 from tesserac.check import typed
@@ -212,17 +213,26 @@ def _is_export(node: ast.Expr) -> bool:
 # ---------------------------------------------------------------------------------- representatives, names
 
 
+@dataclass(frozen=True)
+class _Around:
+    """What a representative has in common with the others of its signature: the sizes, and the rank of `...`."""
+
+    symbols: tuple[str, ...]
+    leading: int
+
+
 def representative(body: Body, signature: Signature) -> tuple[Type, ...]:
     """Parameter types with which a definition is checked before anyone calls it."""
     storages: dict[str, Storage] = {}
     types: list[Type] = []
+    around = _Around(signature.symbols, _leading_rank(signature))
     sizes = {name for p in signature.parameters for dim in dims_of(p.spec) for name in dim.dim.symbols()}
     for parameter in signature.parameters:
         spec, default = parameter.spec, parameter.default
         if default is not None and isinstance(spec, AnySpec):
             types.append(_open_float(body.rules.expression(body, default).type))
             continue
-        type_ = _representative(parameter.name, spec, storages, signature.symbols)
+        type_ = _representative(parameter.name, spec, storages, around)
         in_dims = parameter.name in sizes  # then it is any number, as a size is, not the default alone
         if default is not None and isinstance(spec, ScalarSpec) and spec.kind != "float" and not in_dims:
             type_ = body.rules.expression(body, default).type
@@ -243,14 +253,14 @@ def _open_float(type_: Type) -> Type:
 
 
 def _representative(
-    name: str, spec: TypeSpec, storages: dict[str, Storage], symbols: tuple[str, ...]
+    name: str, spec: TypeSpec, storages: dict[str, Storage], around: _Around
 ) -> Type:
     match spec:
         case TensorSpec():
-            return _representative_tensor(name, spec, storages, symbols)
+            return _representative_tensor(name, spec, storages, around)
         case BareTensorSpec():
             storages[name] = Storage(F32, NO_POLICY)
-            return TensorType(_new_dims(2, symbols), F32)
+            return TensorType(_new_dims(2, around), F32)
         case ScalarSpec():
             kinds: dict[str, Type] = {
                 "int": IntType(Dim.sym(name)),
@@ -261,51 +271,58 @@ def _representative(
             }
             return kinds[spec.kind]
         case OptionalSpec():
-            return _representative(name, spec.inner, storages, symbols)
+            return _representative(name, spec.inner, storages, around)
         case TupleSpec():
-            return TupleType(tuple(_representative(name, item, storages, symbols) for item in spec.items))
+            return TupleType(tuple(_representative(name, item, storages, around) for item in spec.items))
         case ListSpec():
-            return _representative_list(name, spec, storages, symbols)
+            return _representative_list(name, spec, storages, around)
         case StructSpec():
-            return _representative_struct(name, spec, storages, symbols)
+            return _representative_struct(name, spec, storages, around)
         case NoneSpec():
             return NoneType()
     return ErrorType()
 
 
 def _representative_list(
-    name: str, spec: ListSpec, storages: dict[str, Storage], symbols: tuple[str, ...]
+    name: str, spec: ListSpec, storages: dict[str, Storage], around: _Around
 ) -> Type:
-    item = _representative(name, spec.item, storages, symbols)
+    item = _representative(name, spec.item, storages, around)
     count = spec.count.dim.constant
     return ListType(spec.count.dim, item) if count is None else TupleType((item,) * count)
 
 
 def _representative_struct(
-    name: str, spec: StructSpec, storages: dict[str, Storage], symbols: tuple[str, ...]
+    name: str, spec: StructSpec, storages: dict[str, Storage], around: _Around
 ) -> Type:
     if spec.args is None:
-        sizes = _new_dims(len(spec.decl.parameters), symbols)
+        sizes = _new_dims(len(spec.decl.parameters), around)
         spec = StructSpec(spec.span, spec.decl, tuple(DimSpec(size, spec.span) for size in sizes))
     assert spec.args is not None
-    fields = [(f.name, _representative(f"{name}.{f.name}", f.spec, storages, symbols)) for f in field_specs(spec)]
+    fields = [(f.name, _representative(f"{name}.{f.name}", f.spec, storages, around)) for f in field_specs(spec)]
     return StructType(spec.decl.owner, spec.decl.name, tuple(arg.dim for arg in spec.args), tuple(fields))
 
 
 def _representative_tensor(
-    name: str, spec: TensorSpec, storages: dict[str, Storage], symbols: tuple[str, ...]
+    name: str, spec: TensorSpec, storages: dict[str, Storage], around: _Around
 ) -> TensorType:
     element = spec.element
     if isinstance(element, DTypeOf):
         element = storages.get(element.parameter, Storage(F32, NO_POLICY))
     storage = element if isinstance(element, Storage) else Storage(F32, NO_POLICY)
     storages[name] = storage
-    leading = _new_dims(1 if spec.dims else 2, symbols) if spec.leading else ()
+    leading = _new_dims(around.leading, around) if spec.leading else ()
     return TensorType((*leading, *(dim.dim for dim in spec.dims)), storage.dtype, storage.policy)
 
 
-def _new_dims(count: int, symbols: tuple[str, ...]) -> tuple[Dim, ...]:
-    free = (f"D{number}" for number in range(1, 100) if f"D{number}" not in symbols)
+def _leading_rank(signature: Signature) -> int:
+    """How many dims `...` stands for: the same everywhere, and every tensor has rank 2 at least where it can."""
+    specs = [p.spec.inner if isinstance(p.spec, OptionalSpec) else p.spec for p in signature.parameters]
+    followed = [spec.dims for spec in specs if isinstance(spec, TensorSpec) and spec.leading]
+    return 1 if any(followed) else 2
+
+
+def _new_dims(count: int, around: _Around) -> tuple[Dim, ...]:
+    free = (f"D{number}" for number in range(1, 100) if f"D{number}" not in around.symbols)
     return tuple(Dim.sym(next(free)) for _ in range(count))
 
 

@@ -13,7 +13,7 @@ _FEATURES = {
     "kernels and schedules": "tile kernel Schedule softmax_online softmax_accumulate verify",
     "operators": (
         "compose adjoint tensor commutator sym skew expm resolvent apply spectral truncate reconstruct pseudoinverse "
-        "norm is_unitary spectral_radius Operator SpectralOperator zero dense diag projector conv1d kronecker "
+        "norm is_unitary spectral_radius Operator SpectralOperator zero dense diag projector kronecker "
         "direct_sum low_rank block_sparse implicit pipeline"
     ),
     "placement and distribution": (
@@ -22,9 +22,8 @@ _FEATURES = {
     "graphs of modules": "graph",
     "caches and optimiser state": "KVCache OptimizerState",
     "this library function": (
-        "var zeros_like ones_like normal uniform solve inv cholesky qr eigh svd slogdet fft ifft rfft "
-        "irfft real imag conj conv2d layernorm rmsnorm rmsnorm_safe gelu cross_entropy dropout dropout_in_kernel "
-        "residual split_qkv flash_attention attention erf sin cos complex"
+        "normal uniform solve inv cholesky qr eigh svd slogdet fft ifft rfft "
+        "irfft real imag conj dropout dropout_in_kernel split_qkv flash_attention attention complex"
     ),
 }
 

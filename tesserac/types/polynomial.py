@@ -211,7 +211,11 @@ ONE = Dim.const(1)
 
 
 def _split_multiples(dividend: Dim, divisor: Dim) -> tuple[Dim, Dim]:
-    """`dividend == whole * divisor + rest`, with every multiple that is visible moved into `whole`."""
+    """`dividend == whole * divisor + rest`, with every multiple that is visible moved into `whole`.
+
+    So `(N + 2 - K) // 2` is `(N - K) // 2 + 1`; and a coefficient of the rest lies between 0 and that of the divisor,
+    `(N - 3) // 2 == (N + 1) // 2 - 2`, so that a number for `K` gives the same form before the division and after.
+    """
     if not divisor.terms:
         raise DimError(f"division of {dividend} by zero")
     if dividend.constant is not None and divisor.constant is not None:
@@ -223,7 +227,7 @@ def _split_multiples(dividend: Dim, divisor: Dim) -> tuple[Dim, Dim]:
         divides = all(is_whole(*term) for term in quotient.terms) and not _has_quotient(quotient)
         return (quotient, ZERO) if divides else (ZERO, dividend)
     scaled = dividend.exact_div(divisor)
-    whole = Dim(collect(term for term in scaled.terms if is_whole(*term)))
+    whole = Dim(collect((m, Fraction(math.floor(c))) for m, c in scaled.terms if is_whole(m, Fraction(1))))
     return whole, dividend - whole * divisor
 
 
