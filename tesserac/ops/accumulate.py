@@ -33,7 +33,7 @@ from tesserac.ops.lowering import (
     view_form,
 )
 from tesserac.ops.registry import Array, Operator, register
-from tesserac.ops.unify import Mismatch, SameSize
+from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
 from tesserac.ops.update import Scatter
 from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.dtype import I64
@@ -141,8 +141,16 @@ class ScatterAdd(Operator):
         return AddAt((self.axis,), self.axis, "sum")
 
     def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        """v has the dims of x, but those of the index in place of the axis."""
         x, index, v = operands
-        return self._fold().mismatch((x, v, index), same)
+        places = [Place(0, axis) for axis in range(x.rank)]
+        places[self.axis : self.axis + 1] = [Place(1, axis) for axis in range(index.rank)]
+        if len(places) != v.rank:
+            return RankMismatch(2)
+        for axis, place in enumerate(places):
+            if not same(operands[place.operand].dims[place.axis], v.dims[axis]):
+                return BroadcastMismatch(place, Place(2, axis))
+        return None
 
     def reference(self, *operands: Array) -> Array:
         x, index, v = operands
