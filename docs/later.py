@@ -28,7 +28,6 @@ ITEMS = (
     "A, B = 1, 2\n",
     "@kernel\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "@autodiff\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
-    "def f(x: Tensor[N, c64]) -> Tensor[N, c64]:\n    return x + x\n",
     "def f(x: Tensor[N, i8 @scale(axis=0)]) -> Tensor[N, i8 @scale(axis=0)]:\n    return x\n",
 )
 

@@ -16,6 +16,7 @@ from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
@@ -31,6 +32,7 @@ GRAPH_PASSES: tuple[Pass, ...] = (
     cse,  # after folding, since equal constants make equal operators
     dce,  # what the steps before left unused
     generalize,  # names stop here: every operator becomes structural forms
+    split_complex,  # complex tensors become pairs of real ones: what follows knows only those
     absorb,  # views and constants go into the forms that read them
 )
 

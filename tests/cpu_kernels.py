@@ -90,6 +90,8 @@ def compiled(text: str) -> Compiled:
 def same_bits(got: np.ndarray, expected: np.ndarray) -> None:
     """Equal to the bit, except that any NaN equals any NaN."""
     assert got.shape == expected.shape and got.dtype == expected.dtype
+    if got.dtype.kind == "c":
+        got, expected = (np.ascontiguousarray(x).reshape(-1).view(x.real.dtype) for x in (got, expected))
     width = f"u{expected.dtype.itemsize}"
     equal = (got.view(width) == expected.view(width)) | ((got != got) & (expected != expected))
     assert np.all(equal), f"{np.count_nonzero(~equal)} of {equal.size} elements differ"

@@ -14,12 +14,13 @@ from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.syntax.parse import parse_module
 
-GRAPH_PASSES = (apply_rules, inline, fold, cse, dce, generalize, absorb)
+GRAPH_PASSES = (apply_rules, inline, fold, cse, dce, generalize, split_complex, absorb)
 
 
 def check_text(text: str, name: str, libraries: tuple[CheckResult, ...]) -> CheckResult:

@@ -12,6 +12,7 @@ from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
@@ -29,7 +30,7 @@ N = Dim.sym("N")
 VECTOR = TensorType((N,), F32)
 NUMBER = TensorType((), F32)
 FLAG = TensorType((), BOOL)
-PASSES = [apply_rules, inline, fold, cse, generalize, absorb]
+PASSES = [apply_rules, inline, fold, cse, generalize, split_complex, absorb]
 
 
 def local(name: str, ty: Type = VECTOR) -> typed.Local:

@@ -9,6 +9,7 @@ from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.generalize import generalize
+from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region
 from tesserac.ir.passes import run_passes
@@ -48,7 +49,8 @@ def sample(ty: TensorType, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(0, 2, shape).astype(bool)
     if ty.dtype.is_integer:
         return rng.integers(1, 9, shape).astype(storage(ty.dtype))
-    return convert(rng.uniform(0.5, 3, shape), ty.dtype)
+    values = rng.uniform(0.5, 3, shape)
+    return convert(values + 1j * rng.uniform(-3, 3, shape) if ty.dtype.is_complex else values, ty.dtype)
 
 
 CASES = [
@@ -64,11 +66,12 @@ def test_forms_agree_with_the_reference(operator: Operator, types: tuple[str, ..
     args = [sample(ty, np.random.default_rng(0)) for ty in tensors]
     result_type = operator.infer(tensors)
     expected = np.asarray(operator.reference(*args))
-    plain = run_passes(module_of(operator, tensors), [generalize], verify=True)
+    plain = run_passes(module_of(operator, tensors), [generalize, split_complex], verify=True)
     (result,) = run_function(plain, "f", args)
     assert result.dtype == storage(result_type.dtype)
     assert result.shape == tuple(d.evaluate({}) for d in result_type.dims)
-    np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-6)
+    wide = np.complex128 if result_type.dtype.is_complex else np.float64
+    np.testing.assert_allclose(result.astype(wide), expected.astype(wide), rtol=1e-5, atol=1e-6)
     absorbed = run_passes(plain, [absorb], verify=True)
     assert np.array_equal(run_function(absorbed, "f", args)[0], result)
 
@@ -77,7 +80,8 @@ HALF = Policy(accum=F32)
 
 
 def run(operator: Operator, types: list[TensorType], args: list[np.ndarray]) -> np.ndarray:
-    return run_function(run_passes(module_of(operator, types), [generalize, absorb], verify=True), "f", args)[0]
+    forms = run_passes(module_of(operator, types), [generalize, split_complex, absorb], verify=True)
+    return run_function(forms, "f", args)[0]
 
 
 def tensor(*dims: int, policy: Policy = HALF) -> TensorType:

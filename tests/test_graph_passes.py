@@ -8,7 +8,7 @@ import pytest
 import tesserac.graph.dialect  # noqa: F401  (registers the operations in the pictures)
 from tesserac.graph import rules
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes import absorb, cse, dce, fold, generalize, inline
+from tesserac.graph.passes import absorb, cse, dce, fold, generalize, inline, split_complex
 from tesserac.ir.core import Module, VerifyError
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import Pass, check_pass, run_passes
@@ -22,6 +22,7 @@ PASSES = {
     "cse": (cse.cse, cse.__doc__),
     "dce": (dce.dce, dce.__doc__),
     "generalize": (generalize.generalize, generalize.__doc__),
+    "split_complex": (split_complex.split_complex, split_complex.__doc__),
     "absorb": (absorb.absorb, absorb.__doc__),
 }
 

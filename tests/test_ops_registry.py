@@ -47,7 +47,8 @@ def sample(ty: TensorType, rng: np.random.Generator) -> Array:
         return rng.integers(0, 2, sizes).astype(bool)
     if ty.dtype.is_integer:
         return rng.integers(1, 9, sizes).astype(numpy_dtype(ty.dtype))
-    return rng.uniform(0.5, 2.0, sizes).astype(numpy_dtype(ty.dtype))
+    values = rng.uniform(0.5, 2.0, sizes)
+    return (values - 0.5j * values if ty.dtype.is_complex else values).astype(numpy_dtype(ty.dtype))
 
 
 def stored(dtype: DType, array: Array) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee, check_arguments
 from tesserac.check.body import Body
 from tesserac.check.builtin_calls import call_builtin, transpose
@@ -38,6 +39,7 @@ from tesserac.check.tuples import item_of
 from tesserac.check.updates import call_update, is_update
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0207, E0208
+from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, StructType, TensorType, TupleType, Type
@@ -185,21 +187,33 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
         return global_value(body, ast.Name(node.span, node.name), meaning)
     value = body.expression(base)
     type_ = value.type
-    if isinstance(type_, TensorType):
-        match node.name:
-            case "T":
-                return transpose(body, value, Callee(".T", node.name_span, node.span))
-            case "shape":
-                return typed.Static(TupleType(tuple(map(IntType, type_.dims))), node.span)
-            case "dtype":
-                return typed.Static(DTypeType(type_.dtype, type_.policy), node.span)
-            case "rank" | "ndim":
-                return typed.Static(IntType(Dim.const(type_.rank)), node.span)
+    if isinstance(type_, TensorType) and node.name in TENSOR_ATTRIBUTES:
+        return _tensor_attribute(body, value, type_, node)
     if isinstance(type_, StructType):
         return field_of(body, value, node)
     if not isinstance(type_, ErrorType):
         _unknown_attribute(body, type_, node)
     return body.error(node.span)
+
+
+TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "real", "imag")
+
+
+def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: ast.Attribute) -> typed.Expr:
+    callee = Callee(f".{node.name}", node.name_span, node.span)
+    match node.name:
+        case "T":
+            return transpose(body, value, callee)
+        case "H":
+            return apply_operator(body, Conj(), [transpose(body, value, callee)], node.name_span, node.span)
+        case "real" | "imag":
+            part = Real() if node.name == "real" else Imag()
+            return apply_operator(body, part, [value], node.name_span, node.span)
+        case "shape":
+            return typed.Static(TupleType(tuple(map(IntType, type_.dims))), node.span)
+        case "dtype":
+            return typed.Static(DTypeType(type_.dtype, type_.policy), node.span)
+    return typed.Static(IntType(Dim.const(type_.rank)), node.span)
 
 
 def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
@@ -220,7 +234,7 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
 
 def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
-    known = ["T", "shape", "dtype", "rank", *body.rules.suggestions()] if isinstance(type_, TensorType) else []
+    known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
     guess = closest(node.name, known)
     if guess:
         draft.replace(f"did you mean `{guess}`?", node.name_span, guess)

@@ -23,7 +23,7 @@ _FEATURES = {
     "caches and optimiser state": "KVCache OptimizerState",
     "this library function": (
         "normal uniform solve inv cholesky qr eigh svd slogdet fft ifft rfft "
-        "irfft real imag conj dropout dropout_in_kernel split_qkv flash_attention attention complex"
+        "irfft dropout dropout_in_kernel split_qkv flash_attention attention"
     ),
 }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.precision import explain_kind, explain_policies, explain_two_dtypes
+from tesserac.check.precision import explain_kind, explain_lost_part, explain_policies, explain_two_dtypes
 from tesserac.check.trace import Trail, trace
 from tesserac.check.use import Use
 from tesserac.check.words import SYMBOLS, axis_text, dim_text, dims_text, noun, verb
@@ -23,6 +23,7 @@ from tesserac.ops.unify import (
     DimMismatch,
     DTypeMismatch,
     KindMismatch,
+    LostPart,
     Mismatch,
     OuterProduct,
     Place,
@@ -46,6 +47,8 @@ def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
             explain_two_dtypes(body, use, use.operands[left_operand], use.operands[right_operand])
         case PolicyMismatch(left_operand, right_operand):
             explain_policies(body, use, use.operands[left_operand], use.operands[right_operand])
+        case LostPart(operand, dtype):
+            explain_lost_part(body, use, use.operands[operand], dtype)
         case KindMismatch(operand, kinds):
             explain_kind(body, use, use.operands[operand], kinds)
 

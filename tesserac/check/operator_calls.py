@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.check import typed
-from tesserac.check.apply import apply_operator
+from tesserac.check.apply import apply_operator, meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
 from tesserac.check.einsum import call_einsum
@@ -29,12 +29,15 @@ from tesserac.check.tuples import make_tuple, tuple_items
 from tesserac.check.words import dims_text, type_text
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.diag.codes.shapes import E0314
+from tesserac.ops.complex import Complex
 from tesserac.ops.convert import Cast
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.rearrange import Split
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
+from tesserac.types.dtype import F32
+from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import DTypeType, ErrorType, TensorType, TupleType
 
 Fields = dict[str, object]
@@ -155,6 +158,8 @@ def _build(
     operand_type = operands[0].type if operands else None
     if isinstance(op, Cast) and not isinstance(operand_type, TensorType):
         return typed.Coerce(TensorType((), op.dtype, op.policy), callee.span, operands[0])
+    if isinstance(op, Complex) and not any(isinstance(o.type, TensorType) for o in operands):
+        operands = [meet_storage(body, o, F32, NO_POLICY) or body.error(o.span) for o in operands]
     if isinstance(op, Reshape) and isinstance(operand_type, TensorType):
         shape = check_reshape(body, operands[0], op.shape, callee)
         return body.error(callee.span) if shape is None else _apply(body, Reshape(shape), operands, callee)

@@ -10,13 +10,13 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.use import Use
 from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text
-from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, W0401, W0402
+from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, W0401, W0402
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
 from tesserac.ops.reduce import Reduction
-from tesserac.types.dtype import DType, lookup
+from tesserac.types.dtype import DType, component, lookup
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import TensorType
 
@@ -38,6 +38,10 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
         _show_declared(body, draft, operand)
     wide, narrow = _by_width(left, right)
     wide_type, narrow_type = _tensor(wide), _tensor(narrow)
+    if wide_type.dtype.is_complex != narrow_type.dtype.is_complex:
+        real, numbers = (narrow, wide_type) if wide_type.dtype.is_complex else (wide, narrow_type)
+        _suggest_cast(body, draft, real, storage_text(numbers), "a real number is a complex one without imaginary part")
+        return
     _suggest_cast(body, draft, wide, storage_text(narrow_type), f"narrow to {narrow_type.dtype}")
     _suggest_cast(body, draft, narrow, storage_text(wide_type), f"or widen to {wide_type.dtype}")
 
@@ -63,10 +67,21 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     draft.note(operand.span, f"this is {dtype}").remark(f"{operation} works on {kinds_text(kinds)}")
     if use.op.name == "div" and dtype.is_integer:
         draft.replace("round down", use.at, "//")
+    elif dtype.is_complex:
+        draft.remark("a complex number has no order and is no float; `real`, `imag` and `abs` give floats")
     elif "f" in kinds:
         same = [o for o in use.operands if isinstance(o.type, TensorType) and o.type.dtype == dtype]
         edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, f32)") for o in same]
         draft.fix("cast to a float first", *edits)
+
+
+def explain_lost_part(body: Body, use: Use, operand: typed.Expr, dtype: DType) -> None:
+    """A cast that would forget the imaginary part."""
+    found, text = _tensor(operand).dtype, body.rules.text(operand.span)
+    draft = body.sink.error(E0415, at=use.at, source=found, target=dtype).note(operand.span, f"this is {found}")
+    part = f"real({text})"
+    kept = part if component(found) == dtype else f"cast({part}, {dtype})"
+    draft.replace("take the real part, if that is meant", use.span, kept)
 
 
 def check_precision(body: Body, use: Use) -> None:

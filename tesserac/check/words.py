@@ -60,6 +60,9 @@ def noun(operator: str) -> str:
 
 
 def kinds_text(kinds: str) -> str:
-    names = {"f": "floats", "i": "integers", "u": "unsigned integers", "b": "bools", "c": "complex numbers"}
+    names = {
+        "w": "f32 and f64", "f": "floats", "i": "integers", "u": "unsigned integers", "b": "bools",
+        "c": "complex numbers",
+    }  # fmt: skip
     words = [names[kind] for kind in kinds if not (kind == "u" and "i" in kinds)]
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]

@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from tesserac.graph.interp_complex import complex_from, parts_of
 from tesserac.graph.interp_indexed import INDEXED_FORMS, follow
 from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body, store
 from tesserac.ir import forms, func
@@ -280,5 +281,7 @@ _FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.scan": _scan,
     "form.contract": _contract,
     "form.view": _view,
+    "form.parts": lambda op, operands, sizes: parts_of(operands[0]),
+    "form.complex": lambda op, operands, sizes: complex_from(operands[0]),
     **INDEXED_FORMS,
 }

@@ -3,6 +3,7 @@
 from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     accumulate,
     compare,
+    complex,
     contract,
     convert,
     create,

@@ -45,6 +45,9 @@ class MatMul(Operator):
             ("f32[3, 4]", "f32[4]"),
             ("f32[4]", "f32[4, 5]"),
             ("f32[4]", "f32[4]"),
+            ("c64[2, 3, 4]", "c64[4, 5]"),
+            ("c64[3, 4]", "c64[4]"),
+            ("c128[4]", "c128[4]"),
         )
         return [(cls(), operands) for operands in shapes]
 

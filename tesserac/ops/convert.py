@@ -14,7 +14,8 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ops.lowering import convert_form
 from tesserac.ops.registry import Array, Operator, numpy_dtype, register
-from tesserac.types.dtype import BF16, F32, I32, DType
+from tesserac.ops.unify import LostPart, Mismatch, SameSize
+from tesserac.types.dtype import BF16, C64, C128, F32, I32, DType
 from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import TensorType
 
@@ -22,7 +23,8 @@ from tesserac.types.ty import TensorType
 @register
 @dataclass(frozen=True)
 class Cast(Operator):
-    """The values of x as another dtype: rounded to nearest even, float to integer saturating, NaN to 0.
+    """The values of x as another dtype: rounded to nearest even, float to integer saturating, NaN to 0; a real number
+    becomes a complex one with an imaginary part of 0.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, bf16]:
         return cast(x, bf16)
@@ -36,8 +38,15 @@ class Cast(Operator):
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
-        pairs = ((BF16, "f32[3, 4]"), (F32, "bf16[5]"), (I32, "f32[2, 3]"), (F32, "bool[4]"))
+        pairs = (
+            (BF16, "f32[3, 4]"), (F32, "bf16[5]"), (I32, "f32[2, 3]"), (F32, "bool[4]"),
+            (C64, "f32[3]"), (C128, "i32[2, 2]"), (C64, "c128[4]"),
+        )  # fmt: skip
         return [(cls(dtype), (operand,)) for dtype, operand in pairs]
+
+    def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        loses = operands[0].dtype.is_complex and not self.dtype.is_complex
+        return LostPart(0, self.dtype) if loses else None
 
     def storage(self) -> tuple[DType, Policy]:
         return self.dtype, self.policy

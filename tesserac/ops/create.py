@@ -12,7 +12,7 @@ import numpy as np
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
-from tesserac.ops.lowering import Scalars, map_form
+from tesserac.ops.lowering import Scalars, fill, map_form
 from tesserac.ops.registry import Array, Need, Operator, numpy_dtype, register
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import F32, I64, DType
@@ -38,10 +38,6 @@ class Created(Operator):
     def storage(self) -> tuple[DType, Policy]:
         return self.dtype, self.policy
 
-    def _fill(self, builder: Builder, result: TensorType, value: int | float) -> Value:
-        dtype = compute_dtype(result.dtype, result.policy)
-        return map_form(builder, (), result, lambda s, args: s.constant(value, dtype))
-
     def _filled(self, value: int | float) -> Array:
         return np.full([dim.evaluate({}) for dim in self.shape], value, numpy_dtype(self.dtype))
 
@@ -61,7 +57,7 @@ class Zeros(Created):
         return self._filled(0)
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
-        return self._fill(builder, result, 0)
+        return fill(builder, result, 0)
 
 
 @register
@@ -79,7 +75,7 @@ class Ones(Created):
         return self._filled(1)
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
-        return self._fill(builder, result, 1)
+        return fill(builder, result, 1)
 
 
 @register
@@ -104,7 +100,7 @@ class Full(Created):
         return self._filled(self.value)
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
-        return self._fill(builder, result, self.value)
+        return fill(builder, result, self.value)
 
 
 @register

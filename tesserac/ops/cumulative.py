@@ -66,7 +66,7 @@ class CumProd(Cumulative):
     """
 
     name, kind = "cumprod", "prod"
-    signatures = ("(x: E[*s, n], axis: axis = -1) -> acc(E)[*s, n]",)
+    signatures = ("(x: O[*s, n], axis: axis = -1) -> acc(O)[*s, n]",)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

@@ -11,7 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tesserac.ops.elementwise import ONE_FLOAT, TWO_FLOATS, Elementwise
+from tesserac.ir.core import Value
+from tesserac.ops.complex_bodies import exponential, square_root
+from tesserac.ops.elementwise import ONE_ANALYTIC, ONE_FLOAT, TWO_FLOATS, Elementwise
+from tesserac.ops.lowering import Scalars
 from tesserac.ops.registry import Array, register
 
 
@@ -29,7 +32,10 @@ class Exp(Elementwise):
         return exp(x)
     """
 
-    name, primitive, signatures = "exp", "exp", ONE_FLOAT
+    name, primitive, signatures = "exp", "exp", ONE_ANALYTIC
+
+    def on_complex(self, s: Scalars, args: list[Value]) -> Value:
+        return exponential(s, *args)
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -128,13 +134,16 @@ class Pow(Elementwise):
 
 @register
 class Sqrt(Elementwise):
-    """Correctly rounded square root.
+    """Correctly rounded square root; of a complex number the one with a real part of at least 0.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return sqrt(x)
     """
 
-    name, primitive, signatures = "sqrt", "sqrt", ONE_FLOAT
+    name, primitive, signatures = "sqrt", "sqrt", ONE_ANALYTIC
+
+    def on_complex(self, s: Scalars, args: list[Value]) -> Value:
+        return square_root(s, *args)
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):

@@ -14,17 +14,20 @@ import numpy as np
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.complex_bodies import magnitude
 from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
 from tesserac.ops.registry import Array, Operator, register
-from tesserac.ops.signature import parse_signature
+from tesserac.ops.signature import ELEMENT_CLASSES, parse_signature
 from tesserac.types.ty import TensorType
 
 ONE_NUMBER = ("(x: N[*s]) -> N[*s]",)
-ONE_REAL = ("(x: R[*s]) -> R[*s]",)
 ONE_FLOAT = ("(x: F[*s]) -> F[*s]",)
 TWO_NUMBERS = ("(x: N[s...], y: N[s...]) -> N[s...]",)
 TWO_REALS = ("(x: R[s...], y: R[s...]) -> R[s...]",)
+ONE_ANALYTIC = ("(x: A[*s]) -> A[*s]",)
 TWO_FLOATS = ("(x: F[s...], y: F[s...]) -> F[s...]",)
+TWO_ANALYTIC = ("(x: A[s...], y: A[s...]) -> A[s...]",)
 TWO_INTEGERS = ("(x: I[s...], y: I[s...]) -> I[s...]",)
 
 _CASE_SHAPES = {
@@ -42,17 +45,28 @@ class Pointwise(Operator):
         operands = parse_signature(cls.signatures[0]).operands
         dtypes = ["i32" if o.pattern.element.variable in "IL" else "f32" for o in operands]
         shapes = _CASE_SHAPES[len(operands)]
-        return [(cls(), tuple(map("".join, zip(dtypes, row, strict=True)))) for row in shapes]
+        rows = [(cls(), tuple(map("".join, zip(dtypes, row, strict=True)))) for row in shapes]
+        if all("c" in ELEMENT_CLASSES[o.pattern.element.variable] for o in operands):
+            rows += [(cls(), tuple(f"c64{shape}" for shape in row)) for row in shapes]
+            rows += [(cls(), tuple(f"c128{shape}" for shape in shapes[0]))]
+        return rows
 
 
 @dataclass(frozen=True)
 class Elementwise(Pointwise):
-    """A pointwise operator that is one scalar primitive."""
+    """A pointwise operator that is one scalar primitive, or on complex numbers a body of its own."""
 
     primitive: ClassVar[str]
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
-        return pointwise(builder, operands, result, lambda s, args: s.primitive(self.primitive, *args))
+        is_complex = tensor_type(operands[0]).dtype.is_complex
+        return pointwise(builder, operands, result, self.on_complex if is_complex else self._primitive)
+
+    def _primitive(self, s: Scalars, args: list[Value]) -> Value:
+        return s.primitive(self.primitive, *args)
+
+    def on_complex(self, s: Scalars, args: list[Value]) -> Value:
+        return self._primitive(s, args)
 
 
 @register
@@ -99,13 +113,14 @@ class Mul(Elementwise):
 
 @register
 class Div(Elementwise):
-    """Correctly rounded quotient, `x / y`; of integer tensors use `//`.
+    """Correctly rounded quotient, `x / y`; of integer tensors use `//`. Of complex numbers by Smith's method, which
+    overflows only where the quotient does.
 
     def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
         return x / y
     """
 
-    name, primitive, signatures = "div", "div", TWO_FLOATS
+    name, primitive, signatures = "div", "div", TWO_ANALYTIC
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -158,13 +173,16 @@ class Neg(Elementwise):
 
 @register
 class Abs(Elementwise):
-    """Magnitude.
+    """Magnitude; of a complex number its distance from 0, a float.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return abs(x)
     """
 
-    name, primitive, signatures = "abs", "abs", ONE_REAL
+    name, primitive, signatures = "abs", "abs", ("(x: N[*s]) -> real(N)[*s]",)
+
+    def on_complex(self, s: Scalars, args: list[Value]) -> Value:
+        return magnitude(s, *args)
 
     def reference(self, *operands: Array) -> Array:
         return np.abs(*operands)
@@ -214,7 +232,7 @@ class Power(Operator):
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
-        return [(cls(exponent), ("f32[3, 4]",)) for exponent in (0, 1, 2, 3, -1)]
+        return [(cls(exponent), (x,)) for exponent in (0, 1, 2, 3, -1) for x in ("f32[3, 4]", "c64[5]")]
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -253,6 +271,7 @@ class Where(Operator):
         return [
             (cls(), ("bool[3, 4]", "f32[3, 4]", "f32[3, 4]")),
             (cls(), ("bool[3, 1]", "f32[3, 4]", "f32[4]")),
+            (cls(), ("bool[3, 1]", "c64[3, 4]", "c64[4]")),
         ]
 
     def reference(self, *operands: Array) -> Array:

@@ -16,8 +16,8 @@ from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, Window, comput
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import CONTRACTION, REDUCTION
 from tesserac.ops.scalar import PRIMITIVES
-from tesserac.types.dims import ONE, Dim
-from tesserac.types.dtype import BOOL, DType
+from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dtype import BOOL, DType, complex_of, component
 from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType
 
@@ -37,6 +37,17 @@ class Scalars:
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         return self._builder.value("scalar.select", (condition, yes, no), yes.type)
+
+    def complex(self, real: Value, imag: Value) -> Value:
+        whole = complex_of(scalar_dtype(real))
+        assert whole is not None
+        return self._builder.value("scalar.complex", (real, imag), ScalarType(whole))
+
+    def parts(self, value: Value) -> tuple[Value, Value]:
+        """The real and the imaginary part of a complex number."""
+        part = ScalarType(component(scalar_dtype(value)))
+        real, imag = (self._builder.value(f"scalar.{name}", (value,), part) for name in ("real", "imag"))
+        return real, imag
 
     def cast(self, value: Value, dtype: DType) -> Value:
         if scalar_dtype(value) == dtype:
@@ -240,7 +251,7 @@ def sum_of_products(builder: Builder, x: Value, y: Value, result: TensorType, ax
     """`narrow(sum(wide(x) * wide(y)))` of two tensors of the same dims: with no dim that one of them has alone to
     vectorise over, a chain would be one long wait."""
     wide = [widen(builder, v) for v in (x, y)]
-    dtype = tensor_type(wide[0]).dtype if result.dtype.is_float else result.dtype
+    dtype = result.dtype if result.dtype.is_integer else tensor_type(wide[0]).dtype
     dims = tensor_type(x).dims
     products = pointwise(
         builder,
@@ -250,3 +261,20 @@ def sum_of_products(builder: Builder, x: Value, y: Value, result: TensorType, ax
     )
     total = reduce_form(builder, products, TensorType(without_axes(dims, axes), dtype), "sum", axes)
     return convert_form(builder, total, result)
+
+
+def fill(builder: Builder, result: TensorType, value: int | float) -> Value:
+    """One number everywhere."""
+    dtype = compute_dtype(result.dtype, result.policy)
+    return map_form(builder, (), result, lambda s, args: s.constant(value, dtype))
+
+
+def side_by_side(builder: Builder, parts: Sequence[Value], axis: int) -> Value:
+    """Tensors of one type side by side in a new dim, which is `axis` of the result."""
+    ty = tensor_type(parts[0])
+    places = tuple(place + (place >= axis) for place in range(ty.rank))
+    thin = TensorType((*ty.dims[:axis], ONE, *ty.dims[axis:]), ty.dtype, ty.policy)
+    columns = [view_form(builder, part, thin, Broadcast(places)) for part in parts]
+    starts = [tuple(Dim.const(n) if a == axis else ZERO for a in range(thin.rank)) for n in range(len(parts))]
+    whole = TensorType((*ty.dims[:axis], Dim.const(len(parts)), *ty.dims[axis:]), ty.dtype, ty.policy)
+    return assemble_form(builder, columns, whole, [Slice(start, (1,) * thin.rank) for start in starts])

@@ -17,6 +17,7 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import Broadcast, tensor_type
 from tesserac.ops.lowering import Scalars, map_form, reduce_form, scalar_dtype, view_form, widen, without_axes
 from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.signature import ELEMENT_CLASSES, parse_signature
 from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.ty import TensorType
 
@@ -39,7 +40,13 @@ class Reduction(Operator):
             (cls((0, 2)), ("f32[2, 3, 4]",)),
             (cls((1,), keep=True), ("f32[2, 3, 4]",)),
             (cls((0,)), ("i32[5]",) if cls.name != "mean" else ("f32[5]",)),
+            *([(cls((1,)), ("c64[3, 700]",)), (cls((0,)), ("c128[5, 3]",))] if cls.takes_complex() else []),
         ]
+
+    @classmethod
+    def takes_complex(cls) -> bool:
+        [operand] = parse_signature(cls.signatures[0]).operands
+        return "c" in ELEMENT_CLASSES[operand.pattern.element.variable]
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         dims = operands[0].dims
@@ -86,7 +93,7 @@ class Mean(Reduction):
     """
 
     name, kind = "mean", "sum"
-    signatures = ("(x: F[*s], axis: axes = None, keep: bool = False) -> F[{dims}]",)
+    signatures = ("(x: A[*s], axis: axes = None, keep: bool = False) -> A[{dims}]",)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -115,7 +122,7 @@ class Prod(Reduction):
     """
 
     name, kind = "prod", "prod"
-    signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
+    signatures = ("(x: O[*s], axis: axes = None, keep: bool = False) -> acc(O)[{dims}]",)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

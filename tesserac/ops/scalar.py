@@ -1,7 +1,8 @@
 """Tier 0: the closed set of scalar primitives, one row each.
 
 Enters: nothing. Leaves: `PRIMITIVES`, and the IR operations `scalar.<name>` that stand in the bodies of forms. A target
-gives each row one line, or expands it by the shared elementary function of the same name in `numerics/`.
+gives each row one line, or expands it by the shared elementary function of the same name in `numerics/`. On complex
+numbers the rows are expanded before any target (`graph/passes/split_complex.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tesserac.ir.core import Op, define_op
 from tesserac.ir.types import IndexType, ScalarType
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BOOL, DType
+from tesserac.types.dtype import BOOL, DType, complex_of, component
 from tesserac.types.policy import Policy
 
 Result = Literal["same", "bool"]
@@ -107,6 +108,21 @@ def _verify_select(op: Op) -> None:
     require(then.type == otherwise.type == op.result.type, "chooses between values of its own type", op)
 
 
+def _verify_complex(op: Op) -> None:
+    _is_scalar(op)
+    dtypes = _dtypes(op)
+    require(len(dtypes) == 2 and dtypes[0] == dtypes[1], "takes two parts of one dtype", op)
+    whole = complex_of(dtypes[0])
+    require(whole is not None and op.result.type == ScalarType(whole), "gives the complex number of its parts", op)
+
+
+def _verify_part(op: Op) -> None:
+    _is_scalar(op)
+    dtypes = _dtypes(op)
+    require(len(dtypes) == 1 and dtypes[0].is_complex, "takes one complex number", op)
+    require(op.result.type == ScalarType(component(dtypes[0])), "gives a part of its operand", op)
+
+
 def _verify_cast(op: Op) -> None:
     _is_scalar(op)
     dtype = op.attrs.get("dtype")
@@ -140,6 +156,9 @@ for _row in _ROWS:
     define_op(f"scalar.{_row.name}", pure=True, verify=_verify(_row))
 
 define_op("scalar.select", pure=True, verify=_verify_select)  # a where c, else b
+define_op("scalar.complex", pure=True, verify=_verify_complex)  # a number from its two parts
+define_op("scalar.real", pure=True, verify=_verify_part)
+define_op("scalar.imag", pure=True, verify=_verify_part)
 define_op("scalar.cast", pure=True, verify=_verify_cast)  # float to int saturates, NaN to 0
 define_op("scalar.round", pure=True, verify=_verify_round)  # to storage under a policy, and back
 define_op("scalar.constant", pure=True, verify=_verify_constant)

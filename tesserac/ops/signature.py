@@ -5,9 +5,10 @@
 
 Enters: that text. Leaves: a `Signature`, which the unifier in `unify.py` matches against operands.
 
-- An element is a variable of a class (`N` numbers, `F` floats, `I` integers, `L` bools and integers, `R` real numbers,
-  `O` what has an order, `E` anything; a digit makes another variable), `bool` or `i64`. In a result it may go through
-  `acc`, `dot` or `wide`, and `{dtype}` is read from the operator's own fields.
+- An element is a variable of a class (`N` numbers, `F` floats, `I` integers, `R` real numbers, `C` complex ones, `A`
+  floats and complex numbers, `L` bools and integers, `O` what has an order, `E` anything; a digit makes another
+  variable), `bool` or `i64`. In a result it may go through `acc`, `dot`, `wide`, `real` or `complex`, and `{dtype}` is
+  read from the operator's own fields.
 - A dim is a variable (`m`), a group of equal dims (`*s`), a group that broadcasts (`s...`), or `{dims}`: of a result
   computed by the operator from its operands and fields, of an operand any dims that its `mismatch` accepts.
 - A parameter without brackets is static: it becomes fields of the operator.
@@ -23,7 +24,9 @@ from typing import Literal
 StaticKind = Literal["axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype"]
 STATIC_KINDS: tuple[StaticKind, ...] = ("axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype")
 
-ELEMENT_CLASSES = {"N": "fiuc", "F": "f", "I": "iu", "L": "iub", "E": "fiucb", "R": "fiu", "O": "fiub"}
+ELEMENT_CLASSES = {
+    "N": "fiuc", "F": "f", "I": "iu", "L": "iub", "E": "fiucb", "R": "fiu", "A": "fc", "C": "c", "O": "fiub",
+}  # fmt: skip
 """The dtype kinds that each class of element variables allows."""
 
 

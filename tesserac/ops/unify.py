@@ -20,7 +20,7 @@ from tesserac.ops.signature import (
     TensorPattern,
 )
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.dtype import BOOL, I32, I64, U64, DType
+from tesserac.types.dtype import BOOL, I32, I64, U64, DType, complex_of, component
 from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
 from tesserac.types.ty import TensorType
 
@@ -96,6 +96,14 @@ class KindMismatch(Mismatch):
 
     operand: int
     kinds: str
+
+
+@dataclass(eq=False)
+class LostPart(Mismatch):
+    """A complex operand would become a value of `dtype`, which has no imaginary part."""
+
+    operand: int
+    dtype: DType
 
 
 def choose(signatures: Sequence[Signature], ranks: tuple[int, ...]) -> Signature:
@@ -229,12 +237,19 @@ _WIDER_SUM = {"i": I64, "u": U64, "b": I64}
 
 
 def result_storage(function: str, storage: Storage) -> Storage:
-    """The element of a result: `acc` widens integer sums, `dot` i8 and i4 products, `wide` is the accumulator."""
+    """The element of a result: `acc` widens integer sums, `dot` i8 and i4 products, `wide` is the accumulator,
+    `real` the dtype of a part of complex numbers, `complex` that of numbers with such parts."""
     dtype, policy = storage
     if function == "acc":
         return _WIDER_SUM.get(dtype.kind, dtype), policy
     if function == "dot":
         return (I32, NO_POLICY) if dtype.is_integer and dtype.bits < 16 else storage
+    if function == "real":
+        return component(dtype), policy if not dtype.is_complex else NO_POLICY
+    if function == "complex":
+        whole = complex_of(dtype)
+        assert whole is not None, f"no complex numbers of {dtype}"
+        return whole, NO_POLICY
     if function == "wide":
         return compute_dtype(dtype, policy), NO_POLICY
     assert not function, f"no element function {function}"

@@ -24,6 +24,9 @@ def build_host(func: Op, machine: Machine) -> Op:
     for guard in guards(func):
         program.builder.op("schedule.guard", (), (), {"guard": guard})
     program.memory.update(zip(func.body.args, block.args, strict=True))
+    for op in func.body.ops:
+        if op.name == "form.parts":
+            program.memory[op.result] = program.parts(program.memory[op.operands[0]], tensor_type(op.result))
     program.take_results(func.body.terminator)
     run_block(program, func.body)
     results = [program.results[i] for i in range(len(program.results))]

@@ -29,6 +29,8 @@ schedule.buffer() {role, slot} : memref
     All buffers stand before the first launch.
 schedule.box(mem) {offset} : memref
     A part of other memory: it begins `offset` elements into it and has strides of its own.
+schedule.parts(mem) : memref
+    The memory of complex numbers as that of their parts, which lie there in a row.
 schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, units, reason} { ^(tensor...): ... }
     Computes the forms of its body from the `in` memory into the last `outs` operands, one per value yielded. After
     tile/build it is a `tile.launch`.
@@ -76,7 +78,7 @@ from tesserac.ir.forms import Guard
 from tesserac.ir.types import IndexType, MemRefType, TensorType
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BOOL
+from tesserac.types.dtype import BOOL, component
 
 LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "runs")
 LOOP_KINDS = ("parallel", "serial", "fold")
@@ -232,6 +234,12 @@ def _verify_box(op: Op) -> None:
     require((whole.dtype, whole.policy) == (part.dtype, part.policy), "changes the element type", op)
 
 
+def _verify_parts(op: Op) -> None:
+    whole, parts = memory(op.operands[0]), memory(op.result)
+    require(whole.dtype.is_complex and parts.dtype == component(whole.dtype), "takes complex numbers apart", op)
+    require(parts.dims == (*whole.dims, Dim.const(2)), "has two parts per number", op)
+
+
 def _verify_launch(op: Op) -> None:
     require(op.attrs.get("kind") in LAUNCH_KINDS, f"has one of the kinds {LAUNCH_KINDS}", op)
     require(isinstance(op.attrs.get("reason"), str) and isinstance(op.attrs.get("units"), Units), "is bare", op)
@@ -303,6 +311,7 @@ define_op("schedule.guard", pure=False, verify=_verify_guard)
 define_op("schedule.buffer", pure=False, verify=_verify_buffer)
 define_op("schedule.check", pure=False, verify=_verify_check)
 define_op("schedule.box", pure=True, verify=_verify_box)
+define_op("schedule.parts", pure=True, verify=_verify_parts)
 define_op("schedule.launch", pure=False, verify=_verify_launch)
 define_op("schedule.select", pure=False, verify=_verify_select)
 define_op("schedule.loop", pure=False, verify=_verify_loop)

@@ -22,6 +22,8 @@ from tesserac.schedule.views import copy_of
 from tesserac.types.dims import ZERO
 
 FIRST = ("schedule.guard", "schedule.buffer")
+_ENDS = ("func.return", "form.complex")
+"""What takes a value out of the function: it reads no memory."""
 
 Out = tuple[Value, Value]
 """A value, perhaps a reshape of a computed one, and the memory it is written to."""
@@ -59,9 +61,16 @@ class HostProgram:
         for position, value in enumerate(terminator.operands):
             out = self.buffer(memory_of(tensor_type(value)), "output", position, value.name)
             self.results[position] = out
+            if value.defining_op is not None and value.defining_op.name == "form.complex":
+                value = value.defining_op.operands[0]
+                out = self.parts(out, tensor_type(value))
             base, _ = view_source(value)
             assert base.defining_op is not None
             self.wanted.setdefault(base.defining_op, []).append((value, out))
+
+    def parts(self, numbers: Value, ty: TensorType) -> Value:
+        """The memory of complex numbers, seen as their parts."""
+        return self.builder.value("schedule.parts", (numbers,), memory_of(ty), hint=numbers.name)
 
     def launch(self, group: Group) -> Op:
         outs = [out for op in group.ops for out in self._outs(group, op)]
@@ -100,7 +109,7 @@ class HostProgram:
             if is_view(user):
                 if self._read_elsewhere(group, user.result):
                     return True
-            elif user not in group.places and user.name != "func.return" and not _writes(user, position):
+            elif user not in group.places and user.name not in _ENDS and not _writes(user, position):
                 return True
         return False
 

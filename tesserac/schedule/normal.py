@@ -116,12 +116,22 @@ def _cast_map(builder: Builder, value: Value, dtype: DType) -> Value:
 
 def _own_results(terminator: Op) -> None:
     """Copies what is returned but not computed here; what several launches write stands in one place only."""
-    for position, value in enumerate(terminator.operands):
-        written = _is_written(value) and value not in terminator.operands[:position]
+    for holder, position in _places_of_results(terminator):
+        value = holder.operands[position]
+        written = _is_written(value) and value not in holder.operands[:position]
         if not _is_owned(value) and not written:
-            copy = copy_of(Builder.before(terminator), value)
-            terminator.set_operand(position, copy.result)
+            copy = copy_of(Builder.before(holder), value)
+            holder.set_operand(position, copy.result)
             squeeze(copy)
+
+
+def _places_of_results(terminator: Op) -> list[tuple[Op, int]]:
+    """Who holds each result: the end of the function, or, of complex numbers, what puts their parts together."""
+    makers = [value.defining_op for value in terminator.operands]
+    return [
+        (maker, 0) if maker is not None and maker.name == "form.complex" else (terminator, position)
+        for position, maker in enumerate(makers)
+    ]
 
 
 def _is_written(value: Value) -> bool:

@@ -34,6 +34,10 @@ class DType:
         return self.kind in ("i", "u")
 
     @property
+    def is_complex(self) -> bool:
+        return self.kind == "c"
+
+    @property
     def is_fp8(self) -> bool:
         return self.kind == "f" and self.bits == 8
 
@@ -79,6 +83,16 @@ C128 = DType("c128", "c", 128, 53, _LARGEST_F64, "complex128")
 ALL: tuple[DType, ...] = (
     F64, F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, I64, I32, I16, I8, I4, U64, U32, U8, BOOL, C64, C128,
 )  # fmt: skip
+
+
+def component(dtype: DType) -> DType:
+    """The dtype of the real and imaginary parts of complex numbers; a real dtype is its own."""
+    return {C64: F32, C128: F64}.get(dtype, dtype)
+
+
+def complex_of(dtype: DType) -> DType | None:
+    """The complex dtype with parts of this one, where there is one."""
+    return {F32: C64, F64: C128}.get(dtype)
 
 
 def _spellings(dtype: DType) -> tuple[str, ...]:

@@ -47,7 +47,9 @@ def fold(module: Module) -> Module:
 
 
 def _is_constant_expression(op: Op) -> bool:
-    """One number from numbers; a constant itself is not computed again."""
+    """One number from numbers; a constant itself is not computed again, and complex ones have no literal."""
+    if any(tensor_type(v).dtype.is_complex for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)):
+        return False
     if op.name == "graph.size":
         dim = op.attrs["dim"]
         return isinstance(dim, Dim) and dim.constant is not None

@@ -90,6 +90,9 @@ class HostProgram:
         start = emit_dim(self.b, offset, self.symbols)
         self.values[op.result] = self.b.gep(element, self.values[op.operands[0]], start)
 
+    def _parts(self, op: Op) -> None:
+        self.values[op.result] = self.values[op.operands[0]]
+
     def _check(self, op: Op) -> None:
         """Leaves where a kernel has told of a bad index."""
         sizes = op.attrs["sizes"]
@@ -209,6 +212,7 @@ _DECLARATIONS = frozenset({"schedule.guard", "schedule.buffer", "schedule.return
 
 _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.box": HostProgram._box,
+    "schedule.parts": HostProgram._parts,
     "schedule.check": HostProgram._check,
     "tile.launch": HostProgram._launch,
     "schedule.assert": HostProgram._assert,

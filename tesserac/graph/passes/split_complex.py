@@ -1,0 +1,300 @@
+"""Takes complex tensors apart: each becomes two real ones, of its real and its imaginary parts.
+
+So no later room knows of complex numbers, and no element is ever read with a stride of two. Only arguments and results
+keep their type, since callers see them; `form.parts` and `form.complex` stand there. Scalars in the bodies of maps are
+taken apart by `complex_scalars.py`. An imaginary part that is zero by construction is not computed at all.
+
+Before:
+    func.func @f {guards = [], params = ["z"]} {
+      ^(%z: tensor<[N], c64>):
+        %s = form.reduce(%z) {accum = dtype<c64>, axes = [0], kind = "sum",
+                              order = #blocks<block=512, lanes=64>} : tensor<[], c64>
+        %r = form.map(%s) {maps = [[]]} : tensor<[], f32> {
+          ^(%0: scalar<c64>):
+            %1 = scalar.imag(%0) : scalar<f32>
+            form.yield(%1)
+        }
+        func.return(%r)
+    }
+After:
+    func.func @f {guards = [], params = ["z"]} {
+      ^(%z: tensor<[N], c64>):
+        %p = form.parts(%z) : tensor<[N, 2], f32>
+        %b = form.view(%p) {view = #slice<starts=[`0`, `1`], steps=[1, 1]>} : tensor<[N, 1], f32>
+        %i = form.view(%b) {view = #broadcast<dims=[0, none]>} : tensor<[N], f32>
+        %s = form.reduce(%i) {accum = dtype<f32>, axes = [0], kind = "sum",
+                              order = #blocks<block=512, lanes=64>} : tensor<[], f32>
+        %r = form.map(%s) {maps = [[]]} : tensor<[], f32> {
+          ^(%0: scalar<f32>):
+            form.yield(%0)
+        }
+        func.return(%r)
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.graph.build import Unsupported
+from tesserac.graph.complex_contract import complex_product
+from tesserac.graph.complex_scalars import Pair, PartsWriter, Scalar
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
+from tesserac.ir.forms import Broadcast, Slice, operand_maps, tensor_type
+from tesserac.ir.interleaved import part_type, parts_type
+from tesserac.ir.passes import FORMS, pass_
+from tesserac.ir.rewrite import erase_dead
+from tesserac.ir.types import ScalarType, TensorType, Type
+from tesserac.ops.lowering import DimMap, fill, side_by_side
+from tesserac.types.dims import ONE, ZERO
+from tesserac.types.dtype import DType, component
+
+
+@pass_(FORMS, FORMS, "split_complex")
+def split_complex(module: Module) -> Module:
+    for function in module.ops:
+        if any(_is_complex(v) for op in function.walk() for v in (*op.results, *_arguments(op))):
+            _Splitter().function(function)
+    while erase_dead(module):
+        pass
+    return module
+
+
+def _arguments(op: Op) -> list[Value]:
+    return [arg for region in op.regions for arg in region.block.args]
+
+
+def _is_complex(value: Value) -> bool:
+    return isinstance(value.type, TensorType | ScalarType) and value.type.dtype.is_complex
+
+
+class _Splitter:
+    """`pairs` holds the parts of every complex tensor that was met."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[Value, Pair] = {}
+
+    def function(self, function: Op) -> None:
+        builder = Builder.before(function.body.ops[0])
+        for arg in function.body.args:
+            if _is_complex(arg):
+                whole = builder.value("form.parts", (arg,), parts_type(tensor_type(arg)), hint=arg.name)
+                real, imag = (_one_part(builder, whole, number) for number in (0, 1))
+                self.pairs[arg] = Pair(real, imag)
+        self.block(function.body)
+        end = function.body.terminator
+        for position, value in enumerate(end.operands):
+            if _is_complex(value):
+                end.set_operand(position, self._returned(Builder.before(end), value))
+        self._remove(function.body)
+
+    def block(self, block: Block) -> None:
+        for op in block.ops[:-1]:
+            if op.name in _CONTROL:
+                self._control(op)
+            elif op.name != "form.parts" and any(map(_is_complex, (*op.operands, *op.results))):
+                self._split(op)
+
+    def _returned(self, builder: Builder, value: Value) -> Value:
+        joined = side_by_side(builder, self.both(builder, value), tensor_type(value).rank)
+        return builder.value("form.complex", (joined,), tensor_type(value), hint=value.name)
+
+    def _remove(self, block: Block) -> None:
+        """Drops the complex operations, last first, so that none is used when it goes."""
+        for op in reversed(list(block.ops)):
+            if any(_is_complex(v) for v in op.results) and op.name != "form.complex":
+                op.erase()
+
+    def _split(self, op: Op) -> None:
+        if op.name not in _RULES:
+            raise Unsupported(op.span, f"`{op.name.removeprefix('form.')}` of complex numbers")
+        builder = Builder.before(op)
+        made = _RULES[op.name](self, builder, op)
+        if isinstance(made, Pair):
+            for part in (made.real, made.imag):
+                if part is not None:
+                    part.name = part.name or op.result.name
+            self.pairs[op.result] = made
+        else:
+            op.result.replace_all_uses(made)
+            op.erase()
+
+    def both(self, builder: Builder, value: Value) -> tuple[Value, Value]:
+        """The two parts of a tensor, a zero one too."""
+        pair = self.pairs[value]
+        return pair.real, pair.imag if pair.imag is not None else fill(builder, part_type(tensor_type(value)), 0)
+
+    # --------------------------------------------------------------------------------------------------- forms
+
+    def _part_by_part(self, builder: Builder, op: Op) -> Pair:
+        """A form that moves or adds elements does the same to each part. If no operand has an imaginary part, then the
+        result has none."""
+        pairs = [self.pairs.get(v) for v in op.operands]
+        attrs = {name: component(attr) if isinstance(attr, DType) else attr for name, attr in op.attrs.items()}
+        ty = part_type(tensor_type(op.result))
+
+        def make(operands: Sequence[Value]) -> Value:
+            return builder.value(op.name, operands, ty, attrs)
+
+        real = make([v if pair is None else pair.real for v, pair in zip(op.operands, pairs, strict=True)])
+        if all(pair is None or pair.imag is None for pair in pairs):
+            return Pair(real, None)
+        return Pair(real, make([v if v not in self.pairs else self.both(builder, v)[1] for v in op.operands]))
+
+    def _map(self, builder: Builder, op: Op) -> Pair | Value:
+        operands: list[Value] = []
+        maps: list[DimMap] = []
+        block = Block()
+        values: dict[Value, Scalar] = {}
+        for value, dim_map, arg in zip(op.operands, operand_maps(op), op.body.args, strict=True):
+            pair = self.pairs.get(value, Pair(value, None))
+            parts = [part for part in (pair.real, pair.imag) if part is not None]
+            dtype = component(_scalar(arg).dtype)
+            taken = [block.add_arg(ScalarType(dtype), arg.name) for _ in parts]
+            operands += parts
+            maps += [dim_map] * len(parts)
+            read = Pair(taken[0], taken[1] if len(taken) > 1 else None)
+            values[arg] = read if value in self.pairs else taken[0]
+        writer = PartsWriter(block, values)
+        for inner in op.body.ops[:-1]:
+            writer.copy(inner)
+        yielded = writer[op.body.terminator.operands[0]]
+        ty = part_type(tensor_type(op.result))
+        if isinstance(yielded, Value):
+            return _map_of(builder, op, operands, maps, block, yielded, ty)
+        made = [
+            None if part is None else _map_of(builder, op, operands, maps, block, part, ty)
+            for part in (yielded.real, yielded.imag)
+        ]
+        assert made[0] is not None
+        return Pair(made[0], made[1])
+
+    def _contract(self, builder: Builder, op: Op) -> Pair:
+        left, right = (self.pairs[v] for v in op.operands)
+        return complex_product(builder, op, left, right)
+
+    def _reduce(self, builder: Builder, op: Op) -> Pair:
+        if op.attrs["kind"] != "sum":
+            raise Unsupported(op.span, f"`{op.attrs['kind']}` of complex numbers")
+        return self._part_by_part(builder, op)
+
+    # ------------------------------------------------------------------------------------------------- control
+
+    def _control(self, op: Op) -> None:
+        """What a loop or a branch carries and gives is carried in two parts; an operation without complex values is
+        only entered."""
+        if not any(map(_is_complex, (*op.operands, *op.results))):
+            for region in op.regions:
+                self.block(region.block)
+                self._yield_parts(region.block)
+                self._remove(region.block)
+            return
+        builder = Builder.before(op)
+        operands = self._spread(builder, op.operands)
+        blocks = [self._region(region) for region in op.regions]
+        types = [ty for v in op.results for ty in _types(v)]
+        names = [v.name for v in op.results for _ in _types(v)]
+        new = builder.op(op.name, operands, types, op.attrs, blocks, names)
+        self._take(op.results, new.results)
+        if not any(map(_is_complex, op.results)):
+            op.erase()
+        else:
+            op.regions.clear()
+
+    def _region(self, region: Region) -> Block:
+        """The body with its arguments in parts."""
+        old = region.block
+        new = Block([ty for v in old.args for ty in _types(v)], [v.name for v in old.args for _ in _types(v)])
+        self._take(old.args, new.args)
+        for op in list(old.ops):
+            op.detach()
+            new.append(op)
+        self.block(new)
+        self._yield_parts(new)
+        self._remove(new)
+        return new
+
+    def _yield_parts(self, block: Block) -> None:
+        end = block.terminator
+        if any(map(_is_complex, end.operands)):
+            end.set_operands(self._spread(Builder.before(end), end.operands))
+
+    def _spread(self, builder: Builder, values: Sequence[Value]) -> list[Value]:
+        return [part for v in values for part in (self.both(builder, v) if v in self.pairs else (v,))]
+
+    def _take(self, old: Sequence[Value], new: Sequence[Value]) -> None:
+        """Real values give way to their successors; complex ones are remembered as two of them."""
+        left = iter(new)
+        for value in old:
+            if _is_complex(value):
+                self.pairs[value] = Pair(next(left), next(left))
+            else:
+                value.replace_all_uses(next(left))
+
+
+def _one_part(builder: Builder, whole: Value, number: int) -> Value:
+    """The real (0) or imaginary (1) parts from a tensor of both."""
+    ty = tensor_type(whole)
+    rank = ty.rank - 1
+    starts = (*[ZERO] * rank, ZERO + number)
+    column = TensorType((*ty.dims[:-1], ONE), ty.dtype, ty.policy)
+    cut = builder.value("form.view", (whole,), column, {"view": Slice(starts, (1,) * (rank + 1))})
+    part = TensorType(ty.dims[:-1], ty.dtype, ty.policy)
+    return builder.value("form.view", (cut,), part, {"view": Broadcast((*range(rank), None))})
+
+
+def _scalar(value: Value) -> ScalarType:
+    assert isinstance(value.type, ScalarType)
+    return value.type
+
+
+def _types(value: Value) -> list[Type]:
+    return [part_type(tensor_type(value))] * 2 if _is_complex(value) else [value.type]
+
+
+def _map_of(
+    builder: Builder,
+    op: Op,
+    operands: Sequence[Value],
+    maps: Sequence[DimMap],
+    body: Block,
+    part: Value,
+    ty: TensorType,
+) -> Value:
+    """A map that yields one value of `body`, with only the operands and operations that it needs."""
+    needed = _needed(part)
+    kept = [i for i, arg in enumerate(body.args) if arg in needed]
+    block = Block([body.args[i].type for i in kept], [body.args[i].name for i in kept])
+    values: dict[Value, Value] = dict(zip((body.args[i] for i in kept), block.args, strict=True))
+    for inner in body.ops:
+        if inner.result in needed:
+            block.append(clone_op(inner, values))
+    Builder(block, op.span).op("form.yield", (values[part],))
+    attrs: dict[str, Attr] = {"maps": tuple(maps[i] for i in kept)}
+    return builder.value("form.map", [operands[i] for i in kept], ty, attrs, (block,), hint=op.result.name)
+
+
+def _needed(value: Value) -> set[Value]:
+    """A scalar and all that it is computed from."""
+    found: set[Value] = set()
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.add(value)
+            waiting += value.defining_op.operands if value.defining_op is not None else ()
+    return found
+
+
+_CONTROL = ("form.loop", "form.while", "form.cond")
+_RULES: dict[str, Callable[[_Splitter, Builder, Op], Pair | Value]] = {
+    "form.map": _Splitter._map,
+    "form.view": _Splitter._part_by_part,
+    "form.assemble": _Splitter._part_by_part,
+    "form.gather": _Splitter._part_by_part,
+    "form.scatter": _Splitter._part_by_part,
+    "form.reduce": _Splitter._reduce,
+    "form.scan": _Splitter._reduce,
+    "form.contract": _Splitter._contract,
+}
