@@ -49,5 +49,5 @@ def test_examples_run(path: str, node: ast.FunctionDef) -> None:
     expected = run_function(module, function.symbol, args)
     compiled = tessera.compile(example).f(*args)
     for got, result in zip(compiled if isinstance(compiled, tuple) else (compiled,), expected, strict=True):
-        assert np.isfinite(result.astype(np.float64)).all()
+        assert np.isfinite(result.astype(np.complex128)).all()
         same_bits(np.asarray(got), np.asarray(result))
