@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from checking import check_text
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessera
