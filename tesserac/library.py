@@ -24,6 +24,7 @@ from tesserac.syntax.parse import parse_module
 
 PRELUDE = "prelude.tess"
 FOLDER = "stdlib"
+_FIRST = (PRELUDE, "math", "random")
 
 Library = tuple[CheckResult, ...]
 
@@ -61,9 +62,15 @@ def _source(path: str, text: str) -> SourceFile:
 
 def check_library(files: Mapping[str, str]) -> Library:
     modules: Library = ()
-    for path in sorted(files, key=lambda p: (p != PRELUDE, p)):
+    for path in sorted(files, key=place_of):
         modules += (_check(_source(path, files[path]), modules),)
     return modules
+
+
+def place_of(path: str) -> tuple[int, str]:
+    """Where a file stands in the order: the prelude, then what the rest is written with, then the rest."""
+    folder = path.partition("/")[0]
+    return (_FIRST.index(folder) if folder in _FIRST else len(_FIRST)), path
 
 
 def _check(source: SourceFile, before: Library) -> CheckResult:

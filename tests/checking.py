@@ -8,6 +8,7 @@ from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.diag.diagnostic import Diagnostic
+from tesserac.library import place_of
 from tesserac.syntax.parse import parse_module
 
 
@@ -16,7 +17,7 @@ def library() -> tuple[CheckResult, ...]:
     """The standard library, each module with those before it in scope; the prelude is first."""
     checked: list[CheckResult] = []
     files = stdlib_files()
-    for path in sorted(files, key=lambda path: (path != "prelude.tess", path)):
+    for path in sorted(files, key=place_of):
         source = SourceFile(f"stdlib/{path}", files[path])
         name = path.removesuffix(".tess").replace("/", ".")
         checked.append(check_module(parse_module(source).module, source, name, checked))

@@ -25,6 +25,7 @@ from tessera.interface import (
 from tessera.outputs import OUT
 from tessera.returned import assemble, is_flat
 from tessera.safetensors import read_safetensors
+from tessera.stream import STREAM, Stream, fold_in, key_array, read_seed
 from tessera.structs import StructValue, struct_class
 from tessera.values import Flattening
 from tessera.weights import Weights
@@ -52,6 +53,7 @@ class Module:
         self._by_name = {f.name: f for f in (*offers.functions, *offers.hidden)}
         self.structs = {s.name: s for s in offers.structs}
         self.weights = Weights(offers.params, lambda param: self._function(f"{param}$init")())
+        self.stream = Stream()
         self._classes: dict[str, type[StructValue]] = {}
         self._short = {name.rpartition(".")[2]: name for name in reversed(self.structs)}
         self._public = [*(f.name for f in offers.functions), *self._short]
@@ -86,13 +88,21 @@ class Module:
     def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue:
         return self._class(struct).of_fields(fields)
 
-    def whole(self, struct: StructInterface, sizes: tuple[object, ...]) -> StructValue:
-        made = self._function(f"{struct.name}$new")(*sizes)
+    def whole(self, struct: StructInterface, sizes: tuple[object, ...], seed: object) -> StructValue:
+        made = self._function(f"{struct.name}$new")(*sizes, key_array(self._key(seed)))
         assert isinstance(made, StructValue)
         return made
 
-    def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...]) -> object:
-        return self._function(f"{struct.name}.{field}$init")(*sizes)
+    def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...], seed: object) -> object:
+        position = [name for name, _ in struct.fields].index(field)
+        return self._function(f"{struct.name}.{field}$init").with_key(fold_in(self._key(seed), position), *sizes)
+
+    def _key(self, seed: object) -> int:
+        return self.stream.next() if seed is None else read_seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Starts the module's random stream anew; without it, a module starts at 0."""
+        self.stream.restart(seed)
 
     # -------------------------------------------------------------------------------------------------- params
 
@@ -140,6 +150,7 @@ class Home(Protocol):
 
     structs: dict[str, StructInterface]
     weights: Weights
+    stream: Stream
 
     def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue: ...
 
@@ -177,6 +188,13 @@ class Function:
         return self.__call__(*args, **kwargs)
 
     def _dispatch(self, *args: object, **kwargs: object) -> object:
+        return self._run(args, kwargs, None)
+
+    def with_key(self, key: int, *args: object) -> object:
+        """The result for these arguments, where random numbers come from `key`."""
+        return self._run(args, {}, key)
+
+    def _run(self, args: Sequence[object], kwargs: dict[str, object], key: int | None) -> object:
         structs, weights = self._home.structs, self._home.weights
         out = kwargs.pop(OUT, None) if all(p.name != OUT for p in self.interface.parameters) else None
         taken = Flattening(self.interface.name, structs)
@@ -188,7 +206,10 @@ class Function:
                 chosen.append((parameter.name, choice))
         compiled = self._specialized(tuple(chosen))
         for name in compiled.params:
-            taken.add(name, weights.kind_of(name).kind, weights.get(name))
+            if name == STREAM:
+                taken.leaves.append(key_array(self._home.stream.next() if key is None else key))
+            else:
+                taken.add(name, weights.kind_of(name).kind, weights.get(name))
         if out is not None:
             return compiled(*taken.leaves, out=out)
         result = compiled.fast(*taken.leaves)

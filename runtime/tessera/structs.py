@@ -16,11 +16,12 @@ SEED = "seed"
 
 
 class Maker(Protocol):
-    """Runs initialisers. `sizes` are those of the struct, by position."""
+    """Runs initialisers. `sizes` are those of the struct, by position; without a seed random numbers come from the
+    module's stream."""
 
-    def whole(self, struct: StructInterface, sizes: tuple[object, ...]) -> StructValue: ...
+    def whole(self, struct: StructInterface, sizes: tuple[object, ...], seed: object) -> StructValue: ...
 
-    def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...]) -> object: ...
+    def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...], seed: object) -> object: ...
 
 
 class StructValue:
@@ -30,8 +31,8 @@ class StructValue:
     maker: ClassVar[Maker]
 
     def __init__(self, *sizes: object, **given: object) -> None:
-        given.pop(SEED, None)
-        for name, value in _complete(self.interface, self.maker, sizes, given).items():
+        seed = given.pop(SEED, None)
+        for name, value in _complete(self.interface, self.maker, sizes, given, seed).items():
             setattr(self, name, value)
 
     @classmethod
@@ -51,7 +52,7 @@ class StructValue:
 
 
 def _complete(
-    struct: StructInterface, maker: Maker, sizes: tuple[object, ...], given: dict[str, object]
+    struct: StructInterface, maker: Maker, sizes: tuple[object, ...], given: dict[str, object], seed: object
 ) -> dict[str, object]:
     """All fields: as given, or as initialised."""
     names = [name for name, _ in struct.fields]
@@ -70,10 +71,10 @@ def _complete(
         message = f"`{struct.name}` needs its sizes to make {_listed(missing)}: {example}"
         raise failure(WRONG_ARGUMENTS, message)
     if missing and len(struct.initial) == len(names):
-        whole = maker.whole(struct, sizes)
+        whole = maker.whole(struct, sizes, seed)
         made = {name: getattr(whole, name) for name in missing}
     else:
-        made = {name: maker.field(struct, name, sizes) for name in missing}
+        made = {name: maker.field(struct, name, sizes, seed) for name in missing}
     return {name: given[name] if name in given else made[name] for name in names}
 
 

@@ -40,11 +40,11 @@ from tesserac.types.dims import Dim, DimError, parse_dim
 from tesserac.types.policy import NO_POLICY, Policy, PolicyError, with_attribute
 
 LATER_TYPES = (
-    "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Key", "Tile",
-    "KTile", "Dict",
+    "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Tile", "KTile",
+    "Dict",
 )  # fmt: skip
-_ScalarKind = Literal["int", "bool", "str", "float", "Axis"]
-_SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis")}
+_ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
+_SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
 _DIM_OPERATORS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "+": Dim.__add__,
     "-": Dim.__sub__,

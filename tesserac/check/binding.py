@@ -235,6 +235,8 @@ class CallBinding:
             return FloatType()
         if spec.kind == "Axis" and isinstance(found, IntType | TupleType):
             return found
+        if spec.kind == "Shape" and isinstance(found, TupleType) and all(isinstance(i, IntType) for i in found.items):
+            return self._rename(found, Reason(position, spec.span), out)
         fits = {"bool": BoolType, "str": StrType}.get(spec.kind)
         return found if fits is not None and isinstance(found, fits) else None
 

@@ -1,4 +1,4 @@
-"""Functions that the checker itself knows: `float`, `int`, `len`, `narrow`, `transpose`.
+"""Functions that the checker itself knows: `float`, `int`, `len`, `narrow`, `transpose`, `key`, `next_key`.
 
 Enters: checked arguments. Leaves: a typed expression. `range` and `print` belong to statements.
 """
@@ -20,7 +20,8 @@ from tesserac.diag.codes.shapes import E0311
 from tesserac.ops.convert import Cast
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import Dim
-from tesserac.types.ty import DTypeType, FloatType, IntType, TensorType, TupleType
+from tesserac.types.dtype import U64
+from tesserac.types.ty import DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType
 
 Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
 
@@ -102,6 +103,33 @@ def transpose(body: Body, value: typed.Expr, callee: Callee) -> typed.Expr:
     return apply_operator(body, Permute(order), [value], callee.at, callee.span)
 
 
+def _key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
+    return key_of(body, given["seed"]) or body.error(callee.span)
+
+
+def key_of(body: Body, seed: typed.Expr) -> typed.Expr | None:
+    """The key that a seed stands for: an int, or an integer of the run, modulo 2^64; None after a diagnostic."""
+    type_ = seed.type
+    if isinstance(type_, IntType) and type_.value.constant is not None:
+        number = typed.Static(IntType(Dim.const(type_.value.constant % 2**64)), seed.span)
+        return typed.Coerce(KEY, seed.span, number)
+    if isinstance(type_, IntType):
+        return typed.Coerce(KEY, seed.span, seed)
+    if isinstance(type_, TensorType) and type_.dtype.is_integer and not type_.dims:
+        return typed.Apply(KEY, seed.span, Cast(U64), (seed,))
+    if not isinstance(type_, ErrorType):
+        draft = body.sink.error(E0210, at=seed.span, expected="a seed", found=type_text(type_))
+        draft.remark("a seed is an int, or a 0-d tensor of integers such as `Tensor[i64]`")
+    return None
+
+
+def _next_key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
+    body.add_effect("random", callee.at)
+    body.reads.setdefault(typed.STREAM, typed.Param(typed.STREAM, KEY, callee.at))
+    return typed.NextKey(KEY, callee.span)
+
+
+KEY = TensorType((), U64)
 _X = Slot("x", True, False)
 _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "float": ((_X,), _float),
@@ -109,4 +137,6 @@ _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "len": ((_X,), _len),
     "narrow": ((_X, Slot("dtype", False, False)), _narrow),
     "transpose": ((_X,), _transpose),
+    "key": ((Slot("seed", True, False),), _key),
+    "next_key": ((), _next_key),
 }

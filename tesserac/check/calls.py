@@ -18,7 +18,7 @@ from tesserac.check.resolve import FunctionRef
 from tesserac.check.scalars import require_guard, to_float
 from tesserac.check.specs import OptionalSpec, ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.statics import read_order
-from tesserac.check.tuples import rebuilt, tuple_items
+from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.precision import W0401, W0402, W0403
@@ -27,11 +27,13 @@ from tesserac.types.dims import Dim, DimError
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, TensorType, TupleType, Type, parts
 
 
-def call_function(body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Callee) -> typed.Expr:
-    """A call of a function of this module or of the library."""
+def call_function(
+    body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Callee, key: typed.Expr | None = None
+) -> typed.Expr:
+    """A call of a function of this module or of the library. With a `key` its random numbers come from there."""
     signature = body.rules.signature(ref.owner, ref.name)
     slots = [Slot(p.name, p.default is None, p.keyword_only, p.span) for p in signature.parameters]
-    given = sort_arguments(body, callee, args, slots)
+    given = sort_arguments(body, callee, _gather_shape(signature, args, callee), slots)
     if given is None:
         return body.error(callee.span)
     values = _fill_in(body, ref, signature, given)
@@ -39,11 +41,30 @@ def call_function(body: Body, ref: FunctionRef, args: Sequence[Arg], callee: Cal
     values = _resolve_axes(body, signature, values)
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
-    return _call(body, ref, signature, values, callee)
+    return _call(body, ref, signature, values, callee, key)
+
+
+def _gather_shape(signature: Signature, args: Sequence[Arg], callee: Callee) -> Sequence[Arg]:
+    """`normal(D, H)` as `normal((D, H))`: positional arguments from a `Shape` on are its sizes."""
+    place = next((i for i, p in enumerate(signature.parameters) if _is_kind(p, "Shape")), None)
+    named = {arg.name for arg in args}
+    if place is None or signature.parameters[place].name in named:
+        return args
+    positional = [arg for arg in args if arg.name is None]
+    sizes = [arg.value for arg in positional[place:]]
+    if len(positional) < place or (len(sizes) == 1 and not isinstance(sizes[0].type, IntType)):
+        return args
+    shape = Arg(None, callee.at, make_tuple(sizes, callee.span))
+    return [*positional[:place], shape, *(arg for arg in args if arg.name is not None)]
 
 
 def _call(
-    body: Body, ref: FunctionRef, signature: Signature, values: list[typed.Expr], callee: Callee
+    body: Body,
+    ref: FunctionRef,
+    signature: Signature,
+    values: list[typed.Expr],
+    callee: Callee,
+    key: typed.Expr | None,
 ) -> typed.Expr:
     binding = CallBinding(signature, body.facts)
     solver = binding.bind([value.type for value in values])
@@ -71,11 +92,16 @@ def _call(
             _report_instance(body, ref, instance, _in_caller_terms(signature, binding, solver.values()), callee)
         return body.error(callee.span)
     _pass_on_warnings(body, instance, callee)
-    return _finish(body, instance.function, values, solver.values(), callee)
+    return _finish(body, instance.function, values, solver.values(), callee, key)
 
 
 def _finish(
-    body: Body, function: typed.TypedFunction, values: list[typed.Expr], sizes: dict[str, Dim], callee: Callee
+    body: Body,
+    function: typed.TypedFunction,
+    values: list[typed.Expr],
+    sizes: dict[str, Dim],
+    callee: Callee,
+    key: typed.Expr | None,
 ) -> typed.Expr:
     try:
         for guard in function.guards:
@@ -85,15 +111,17 @@ def _finish(
         body.sink.error(E0315, at=callee.at, problem=str(error))
         return body.error(callee.span)
     for effect in sorted(function.effects):
-        body.add_effect(effect, callee.at)
+        if effect != "random" or key is None:
+            body.add_effect(effect, callee.at)
     for param in function.reads:
-        body.reads.setdefault(param.name, param)
+        if param.name != typed.STREAM or key is None:
+            body.reads.setdefault(param.name, param)
     if is_static(result):
         return typed.Static(result, callee.span)
     args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
     dims = tuple((name, sizes[name]) for name in function.symbols if name in sizes)
     reads = tuple(param.name for param in function.reads)
-    return typed.Call(result, callee.span, function.symbol, args, dims, reads)
+    return typed.Call(result, callee.span, function.symbol, args, dims, reads, key)
 
 
 def _fill_in(
@@ -126,7 +154,7 @@ def _resolve_axes(body: Body, signature: Signature, values: list[typed.Expr]) ->
     operand = next((value for value in values if isinstance(value.type, TensorType)), None)
     resolved: list[typed.Expr] = []
     for parameter, value in zip(signature.parameters, values, strict=True):
-        if operand is not None and _is_axis(parameter) and not isinstance(value.type, ErrorType | NoneType):
+        if operand is not None and _is_kind(parameter, "Axis") and not isinstance(value.type, ErrorType | NoneType):
             axes = read_order(body, value.type, value.span, operand)
             known = ErrorType() if axes is None else _positions(axes, isinstance(value.type, TupleType))
             value = typed.Static(known, value.span)
@@ -139,9 +167,9 @@ def _positions(axes: tuple[int, ...], several: bool) -> Type:
     return TupleType(types) if several else types[0]
 
 
-def _is_axis(parameter: ParameterSpec) -> bool:
+def _is_kind(parameter: ParameterSpec, kind: str) -> bool:
     spec = parameter.spec.inner if isinstance(parameter.spec, OptionalSpec) else parameter.spec
-    return isinstance(spec, ScalarSpec) and spec.kind == "Axis"
+    return isinstance(spec, ScalarSpec) and spec.kind == kind
 
 
 def _pass(body: Body, wanted: Type, value: typed.Expr) -> typed.Expr:

@@ -48,7 +48,7 @@ from tesserac.types.ty import (
     with_parts,
 )
 
-_KINDS = {"int": IntType, "bool": BoolType, "str": StrType, "float": FloatType, "Axis": IntType}
+_KINDS = {"int": IntType, "bool": BoolType, "str": StrType, "float": FloatType, "Axis": IntType, "Shape": TupleType}
 
 
 def conform(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:

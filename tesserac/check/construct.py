@@ -2,19 +2,21 @@
 
 Enters: a struct, its sizes if they are written, and fields given by name. Leaves: the struct as a value. Sizes that are
 not written follow from the fields, as those of a call follow from its arguments; a field that is not given is made by
-its initialiser, or, where it is a struct itself, by that struct's.
+its initialiser, or, where it is a struct itself, by that struct's. Under a seed each field has a random stream of its
+own, whichever others are given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.binding import CallBinding
 from tesserac.check.body import Body
+from tesserac.check.builtin_calls import KEY, key_of
 from tesserac.check.call_errors import explain_conflict, explain_misfit
 from tesserac.check.calls import call_function, meet_spec
 from tesserac.check.conform import conform
@@ -31,15 +33,13 @@ from tesserac.check.specs import (
     StructSpec,
     field_specs,
 )
-from tesserac.check.struct_items import initialiser_name
+from tesserac.check.struct_items import SEED, initialiser_name
 from tesserac.check.tuples import make_tuple, make_value
 from tesserac.diag.codes.names import E0205, E0210
+from tesserac.ops.random import FoldIn
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import ErrorType, IntType, StructType
-
-SEED = "seed"
-"""What every struct takes beside its fields: where the random numbers of its initialisers start."""
 
 
 def construct(
@@ -50,14 +50,16 @@ def construct(
     given = sort_arguments(body, callee, args, slots)
     if given is None or any(isinstance(value.type, ErrorType) for value in given.values()):
         return body.error(callee.span)
-    if SEED in given and not isinstance(given[SEED].type, IntType):
-        body.sink.error(E0210, at=given[SEED].span, expected="an int", found=f"`{given[SEED].type.show()}`")
+    seed = given.pop(SEED, None)
+    key = None if seed is None else key_of(body, seed)
+    if seed is not None and key is None:
         return body.error(callee.span)
     known = _sizes_of_fields(body, decl, given, callee) if sizes is None else tuple(sizes)
     if known is None:
         return body.error(callee.span)
     spec = StructSpec(callee.span, decl, tuple(DimSpec(size, callee.span) for size in known))
-    values = [_field_value(body, decl, known, field, given, callee) for field in field_specs(spec)]
+    making = _Making(body, decl, known, key, callee)
+    values = [making.value(place, field, given) for place, field in enumerate(field_specs(spec))]
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
     fields = tuple((field.name, value.type) for field, value in zip(decl.fields, values, strict=True))
@@ -95,54 +97,60 @@ def fields_signature(decl: StructDecl, fields: Sequence[FieldSpec]) -> Signature
     return Signature(node, parameters, AnySpec(decl.span), (*decl.parameters, *ints), ())
 
 
-def _field_value(
-    body: Body,
-    decl: StructDecl,
-    sizes: tuple[Dim, ...],
-    field: FieldSpec,
-    given: dict[str, typed.Expr],
-    callee: Callee,
-) -> typed.Expr:
-    if field.name in given:
-        return conform(body, field.spec, given[field.name])
-    value = _initial(body, decl, sizes, field, given, callee)
-    if value is None:
-        problem = f"`{decl.name}` also needs the field `{field.name}`"
-        draft = body.sink.error(E0205, at=callee.at, problem=problem)
-        draft.note(field.span, "declared here, without an initial value")
-        return body.error(callee.span)
-    return replace(value, span=callee.span)
+@dataclass(frozen=True)
+class _Making:
+    """What the initialisers of one struct need. `key` is where its random numbers start, None for the module's stream;
+    fields and items, by their place, go on from keys of their own."""
+
+    body: Body
+    decl: StructDecl
+    sizes: tuple[Dim, ...]
+    key: typed.Expr | None
+    callee: Callee
+
+    def value(self, place: int, field: FieldSpec, given: dict[str, typed.Expr]) -> typed.Expr:
+        if field.name in given:
+            return conform(self.body, field.spec, given[field.name])
+        value = self._initial(field, _folded(self.key, place))
+        if value is None:
+            problem = f"`{self.decl.name}` also needs the field `{field.name}`"
+            draft = self.body.sink.error(E0205, at=self.callee.at, problem=problem)
+            draft.note(field.span, "declared here, without an initial value")
+            return self.body.error(self.callee.span)
+        return replace(value, span=self.callee.span)
+
+    def _initial(self, field: FieldSpec, key: typed.Expr | None) -> typed.Expr | None:
+        """What a field is where it is not given; None where nothing says."""
+        callee = self.callee
+        if field.init is not None:
+            ref = FunctionRef(self.decl.owner, initialiser_name(self.decl.name, field.name))
+            args = [Arg(None, NO_SPAN, typed.Static(IntType(size), callee.span)) for size in self.sizes]
+            named = Callee(f"{self.decl.name}.{field.name}", callee.at, callee.span)
+            return call_function(self.body, ref, args, named, key)
+        if isinstance(field.spec, StructSpec):
+            return self._inner(field.spec, key)
+        count = field.spec.count.dim if isinstance(field.spec, ListSpec) else None
+        if isinstance(field.spec, ListSpec) and isinstance(field.spec.item, StructSpec) and count is not None:
+            item = field.spec.item
+            if count.constant is None:
+                return self.body.unknown_count(count, callee.span)
+            items = [self._inner(item, _folded(key, place)) for place in range(count.constant)]
+            return make_tuple(items, callee.span)
+        return None
+
+    def _inner(self, spec: StructSpec, key: typed.Expr | None) -> typed.Expr:
+        """A struct within a struct, of its own initialisers."""
+        seeds = [] if key is None else [Arg(SEED, NO_SPAN, key)]
+        sizes = [arg.dim for arg in spec.args or ()]
+        callee = Callee(spec.decl.name, self.callee.at, self.callee.span)
+        return construct(self.body, spec.decl, sizes, seeds, callee)
 
 
-def _initial(
-    body: Body,
-    decl: StructDecl,
-    sizes: tuple[Dim, ...],
-    field: FieldSpec,
-    given: dict[str, typed.Expr],
-    callee: Callee,
-) -> typed.Expr | None:
-    """What a field is where it is not given; None where nothing says."""
-    if field.init is not None:
-        ref = FunctionRef(decl.owner, initialiser_name(decl.name, field.name))
-        args = [Arg(None, NO_SPAN, typed.Static(IntType(size), callee.span)) for size in sizes]
-        return call_function(body, ref, args, Callee(f"{decl.name}.{field.name}", callee.at, callee.span))
-    if isinstance(field.spec, StructSpec):
-        return _inner(body, field.spec, given, callee)
-    count = field.spec.count.dim if isinstance(field.spec, ListSpec) else None
-    if isinstance(field.spec, ListSpec) and isinstance(field.spec.item, StructSpec) and count is not None:
-        item = field.spec.item
-        if count.constant is None:
-            return body.unknown_count(count, callee.span)
-        return make_tuple([_inner(body, item, given, callee) for _ in range(count.constant)], callee.span)
-    return None
-
-
-def _inner(body: Body, spec: StructSpec, given: dict[str, typed.Expr], callee: Callee) -> typed.Expr:
-    """A struct within a struct, of its own initialisers."""
-    seeds = [Arg(SEED, NO_SPAN, given[SEED])] if SEED in given else []
-    sizes = [arg.dim for arg in spec.args or ()]
-    return construct(body, spec.decl, sizes, seeds, Callee(spec.decl.name, callee.at, callee.span))
+def _folded(key: typed.Expr | None, place: int) -> typed.Expr | None:
+    if key is None:
+        return None
+    number = typed.Coerce(KEY, key.span, typed.Static(IntType(Dim.const(place)), key.span))
+    return typed.Apply(KEY, key.span, FoldIn(), (key, number))
 
 
 def read_sizes(body: Body, decl: StructDecl, node: ast.Subscript) -> list[Dim] | None:

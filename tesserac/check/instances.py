@@ -268,6 +268,7 @@ def _representative(
                 "str": StrType(""),
                 "float": FloatType(),
                 "Axis": IntType(Dim.const(0)),
+                "Shape": TupleType((IntType(Dim.const(2)), IntType(Dim.const(3)))),
             }
             return kinds[spec.kind]
         case OptionalSpec():

@@ -22,7 +22,7 @@ _FEATURES = {
     "graphs of modules": "graph",
     "caches and optimiser state": "KVCache OptimizerState",
     "this library function": (
-        "normal uniform solve inv cholesky qr eigh svd slogdet fft ifft rfft "
+        "solve inv cholesky qr eigh svd slogdet fft ifft rfft "
         "irfft dropout dropout_in_kernel split_qkv flash_attention attention"
     ),
 }

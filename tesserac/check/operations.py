@@ -15,7 +15,18 @@ from tesserac.check.tuples import join_tuples
 from tesserac.check.vectors import apply_to_structs, has_struct
 from tesserac.diag.codes.names import E0299
 from tesserac.diag.codes.precision import E0408
-from tesserac.ops.compare import BitAnd, BitNot, BitOr, BitXor, Equal, Less, LessEqual, NotEqual
+from tesserac.ops.compare import (
+    BitAnd,
+    BitNot,
+    BitOr,
+    BitXor,
+    Equal,
+    LeftShift,
+    Less,
+    LessEqual,
+    NotEqual,
+    RightShift,
+)
 from tesserac.ops.contract import MatMul
 from tesserac.ops.elementary import Pow
 from tesserac.ops.elementwise import Add, Div, FloorDiv, Mod, Mul, Neg, Power, Sub
@@ -27,7 +38,7 @@ from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, NoneType,
 
 _BINARY: dict[str, Operator] = {
     "+": Add(), "-": Sub(), "*": Mul(), "/": Div(), "//": FloorDiv(), "%": Mod(), "@": MatMul(),
-    "&": BitAnd(), "|": BitOr(), "^": BitXor(),
+    "&": BitAnd(), "|": BitOr(), "^": BitXor(), "<<": LeftShift(), ">>": RightShift(),
 }  # fmt: skip
 _COMPARISONS: dict[str, Operator] = {
     "==": Equal(), "!=": NotEqual(), "<": Less(), "<=": LessEqual(), ">": Less(), ">=": LessEqual(),

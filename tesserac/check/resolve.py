@@ -101,7 +101,7 @@ Resolved = (
     | LaterRef
 )
 
-BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len", "isinstance")
+BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len", "isinstance", "key", "next_key")
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 
@@ -122,8 +122,14 @@ class Exports:
         for operator in OPERATORS.values():
             if operator.surface:
                 self._names[operator.name] = OperatorRef(operator)
+        self._libraries = {library.name: library for library in libraries}
         for library in libraries:
             self._names.update(library.public())
+
+    def alias(self, name: str) -> ast.Expr | None:
+        """The value of a constant of the library, for types named by one."""
+        meaning = self._names.get(name)
+        return self._libraries[meaning.owner].alias(meaning.name) if isinstance(meaning, ConstantRef) else None
 
     def lookup(self, name: str) -> Resolved | None:
         found = self._names.get(name)
@@ -194,6 +200,8 @@ class ModuleNames:
         meaning = self._names.get(name)
         if isinstance(meaning, ConstantRef) and meaning.owner in self._imported:
             return self._imported[meaning.owner].alias(meaning.name)
+        if meaning is None:
+            return self._exports.alias(name)
         constant = self.constants.get(name)
         if constant is None or name in _names_in(constant.value, self.constants, frozenset({name})):
             return None

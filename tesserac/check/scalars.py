@@ -81,6 +81,9 @@ def _ints(body: Body, op: Operator, values: list[Dim], at: Span, span: Span) -> 
         return typed.Static(IntType(_SIZES[op.name](*values)), span)
     if op.name == "neg":
         return typed.Static(IntType(-values[0]), span)
+    if op.name in ("left_shift", "right_shift") and (count := values[1].constant) is not None and 0 <= count < 63:
+        power = Dim.const(2**count)
+        return typed.Static(IntType(values[0] * power if op.name == "left_shift" else values[0].floor_div(power)), span)
     if op.name in ("div", "floor_div", "mod"):
         return _divide(body, op.name, values[0], values[1], at, span)
     return None

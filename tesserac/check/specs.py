@@ -77,10 +77,11 @@ class BareTensorSpec:
 
 @dataclass(frozen=True)
 class ScalarSpec:
-    """A compile-time kind. An `Axis` is an int that may be given as the name of a dim of the first tensor."""
+    """A compile-time kind. An `Axis` is an int that may be given as the name of a dim of the first tensor; a `Shape` is
+    a tuple of sizes, or all positional arguments from its place on: `normal((D, H))`, `normal(D, H)`."""
 
     span: Span
-    kind: Literal["int", "bool", "str", "float", "Axis"]
+    kind: Literal["int", "bool", "str", "float", "Axis", "Shape"]
 
 
 @dataclass(frozen=True)

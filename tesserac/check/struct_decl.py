@@ -62,7 +62,7 @@ def _is_complete(spec: TypeSpec) -> bool:
         case TupleSpec():
             return all(map(_is_complete, spec.items))
         case ScalarSpec():
-            return spec.kind != "Axis"
+            return spec.kind not in ("Axis", "Shape")
     return isinstance(spec, ErrorSpec)
 
 

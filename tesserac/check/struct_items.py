@@ -4,7 +4,7 @@ Enters: a struct of the syntax tree. Leaves: definitions of functions, which are
 
     struct Linear[D, H]:                  def `Linear.apply`(self: Linear[D, H], x: Tensor[B, D, f32]): ...
         w: Tensor[D, H, f32] = ones(D, H) def `Linear.w$init`(D: int, H: int) -> Tensor[D, H, f32]: return ones(D, H)
-        def apply(self, x: ...): ...      def `Linear$new`(D: int, H: int): return Linear[D, H]()
+        def apply(self, x: ...): ...      def `Linear$new`(D: int, H: int, seed: u64): return Linear[D, H](seed=seed)
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dataclasses import replace
 from tesserac.base.source import Span
 from tesserac.syntax import ast
 
+SEED = "seed"
+"""What every struct takes beside its fields: where the random numbers of its initialisers start."""
 _INIT, _NEW = "$init", "$new"
 """A `$` is in no name that a program can write."""
 
@@ -50,8 +52,16 @@ def functions_of(struct: ast.StructDef) -> Iterator[ast.FunctionDef]:
         if field.init is not None:
             name = initialiser_name(struct.name, field.name)
             yield _of_sizes(struct, name, field.name_span, field.annotation, field.init)
-    construction = ast.Call(struct.name_span, _applied(struct, struct.name_span), ())
-    yield _of_sizes(struct, constructor_name(struct.name), struct.name_span, None, construction)
+    yield _constructor(struct)
+
+
+def _constructor(struct: ast.StructDef) -> ast.FunctionDef:
+    span = struct.name_span
+    seed = ast.Argument(span, SEED, span, ast.Name(span, SEED))
+    construction = ast.Call(span, _applied(struct, span), (seed,))
+    made = _of_sizes(struct, constructor_name(struct.name), span, None, construction)
+    taken = ast.Parameter(span, SEED, span, ast.Name(span, "u64"), None, False)
+    return replace(made, parameters=(*made.parameters, taken))
 
 
 def _method(struct: ast.StructDef, method: ast.FunctionDef) -> ast.FunctionDef:

@@ -10,6 +10,8 @@ How to read it:
 - A `FloatType` whose value is not known is a 0-d f64 tensor at run time, until a `Coerce` rounds it once. As an
   operand of an `Apply` it counts as that tensor.
 - Names are rebound, never mutated: `Bind` puts a new value under a name, from there on.
+- Random numbers come from a key that a function with the effect `random` takes as it takes a param of its module, under
+  the name `STREAM`. A call from outside makes a new one; inside, keys follow from keys.
 - In an `If` either no branch returns or both do; then it is the last statement of its block.
 """
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tessera.stream import STREAM as STREAM
 from tesserac.base.source import Span
 from tesserac.ops.registry import GuardKind as GuardKind
 from tesserac.ops.registry import Operator
@@ -54,6 +57,12 @@ class Weight(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class NextKey(Node):
+    """A key of the random stream that the function was given: another at each place and at each turn of a loop. The
+    function lists `STREAM` among its `reads`."""
+
+
+@dataclass(frozen=True, eq=False)
 class Coerce(Node):
     """A scalar meets a dtype: an int or float becomes the float or 0-d tensor that `type` says, rounded once."""
 
@@ -74,13 +83,15 @@ class Call(Node):
 
     `function` is the symbol of a `TypedFunction`. `args` has one entry per parameter, defaults filled in, and `dims`
     says what each of the callee's symbols is here, so that inlining is a substitution. `reads` are the params of the
-    module that the callee reads.
+    module that the callee reads. Where `STREAM` is among them the callee's stream is `key`, or, where that is None,
+    follows from the caller's.
     """
 
     function: str
     args: tuple[Expr, ...]
     dims: tuple[tuple[str, Dim], ...]
     reads: tuple[str, ...] = ()
+    key: Expr | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +126,7 @@ class Let(Node):
     value: Expr
 
 
-Expr = Static | Local | Weight | Coerce | Apply | Call | TupleOf | Item | Conditional | Let
+Expr = Static | Local | Weight | NextKey | Coerce | Apply | Call | TupleOf | Item | Conditional | Let
 
 
 # ------------------------------------------------------------------------------------------------ statements

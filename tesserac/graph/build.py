@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.typed import STREAM
 from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.graph.printing import Pieces
+from tesserac.graph.sites import KEY, Sites
 from tesserac.graph.substitute import copy_block
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
@@ -77,6 +79,17 @@ def _weight(name: str) -> str:
     return f"param {name}"
 
 
+def _draws(names: Names) -> bool:
+    """Whether the function has a random stream."""
+    return _weight(STREAM) in names
+
+
+def _stream(names: Names) -> Value:
+    stream = names[_weight(STREAM)]
+    assert isinstance(stream, Value)
+    return stream
+
+
 def _argument(block: Block, name: str, ty: Type) -> Built:
     """Block arguments for the leaves of a parameter; a static one has none."""
     if isinstance(ty, Aggregate):
@@ -119,6 +132,7 @@ class _Body:
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
+        self.sites = Sites(builder)
 
     def statements(self, body: typed.Block, names: dict[str, Built]) -> Built | None:
         """Runs over a block, rebinding in `names`; what it returns, or None if it goes on."""
@@ -205,6 +219,9 @@ class _Body:
             inner[carried.name] = _argument(block, carried.name, carried.type)
         inner[statement.index] = Known(IntType(Dim.sym(statement.index)))
         with self.builder.at(block):
+            if _draws(names):
+                turn = self.sites.turn(_stream(names), statement, self.sites.index(statement.index))
+                inner[_weight(STREAM)] = turn
             self.statements(statement.body, inner)
             self._yield(inner, statement.carried)
         if statement.step != 1:
@@ -227,22 +244,26 @@ class _Body:
             block = Block()
             for carried in statement.carried:
                 inner[carried.name] = _argument(block, carried.name, carried.type)
+            turns = [block.add_arg(KEY, "turn")] if _draws(names) else []
             with self.builder.at(block):
+                for turn in turns:
+                    inner[_weight(STREAM)] = self.sites.turn(_stream(names), statement, turn)
                 if is_test:
                     self.builder.op("form.yield", (self._value(statement.test, inner),))
                 else:
                     self.statements(statement.body, inner)
-                    self._yield(inner, statement.carried)
+                    self._yield(inner, statement.carried, [self.sites.next(turn) for turn in turns])
             blocks.append(block)
         initial = self._carried(names, statement.carried)
+        initial += [self.sites.number(0)] if _draws(names) else []
         op = self.builder.op("form.while", initial, [v.type for v in initial], None, blocks)
         self._rebind(names, statement.carried, op)
 
     def _carried(self, names: Names, carried: Sequence[typed.Carried]) -> list[Value]:
         return [leaf for c in carried for leaf in _leaves(names[c.name])]
 
-    def _yield(self, names: Names, carried: Sequence[typed.Carried]) -> None:
-        self.builder.op("form.yield", self._carried(names, carried))
+    def _yield(self, names: Names, carried: Sequence[typed.Carried], also: Sequence[Value] = ()) -> None:
+        self.builder.op("form.yield", (*self._carried(names, carried), *also))
 
     def _rebind(self, names: dict[str, Built], carried: Sequence[typed.Carried], op: Op) -> None:
         leaves = iter(op.results)
@@ -264,9 +285,8 @@ class _Body:
         match expression:
             case typed.Static():
                 return _known(expression.type)
-            case typed.Local() | typed.Weight():
-                is_weight = isinstance(expression, typed.Weight)
-                return names[_weight(expression.name) if is_weight else expression.name]
+            case typed.Local() | typed.Weight() | typed.NextKey():
+                return self._read(expression, names)
             case typed.Coerce():
                 return self._coerce(self.expression(expression.value, names), expression.type)
             case typed.Apply():
@@ -287,6 +307,12 @@ class _Body:
                 inner = dict(names)
                 self.statements(expression.bindings, inner)
                 return self.expression(expression.value, inner)
+
+    def _read(self, expression: typed.Local | typed.Weight | typed.NextKey, names: Names) -> Built:
+        if isinstance(expression, typed.NextKey):
+            return self.sites.key(_stream(names), expression)
+        is_weight = isinstance(expression, typed.Weight)
+        return names[_weight(expression.name) if is_weight else expression.name]
 
     def _operand(self, expression: typed.Expr, names: Names) -> Value:
         built = self.expression(expression, names)
@@ -317,10 +343,15 @@ class _Body:
 
     def _call(self, call: typed.Call, names: Names) -> Built:
         operands = [leaf for arg in call.args for leaf in _leaves(self.expression(arg, names))]
-        operands += [leaf for weight in call.reads for leaf in _leaves(names[_weight(weight)])]
+        for weight in call.reads:
+            operands += [self._stream_of(call, names)] if weight == STREAM else _leaves(names[_weight(weight)])
         attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims}
         op = self.builder.op("graph.call", operands, list(_leaf_types(call.type)), attrs)
         return _regrow(call.type, iter(op.results))
+
+    def _stream_of(self, call: typed.Call, names: Names) -> Value:
+        """The random stream of a callee: the key that the call gives, else one of this place."""
+        return self._value(call.key, names) if call.key is not None else self.sites.key(_stream(names), call)
 
     def _conditional(self, expression: typed.Conditional, names: Names) -> Built:
         flag = self._value(expression.test, names)

@@ -15,8 +15,8 @@ import numpy as np
 
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import ScalarType
-from tesserac.numerics.elementary import ELEMENTARY, program
-from tesserac.numerics.exact import Array, fma, maximum, minimum
+from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
+from tesserac.numerics.exact import Array, fma, maximum, minimum, shift_left, shift_right
 from tesserac.numerics.narrow import convert, narrow_fma
 from tesserac.numerics.program import evaluate
 from tesserac.types.dims import Dim
@@ -52,8 +52,8 @@ def _scalar_op(op: Op, args: list[Array], space: Space) -> Array:
     if name in _CONVERSIONS:
         return _CONVERSIONS[name](op, args[0])
     dtype = _dtype(op.operands[-1])
-    if name in ELEMENTARY:
-        wide = F64 if dtype == F64 else F32
+    if name in PROGRAMS:
+        wide = program_dtype(dtype)
         return convert(evaluate(program(name, wide), *(convert(a, wide) for a in args)), dtype)
     if name not in _ARITHMETIC:
         raise InterpreterError(f"{op.name} has no program")
@@ -102,6 +102,8 @@ _ARITHMETIC: dict[str, _Evaluator] = {
     "xor": np.bitwise_xor,
     "not": np.bitwise_not,
     "select": np.where,
+    "shl": shift_left,
+    "shr": shift_right,
 }
 
 

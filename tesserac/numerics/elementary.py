@@ -32,11 +32,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from tesserac.numerics import error_function, exponential, logarithm, trigonometric
+from tesserac.numerics import error_function, exponential, logarithm, philox, trigonometric
 from tesserac.numerics.formats import parts
 from tesserac.numerics.power import power
 from tesserac.numerics.program import Draft, Program, Ref
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import F32, F64, U64, DType
 
 
 def ln2_parts(dtype: DType) -> tuple[float, float]:
@@ -71,12 +71,27 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "rsqrt": (1, _rsqrt),
 }
 ELEMENTARY = tuple(_FUNCTIONS)
-"""The functions that have a program; every other scalar primitive is one operation of a machine."""
+"""The functions of floats that have a program."""
+
+_GENERATORS: dict[str, tuple[int, Callable[..., Ref]]] = {
+    "philox": (3, philox.philox),
+    "philox_high": (3, philox.philox_high),
+}
+GENERATORS = tuple(_GENERATORS)
+"""The functions of u64 that have a program."""
+
+PROGRAMS = (*ELEMENTARY, *GENERATORS)
+"""All that have a program; every other scalar primitive is one operation of a machine."""
 
 
 @cache
 def program(name: str, dtype: DType) -> Program:
-    """The program of an elementary function for f32 or f64. Narrower types compute in f32 and round."""
-    arity, function = _FUNCTIONS[name]
+    """The program of a function for f32 or f64, of a generator for u64. Narrower floats compute in f32 and round."""
+    arity, function = (_GENERATORS if dtype.is_integer else _FUNCTIONS)[name]
     draft = Draft(dtype, arity)
     return draft.finish(name, function(draft, *draft.inputs))
+
+
+def program_dtype(dtype: DType) -> DType:
+    """The dtype in which values of `dtype` go through a program."""
+    return dtype if dtype in (F64, U64) else F32

@@ -138,6 +138,21 @@ def _is_float(a: Array) -> bool:
     return a.dtype.kind == "f" or (a.dtype.kind == "V" and a.dtype.name != "int4")
 
 
+def shift_left(a: Array, by: Array) -> Array:
+    """a * 2^by of integers, wrapping; 0 where `by` is negative or no less than the bits there are."""
+    inside = (by >= 0) & (by < 8 * a.dtype.itemsize)
+    moved = np.left_shift(a, np.where(inside, by, 0).astype(a.dtype))
+    return np.asarray(np.where(inside, moved, a.dtype.type(0)))
+
+
+def shift_right(a: Array, by: Array) -> Array:
+    """a / 2^by of integers, rounded down, also where `by` is more than the bits there are, or negative."""
+    last = 8 * a.dtype.itemsize - 1
+    inside = (by >= 0) & (by <= last)
+    most = np.right_shift(a, np.where(inside, by, last).astype(a.dtype))
+    return np.asarray(np.where(inside, most, np.right_shift(most, a.dtype.type(1))))
+
+
 # Note [Round to odd]
 # Rounding twice, first to f64 and then to f32, differs from rounding once only if the first rounding lands on a
 # midpoint of the second. A result rounded to odd never lands there unless it is exact, because midpoints end in

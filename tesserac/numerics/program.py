@@ -1,5 +1,7 @@
 """Straight-line programs over correctly rounded scalar primitives: how elementary functions are written down.
 
+A program of an integer dtype is made of `constant add sub mul and or xor shl shr`, which wrap.
+
 Enters: a description by a `Draft`. Leaves: a `Program`, plain data that the interpreter evaluates with NumPy and that
 targets expand into instructions, one primitive after the other. No primitive may be reassociated, contracted into
 an fma or replaced by an approximation, so every target computes the same bits.
@@ -21,6 +23,8 @@ an fma or replaced by an approximation, so every target computes the same bits.
 |                 | they mean, except of NaN; programs clamp first                                           |
 | logb x          | the exponent of a positive normal number, as an integer of the float type                |
 | significand x   | a positive normal number scaled into [1, 2): its fraction bits under the exponent of 1   |
+| and or xor      | bit by bit, of integers                                                                  |
+| shl shr a n     | a moved by n bits, fewer than it has; zeros come in                                      |
 | when c a x...   | where c, what the step's own program makes of the x, else a: a select whose first side   |
 |                 | is long and rarely needed, so that a target may jump over it where no c holds            |
 """
@@ -118,6 +122,11 @@ _EVALUATORS: dict[str, _Evaluator] = {
     "pow2": _pow2,
     "logb": _logb,
     "significand": _significand,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
 }
 PRIMITIVES = ("constant", "when", *_EVALUATORS)
 

@@ -14,6 +14,7 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     exponents,
     index,
     join,
+    random,
     rearrange,
     reduce,
     scalar,

@@ -1,6 +1,6 @@
-"""Comparisons and bitwise logic, point by point.
+"""Comparisons, bitwise logic and shifts, point by point.
 
-Enters: operand tensors. Leaves: bool tensors, or for `& | ^ ~` the type of the operands.
+Enters: operand tensors. Leaves: bool tensors, or for `& | ^ ~ << >>` the type of the operands.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
-from tesserac.ops.elementwise import Elementwise, Pointwise
+from tesserac.numerics.exact import shift_left, shift_right
+from tesserac.ops.elementwise import TWO_INTEGERS, Elementwise, Pointwise
 from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
 from tesserac.ops.registry import Array, register
 from tesserac.types.ty import TensorType
@@ -136,6 +137,35 @@ class BitNot(Elementwise):
 
     def reference(self, *operands: Array) -> Array:
         return np.bitwise_not(*operands)
+
+
+@register
+class LeftShift(Elementwise):
+    """`x << y`, x times 2 to the power y, wrapping; 0 where y is negative or no less than the bits of x.
+
+    def f(x: Tensor[N, u32]) -> Tensor[N, u32]:
+        return x << 3
+    """
+
+    name, primitive, signatures = "left_shift", "shl", TWO_INTEGERS
+
+    def reference(self, *operands: Array) -> Array:
+        return shift_left(*operands)
+
+
+@register
+class RightShift(Elementwise):
+    """`x >> y`, x over 2 to the power y, rounded down; as far as it goes where y is negative or no less than the bits
+    of x.
+
+    def f(x: Tensor[N, u32]) -> Tensor[N, u32]:
+        return x >> 3
+    """
+
+    name, primitive, signatures = "right_shift", "shr", TWO_INTEGERS
+
+    def reference(self, *operands: Array) -> Array:
+        return shift_right(*operands)
 
 
 @register

@@ -23,13 +23,18 @@ Result = Literal["same", "bool"]
 
 @dataclass(frozen=True)
 class Primitive:
-    """One row: all operands have one dtype of a kind in `kinds`; the result is that dtype, or bool."""
+    """One row: all operands have one dtype of a kind in `kinds`, of so many `bits` if not 0; the result is that dtype,
+    or bool."""
 
     name: str
     arity: int
     kinds: str
     result: Result
     doc: str
+    bits: int = 0
+
+    def takes(self, dtype: DType) -> bool:
+        return dtype.kind in self.kinds and self.bits in (0, dtype.bits)
 
 
 _ROWS = (
@@ -74,6 +79,10 @@ _ROWS = (
     Primitive("or", 2, "iub", "same", "Bitwise or."),
     Primitive("xor", 2, "iub", "same", "Bitwise exclusive or."),
     Primitive("not", 1, "iub", "same", "Bitwise complement; of a bool its negation."),
+    Primitive("shl", 2, "iu", "same", "a * 2^b, wrapping; 0 where b is negative or no less than the bits of a."),
+    Primitive("shr", 2, "iu", "same", "a / 2^b rounded down; 0 or -1 where b is negative or no less than the bits."),
+    Primitive("philox", 3, "u", "same", "Words 0 and 1 of Philox4x32-10 of a key and the halves of a counter.", 64),
+    Primitive("philox_high", 3, "u", "same", "Words 2 and 3 of the same.", 64),
 )
 
 PRIMITIVES: dict[str, Primitive] = {row.name: row for row in _ROWS}
@@ -94,7 +103,7 @@ def _verify(row: Primitive) -> Callable[[Op], None]:
         dtypes = _dtypes(op)
         require(len(dtypes) == row.arity, f"takes {row.arity} operands", op)
         require(len(set(dtypes)) == 1, "operands differ in dtype", op)
-        require(dtypes[0].kind in row.kinds, f"does not work on {dtypes[0]}", op)
+        require(row.takes(dtypes[0]), f"does not work on {dtypes[0]}", op)
         expected = ScalarType(dtypes[0] if row.result == "same" else BOOL)
         require(op.result.type == expected, f"gives {expected}", op)
 

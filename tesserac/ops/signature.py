@@ -7,8 +7,8 @@ Enters: that text. Leaves: a `Signature`, which the unifier in `unify.py` matche
 
 - An element is a variable of a class (`N` numbers, `F` floats, `I` integers, `R` real numbers, `C` complex ones, `A`
   floats and complex numbers, `L` bools and integers, `O` what has an order, `E` anything; a digit makes another
-  variable), `bool` or `i64`. In a result it may go through `acc`, `dot`, `wide`, `real` or `complex`, and `{dtype}` is
-  read from the operator's own fields.
+  variable), `bool`, `i64` or `u64`. In a result it may go through `acc`, `dot`, `wide`, `real` or `complex`, and
+  `{dtype}` is read from the operator's own fields.
 - A dim is a variable (`m`), a group of equal dims (`*s`), a group that broadcasts (`s...`), or `{dims}`: of a result
   computed by the operator from its operands and fields, of an operand any dims that its `mismatch` accepts.
 - A parameter without brackets is static: it becomes fields of the operator.

@@ -24,8 +24,10 @@ from tesserac.types.dtype import BOOL, I32, I64, U64, DType, complex_of, compone
 from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
 from tesserac.types.ty import TensorType
 
-FIXED = {"bool": BOOL, "i64": I64}
+FIXED = {"bool": BOOL, "i64": I64, "u64": U64}
 """Elements of a signature that are one dtype."""
+_FIXED_KINDS = {"bool": "b", "i64": "i", "u64": "iu"}
+"""The dtype kinds that may be given for each: what is a u64 may be given as any integer, modulo 2^64."""
 
 SameSize = Callable[[Dim, Dim], bool]
 Storage = tuple[DType, Policy]
@@ -139,7 +141,7 @@ def match_elements(
 
 
 def _require_kind(variable: str, ty: TensorType, position: int) -> None:
-    kinds = FIXED[variable].kind if variable in FIXED else ELEMENT_CLASSES[variable[0]]
+    kinds = _FIXED_KINDS[variable] if variable in FIXED else ELEMENT_CLASSES[variable[0]]
     if ty.dtype.kind not in kinds:
         raise KindMismatch(position, kinds)
 

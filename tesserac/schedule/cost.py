@@ -7,10 +7,10 @@ from functools import cache
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import ScalarType
-from tesserac.numerics.elementary import ELEMENTARY, program
+from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.schedule.machine import Machine
 from tesserac.types.dims import Dim, DimError, product
-from tesserac.types.dtype import F32, F64, DType
+from tesserac.types.dtype import DType
 
 WEIGHTS = {"constant": 0, "dim": 0, "round": 3, "div": 8, "floor_div": 20, "mod": 20, "sqrt": 8}
 """Scalar primitives in units of one fused multiply-add; those not named cost 1, elementary functions as their steps."""
@@ -19,9 +19,9 @@ WEIGHTS = {"constant": 0, "dim": 0, "round": 3, "div": 8, "floor_div": 20, "mod"
 @cache
 def primitive_work(name: str, dtype: DType) -> int:
     """The work of one scalar primitive on a register of its type."""
-    if name not in ELEMENTARY:
+    if name not in PROGRAMS:
         return WEIGHTS.get(name, 1)
-    return sum(WEIGHTS.get(step.op, 1) for step in program(name, F64 if dtype == F64 else F32).steps)
+    return sum(WEIGHTS.get(step.op, 1) for step in program(name, program_dtype(dtype)).steps)
 
 
 @cache

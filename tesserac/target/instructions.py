@@ -55,6 +55,17 @@ class Builder:
         _same_types(op, left, right)
         return self.define(left.type, f"{op} {left}, {right.text}")
 
+    def shift(self, op: str, value: Value, by: Value) -> Value:
+        """shl, lshr or ashr by any number of bits: all of them, where it is negative or no less than there are."""
+        bits = value.type.scalar.bits
+        if by.number is not None and 0 <= by.number < bits:
+            return self.binary(op, value, by)
+        inside = self.icmp("ult", by, const_int(by.type, bits))
+        zero = const_int(value.type, 0)
+        if op != "ashr":
+            return self.select(inside, self.binary(op, value, self.select(inside, by, zero)), zero)
+        return self.binary(op, value, self.select(inside, by, const_int(by.type, bits - 1)))
+
     def add(self, left: Value, right: Value) -> Value:
         if left.number is not None and right.number is not None:
             return const_int(left.type, left.number + right.number)

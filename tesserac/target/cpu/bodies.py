@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Block, Op
 from tesserac.ir.types import IndexType, ScalarType
-from tesserac.numerics.elementary import ELEMENTARY
+from tesserac.numerics.elementary import PROGRAMS, program_dtype
 from tesserac.target.cpu.accesses import emit_load, emit_store
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Mode, Run, per_part, vectors
 from tesserac.target.cpu.gathers import emit_gather, emit_scatter
@@ -27,8 +27,8 @@ from tesserac.target.dims import ceil_div, floor_div, modulo
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64, const_int, const_vector
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import F32, F64, DType
 from tesserac.types.dtype import I64 as INT64
+from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
 
 
@@ -138,14 +138,14 @@ def _apply(frame: Frame, op: Op, name: str, rows: Sequence[Sequence[Value]]) -> 
             return [emit_cast(b, row[0], dtype, _dtype_attr(op)) for row in rows]
         case "round":
             return [_round(b, row[0], dtype, op) for row in rows]
-        case _ if name in ELEMENTARY:
-            return _elementary(frame, name, dtype, rows)
+        case _ if name in PROGRAMS:
+            return _expanded(frame, name, dtype, rows)
     return [emit_scalar(b, name, dtype, row) for row in rows]
 
 
-def _elementary(frame: Frame, name: str, dtype: DType, rows: Sequence[Sequence[Value]]) -> list[Value]:
+def _expanded(frame: Frame, name: str, dtype: DType, rows: Sequence[Sequence[Value]]) -> list[Value]:
     """Narrow types compute in f32 and round; tf32 is stored as f32 and computes as it."""
-    results = expand(frame.b, name, F64 if dtype == F64 else F32, rows, frame.memo)
+    results = expand(frame.b, name, program_dtype(dtype), rows, frame.memo)
     return [round_register(frame.b, r, dtype) for r in results] if dtype in NARROW else results
 
 

@@ -11,6 +11,7 @@ from functools import reduce
 
 from tesserac.numerics.elementary import program
 from tesserac.numerics.program import Program, Step
+from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
@@ -35,7 +36,7 @@ def _run(b: Builder, steps: Program, arguments: Sequence[Sequence[Value]], memo:
         if step.program is not None:
             results = _when(b, step.program, [[values[i] for i in step.args] for values in made])
         else:
-            results = [_step(b, step, values, memo) for values in made]
+            results = [_step(b, step, steps.dtype, values, memo) for values in made]
         for values, result in zip(made, results, strict=True):
             values.append(result)
     return [values[-1] for values in made]
@@ -71,13 +72,14 @@ def _any_lane(b: Builder, condition: Value) -> Value:
     return b.intrinsic("llvm.vector.reduce.or", I1, [condition], [condition.type])
 
 
-def _step(b: Builder, step: Step, values: Sequence[Value], memo: Memo) -> Value:
+def _step(b: Builder, step: Step, dtype: DType, values: Sequence[Value], memo: Memo) -> Value:
     if step.op == "constant":
-        return const_float(values[0].type, step.value)
+        type_ = values[0].type
+        return const_int(type_, int(step.value)) if dtype.is_integer else const_float(type_, step.value)
     operands = [values[i] for i in step.args]
     key = (step.op, *(str(v) for v in operands))
     if key not in memo:
-        memo[key] = _STEPS[step.op](b, *operands)
+        memo[key] = emit_scalar(b, step.op, dtype, operands) if dtype.is_integer else _STEPS[step.op](b, *operands)
     return memo[key]
 
 

@@ -54,6 +54,10 @@ def _intrinsic(name: str) -> Row:
     return lambda b, *args: b.intrinsic(name, args[0].type, list(args), [args[0].type])
 
 
+def _shift(op: str) -> Row:
+    return lambda b, x, y: b.shift(op, x, y)
+
+
 def _fcmp(predicate: str) -> Row:
     return lambda b, x, y: b.fcmp(predicate, x, y)
 
@@ -147,6 +151,7 @@ _INTEGER: dict[str, Row] = {
     "or": _binary("or"),
     "xor": _binary("xor"),
     "not": _not,
+    "shl": _shift("shl"),
 }
 _SIGNED: dict[str, Row] = {
     "abs": _absolute,
@@ -154,6 +159,7 @@ _SIGNED: dict[str, Row] = {
     "max": _intrinsic("llvm.smax"),
     "lt": _icmp("slt"),
     "le": _icmp("sle"),
+    "shr": _shift("ashr"),
     "floor_div": _floor_div_signed,
     "mod": _mod_signed,
 }
@@ -163,6 +169,7 @@ _UNSIGNED: dict[str, Row] = {
     "max": _intrinsic("llvm.umax"),
     "lt": _icmp("ult"),
     "le": _icmp("ule"),
+    "shr": _shift("lshr"),
     "floor_div": _unsigned_division("udiv"),
     "mod": _unsigned_division("urem"),
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import ScalarType
-from tesserac.numerics.elementary import ELEMENTARY, program
+from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.numerics.program import Program
 from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
@@ -53,15 +53,15 @@ def emit_scalar(ctx: Context, op: Op, args: Sequence[Value]) -> Value:
             dim = op.attrs["dim"]
             assert isinstance(dim, Dim)
             return convert(ctx.b, ctx.dim(dim), I64, dtype)
-    if name in ELEMENTARY:
-        return _elementary(ctx.b, name, dtype, args)
+    if name in PROGRAMS:
+        return _expanded(ctx.b, name, dtype, args)
     rule_dtype = _dtype(op.operands[-1])  # of select, whose first operand is a bool
     return emit_rule(ctx.b, name, rule_dtype, args)
 
 
-def _elementary(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Value:
+def _expanded(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Value:
     """Narrower types compute in f32 and round."""
-    wide = dtype if dtype in (F32, F64) else F32
+    wide = program_dtype(dtype)
     result = expand(b, program(name, wide), [convert(b, arg, dtype, wide) for arg in args])
     return convert(b, result, wide, dtype)
 
@@ -212,6 +212,10 @@ def _mod(signed: bool) -> Rule:
     return rule
 
 
+def _shift(instruction: str) -> Rule:
+    return lambda b, x: b.shift(instruction, x[0], x[1])
+
+
 _COMMON: dict[str, Rule] = {"select": lambda b, x: b.select(x[0], x[1], x[2])}
 _FLOAT: dict[str, Rule] = {
     "add": _binary("fadd"),
@@ -245,6 +249,7 @@ _INTEGER: dict[str, Rule] = {
     "eq": _compare("i", "eq"),
     "neg": lambda b, x: b.sub(const_int(x[0].type, 0), x[0]),
     "not": lambda b, x: b.binary("xor", x[0], const_int(x[0].type, -1)),
+    "shl": _shift("shl"),
 }
 _SIGNED: dict[str, Rule] = {
     "abs": lambda b, x: b.maximum_int(x[0], b.sub(const_int(x[0].type, 0), x[0])),
@@ -252,6 +257,7 @@ _SIGNED: dict[str, Rule] = {
     "max": lambda b, x: b.maximum_int(x[0], x[1]),
     "lt": _compare("i", "slt"),
     "le": _compare("i", "sle"),
+    "shr": _shift("ashr"),
     "floor_div": _floor_div(True),
     "mod": _mod(True),
 }
@@ -261,6 +267,7 @@ _UNSIGNED: dict[str, Rule] = {
     "max": _call("umax"),
     "lt": _compare("i", "ult"),
     "le": _compare("i", "ule"),
+    "shr": _shift("lshr"),
     "floor_div": _floor_div(False),
     "mod": _mod(False),
 }

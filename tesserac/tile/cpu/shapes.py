@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tesserac.ir.core import Block, Op
 from tesserac.ir.types import MemRefType, ScalarType
-from tesserac.numerics.elementary import ELEMENTARY
+from tesserac.numerics.elementary import PROGRAMS
 from tesserac.numerics.order import Blocks, Free
 from tesserac.tile.cpu.dialect import Shape
 from tesserac.tile.cpu.target import CpuTarget
@@ -73,7 +73,7 @@ def _widths(body: Block) -> Iterator[int]:
 def operation_cost(op: Op) -> int:
     """How many instructions an operation stands for, roughly; what folds into others counts nothing."""
     name = op.name.removeprefix("scalar.")
-    if name in ELEMENTARY:
+    if name in PROGRAMS:
         return ELEMENTARY_COST
     return 0 if op.opdef.terminator or op.name == "scalar.constant" or op.opdef.dialect == "index" else 1
 
