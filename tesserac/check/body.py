@@ -105,6 +105,8 @@ class Body:
         self.function_specs: dict[str, FunctionSpec] = {}
         self.dead = 0
         self.static_symbols: frozenset[str] = frozenset()
+        self.untold_symbols: frozenset[str] = frozenset()
+        self.numerics = ""
         self.needs_value = False
 
     def expression(self, node: ast.Expr) -> typed.Expr:

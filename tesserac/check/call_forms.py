@@ -16,6 +16,7 @@ from tesserac.check.body import Body
 from tesserac.check.builtin_calls import call_builtin, transpose
 from tesserac.check.calls import call_function
 from tesserac.check.construct import construct, read_sizes
+from tesserac.check.dicts import call_dict_method
 from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
 from tesserac.check.kinds import QUESTION, infer_isinstance
@@ -42,7 +43,17 @@ from tesserac.diag.codes.names import E0207, E0208
 from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, StructType, TensorType, TupleType, Type
+from tesserac.types.ty import (
+    DictType,
+    DTypeType,
+    ErrorType,
+    FunctionType,
+    IntType,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+)
 
 
 def infer_call(body: Body, node: ast.Call) -> typed.Expr:
@@ -153,6 +164,8 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
             return call_value(body, field_of(body, receiver, function), node)
         args = check_arguments(body, node.arguments)
         return call_method(body, receiver, function.name, args, function.name_span, node.span)
+    if isinstance(receiver.type, DictType):
+        return call_dict_method(body, receiver, node, callee)
     meaning = body.rules.resolve(function.name)
     if isinstance(meaning, LaterRef):
         return report_later(body, function.name_span, meaning.feature)

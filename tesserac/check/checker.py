@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
+from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
 from tesserac.check.decorators import check_decorators
 from tesserac.check.expressions import infer_expression
@@ -91,7 +92,8 @@ class ModuleChecker:
             if not is_constructor(node.name):
                 self._define(node)
         tests = [f for block in self.names.tests if (f := self._test(block)) is not None]
-        for name in self.names.constants:
+        unpacked = [self._unpacks(target, value) for target, value in self.names.unpackings]
+        for name in self.names.constants if all(unpacked) else ():
             self._check_constant(name)
         return typed.TypedModule(self.name, tuple(functions), tuple(tests)), self._diagnostics()
 
@@ -144,6 +146,12 @@ class ModuleChecker:
         if self.names.constant_is_type(name):
             return
         self.constant(Body(self, self.sink, name), self.name, name, self.names.constants[name].span)
+
+    def _unpacks(self, target: ast.Expr, value: ast.Expr) -> bool:
+        """Whether `A, B = value` has as many values as names."""
+        body = Body(self, self.sink, "")
+        assign(body, target, self.expression(body, value), value.span)
+        return not self.sink.has_errors
 
     def own_signature(self, name: str) -> Signature:
         if name not in self._signatures:

@@ -23,6 +23,7 @@ from tesserac.check.resolve import (
     closest,
 )
 from tesserac.diag.codes.names import E0201, E0203, E0299
+from tesserac.diag.codes.shapes import E0306
 from tesserac.syntax import ast
 from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType
 
@@ -40,6 +41,10 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
         return body.error(node.span)
     if name in body.symbols:
         body.mention(name)
+        if name in body.untold_symbols:
+            draft = body.sink.error(E0306, at=node.span, name=name)
+            draft.remark("it may stand in types; take it as an int parameter to have its value")
+            return body.error(node.span)
         return typed.Static(IntType(body.symbols[name]), node.span)
     return global_value(body, node, body.rules.resolve(name))
 

@@ -35,6 +35,7 @@ from tesserac.check.specs import (
     TypeSpec,
     dims_of,
     field_specs,
+    untold_sizes,
 )
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0211, E0212
@@ -100,6 +101,9 @@ def _enter(
     body.own_symbols = frozenset(signature.symbols)
     for name in sorted({*mentioned, *_symbols(types)}):
         body.mention(name)
+    told = {p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec)}
+    untold = untold_sizes(frozenset(signature.symbols), [p.spec for p in signature.parameters])
+    body.untold_symbols = untold - told
     body.dim_spans = spans
     body.where_at = _where_place(body, signature.node)
     body.static_symbols = frozenset(

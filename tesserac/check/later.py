@@ -17,7 +17,7 @@ _FEATURES = {
         "direct_sum low_rank block_sparse implicit pipeline"
     ),
     "placement and distribution": (
-        "device numerics fast cpu gpu prefetch dist mesh all_reduce all_gather reduce_scatter all_to_all Mesh ShardSpec"
+        "dist mesh all_reduce all_gather reduce_scatter all_to_all Mesh ShardSpec"
     ),
     "graphs of modules": "graph",
     "caches and optimiser state": "KVCache OptimizerState",

@@ -8,8 +8,8 @@ still to come.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tesserac.base.source import Span
 from tesserac.check.later import LATER
@@ -101,7 +101,10 @@ Resolved = (
     | LaterRef
 )
 
-BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len", "isinstance", "key", "next_key")
+BUILTINS = (
+    "range", "float", "int", "print", "narrow", "transpose", "len", "isinstance", "key", "next_key",
+    "numerics", "device", "prefetch",
+)  # fmt: skip
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 
@@ -169,6 +172,7 @@ class ModuleNames:
         self.structs: dict[str, ast.StructDef] = {}
         self.params: dict[str, ast.ParamDecl] = {}
         self.constants: dict[str, ast.ConstDef] = {}
+        self.unpackings: list[tuple[ast.Expr, ast.Expr]] = []
         self.tests: list[ast.TestBlock] = []
         self._exports = exports
         self._sink = sink
@@ -262,11 +266,11 @@ class ModuleNames:
 
     def _collect_constant(self, item: ast.ConstDef) -> None:
         for target in item.targets:
-            if isinstance(target, ast.Name):
-                self.constants.setdefault(target.id, item)
-                self._define(target.id, ConstantRef(self.name, target.id), target.span)
-            else:
-                self._sink.error(E0299, at=target.span, feature="a module constant that unpacks a tuple")
+            if not isinstance(target, ast.Name):
+                self.unpackings.append((target, item.value))
+            for name, value in _unpacked(target, item.value):
+                self.constants.setdefault(name.id, replace(item, value=value))
+                self._define(name.id, ConstantRef(self.name, name.id), name.span)
 
     # -------------------------------------------------------------------------------------------------- imports
 
@@ -332,6 +336,18 @@ class ModuleNames:
         if found.place is not None:
             draft.note(found.place, found.said)
         return None
+
+
+def _unpacked(target: ast.Expr, value: ast.Expr) -> Iterator[tuple[ast.Name, ast.Expr]]:
+    """Each name of an assignment with its value: its place in a tuple that is written out, or an item of a value."""
+    if isinstance(target, ast.Name):
+        yield target, value
+    elif isinstance(target, ast.TupleExpr | ast.ListExpr):
+        written = value.items if isinstance(value, ast.TupleExpr | ast.ListExpr) else ()
+        for place, item in enumerate(target.items):
+            number = ast.Argument(value.span, None, value.span, ast.IntLiteral(value.span, place))
+            taken = written[place] if place < len(written) else ast.Subscript(value.span, value, (number,))
+            yield from _unpacked(item, taken)
 
 
 Imports = Mapping[ImportPath, ModuleNames | ImportProblem]
