@@ -12,20 +12,12 @@ BODY = "def f(x: Tensor[N, f32], s: Tensor[f32], i: Tensor[K, i32], n: i32) -> T
 """One statement in the body of a function."""
 
 STATEMENTS = (
-    "y, x[0] = x, s",
-    "relu(x)[0] = 1.0",
     "x[i] /= 2.0",
     "y = x ∘ x",
-    "y = 1 in (1, 2)",
-    "y = s is x",
-    'y = {"a": x}',
-    'y = f"{x}"',
-    "y: Tensor[N, f32]",
-    "for k in range(n): x = x + x",
-    "with numerics(fast): x = x + x",
+    'with mesh(layout={"x": "dp"}): x = x + x',
 )
 ITEMS = (
-    "A, B = 1, 2\n",
+    "@kernel\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "@autodiff\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "def f(x: Tensor[N, i8 @scale(axis=0)]) -> Tensor[N, i8 @scale(axis=0)]:\n    return x\n",
 )

@@ -40,6 +40,7 @@ from tesserac.check.specs import (
 from tesserac.target.sizes import size_of
 from tesserac.types.ty import (
     BoolType,
+    DictType,
     FloatType,
     IntType,
     NoneType,
@@ -158,6 +159,9 @@ def returned_of(type_: Type, module: str) -> Returned:
             return VALUE
         case TupleType(items=items):
             return Returned("tuple", tuple(returned_of(item, module) for item in items))
+        case DictType(entries=entries):
+            values = tuple(returned_of(value, module) for _, value in entries)
+            return Returned("dict", values, tuple(key for key, _ in entries))
         case StructType(fields=fields):
             parts = tuple(returned_of(field, module) for _, field in fields)
             key = struct_key(module, type_.module, type_.name)

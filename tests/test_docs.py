@@ -93,7 +93,7 @@ def test_every_gap_that_the_checker_names_is_on_the_page() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "feature" and isinstance(node.value, ast.Constant):
                 features.add(str(node.value.value))
-    assert len(features) > 5
+    assert features
     assert {feature for feature in features if feature not in page} == set()
 
 

@@ -35,16 +35,17 @@ def _parts(function: str, returned: Returned, out: object, name: str) -> Iterato
             raise failure(WRONG_KIND, f"`{name}` of `{function}` must be a tuple of {count}, as its result is")
         for position, item in enumerate(returned.items):
             yield from _parts(function, item, out[position], f"{name}[{position}]")
-    elif returned.kind == "struct":
+    elif returned.kind in ("struct", "dict"):
         for field, item in zip(returned.names, returned.items, strict=True):
             yield from _parts(function, item, _field(function, returned, out, name, field), f"{name}.{field}")
 
 
-def _field(function: str, returned: Returned, out: object, name: str, field: str) -> object:
+def _field(function: str, returned: Returned, out: object, name: str, field: str | int) -> object:
     missing = object()
-    found = out.get(field, missing) if isinstance(out, Mapping) else getattr(out, field, missing)
+    found = out.get(field, missing) if isinstance(out, Mapping) else getattr(out, str(field), missing)
     if found is missing:
-        raise failure(WRONG_KIND, f"`{name}` of `{function}` must be a `{returned.detail}`; it has no `{field}`")
+        wanted = f"`{returned.detail}`" if returned.kind == "struct" else "dict"
+        raise failure(WRONG_KIND, f"`{name}` of `{function}` must be a {wanted}; it has no `{field}`")
     return found
 
 

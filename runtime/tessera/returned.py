@@ -17,11 +17,11 @@ MakeStruct = Callable[[str, dict[str, object]], object]
 
 class Returned(NamedTuple):
     """`kind` is `value` (the next one that compiled code returns), `tuple`, `struct` (called `detail`, with the fields
-    `names`), `constant` (which is `detail`) or `size` (likewise)."""
+    `names`), `dict` (with those keys), `constant` (which is `detail`) or `size` (likewise)."""
 
     kind: str
     items: tuple[Returned, ...] = ()
-    names: tuple[str, ...] = ()
+    names: tuple[str | int, ...] = ()
     detail: int | float | bool | str | Size | None = None
 
 
@@ -53,7 +53,10 @@ def assemble(
     items = [assemble(item, values, sizes, struct) for item in returned.items]
     if returned.kind == "tuple":
         return tuple(items)
-    return struct(str(returned.detail), dict(zip(returned.names, items, strict=True)))
+    named = dict(zip(returned.names, items, strict=True))
+    if returned.kind == "dict":
+        return named
+    return struct(str(returned.detail), {str(name): item for name, item in named.items()})
 
 
 def read_returned(row: Row) -> Returned:

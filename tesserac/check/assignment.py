@@ -6,21 +6,25 @@ Enters: assignments of the syntax tree. Leaves: typed bindings. A name that a lo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.annotations import AnnotationReader
 from tesserac.check.body import Body, is_static
 from tesserac.check.conform import agree, conform
+from tesserac.check.dicts import dict_with
+from tesserac.check.indexing import tuple_position
 from tesserac.check.resolve import StructRef
-from tesserac.check.scope import Binding
+from tesserac.check.scope import HIDDEN, Binding
 from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec, field_spec
-from tesserac.check.tuples import rebuilt, tuple_items
+from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.updates import AUGMENTED, Way, updated
 from tesserac.check.words import type_text
-from tesserac.diag.codes.names import E0205, E0208, E0210, E0212, E0299
+from tesserac.diag.codes.names import E0205, E0208, E0210, E0212, E0220
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import ErrorType, StructType, TensorType, TupleType, Type
+from tesserac.types.ty import DictType, ErrorType, StructType, TensorType, TupleType, Type
 
 
 def check_assignment(body: Body, node: ast.Assignment) -> list[typed.Stmt]:
@@ -37,16 +41,33 @@ def assign(body: Body, target: ast.Expr, value: typed.Expr, span: Span) -> list[
         return _assign_field(body, target, value, span)
     if isinstance(target, ast.Subscript):
         return _assign_index(body, target, value, "set", span)
-    body.sink.error(E0299, at=target.span, feature="assigning to this")
-    return []
+    return []  # the parser has said that this cannot be assigned to
 
 
 def _assign_index(
     body: Body, target: ast.Subscript, value: typed.Expr, way: Way, span: Span
 ) -> list[typed.Stmt]:
     """`x[i] = v` rebinds `x` to a tensor that differs there."""
-    changed = updated(body, body.expression(target.value), target, value, way)
+    whole = body.expression(target.value)
+    changed = _with_item(body, whole, target, value) or updated(body, whole, target, value, way)
     return [] if isinstance(changed.type, ErrorType) else assign(body, target.value, changed, span)
+
+
+def _with_item(body: Body, whole: typed.Expr, target: ast.Subscript, value: typed.Expr) -> typed.Expr | None:
+    """A tuple or a dict with one item changed; None for anything else."""
+    index = target.arguments[0].value
+    if isinstance(value.type, ErrorType) or isinstance(whole.type, ErrorType):
+        return body.error(target.span)
+    if isinstance(whole.type, DictType):
+        return dict_with(body, whole, index, value)
+    if not isinstance(whole.type, TupleType):
+        return None
+    position = tuple_position(body, whole.type, [index])
+    if position is None:
+        return body.error(target.span)
+    items = list(tuple_items(whole, target.span))
+    items[position] = value
+    return make_tuple(items, target.span)
 
 
 def _assign_field(body: Body, target: ast.Attribute, value: typed.Expr, span: Span) -> list[typed.Stmt]:
@@ -93,26 +114,43 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
 def _unpack(
     body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Expr, span: Span
 ) -> list[typed.Stmt]:
-    type_ = value.type
+    parts = _parts_for(body, target, value)
     names = [item for item in target.items if isinstance(item, ast.Name)]
     if len(names) != len(target.items):
-        body.sink.error(E0299, at=target.span, feature="unpacking into anything but names")
-        return []
-    if isinstance(type_, ErrorType):
-        type_ = TupleType((ErrorType(),) * len(names))
-    if not isinstance(type_, TupleType):
-        body.sink.error(E0210, at=value.span, expected=f"a tuple of {len(names)}", found=type_text(type_))
-        type_ = TupleType((ErrorType(),) * len(names))
-    if len(type_.items) != len(names):
-        problem = f"{len(type_.items)} values for {len(names)} names"
-        body.sink.error(E0205, at=target.span, problem=problem)
-        return []
-    parts = tuple_items(value, value.span) if isinstance(value.type, TupleType) else [value] * len(names)
+        return _unpack_places(body, target.items, parts, value, span)
     for name, part in zip(names, parts, strict=True):
         bind(body, name.id, name.span, part, span)
-    if is_static(type_):
+    if not isinstance(value.type, TupleType) or is_static(value.type):
         return []
     return [typed.BindTuple(span, tuple(name.id for name in names), value)]
+
+
+def _parts_for(body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Expr) -> Sequence[typed.Expr]:
+    """One value per target; where they do not fit there is a diagnostic, and each is an error."""
+    wanted = len(target.items)
+    if isinstance(value.type, TupleType):
+        if len(value.type.items) == wanted:
+            return tuple_items(value, value.span)
+        problem = f"{len(value.type.items)} values for {wanted} names"
+        body.sink.error(E0205, at=target.span, problem=problem)
+    elif not isinstance(value.type, ErrorType):
+        body.sink.error(E0210, at=value.span, expected=f"a tuple of {wanted}", found=type_text(value.type))
+    return [body.error(value.span)] * wanted
+
+
+def _unpack_places(
+    body: Body, targets: Sequence[ast.Expr], parts: Sequence[typed.Expr], value: typed.Expr, span: Span
+) -> list[typed.Stmt]:
+    """`x[0], y = a, b`: all values are there before the first of them is put in its place."""
+    hidden = [f"{HIDDEN}{target.span.start}" for target in targets]
+    block: list[typed.Stmt] = []
+    if isinstance(value.type, TupleType) and not is_static(value.type):
+        block.append(typed.BindTuple(span, tuple(hidden), value))
+    for name, target, part in zip(hidden, targets, parts, strict=True):
+        body.scope.bind(Binding(name, part.type, part.span, part))
+        block += assign(body, target, body.local(name, part.span), span)
+        body.scope.bindings.pop(name)
+    return block
 
 
 class _LocalNames:
@@ -142,7 +180,7 @@ def check_annotated(body: Body, node: ast.AnnotatedAssignment) -> list[typed.Stm
     names = _LocalNames(body)
     spec = AnnotationReader(names, body.sink).read(node.annotation, node.target.span)
     if node.value is None or not isinstance(node.target, ast.Name):
-        body.sink.error(E0299, at=node.span, feature="an annotation without a value")
+        body.sink.error(E0220, at=node.span).remark("a name gets its type together with its value: `x: T = value`")
         return []
     value = body.expression(node.value)
     _name_sizes(body, names.fresh, spec, value)
@@ -158,9 +196,13 @@ def _name_sizes(body: Body, fresh: dict[str, Dim], spec: TypeSpec, value: typed.
 
 
 def check_augmented(body: Body, node: ast.AugmentedAssignment) -> list[typed.Stmt]:
-    if isinstance(node.target, ast.Subscript) and node.op in AUGMENTED:
+    if isinstance(node.target, ast.Subscript) and node.op in AUGMENTED and _is_tensor(body, node.target.value):
         return _assign_index(body, node.target, body.expression(node.value), AUGMENTED[node.op], node.span)
     combined = body.expression(ast.BinaryOp(node.span, node.target, node.op, node.op_span, node.value))
     if isinstance(node.target, ast.Subscript):
         return _assign_index(body, node.target, combined, "rebind", node.span)
     return assign(body, node.target, combined, node.span)
+
+
+def _is_tensor(body: Body, node: ast.Expr) -> bool:
+    return isinstance(body.expression(node).type, TensorType | ErrorType)

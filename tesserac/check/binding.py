@@ -16,7 +16,6 @@ from tesserac.check.specs import (
     AnyDType,
     AnySpec,
     BareTensorSpec,
-    BareTileSpec,
     DimSpec,
     DTypeOf,
     ErrorSpec,
@@ -51,13 +50,6 @@ from tesserac.types.ty import (
     open_floats,
 )
 from tesserac.types.unify import DimSolver
-
-_FITTING: dict[type[TypeSpec], type] = {
-    BareTensorSpec: TensorType,
-    BareTileSpec: TensorType,
-    FunctionSpec: FunctionType,
-}
-"""What an annotation without dims accepts."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +153,9 @@ class CallBinding:
                 return found
             case TensorSpec():
                 return self._adapt_tensor(name, spec, found, position, out)
-            case BareTensorSpec() | BareTileSpec() | FunctionSpec() | AnySpec():
-                fits = isinstance(found, _FITTING.get(type(spec), object))
+            case BareTensorSpec() | FunctionSpec() | AnySpec():
+                kinds = {BareTensorSpec: TensorType, FunctionSpec: FunctionType, AnySpec: object}
+                fits = isinstance(found, kinds[type(spec)])
                 return self._rename(found, Reason(position, spec.span), out) if fits else None
             case ScalarSpec():
                 return self._adapt_scalar(name, spec, found, position, out)

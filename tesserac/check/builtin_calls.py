@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.check import tiles, typed
+from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
@@ -21,19 +21,22 @@ from tesserac.ops.convert import Cast
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import U64
-from tesserac.types.ty import DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType
+from tesserac.types.ty import DictType, DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType, parts
 
+_PLACES = {"range": "the `in` of a `for`", "print": "a statement of its own"}
 Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
 
 
 def call_builtin(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     if name not in _RULES:
-        place = "the `in` of a `for`" if name == "range" else "a statement of its own"
+        place = _PLACES.get(name, "a `with`")
         body.sink.error(E0211, at=callee.at, problem=f"`{name}` can only be used in {place}")
         return body.error(callee.span)
     slots, rule = _RULES[name]
     given = sort_arguments(body, callee, args, slots)
-    return body.error(callee.span) if given is None else rule(body, callee, given)
+    if given is None or any(isinstance(value.type, ErrorType) for value in given.values()):
+        return body.error(callee.span)
+    return rule(body, callee, given)
 
 
 def _float(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
@@ -58,8 +61,8 @@ def _int(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr
 
 def _len(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
     type_ = given["x"].type
-    if isinstance(type_, TupleType):
-        return typed.Static(IntType(Dim.const(len(type_.items))), callee.span)
+    if isinstance(type_, TupleType | DictType):
+        return typed.Static(IntType(Dim.const(len(parts(type_) or ()))), callee.span)
     if isinstance(type_, TensorType) and type_.dims:
         return typed.Static(IntType(type_.dims[0]), callee.span)
     body.sink.error(E0210, at=callee.span, expected="a tuple or a tensor with dims", found=type_text(type_))
@@ -132,7 +135,6 @@ def _next_key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed
 KEY = TensorType((), U64)
 _X = Slot("x", True, False)
 _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
-    **{f"tile.{name}": rule for name, rule in tiles.RULES.items()},
     "float": ((_X,), _float),
     "int": ((_X,), _int),
     "len": ((_X,), _len),

@@ -16,10 +16,10 @@ from tesserac.check.body import Body
 from tesserac.check.builtin_calls import call_builtin, transpose
 from tesserac.check.calls import call_function
 from tesserac.check.construct import construct, read_sizes
+from tesserac.check.dicts import call_dict_method
 from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
 from tesserac.check.kinds import QUESTION, infer_isinstance
-from tesserac.check.namespaces import namespace_names
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     BuiltinRef,
@@ -29,7 +29,6 @@ from tesserac.check.resolve import (
     LaterRef,
     LibraryRef,
     ModuleRef,
-    NamespaceRef,
     OperatorRef,
     ParamRef,
     Resolved,
@@ -45,11 +44,11 @@ from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
+    DictType,
     DTypeType,
     ErrorType,
     FunctionType,
     IntType,
-    RecordType,
     StructType,
     TensorType,
     TupleType,
@@ -140,7 +139,7 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
             decl = body.rules.own_struct(meaning)
             sizes = None if decl is None or decl.parameters else ()
             return body.error(callee.span) if decl is None else construct(body, decl, sizes, args, callee)
-        case ConstantRef() | ParamRef() | DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
+        case ConstantRef() | ParamRef() | DTypeRef() | LibraryRef() | ModuleRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
 
@@ -165,6 +164,8 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
             return call_value(body, field_of(body, receiver, function), node)
         args = check_arguments(body, node.arguments)
         return call_method(body, receiver, function.name, args, function.name_span, node.span)
+    if isinstance(receiver.type, DictType):
+        return call_dict_method(body, receiver, node, callee)
     meaning = body.rules.resolve(function.name)
     if isinstance(meaning, LaterRef):
         return report_later(body, function.name_span, meaning.feature)
@@ -175,21 +176,17 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     return call_meaning(body, meaning, args, callee)
 
 
-def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | NamespaceRef | None:
+def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | None:
     """The library or the module that a name before a dot means, if it is one."""
     if not isinstance(base, ast.Name) or base.id in body.scope.bindings or base.id in body.symbols:
         return None
     meaning = body.rules.resolve(base.id)
-    return meaning if isinstance(meaning, LibraryRef | ModuleRef | NamespaceRef) else None
+    return meaning if isinstance(meaning, LibraryRef | ModuleRef) else None
 
 
-def _no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node: ast.Attribute) -> None:
-    names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
-    what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
-    draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
-    guess = closest(node.name, namespace_names(container.name)) if isinstance(container, NamespaceRef) else None
-    if guess:
-        draft.replace(f"did you mean `{guess}`?", node.name_span, guess)
+def _no_member(body: Body, container: LibraryRef | ModuleRef, node: ast.Attribute) -> None:
+    what = "the library" if isinstance(container, LibraryRef) else f"`{container.owner}`"
+    body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
 
 
 def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
@@ -207,9 +204,6 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
         return _tensor_attribute(body, value, type_, node)
     if isinstance(type_, StructType):
         return field_of(body, value, node)
-    known = type_.field(node.name) if isinstance(type_, RecordType) else None
-    if known is not None:
-        return _known_field(body, known, node)
     if not isinstance(type_, ErrorType):
         _unknown_attribute(body, type_, node)
     return body.error(node.span)
@@ -235,13 +229,6 @@ def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: as
     return typed.Static(IntType(Dim.const(type_.rank)), node.span)
 
 
-def _known_field(body: Body, known: Type, node: ast.Attribute) -> typed.Expr:
-    """A field of a compile-time value; a kernel notes which of its blocks are asked for."""
-    if body.kernel is not None and isinstance(known, IntType):
-        body.kernel.used.setdefault(known.value, node.span)
-    return typed.Static(known, node.span)
-
-
 def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
     """`value.name`, a field of a struct."""
     type_ = value.type
@@ -261,7 +248,6 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
 def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
     known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
-    known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
     guess = closest(node.name, known)
     if guess:
         draft.replace(f"did you mean `{guess}`?", node.name_span, guess)

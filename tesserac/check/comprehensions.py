@@ -12,22 +12,38 @@ from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
+from tesserac.check.dicts import make_dict, new_key, read_key
 from tesserac.check.iteration import items_of
 from tesserac.check.tuples import make_tuple
 from tesserac.diag.codes.names import E0215
 from tesserac.syntax import ast
-from tesserac.types.ty import BoolType, ErrorType
+from tesserac.types.ty import BoolType, ErrorType, Key
 
 Make = Callable[[], typed.Expr]
 
 
-def infer_comprehension(body: Body, node: ast.ListComprehension) -> typed.Expr:
+def infer_comprehension(body: Body, node: ast.ListComprehension | ast.DictComprehension) -> typed.Expr:
     """The values in order; names bound in it are not seen outside."""
-    outside = body.scope
+    outside, keys = body.scope, list[Key]()
     body.scope = outside.snapshot()
-    values = _expand(body, node.clauses, lambda: body.expression(node.element))
+    if isinstance(node, ast.ListComprehension):
+        values = _expand(body, node.clauses, lambda: body.expression(node.element))
+    else:
+        values = _expand(body, node.clauses, lambda: _entry(body, node.entry, keys))
     body.scope = outside
-    return body.error(node.span) if values is None else make_tuple(values, node.span)
+    if values is None:
+        return body.error(node.span)
+    is_dict = isinstance(node, ast.DictComprehension)
+    return make_dict(keys, values, node.span) if is_dict else make_tuple(values, node.span)
+
+
+def _entry(body: Body, entry: ast.DictEntry, keys: list[Key]) -> typed.Expr:
+    """The value of an entry, whose key is added to those before it."""
+    key = read_key(body, entry.key)
+    if key is None or not new_key(body, key, keys, entry.key.span):
+        return body.error(entry.span)
+    keys.append(key)
+    return body.expression(entry.value)
 
 
 def _expand(body: Body, clauses: tuple[ast.ComprehensionClause, ...], make: Make) -> list[typed.Expr] | None:

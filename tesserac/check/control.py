@@ -16,6 +16,7 @@ def may_exit(node: ast.If) -> bool:
 
 def _holds(node: ast.Stmt, kinds: tuple[type[ast.Stmt], ...]) -> bool:
     inner = (*node.body, *node.otherwise) if isinstance(node, ast.If) else ()
+    inner = node.body if isinstance(node, ast.With) else inner
     return isinstance(node, kinds) or any(_holds(statement, kinds) for statement in inner)
 
 
@@ -28,6 +29,7 @@ def always_exits(statements: Sequence[ast.Stmt]) -> bool:
     """Whether what follows these statements is never reached."""
     return any(
         isinstance(node, _EXITS)
+        or (isinstance(node, ast.With) and always_exits(node.body))
         or (isinstance(node, ast.If) and always_exits(node.body) and always_exits(node.otherwise))
         for node in statements
     )
@@ -36,6 +38,7 @@ def always_exits(statements: Sequence[ast.Stmt]) -> bool:
 def always_returns(statements: Sequence[ast.Stmt]) -> bool:
     return any(
         isinstance(node, ast.Return)
+        or (isinstance(node, ast.With) and always_returns(node.body))
         or (isinstance(node, ast.If) and always_returns(node.body) and always_returns(node.otherwise))
         for node in statements
     )

@@ -14,25 +14,21 @@ def check_decorators(node: ast.FunctionDef, sink: Sink) -> bool:
     """Whether the function can be checked as a plain one; what cannot has a diagnostic."""
     later = [decorator for decorator in node.decorators if not _is_accepted(decorator.expression)]
     if later:
-        sink.error(E0299, at=later[0].span, feature=f"the decorator `{_dotted(later[0].expression)}`")
+        sink.error(E0299, at=later[0].span, feature=f"the decorator `{dotted_name(later[0].expression)}`")
     return not later
 
 
 def _is_accepted(node: ast.Expr) -> bool:
-    return (isinstance(node, ast.Name) and node.id in ACCEPTED) or _dotted(node).partition(".")[0] == "kernel"
+    return isinstance(node, ast.Name) and node.id in ACCEPTED
 
 
-def is_kernel(node: ast.FunctionDef) -> bool:
-    """Whether a function is written for one tile of its result."""
-    return any(_dotted(decorator.expression).partition(".")[0] == "kernel" for decorator in node.decorators)
-
-
-def _dotted(node: ast.Expr) -> str:
+def dotted_name(node: ast.Expr) -> str:
+    """`kernel.auto` for itself and for calls of it."""
     match node:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=value, name=name):
-            return f"{_dotted(value)}.{name}"
+            return f"{dotted_name(value)}.{name}"
         case ast.Call(function=function):
-            return _dotted(function)
+            return dotted_name(function)
     return "of this form"

@@ -14,20 +14,18 @@ from tesserac.check.closures import infer_lambda
 from tesserac.check.comprehensions import infer_comprehension
 from tesserac.check.conditions import decides_none, require_condition
 from tesserac.check.conform import agree
+from tesserac.check.dicts import infer_dict
 from tesserac.check.globals import infer_name
 from tesserac.check.indexing import index_value
 from tesserac.check.operations import infer_binary, infer_comparison, infer_logical, infer_unary
 from tesserac.check.tuples import make_tuple
 from tesserac.check.words import type_text
-from tesserac.diag.codes.names import E0212, E0299
+from tesserac.diag.codes.names import E0212, E0219, E0299
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, StrType, TensorType
 
 _LATER = {
-    ast.DictComprehension: "a comprehension of a dict",
-    ast.DictExpr: "a dict",
-    ast.FString: "an f-string outside `print` and `assert`",
     ast.FunctionType: "a function type as a value",
     ast.Slice: "a slice outside `[...]`",
     ast.EllipsisLiteral: "`...` outside `[...]`",
@@ -59,6 +57,7 @@ def infer_expression(body: Body, node: ast.Expr) -> typed.Expr:
 
 
 def _literal(body: Body, node: ast.Expr) -> typed.Expr:
+    """A value that is written as it is."""
     match node:
         case ast.IntLiteral(value=number):
             return typed.Static(IntType(Dim.const(number)), node.span)
@@ -70,12 +69,23 @@ def _literal(body: Body, node: ast.Expr) -> typed.Expr:
             return typed.Static(StrType(text), node.span)
         case ast.NoneLiteral():
             return typed.Static(NoneType(), node.span)
+    return _put_together(body, node)
+
+
+def _put_together(body: Body, node: ast.Expr) -> typed.Expr:
+    """A value made of others."""
+    match node:
         case ast.TupleExpr(items=items) | ast.ListExpr(items=items):
             return make_tuple([body.expression(item) for item in items], node.span)
         case ast.Lambda():
             return infer_lambda(body, node)
-        case ast.ListComprehension():
+        case ast.ListComprehension() | ast.DictComprehension():
             return infer_comprehension(body, node)
+        case ast.DictExpr():
+            return infer_dict(body, node)
+        case ast.FString():
+            body.sink.error(E0219, at=node.span).remark("text with values in it is made at run time, to be shown")
+            return body.error(node.span)
     body.sink.error(E0299, at=node.span, feature=_LATER[type(node)])
     return body.error(node.span)
 

@@ -16,7 +16,6 @@ from tesserac.check.resolve import (
     LaterRef,
     LibraryRef,
     ModuleRef,
-    NamespaceRef,
     OperatorRef,
     ParamRef,
     Resolved,
@@ -24,6 +23,7 @@ from tesserac.check.resolve import (
     closest,
 )
 from tesserac.diag.codes.names import E0201, E0203, E0299
+from tesserac.diag.codes.shapes import E0306
 from tesserac.syntax import ast
 from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType
 
@@ -41,6 +41,10 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
         return body.error(node.span)
     if name in body.symbols:
         body.mention(name)
+        if name in body.untold_symbols:
+            draft = body.sink.error(E0306, at=node.span, name=name)
+            draft.remark("it may stand in types; take it as an int parameter to have its value")
+            return body.error(node.span)
         return typed.Static(IntType(body.symbols[name]), node.span)
     return global_value(body, node, body.rules.resolve(name))
 
@@ -60,7 +64,7 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(DTypeType(dtype), node.span)
         case OperatorRef(op):
             return typed.Static(FunctionType(BUILT_IN, op.name), node.span)
-        case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
+        case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
         case LaterRef(feature):
             return report_later(body, node.span, feature)

@@ -7,6 +7,7 @@ tensors are checked as they are read.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,9 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
+from tesserac.check.dicts import dict_item
 from tesserac.check.scalars import require_guard
+from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0311, E0313
@@ -23,7 +26,7 @@ from tesserac.ops.shape import Reshape, Slice
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import BOOL
-from tesserac.types.ty import ErrorType, IntType, TensorType, TupleType
+from tesserac.types.ty import DictType, ErrorType, IntType, TensorType, TupleType
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,10 @@ def index_value(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Exp
         return value
     if isinstance(ty, TupleType):
         return _item(body, value, ty, [argument.value for argument in node.arguments], node.span)
+    if isinstance(ty, DictType):
+        return dict_item(body, value, node)
     if not isinstance(ty, TensorType):
-        body.sink.error(E0210, at=node.value.span, expected="a tensor or a tuple", found=type_text(ty))
+        body.sink.error(E0210, at=node.value.span, expected="a tensor, a tuple or a dict", found=type_text(ty))
         return body.error(node.span)
     return _index_tensor(body, value, ty, entries_of(node), node.span)
 
@@ -71,21 +76,40 @@ def entries_of(node: ast.Subscript) -> list[ast.Expr]:
 def _item(
     body: Body, value: typed.Expr, ty: TupleType, entries: Sequence[ast.Expr], span: Span
 ) -> typed.Expr:
+    if len(entries) == 1 and isinstance(entries[0], ast.Slice):
+        return _part_of_tuple(body, value, entries[0], span)
+    position = tuple_position(body, ty, entries)
+    return body.error(span) if position is None else item_of(value, position, span)
+
+
+def _part_of_tuple(body: Body, value: typed.Expr, node: ast.Slice, span: Span) -> typed.Expr:
+    """`t[1:]`: bounds that a list of Python would take."""
+    bounds: list[int | None] = []
+    for part in (node.start, node.stop, node.step):
+        size = _bound(body, part, None)
+        if part is not None and (size is None or size.constant is None):
+            if size is not None and not body.wants_value(size):
+                body.sink.error(E0215, at=part.span, what="a bound of a slice of a tuple")
+            return body.error(span)
+        bounds.append(None if size is None else size.constant)
+    if bounds[2] == 0:
+        body.sink.error(E0215, at=span, what="the step of a slice, not zero,")
+        return body.error(span)
+    return make_tuple(tuple_items(value, span)[builtins.slice(*bounds)], span)
+
+
+def tuple_position(body: Body, ty: TupleType, entries: Sequence[ast.Expr]) -> int | None:
+    """The item that `t[i]` means; None after a diagnostic."""
     index = body.expression(entries[0])
     position = index.type.value.constant if isinstance(index.type, IntType) else None
     if position is None:
         if not isinstance(index.type, ErrorType):
             body.sink.error(E0215, at=entries[0].span, what="the index of a tuple")
-        return body.error(span)
+        return None
     if not -len(ty.items) <= position < len(ty.items):
         body.sink.error(E0313, at=entries[0].span, index=position, size=len(ty.items))
-        return body.error(span)
-    position %= len(ty.items)
-    if isinstance(value, typed.Static):
-        return typed.Static(ty.items[position], span)
-    if isinstance(value, typed.TupleOf):
-        return value.items[position]
-    return typed.Item(ty.items[position], span, value, position)
+        return None
+    return position % len(ty.items)
 
 
 def _index_tensor(

@@ -5,15 +5,22 @@ Enters: the expression after `in`. Leaves: the bounds of a range, or the items o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
+from tesserac.check.dicts import dict_keys
 from tesserac.check.tuples import tuple_items
 from tesserac.check.words import type_text
-from tesserac.diag.codes.names import E0205, E0210, E0213, E0215, E0299
+from tesserac.diag.codes.names import E0205, E0210, E0213, E0215
+from tesserac.diag.codes.precision import E0407
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.ty import ErrorType, IntType, ListType, TensorType, TupleType
+from tesserac.types.dtype import DType
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import DictType, ErrorType, IntType, ListType, TensorType, TupleType
 
 
 def is_range(body: Body, node: ast.Expr) -> bool:
@@ -26,13 +33,16 @@ def items_of(body: Body, node: ast.Expr, span: Span) -> tuple[typed.Expr, ...] |
     """The items of a tuple, a list, or a range whose bounds are known; None after a diagnostic."""
     if not is_range(body, node):
         value = body.expression(node)
-        if isinstance(value.type, TupleType):
-            return tuple_items(value, span)
-        not_iterable(body, value)
-        return None
+        items = written_out(value, span)
+        if items is None:
+            not_iterable(body, value)
+        return items
     assert isinstance(node, ast.Call)
     bounds = range_bounds(body, node)
     if bounds is None:
+        return None
+    if isinstance(bounds, RunBounds):
+        body.sink.error(E0215, at=node.span, what="the number of items that are written out")
         return None
     start, stop, step = bounds
     for bound in (start, stop):
@@ -44,6 +54,13 @@ def items_of(body: Body, node: ast.Expr, span: Span) -> tuple[typed.Expr, ...] |
     return tuple(typed.Static(IntType(Dim.const(number)), span) for number in numbers)
 
 
+def written_out(value: typed.Expr, span: Span) -> tuple[typed.Expr, ...] | None:
+    """The items of a tuple or list, the keys of a dict; None for what has none that can be told apart."""
+    if isinstance(value.type, TupleType):
+        return tuple_items(value, span)
+    return dict_keys(value, span) if isinstance(value.type, DictType) else None
+
+
 def not_iterable(body: Body, value: typed.Expr) -> None:
     """Says why a value has no items that could be told apart."""
     if isinstance(value.type, ListType):
@@ -52,29 +69,58 @@ def not_iterable(body: Body, value: typed.Expr) -> None:
         draft = body.sink.error(E0213, at=value.span)
         draft.remark("loop over `range(N)` and index, or use `scan` or `vmap`")
     elif not isinstance(value.type, ErrorType):
-        expected = "a range, a tuple or a list"
+        expected = "a range, a tuple, a list or a dict"
         body.sink.error(E0210, at=value.span, expected=expected, found=type_text(value.type))
 
 
-def range_bounds(body: Body, call: ast.Call) -> tuple[Dim, Dim, int] | None:
+@dataclass(frozen=True)
+class RunBounds:
+    """A range that only a run knows: one of its bounds is an integer tensor, of `dtype`."""
+
+    start: typed.Expr
+    stop: typed.Expr
+    step: typed.Expr
+    dtype: DType
+
+
+def range_bounds(body: Body, call: ast.Call) -> tuple[Dim, Dim, int] | RunBounds | None:
     """Start, stop and step; None after a diagnostic."""
     values = [body.expression(argument.value) for argument in call.arguments]
     if not 1 <= len(values) <= 3 or any(argument.name for argument in call.arguments):
         body.sink.error(E0205, at=call.span, problem="`range` takes a stop, or a start, a stop and a step")
         return None
-    sizes: list[Dim] = []
-    for value in values:
-        if isinstance(value.type, IntType):
-            sizes.append(value.type.value)
-        elif isinstance(value.type, TensorType):
-            body.sink.error(E0299, at=value.span, feature="a trip count that is a tensor")
-            return None
-        else:
-            if not isinstance(value.type, ErrorType):
-                body.sink.error(E0210, at=value.span, expected="an int", found=type_text(value.type))
-            return None
-    start, stop, step = (ZERO, *sizes, ONE) if len(sizes) == 1 else (*sizes, ONE)[:3]
-    if step.constant is None or step.constant == 0:
-        body.sink.error(E0215, at=values[-1].span, what="the step of a range, not zero,")
+    if not all([_is_bound(body, value) for value in values]):
         return None
-    return start, stop, step.constant
+    zero, one = (typed.Static(IntType(size), call.span) for size in (ZERO, ONE))
+    start, stop, step = (zero, *values, one) if len(values) == 1 else (*values, one)[:3]
+    if any(isinstance(value.type, TensorType) for value in values):
+        return _run_bounds(body, start, stop, step)
+    first, last, by = (value.type.value for value in (start, stop, step) if isinstance(value.type, IntType))
+    if by.constant is None or by.constant == 0:
+        if not body.wants_value(by):
+            body.sink.error(E0215, at=step.span, what="the step of a range, not zero,")
+        return None
+    return first, last, by.constant
+
+
+def _is_bound(body: Body, value: typed.Expr) -> bool:
+    type_ = value.type
+    if isinstance(type_, IntType) or (isinstance(type_, TensorType) and not type_.dims and type_.dtype.is_integer):
+        return True
+    if not isinstance(type_, ErrorType):
+        body.sink.error(E0210, at=value.span, expected="an int or one integer", found=type_text(type_))
+    return False
+
+
+def _run_bounds(body: Body, start: typed.Expr, stop: typed.Expr, step: typed.Expr) -> RunBounds | None:
+    """Bounds of one dtype: that of the tensors among them."""
+    dtypes = [value.type.dtype for value in (start, stop, step) if isinstance(value.type, TensorType)]
+    met = [meet_storage(body, value, dtypes[0], NO_POLICY) for value in (start, stop, step)]
+    for value in (start, stop, step):
+        if isinstance(value.type, TensorType) and value.type.dtype != dtypes[0]:
+            draft = body.sink.error(E0407, at=value.span, expected=dtypes[0].name, found=value.type.dtype.name)
+            draft.replace("cast it", value.span, f"cast({body.rules.text(value.span)}, {dtypes[0]})")
+            return None
+    if met[0] is None or met[1] is None or met[2] is None:
+        return None
+    return RunBounds(met[0], met[1], met[2], dtypes[0])

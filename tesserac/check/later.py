@@ -10,14 +10,14 @@ _FEATURES = {
     "differentiation and transforms": (
         "grad value_and_grad vjp jvp vmap pmap scan map reduce checkpoint remat stop_gradient jit autodiff"
     ),
-    "kernels and schedules": "Schedule verify",
+    "kernels and schedules": "tile kernel Schedule softmax_online softmax_accumulate verify",
     "operators": (
         "compose adjoint tensor commutator sym skew expm resolvent apply spectral truncate reconstruct pseudoinverse "
         "norm is_unitary spectral_radius Operator SpectralOperator zero dense diag projector kronecker "
         "direct_sum low_rank block_sparse implicit pipeline"
     ),
     "placement and distribution": (
-        "device numerics fast cpu gpu prefetch dist mesh all_reduce all_gather reduce_scatter all_to_all Mesh ShardSpec"
+        "dist mesh all_reduce all_gather reduce_scatter all_to_all Mesh ShardSpec"
     ),
     "graphs of modules": "graph",
     "caches and optimiser state": "KVCache OptimizerState",

@@ -12,21 +12,23 @@ from dataclasses import dataclass
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.apply import apply_operator
 from tesserac.check.assignment import assign, bind
-from tesserac.check.block_ranges import is_block_range, read_block_range
 from tesserac.check.body import Body, is_static
 from tesserac.check.branches import join
 from tesserac.check.conditions import require_condition
 from tesserac.check.control import assigned_names, holds_break
-from tesserac.check.iteration import is_range, not_iterable, range_bounds
-from tesserac.check.scope import FLAG, Binding, Pinned
-from tesserac.check.tuples import tuple_items
+from tesserac.check.iteration import RunBounds, is_range, not_iterable, range_bounds, written_out
+from tesserac.check.scope import FLAG, HIDDEN, Binding, Pinned
 from tesserac.diag.codes.names import E0211
-from tesserac.ops.compare import BitAnd, BitNot
+from tesserac.ops.compare import BitAnd, BitNot, Less, NotEqual
+from tesserac.ops.convert import Cast
+from tesserac.ops.elementwise import Add, FloorDiv, Mul, Neg, Sub
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.dtype import BOOL
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType, TupleType
+from tesserac.types.dtype import BOOL, I64
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
 
 
 def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
@@ -37,12 +39,10 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
     if is_range(body, node.iterable) and isinstance(node.target, ast.Name):
         assert isinstance(node.iterable, ast.Call)
         return _range_loop(body, node, node.target, node.iterable)
-    if is_block_range(body, node.iterable) and isinstance(node.target, ast.Name):
-        assert isinstance(node.iterable, ast.Call)
-        return _block_loop(body, node, node.target, node.iterable)
     items = body.expression(node.iterable)
-    if isinstance(items.type, TupleType):
-        return _unrolled(body, node, tuple_items(items, node.target.span))
+    known = written_out(items, node.target.span)
+    if known is not None:
+        return _unrolled(body, node, known)
     not_iterable(body, items)
     return []
 
@@ -115,28 +115,15 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
     bounds = range_bounds(body, call)
     if bounds is None:
         return []
-    return _counted(body, node, target, bounds, call.span)
-
-
-def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> list[typed.Stmt]:
-    """A loop over blocks has one turn: a block spans its dim, see Note [One block spans its dim] in `kernels.py`."""
-    block = read_block_range(body, call)
-    if block is None or body.kernel is None:
-        return []
-    body.kernel.counters[_index_symbol(body, target.id)] = block
-    return _counted(body, node, target, (ZERO, ONE, 1), call.span)
-
-
-def _counted(
-    body: Body, node: ast.For, target: ast.Name, bounds: tuple[Dim, Dim, int], at: Span
-) -> list[typed.Stmt]:
+    if isinstance(bounds, RunBounds):
+        return _counted_by_run(body, node, target, bounds)
     start, stop, step = bounds
     symbol = _index_symbol(body, target.id)
     low, high = (start, stop - 1) if step > 0 else (stop + 1, start)
     body.facts.state_index(symbol, low, high)
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
-    loop = _enter(body, node.body, node.target.span.to(node.iterable.span), target.id)
+    loop = _enter(body, node.body, node.target.span.to(node.iterable.span), (), target.id)
     body.scope.bind(Binding(target.id, IntType(Dim.sym(symbol)), target.span, None))
     if flag:
         block: typed.Block = (_unless(body, flag, node.body, node.span),)
@@ -144,8 +131,55 @@ def _counted(
         block = _turn(body, node.body)
     results = _leave(body, loop)
     _close_flag(body, flag)
-    ends = [typed.Static(IntType(bound), at) for bound in (start, stop)]
-    return [*lowered, typed.For(node.span, symbol, ends[0], ends[1], step, block, results)]
+    bounds_typed = [typed.Static(IntType(bound), call.span) for bound in (start, stop)]
+    return [*lowered, typed.For(node.span, symbol, bounds_typed[0], bounds_typed[1], step, block, results)]
+
+
+def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBounds) -> list[typed.Stmt]:
+    """A loop whose trip count is a tensor: a `while` that counts its turns, in i64, so that no bound overflows."""
+    span, counter, trips = node.span, f"{HIDDEN}{node.span.start}", f"{HIDDEN}{node.span.start}.trips"
+    block = _count_trips(body, bounds, counter, trips, node.iterable.span)
+    flag = _open_flag(body, node.body)
+    block += _lower_flag(body, flag, span)
+    loop = _enter(body, node.body, node.target.span.to(node.iterable.span), (counter,), target.id)
+    test = apply_operator(body, Less(), [body.local(counter, span), body.local(trips, span)], span, span)
+    test = _both(_is_down(body, flag, span), test) if flag else test
+    turn = _next_index(body, bounds, target, counter, span)
+    turn += _turn(body, node.body)
+    one = typed.Static(IntType(ONE), span)
+    more = apply_operator(body, Add(), [body.local(counter, span), one], span, span)
+    turn += bind(body, counter, span, more, span)
+    results = _leave(body, loop)
+    _close_flag(body, flag)
+    for name in (counter, trips):
+        body.scope.bindings.pop(name)
+    return [*block, typed.While(span, test, tuple(turn), results)]
+
+
+def _count_trips(body: Body, bounds: RunBounds, counter: str, trips: str, span: Span) -> list[typed.Stmt]:
+    """`-((start - stop) // step)` turns, rounded up; none where that is negative. The step must not be zero."""
+    start, stop, step = (_widened(body, bound, span) for bound in (bounds.start, bounds.stop, bounds.step))
+    zero = typed.Static(IntType(ZERO), span)
+    moves = apply_operator(body, NotEqual(), [step, zero], span, span)
+    distance = apply_operator(body, Sub(), [start, stop], span, span)
+    count = apply_operator(body, Neg(), [apply_operator(body, FloorDiv(), [distance, step], span, span)], span, span)
+    checked: list[typed.Stmt] = [typed.Assert(span, moves, "the step of a range is zero")]
+    begun = bind(body, counter, span, typed.Coerce(TensorType((), I64), span, zero), span)
+    known = isinstance(bounds.step, typed.Coerce)
+    return [*([] if known else checked), *bind(body, trips, span, count, span), *begun]
+
+
+def _next_index(body: Body, bounds: RunBounds, target: ast.Name, counter: str, span: Span) -> list[typed.Stmt]:
+    """The index of a turn, in the dtype of the bounds: `start + count * step`."""
+    start, step = _widened(body, bounds.start, span), _widened(body, bounds.step, span)
+    steps = apply_operator(body, Mul(), [body.local(counter, span), step], span, span)
+    index = apply_operator(body, Add(), [start, steps], span, span)
+    index = apply_operator(body, Cast(bounds.dtype, NO_POLICY), [index], span, span)
+    return bind(body, target.id, target.span, index, span)
+
+
+def _widened(body: Body, bound: typed.Expr, span: Span) -> typed.Expr:
+    return apply_operator(body, Cast(I64, NO_POLICY), [bound], span, span)
 
 
 def _index_symbol(body: Body, name: str) -> str:
@@ -160,7 +194,7 @@ def _index_symbol(body: Body, name: str) -> str:
 def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
-    loop = _enter(body, node.body, node.test.span, None)
+    loop = _enter(body, node.body, node.test.span)
     test = require_condition(body, body.expression(node.test))
     if flag and not isinstance(test.type, ErrorType):
         test = _both(_is_down(body, flag, node.test.span), test)
@@ -190,9 +224,11 @@ class _Loop:
     outer: dict[str, Pinned]
 
 
-def _enter(body: Body, statements: tuple[ast.Stmt, ...], loop: Span, index: str | None) -> _Loop:
-    """Pins the names that live before the loop and are bound in it."""
-    names = [*assigned_names(statements), *(name for name in body.flags[-1:] if name)]
+def _enter(
+    body: Body, statements: tuple[ast.Stmt, ...], loop: Span, counters: Sequence[str] = (), index: str | None = None
+) -> _Loop:
+    """Pins the names that live before the loop and are bound in it, and counters of its own."""
+    names = [*assigned_names(statements), *(name for name in body.flags[-1:] if name), *counters]
     outer = dict(body.scope.pinned)
     for name in names:
         binding = body.scope.bindings.get(name)

@@ -106,8 +106,28 @@ def _explain_contraction(body: Body, use: Use, left: _Side, right: _Side) -> Non
     _show_origin(body, draft, left)
     _show_origin(body, draft, right)
     _show_steps(body, draft, left, right)
+    _suggest_transpose(body, draft, use, left, right)
     _suggest_renaming(body, draft, left, right)
     _suggest_fact(body, draft, left, right)
+
+
+def _suggest_transpose(body: Body, draft: Draft, use: Use, left: _Side, right: _Side) -> None:
+    """`x @ y` of `[B, D]` and `[S, D]` fits once one of them is transposed."""
+    if use.op.name != "matmul" or len(left.dims) < 2 or len(right.dims) < 2:
+        return
+    if body.facts.same(left.dims[-1], right.dims[-1]):
+        side = right
+    elif body.facts.same(left.dims[-2], right.dims[-2]):
+        side = left
+    else:
+        return
+    simple = side.text.replace("_", "").replace(".", "").isalnum()
+    text = f"{side.text}.T" if simple else f"({side.text}).T"
+    draft.replace(f"transpose it: `{text}` is {dims_text(_transposed(side.dims))}", side.operand.span, text)
+
+
+def _transposed(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    return (*dims[:-2], dims[-1], dims[-2])
 
 
 def _show_origin(body: Body, draft: Draft, side: _Side) -> None:

@@ -11,9 +11,10 @@ from tesserac.check.annotations import read_attribute
 from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
+from tesserac.check.membership import membership
 from tesserac.check.tuples import join_tuples
 from tesserac.check.vectors import apply_to_structs, has_struct
-from tesserac.diag.codes.names import E0299
+from tesserac.diag.codes.names import E0218, E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.ops.compare import (
     BitAnd,
@@ -131,13 +132,12 @@ def _compare(
 ) -> typed.Expr:
     if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
         return body.error(span)
+    if link.op in ("in", "not in"):
+        return membership(body, link, left, right, span)
     identity = link.op in ("is", "is not")
     plain = (StrType, NoneType, DTypeType, TupleType)
     if identity or (isinstance(left.type, plain) and isinstance(right.type, plain)):
         return _identity(body, link, left, right, span)
-    if link.op not in _COMPARISONS:
-        body.sink.error(E0299, at=link.op_span, feature=f"`{link.op}`")
-        return body.error(span)
     operands = [right, left] if link.op in _EXCHANGED else [left, right]
     return apply_operator(body, _COMPARISONS[link.op], operands, link.op_span, span)
 
@@ -147,7 +147,8 @@ def _identity(
 ) -> typed.Expr:
     """Values known while compiling compare by value; `is` only asks for None."""
     if link.op in ("is", "is not") and not isinstance(right.type, NoneType):
-        body.sink.error(E0299, at=link.op_span, feature="`is` with anything but None")
+        draft = body.sink.error(E0218, at=link.op_span)
+        draft.replace("compare the values", link.op_span, "==" if link.op == "is" else "!=")
         return body.error(span)
     same = left.type == right.type
     return typed.Static(BoolType(same if link.op in ("is", "==") else not same), span)

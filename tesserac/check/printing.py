@@ -10,7 +10,7 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
 from tesserac.check.resolve import BuiltinRef
-from tesserac.check.scalars import require_guard
+from tesserac.check.scalars import decide, require_guard
 from tesserac.diag.codes.names import E0205, E0216
 from tesserac.syntax import ast
 from tesserac.types.dims import ZERO, Dim
@@ -56,12 +56,28 @@ def _shown(value: typed.Expr, format_: str) -> str | typed.Shown:
 
 def check_assert(body: Body, node: ast.Assert) -> list[typed.Stmt]:
     message = node.message.value if isinstance(node.message, ast.StringLiteral) else ""
-    if _assert_sizes(body, node.test):
+    parts = _conjuncts(node.test)
+    return [made for part in parts for made in _check_part(body, node, part, message)]
+
+
+def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
+    """`a and b < c < d` as what must hold one by one."""
+    match test:
+        case ast.LogicalOp(op="and", left=left, right=right):
+            return [*_conjuncts(left), *_conjuncts(right)]
+        case ast.Comparison(first=first, links=links) if len(links) > 1:
+            firsts = [first, *(link.operand for link in links)]
+            return [ast.Comparison(test.span, one, (link,)) for one, link in zip(firsts, links, strict=False)]
+    return [test]
+
+
+def _check_part(body: Body, node: ast.Assert, part: ast.Expr, message: str) -> list[typed.Stmt]:
+    if _assert_sizes(body, part):
         return []
-    test = require_condition(body, body.expression(node.test))
+    test = require_condition(body, body.expression(part))
     if isinstance(test.type, BoolType):
         if not test.type.value and body.dead == 0:
-            body.sink.error(E0216, at=node.test.span, label=message)
+            body.sink.error(E0216, at=part.span, label=message)
         return []
     return [] if isinstance(test.type, ErrorType) else [typed.Assert(node.span, test, message)]
 
@@ -79,8 +95,13 @@ def _assert_sizes(body: Body, test: ast.Expr) -> bool:
                 return True
             return False
     left, right = _size(body, test.first), _size(body, link.operand)
-    if left is None or right is None or link.op not in (">=", ">", "<=", "<"):
+    if left is None or right is None or link.op not in ("==", ">=", ">", "<=", "<"):
         return False
+    if link.op == "==":
+        if decide(body, "equal", left, right) is not None:
+            return False
+        require_guard(body, "equal", left, right, test.span)
+        return True
     if link.op in ("<", "<="):
         left, right = right, left
     right = right + 1 if link.op in ("<", ">") else right

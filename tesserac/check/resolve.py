@@ -8,8 +8,8 @@ still to come.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tesserac.base.source import Span
 from tesserac.check.later import LATER
@@ -59,13 +59,6 @@ class LibraryRef:
 
 
 @dataclass(frozen=True)
-class NamespaceRef:
-    """A part of the language under a name: `tile.load`, `dist.Mesh`, `kernel.auto`."""
-
-    name: str
-
-
-@dataclass(frozen=True)
 class LaterRef:
     """A name of a `feature` that is not supported yet; empty where the item itself has said so already."""
 
@@ -105,12 +98,13 @@ Resolved = (
     | BuiltinRef
     | DTypeRef
     | LibraryRef
-    | NamespaceRef
     | LaterRef
 )
 
-BUILTINS = ("range", "float", "int", "print", "narrow", "transpose", "len", "isinstance", "key", "next_key")
-NAMESPACES = ("tile", "kernel")
+BUILTINS = (
+    "range", "float", "int", "print", "narrow", "transpose", "len", "isinstance", "key", "next_key",
+    "numerics", "device", "prefetch",
+)  # fmt: skip
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 
@@ -128,7 +122,6 @@ class Exports:
         self._names: dict[str, Resolved] = {name: LaterRef(feature) for name, feature in LATER.items()}
         self._names.update({name: BuiltinRef(name) for name in BUILTINS})
         self._names["op"] = LibraryRef()
-        self._names.update({name: NamespaceRef(name) for name in NAMESPACES})
         for operator in OPERATORS.values():
             if operator.surface:
                 self._names[operator.name] = OperatorRef(operator)
@@ -179,6 +172,7 @@ class ModuleNames:
         self.structs: dict[str, ast.StructDef] = {}
         self.params: dict[str, ast.ParamDecl] = {}
         self.constants: dict[str, ast.ConstDef] = {}
+        self.unpackings: list[tuple[ast.Expr, ast.Expr]] = []
         self.tests: list[ast.TestBlock] = []
         self._exports = exports
         self._sink = sink
@@ -272,11 +266,11 @@ class ModuleNames:
 
     def _collect_constant(self, item: ast.ConstDef) -> None:
         for target in item.targets:
-            if isinstance(target, ast.Name):
-                self.constants.setdefault(target.id, item)
-                self._define(target.id, ConstantRef(self.name, target.id), target.span)
-            else:
-                self._sink.error(E0299, at=target.span, feature="a module constant that unpacks a tuple")
+            if not isinstance(target, ast.Name):
+                self.unpackings.append((target, item.value))
+            for name, value in _unpacked(target, item.value):
+                self.constants.setdefault(name.id, replace(item, value=value))
+                self._define(name.id, ConstantRef(self.name, name.id), name.span)
 
     # -------------------------------------------------------------------------------------------------- imports
 
@@ -342,6 +336,18 @@ class ModuleNames:
         if found.place is not None:
             draft.note(found.place, found.said)
         return None
+
+
+def _unpacked(target: ast.Expr, value: ast.Expr) -> Iterator[tuple[ast.Name, ast.Expr]]:
+    """Each name of an assignment with its value: its place in a tuple that is written out, or an item of a value."""
+    if isinstance(target, ast.Name):
+        yield target, value
+    elif isinstance(target, ast.TupleExpr | ast.ListExpr):
+        written = value.items if isinstance(value, ast.TupleExpr | ast.ListExpr) else ()
+        for place, item in enumerate(target.items):
+            number = ast.Argument(value.span, None, value.span, ast.IntLiteral(value.span, place))
+            taken = written[place] if place < len(written) else ast.Subscript(value.span, value, (number,))
+            yield from _unpacked(item, taken)
 
 
 Imports = Mapping[ImportPath, ModuleNames | ImportProblem]

@@ -34,6 +34,9 @@ class Pinned:
 FLAG = "stop$"
 """How the names of flags start that a `break` raises; no name of a program does."""
 
+HIDDEN = "value$"
+"""How the names start under which values wait for their places."""
+
 
 def is_flag(name: str) -> bool:
     return name.startswith(FLAG)

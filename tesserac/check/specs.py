@@ -6,7 +6,7 @@ Enters: built by `annotations.py` from the syntax tree. Leaves: read by `calls.p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,6 +16,7 @@ from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
+from tesserac.types.unify import DimSolver
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,6 @@ class TensorSpec:
 @dataclass(frozen=True)
 class BareTensorSpec:
     """`Tensor` alone: any dims, any dtype."""
-
-    span: Span
-
-
-@dataclass(frozen=True)
-class BareTileSpec:
-    """`Tile` alone: a tile of any dims and dtype, which each call of the kernel gives."""
 
     span: Span
 
@@ -176,7 +170,6 @@ class ErrorSpec:
 TypeSpec = (
     TensorSpec
     | BareTensorSpec
-    | BareTileSpec
     | ScalarSpec
     | NoneSpec
     | OptionalSpec
@@ -229,17 +222,24 @@ class Signature:
     @property
     def has_open_parameters(self) -> bool:
         """Whether some parameter can only be known from a call."""
-        return any(_is_open(parameter.spec) and parameter.default is None for parameter in self.parameters)
+        return any(
+            is_bare(p.spec) or (p.default is None and isinstance(p.spec, AnySpec | FunctionSpec | ErrorSpec))
+            for p in self.parameters
+        )
 
 
-def _is_open(spec: TypeSpec) -> bool:
-    return isinstance(spec, AnySpec | BareTileSpec | FunctionSpec | ErrorSpec)
-
-
-def leaves_dims(spec: TypeSpec) -> bool:
-    """Whether an annotation says nothing of the dims of its argument."""
-    bare = isinstance(spec, StructSpec) and spec.args is None
-    return bare or isinstance(spec, AnySpec | BareTensorSpec | BareTileSpec)
+def is_bare(spec: TypeSpec) -> bool:
+    """Whether a type stands without its arguments: `Tensor`, or a struct without its sizes."""
+    match spec:
+        case StructSpec():
+            return spec.args is None
+        case OptionalSpec():
+            return is_bare(spec.inner)
+        case ListSpec():
+            return is_bare(spec.item)
+        case TupleSpec():
+            return any(map(is_bare, spec.items))
+    return isinstance(spec, BareTensorSpec)
 
 
 def dims_of(spec: TypeSpec) -> tuple[DimSpec, ...]:
@@ -253,6 +253,14 @@ def dims_of(spec: TypeSpec) -> tuple[DimSpec, ...]:
     if isinstance(spec, ListSpec):
         return (spec.count, *dims_of(spec.item))
     return spec.args or () if isinstance(spec, StructSpec) else ()
+
+
+def untold_sizes(sizes: frozenset[str], specs: Iterable[TypeSpec]) -> frozenset[str]:
+    """The sizes that do not follow from values of these types: `A` and `B`, where all there is has the size `A*B`."""
+    solver: DimSolver[None] = DimSolver(sizes, lambda left, right: True)
+    for place, dim in enumerate(dim for spec in specs for dim in dims_of(spec)):
+        solver.require(dim.dim, Dim.sym(f"size of {place}"), None)
+    return solver.finish()
 
 
 def field_specs(spec: StructSpec) -> tuple[FieldSpec, ...]:

@@ -15,11 +15,11 @@ from tesserac.check.body import Body
 from tesserac.check.branches import check_if
 from tesserac.check.closures import check_inner
 from tesserac.check.conform import conform
+from tesserac.check.contexts import EndWith, enter_with, set_numerics
 from tesserac.check.control import may_exit
 from tesserac.check.loops import check_loop, raise_flag
 from tesserac.check.printing import check_assert, check_print, is_print
-from tesserac.check.tile_statements import check_tile_update, is_tile_update
-from tesserac.diag.codes.names import E0211, E0299, W0201
+from tesserac.diag.codes.names import E0211, W0201
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType, NoneType
 
@@ -34,6 +34,9 @@ def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
             if may_exit(statement):
                 return tuple(block)
             continue
+        if isinstance(statement, ast.With):
+            inner = (*statement.body, EndWith(statement.span, body.numerics), *rest)
+            return (*block, *enter_with(body, statement), *check_block(body, inner))
         block += _check_statement(body, statement)
         if isinstance(statement, ast.Return | ast.Break | ast.Continue):
             return tuple(block)
@@ -45,9 +48,8 @@ def _check_statement(body: Body, node: ast.Stmt) -> list[typed.Stmt]:
     return [] if rule is None else rule(body, node)
 
 
-def _with(body: Body, node: ast.With) -> list[typed.Stmt]:
-    body.sink.error(E0299, at=node.span, feature="`with`")
-    return list(body.rules.block(body, node.body))
+def _end_with(body: Body, node: EndWith) -> list[typed.Stmt]:
+    return set_numerics(body, node.numerics, node.span)
 
 
 def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
@@ -55,9 +57,6 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
         return []
     if is_print(body, node.value):
         return check_print(body, node.value)
-    if is_tile_update(body, node.value):
-        assert isinstance(node.value, ast.Call)
-        return check_tile_update(body, node.value)
     before = len(body.effects)
     value = body.expression(node.value)
     if isinstance(value.type, ErrorType):
@@ -100,6 +99,6 @@ _RULES: dict[type[ast.Stmt], Callable[[Body, Any], list[typed.Stmt]]] = {
     ast.While: check_loop,
     ast.Break: raise_flag,
     ast.FunctionDef: check_inner,
-    ast.With: _with,
+    EndWith: _end_with,
 }
 """By kind of statement. `continue` only ends its block; `pass` and what did not parse are nothing."""

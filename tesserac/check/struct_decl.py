@@ -21,13 +21,11 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
-    dims_of,
+    untold_sizes,
 )
 from tesserac.diag.codes.names import E0202, E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
-from tesserac.types.dims import Dim
-from tesserac.types.unify import DimSolver
 
 
 def read_struct(node: ast.StructDef, owner: str, names: SignatureNames, sink: Sink) -> StructDecl:
@@ -90,15 +88,7 @@ def _check_sizes(
             if guess:
                 draft.replace(f"did you mean `{guess}`?", spans[0], guess)
     broken = any(isinstance(field.spec, ErrorSpec) for field in fields)
-    untold = frozenset() if broken else _untold(frozenset(parameters), fields)
+    untold = frozenset() if broken else untold_sizes(frozenset(parameters), [field.spec for field in fields])
     for parameter in node.parameters:
         if parameter.id in untold:
             sink.error(E0204, at=parameter.span, problem=f"no field of `{node.name}` tells the size `{parameter.id}`")
-
-
-def _untold(sizes: frozenset[str], fields: tuple[FieldSpec, ...]) -> frozenset[str]:
-    """The sizes that do not follow from those of the fields: `A` and `B`, where all there is has the size `A*B`."""
-    solver: DimSolver[None] = DimSolver(sizes, lambda left, right: True)
-    for place, dim in enumerate(dim for field in fields for dim in dims_of(field.spec)):
-        solver.require(dim.dim, Dim.sym(f"size of {place}"), None)
-    return solver.finish()

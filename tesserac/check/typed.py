@@ -184,6 +184,14 @@ class Assert:
 
 
 @dataclass(frozen=True, eq=False)
+class Numerics:
+    """From here on, to the end of the block or the next of these, operators have this mode: `fast`, or none."""
+
+    span: Span
+    mode: str
+
+
+@dataclass(frozen=True, eq=False)
 class Return:
     span: Span
     value: Expr
@@ -210,7 +218,7 @@ class If:
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """`for index in range(start, stop, step)`; bounds are ints (a `Static`) or 0-d integer tensors.
+    """`for index in range(start, stop, step)`; bounds are ints.
 
     In the body `index` is a size: types there may mention it as a symbol of that name.
     """
@@ -234,7 +242,7 @@ class While:
     carried: tuple[Carried, ...]
 
 
-Stmt = Bind | BindTuple | Evaluate | Print | Assert | Return | If | For | While
+Stmt = Bind | BindTuple | Evaluate | Print | Assert | Numerics | Return | If | For | While
 Block = tuple[Stmt, ...]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.typed import STREAM
-from tesserac.graph.dialect import PREFIX, operator_attrs
+from tesserac.graph.dialect import NUMERICS, PREFIX, operator_attrs
 from tesserac.graph.printing import Pieces
 from tesserac.graph.sites import KEY, Sites
 from tesserac.graph.substitute import copy_block
@@ -133,6 +133,7 @@ class _Body:
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self.sites = Sites(builder)
+        self.numerics: dict[str, Attr] = {}
 
     def statements(self, body: typed.Block, names: dict[str, Built]) -> Built | None:
         """Runs over a block, rebinding in `names`; what it returns, or None if it goes on."""
@@ -161,12 +162,19 @@ class _Body:
                 self._for(statement, names)
             case typed.While():
                 self._while(statement, names)
+            case _:
+                self._effect(statement, names)
+        return None
+
+    def _effect(self, statement: typed.Assert | typed.Print | typed.Numerics, names: Names) -> None:
+        match statement:
             case typed.Assert():
                 flag = self._value(statement.test, names)
                 self.builder.op("form.assert", (flag,), (), {"text": statement.message})
             case typed.Print():
                 self._print(statement, names)
-        return None
+            case typed.Numerics():
+                self.numerics = {NUMERICS: statement.mode} if statement.mode else {}
 
     def _print(self, statement: typed.Print, names: Names) -> None:
         pieces = Pieces()
@@ -194,9 +202,9 @@ class _Body:
 
     def _if(self, statement: typed.If, names: dict[str, Built]) -> Built | None:
         flag = self._value(statement.test, names)
-        blocks, outcomes = [], []
+        blocks, outcomes, numerics = [], [], self.numerics
         for branch in (statement.then, statement.otherwise):
-            inner = dict(names)
+            inner, self.numerics = dict(names), numerics
             with self.builder.at(Block()) as block:
                 returned = self.statements(branch, inner)
                 results: Built = returned if returned is not None else tuple(inner[c.name] for c in statement.results)
@@ -233,9 +241,8 @@ class _Body:
 
     def _bound(self, expression: typed.Expr, names: Names) -> Dim:
         bound = self.expression(expression, names)
-        if isinstance(bound, Known) and isinstance(bound.type, IntType):
-            return bound.type.value
-        raise Unsupported(expression.span, "a loop bound that is a tensor is not compiled yet")
+        assert isinstance(bound, Known) and isinstance(bound.type, IntType), f"{bound} is no bound of a loop"
+        return bound.type.value
 
     def _while(self, statement: typed.While, names: dict[str, Built]) -> None:
         blocks = []
@@ -321,7 +328,8 @@ class _Body:
     def _apply(self, operator: Operator, operands: Sequence[Value], ty: Type) -> Value:
         result = _run_time_type(ty)
         assert result is not None, f"{operator.name} has no run-time result"
-        return self.builder.value(PREFIX + operator.name, operands, result, operator_attrs(operator))
+        attrs = {**operator_attrs(operator), **self.numerics}
+        return self.builder.value(PREFIX + operator.name, operands, result, attrs)
 
     def _coerce(self, built: Built, ty: Type) -> Built:
         target = _run_time_type(ty)
@@ -345,7 +353,7 @@ class _Body:
         operands = [leaf for arg in call.args for leaf in _leaves(self.expression(arg, names))]
         for weight in call.reads:
             operands += [self._stream_of(call, names)] if weight == STREAM else _leaves(names[_weight(weight)])
-        attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims}
+        attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims, **self.numerics}
         op = self.builder.op("graph.call", operands, list(_leaf_types(call.type)), attrs)
         return _regrow(call.type, iter(op.results))
 

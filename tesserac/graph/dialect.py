@@ -8,7 +8,8 @@
     }
 
 graph.<operator>(x...) {static attributes} : tensor
-    A tier-1 operator of `ops/`; the attributes are its fields. Its type is checked by its own signature.
+    A tier-1 operator of `ops/`; the attributes are its fields, and `numerics` where the program gives it a mode, which
+    no target uses yet. Its type is checked by its own signature.
 graph.size() {dim} : tensor<[], dtype>
     A size as a value: `float(D)`.
 graph.call(x...) {callee, dims} : tensor...
@@ -36,6 +37,8 @@ from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
 
 PREFIX = "graph."
+NUMERICS = "numerics"
+"""The attribute that `with numerics(fast):` gives to operators and calls inside."""
 
 
 def is_operator(op: Op) -> bool:
@@ -45,7 +48,8 @@ def is_operator(op: Op) -> bool:
 
 def operator_of(op: Op) -> Operator:
     """The operator that an operation applies, with its static attributes."""
-    return OPERATORS[op.name.removeprefix(PREFIX)](**op.attrs)
+    attrs = {name: value for name, value in op.attrs.items() if name != NUMERICS}
+    return OPERATORS[op.name.removeprefix(PREFIX)](**attrs)
 
 
 def operator_attrs(operator: Operator) -> dict[str, Attr]:

@@ -12,6 +12,7 @@ from tesserac.ir.core import Value
 from tesserac.types.ty import (
     Aggregate,
     BoolType,
+    DictType,
     FloatType,
     IntType,
     StrType,
@@ -53,14 +54,25 @@ class Pieces:
             self.text(_constant(type_, format_))
 
     def _show_parts(self, type_: Aggregate, format_: str, leaf: Leaf) -> None:
-        names: Sequence[str] = part_names(type_) if isinstance(type_, StructType) else ()
-        self.text(f"{type_.name}(" if isinstance(type_, StructType) else "(")
+        opening, names, closing = _frame(type_)
+        self.text(opening)
         for place, part in enumerate(parts(type_) or ()):
             self.text(", " if place else "")
-            self.text(f"{names[place]}=" if names else "")
+            self.text(names[place] if names else "")
             self.show(part, format_, leaf)
-        single = isinstance(type_, TupleType) and len(type_.items) == 1
-        self.text(",)" if single else ")")
+        self.text(closing)
+
+
+def _frame(type_: Aggregate) -> tuple[str, Sequence[str], str]:
+    """What stands before the parts of a value, before each of them, and after them."""
+    match type_:
+        case StructType():
+            return f"{type_.name}(", [f"{name}=" for name in part_names(type_)], ")"
+        case DictType(entries=entries):
+            return "{", [f"{key!r}: " for key, _ in entries], "}"
+        case TupleType(items=items) if len(items) == 1:
+            return "(", (), ",)"
+    return "(", (), ")"
 
 
 def _constant(type_: Type, format_: str) -> str:

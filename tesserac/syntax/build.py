@@ -158,8 +158,20 @@ class Builder:
         if isinstance(target, ast.TupleExpr | ast.ListExpr):
             for item in target.items:
                 self.check_target(item)
-        elif not isinstance(target, _TARGETS):
-            self.sink.error(E0111, at=target.span, what=describe_expression(target))
+        else:
+            self.check_place(target, describe_expression(target))
+
+    def check_place(self, target: ast.Expr, what: str) -> None:
+        """What is assigned to is a name, or a part of what a name is bound to."""
+        root = target
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        if not isinstance(target, _TARGETS):
+            self.sink.error(E0111, at=target.span, what=what)
+        elif not isinstance(root, ast.Name):
+            part = f"a part of {describe_expression(root)}"
+            label = "an update binds a name again, and this has none"
+            self.sink.error(E0111, at=root.span, label=label, what=part)
 
     def assignment(self, span: Span, *parts: ast.Expr) -> ast.Assignment:
         for target in parts[:-1]:
@@ -177,9 +189,7 @@ class Builder:
     def augmented_assignment(
         self, span: Span, target: ast.Expr, operator: Token, value: ast.Expr
     ) -> ast.AugmentedAssignment:
-        if not isinstance(target, _TARGETS):
-            what = f"{describe_expression(target)} with `{operator.text}`"
-            self.sink.error(E0111, at=target.span, what=what)
+        self.check_place(target, f"{describe_expression(target)} with `{operator.text}`")
         op: ast.BinaryOperator = operator.text[:-1]  # type: ignore[assignment]  # AUGMENTED is those, with `=`
         return ast.AugmentedAssignment(span, target, op, self.span(operator), value)
 

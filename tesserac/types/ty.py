@@ -14,6 +14,9 @@ from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 from tesserac.types.policy import NO_POLICY, Policy
 
+Key = int | str | bool
+"""What names an entry of a dict."""
+
 
 @dataclass(frozen=True)
 class TensorType:
@@ -105,6 +108,19 @@ class TupleType:
 
 
 @dataclass(frozen=True)
+class DictType:
+    """A dict: keys that are known while compiling, in the order written, each with the type of its value."""
+
+    entries: tuple[tuple[Key, Type], ...]
+
+    def position(self, key: Key) -> int | None:
+        return next((i for i, (own, _) in enumerate(self.entries) if own == key), None)
+
+    def show(self) -> str:
+        return f"{{{', '.join(f'{key!r}: {value.show()}' for key, value in self.entries)}}}"
+
+
+@dataclass(frozen=True)
 class ListType:
     """`List[N, T]` where N is not known yet: its items cannot be told apart. A known list is a tuple."""
 
@@ -144,20 +160,6 @@ class FunctionType:
 
 
 @dataclass(frozen=True)
-class RecordType:
-    """A compile-time value of a kind that the language itself has: a schedule, a mesh, the context of a kernel."""
-
-    kind: str
-    fields: tuple[tuple[str, Type], ...] = ()
-
-    def field(self, name: str) -> Type | None:
-        return next((type_ for own, type_ in self.fields if own == name), None)
-
-    def show(self) -> str:
-        return f"{self.kind}({', '.join(f'{name}={type_.show()}' for name, type_ in self.fields)})"
-
-
-@dataclass(frozen=True)
 class ErrorType:
     """The type of an expression that has a diagnostic already; it agrees with every other type."""
 
@@ -165,8 +167,8 @@ class ErrorType:
         return "<error>"
 
 
-Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType | RecordType
-Aggregate = TupleType | StructType | FunctionType
+Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType
+Aggregate = TupleType | DictType | StructType | FunctionType
 Type = TensorType | Scalar | ListType | Aggregate | ErrorType
 
 
@@ -176,13 +178,15 @@ def parts(type_: Type) -> tuple[Type, ...] | None:
         return type_.items
     if isinstance(type_, StructType):
         return tuple(field for _, field in type_.fields)
+    if isinstance(type_, DictType):
+        return tuple(value for _, value in type_.entries)
     return tuple(captured for _, captured in type_.captures) if isinstance(type_, FunctionType) else None
 
 
 def part_names(type_: Aggregate) -> tuple[str, ...]:
-    """What the parts are called; items of a tuple by their position."""
-    if isinstance(type_, TupleType):
-        return tuple(map(str, range(len(type_.items))))
+    """What the parts are called; items of a tuple or dict by their position."""
+    if isinstance(type_, TupleType | DictType):
+        return tuple(map(str, range(len(parts(type_) or ()))))
     named = type_.fields if isinstance(type_, StructType) else type_.captures
     return tuple(name for name, _ in named)
 
@@ -191,6 +195,8 @@ def with_parts(type_: Aggregate, new: Iterable[Type]) -> Aggregate:
     """The same kind of value made of parts of other types."""
     if isinstance(type_, TupleType):
         return TupleType(tuple(new))
+    if isinstance(type_, DictType):
+        return DictType(tuple((key, value) for (key, _), value in zip(type_.entries, new, strict=True)))
     named = tuple(zip(part_names(type_), new, strict=True))
     if isinstance(type_, StructType):
         return StructType(type_.module, type_.name, type_.dims, named)
@@ -209,9 +215,7 @@ def map_dims(type_: Type, change: Callable[[Dim], Dim]) -> Type:
         case StructType():
             fields = tuple((name, map_dims(field, change)) for name, field in type_.fields)
             return StructType(type_.module, type_.name, tuple(map(change, type_.dims)), fields)
-        case RecordType():
-            return RecordType(type_.kind, tuple((name, map_dims(field, change)) for name, field in type_.fields))
-        case TupleType() | FunctionType():
+        case TupleType() | DictType() | FunctionType():
             return with_parts(type_, (map_dims(part, change) for part in parts(type_) or ()))
     return type_
 

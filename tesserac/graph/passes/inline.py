@@ -26,9 +26,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from tesserac.graph.dialect import call_dims
+from tesserac.graph.dialect import NUMERICS, call_dims, is_operator
 from tesserac.graph.substitute import copy_op, counters
-from tesserac.ir.core import Module, Op, Value, VerifyError
+from tesserac.ir.core import Attr, Module, Op, Value, VerifyError
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.types.dims import Dim
 
@@ -65,13 +65,23 @@ def _inline_call(call: Op, callee: Op, caller: Op) -> None:
     values: dict[Value, Value] = dict(zip(callee.body.args, call.operands, strict=True))
     block = call.parent
     assert block is not None
+    mode = call.attrs.get(NUMERICS)
     for op in callee.body.ops[:-1]:
-        block.insert(block.ops.index(call), copy_op(op, values, dims))
+        copy = block.insert(block.ops.index(call), copy_op(op, values, dims))
+        if mode is not None:
+            _set_numerics(copy, mode)
     for old, new in zip(call.results, callee.body.terminator.operands, strict=True):
         replacement = values[new]
         replacement.name = replacement.name or old.name
         old.replace_all_uses(replacement)
     call.erase()
+
+
+def _set_numerics(op: Op, mode: Attr) -> None:
+    """Operators of a function have the mode of the call, where they have none of their own."""
+    for inner in op.walk():
+        if is_operator(inner):
+            inner.attrs.setdefault(NUMERICS, mode)
 
 
 def _fresh_counters(callee: Op, caller: Op, dims: dict[str, Dim]) -> dict[str, Dim]:

@@ -1,0 +1,143 @@
+"""What stands after `with`: numerics modes, devices, prefetches.
+
+Enters: a `with` statement. Leaves: the mode that operators inside have. A device is checked, and where the target is
+another one it says nothing; so is what to prefetch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.decorators import dotted_name
+from tesserac.check.resolve import closest
+from tesserac.check.words import type_text
+from tesserac.diag.codes.effects import E0603
+from tesserac.diag.codes.names import E0299
+from tesserac.diag.sink import Draft
+from tesserac.syntax import ast
+from tesserac.types.ty import ErrorType, IntType, StrType, StructType, TensorType, TupleType, Type
+
+FAST, NONDET = "fast", "nondet"
+DEVICES = ("cpu", "gpu")
+MEMORIES = ("smem", "shared", "register", "l2")
+OVERLAPS = ("compute", "none")
+CONTEXTS = ("numerics", "device", "prefetch")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EndWith(ast.Pass):
+    """Where a `with` ends, among its statements and those after it; `numerics` is what held before it. So a `return` in
+    a branch inside finds all that follows."""
+
+    numerics: str
+
+
+def enter_with(body: Body, node: ast.With) -> list[typed.Stmt]:
+    """Checks the items from left to right; what they set holds until the end of the statement."""
+    for item in node.contexts:
+        name = dotted_name(item.function) if isinstance(item, ast.Call) else ""
+        if not isinstance(item, ast.Call) or name in body.scope.bindings or name not in CONTEXTS:
+            _no_context(body, item, name)
+        elif name == "numerics":
+            _numerics(body, item)
+        elif name == "device":
+            _device(body, item)
+        else:
+            _prefetch(body, item)
+    return set_numerics(body, body.numerics, node.span)
+
+
+def set_numerics(body: Body, mode: str, span: Span) -> list[typed.Stmt]:
+    body.numerics = mode
+    return [typed.Numerics(span, mode)]
+
+
+def _no_context(body: Body, item: ast.Expr, name: str) -> None:
+    if name == "mesh":
+        body.sink.error(E0299, at=item.span, feature="`with mesh(...)`")
+        return
+    draft = _problem(body, item, "this cannot stand after `with`")
+    draft.remark("there are `numerics(fast)`, `device(gpu)` and `prefetch(x, into=...)`")
+
+
+def _problem(body: Body, at: ast.Node, problem: str) -> Draft:
+    return body.sink.error(E0603, at=at.span, problem=problem)
+
+
+# -------------------------------------------------------------------------------------------------- numerics
+
+
+def _numerics(body: Body, item: ast.Call) -> None:
+    """`numerics(fast)`, `numerics(fast(nondet))`."""
+    mode = item.arguments[0].value if len(item.arguments) == 1 and item.arguments[0].name is None else None
+    if isinstance(mode, ast.Call) and _is_fast(body, mode.function):
+        asked = [argument.value for argument in mode.arguments]
+        if len(asked) == 1 and isinstance(asked[0], ast.Name) and asked[0].id == NONDET:
+            body.add_effect(NONDET, mode.span)
+            body.numerics = f"{FAST}({NONDET})"
+            return
+        _problem(body, mode, f"`{FAST}` takes `{NONDET}` and nothing else")
+    elif mode is not None and _is_fast(body, mode):
+        body.numerics = body.numerics or FAST
+    elif mode is None or not isinstance(mode, ast.Name):
+        _problem(body, item, "`numerics` takes one mode").remark(f"there are `{FAST}` and `{FAST}({NONDET})`")
+    else:
+        draft = _problem(body, mode, f"`{mode.id}` is no mode of numerics")
+        draft.remark(f"there are `{FAST}` and `{FAST}({NONDET})`")
+        if closest(mode.id, [FAST]):
+            draft.replace(f"did you mean `{FAST}`?", mode.span, FAST)
+
+
+def _is_fast(body: Body, node: ast.Expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == FAST and body.expression(node).type == StrType(FAST)
+
+
+# -------------------------------------------------------------------------------------- devices and memories
+
+
+def _device(body: Body, item: ast.Call) -> None:
+    """`device(cpu)`, `device(gpu)`, `device(gpu[1])`."""
+    if len(item.arguments) != 1 or item.arguments[0].name is not None:
+        _problem(body, item, "`device` takes one device").remark("there are `cpu`, `gpu` and `gpu[1]`")
+        return
+    node = item.arguments[0].value
+    kind = node.value if isinstance(node, ast.Subscript) else node
+    if not isinstance(kind, ast.Name) or kind.id not in DEVICES or body.expression(kind).type != StrType(kind.id):
+        _problem(body, node, "this is no device").remark("there are `cpu`, `gpu` and `gpu[1]`")
+    elif isinstance(node, ast.Subscript):
+        number = body.expression(node.arguments[0].value).type
+        known = number.value.constant if isinstance(number, IntType) else None
+        if known is None or known < 0:
+            _problem(body, node.arguments[0], "the number of a device is an int known while compiling")
+
+
+def _prefetch(body: Body, item: ast.Call) -> None:
+    """`prefetch(x, into="smem", overlap="compute")`."""
+    values = [argument.value for argument in item.arguments if argument.name is None]
+    if not values:
+        _problem(body, item, "`prefetch` takes what to fetch")
+    for node in values:
+        value = body.expression(node)
+        if not isinstance(value.type, ErrorType) and not _is_data(value.type):
+            _problem(body, node, f"{type_text(value.type)} has nothing to prefetch")
+    allowed = {"into": MEMORIES, "overlap": OVERLAPS}
+    for argument in item.arguments:
+        if argument.name is not None:
+            _setting(body, argument, argument.name, allowed.get(argument.name))
+
+
+def _is_data(type_: Type) -> bool:
+    return isinstance(type_, TensorType | StructType | TupleType)
+
+
+def _setting(body: Body, argument: ast.Argument, name: str, allowed: tuple[str, ...] | None) -> None:
+    if allowed is None:
+        _problem(body, argument, f"`prefetch` has no setting `{name}`").remark("there are `into` and `overlap`")
+        return
+    value = body.expression(argument.value).type
+    if isinstance(value, ErrorType) or (isinstance(value, StrType) and value.value in allowed):
+        return
+    _problem(body, argument.value, f"`{name}` is one of {', '.join(map(repr, allowed))}")
