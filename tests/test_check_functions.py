@@ -173,7 +173,9 @@ def test_small_modules(text: str) -> None:
 
 
 SIZES = {name: st.integers(0, 12) for name in ("A", "B", "C")}
-SMALL = st.sampled_from(["A", "B", "C", "A + B", "2*A", "A*B", "A - B", "B + 1", "3", "A*C + 2", "A - 1", "C - 4"])
+POLYNOMIALS = ["A", "B", "C", "A + B", "2*A", "A*B", "A - B", "B + 1", "3", "A*C + 2", "A - 1", "C - 4"]
+OTHERS = ["min(A, B)", "max(A, C)", "2*ceil_div(A, 2)", "2*floor_div(B, 2)", "min(A - 1, C)", "ceil_div(A + 1, 3)"]
+SMALL = st.sampled_from([*POLYNOMIALS, *OTHERS])
 
 
 @given(SMALL, SMALL, st.fixed_dictionaries(SIZES))
@@ -201,6 +203,19 @@ def test_stated_facts_prove_only_what_follows(p: str, q: str, left: str, right: 
     a, b = parse_dim(left), parse_dim(right)
     if facts.at_least(a, b):
         assert a.evaluate(sizes) >= b.evaluate(sizes)
+
+
+def test_bounds_of_what_polynomials_cannot_express() -> None:
+    for left, right in (("A", "min(A, B)"), ("max(A, B)", "B"), ("2*ceil_div(A, 2)", "A"), ("A", "2*floor_div(A, 2)")):
+        assert Facts().at_least(parse_dim(left), parse_dim(right)) is True
+        assert Facts().at_least(parse_dim(right), parse_dim(left)) is None
+
+
+def test_a_turn_of_a_loop_knows_that_there_is_one() -> None:
+    facts, n = Facts(), parse_dim("N")
+    with facts.within(parse_dim("0"), n - 1):
+        assert facts.at_least(n, parse_dim("1"))
+    assert facts.at_least(n, parse_dim("1")) is None
 
 
 def test_recursion_that_nothing_ends_is_one_error() -> None:

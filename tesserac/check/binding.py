@@ -76,9 +76,11 @@ class CallBinding:
         self._signature = signature
         self._renamed: dict[str, str] = {}
         self._fresh = 0
-        self._leading: tuple[str, ...] | None = None
+        self._leading: tuple[Dim, ...] | None = None
+        self._expressions: dict[Dim, Dim] = {}
+        self._untyped = any(isinstance(parameter.spec, AnySpec) for parameter in signature.parameters)
         self._storages: dict[str, Storage] = {}
-        self._constants: dict[str, Dim] = {}
+        self._known: dict[str, Dim] = {}
         self._flexible = set(signature.symbols)
         self._solver: DimSolver[Reason] = DimSolver(frozenset(), facts.same)
         self._facts = facts
@@ -104,6 +106,9 @@ class CallBinding:
         for parameter, found in zip(self._signature.parameters, types, strict=True):
             self._bind_known(parameter.name, parameter.spec, found)
             self._bind_names(parameter.spec, found)
+        for parameter, found in zip(self._signature.parameters, types, strict=True):
+            if isinstance(parameter.spec, TensorSpec) and parameter.spec.leading and isinstance(found, TensorType):
+                self._leading_dims(found.dims[: max(found.rank - len(parameter.spec.dims), 0)])
 
     def _bind_known(self, name: str, spec: TypeSpec, found: Type) -> None:
         """What is known while compiling: ints, and how many items a list has."""
@@ -113,7 +118,7 @@ class CallBinding:
             case ListSpec(), TupleType():
                 symbol = spec.count.dim.symbol
                 if symbol is not None:
-                    self._constants[symbol] = Dim.const(len(found.items))
+                    self._known[symbol] = Dim.const(len(found.items))
                 for item in found.items:
                     self._bind_known("", spec.item, item)
             case StructSpec(), StructType() if spec.decl.name == found.name:
@@ -128,7 +133,7 @@ class CallBinding:
     def _bind_known_int(self, name: str, value: Dim) -> None:
         """A size that is passed as an int has that parameter's name in the sizes of other arguments too."""
         if value.constant is not None:
-            self._constants[name] = value
+            self._known[name] = value
         elif value.symbol is not None:
             self._renamed.setdefault(value.symbol, name)
 
@@ -137,12 +142,22 @@ class CallBinding:
         a type, and in what a function captured."""
         pairs: Iterable[tuple[DimSpec, Dim]] = ()
         if isinstance(spec, TensorSpec) and isinstance(found, TensorType):
-            pairs = zip(reversed(spec.dims), reversed(found.dims), strict=False)
+            pairs = zip(spec.dims, found.dims[max(found.rank - len(spec.dims), 0) :], strict=False)
         elif isinstance(spec, StructSpec) and isinstance(found, StructType):
             pairs = zip(spec.args or (), found.dims, strict=False)
         for own, size in pairs:
-            if own.dim.symbol is not None and size.symbol is not None:
-                self._renamed.setdefault(size.symbol, own.dim.symbol)
+            if own.dim.symbol is not None:
+                self._bind_name(own.dim.symbol, size)
+
+    def _bind_name(self, name: str, size: Dim) -> None:
+        if size.symbol is not None and not self._untyped:
+            self._renamed.setdefault(size.symbol, name)
+        elif size.symbol is not None:
+            self._known.setdefault(name, Dim.sym(self._renamed.setdefault(size.symbol, name)))
+        elif self._untyped and size.constant is not None:
+            self._known.setdefault(name, size)
+        elif self._untyped:
+            self._known.setdefault(name, self._expressions.setdefault(size, Dim.sym(name)))
 
     def _adapt(
         self, name: str, spec: TypeSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
@@ -220,17 +235,17 @@ class CallBinding:
         if None in fields:
             return None
         named = tuple((f.name, type_) for f, type_ in zip(spec.decl.fields, fields, strict=True) if type_ is not None)
-        dims = tuple(arg.dim.substitute(self._constants) for arg in spec.args)
+        dims = tuple(arg.dim.substitute(self._known) for arg in spec.args)
         return StructType(found.module, found.name, dims, named)
 
     def _adapt_scalar(
         self, name: str, spec: ScalarSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
     ) -> Type | None:
-        if spec.kind == "int" and isinstance(found, IntType) and "." in name:
+        if spec.kind == "int" and isinstance(found, IntType) and name not in self._signature.symbols:
             return self._rename(found, Reason(position, spec.span), out)
         if spec.kind == "int" and isinstance(found, IntType):
             out.append((Dim.sym(name), found.value, Reason(position, spec.span)))
-            return IntType(self._constants.get(name, Dim.sym(name)))
+            return IntType(self._known.get(name, Dim.sym(name)))
         if spec.kind == "float" and isinstance(found, FloatType | IntType):
             return FloatType()
         if spec.kind == "Axis" and isinstance(found, IntType | TupleType):
@@ -251,15 +266,15 @@ class CallBinding:
         storage = self._storage(name, spec, found)
         if storage is None:
             return None
-        leading = self._leading_symbols(extra) if spec.leading else ()
+        leading = self._leading_dims(found.dims[:extra]) if spec.leading else ()
         if len(leading) != extra:
             return None
-        for symbol, size in zip(leading, found.dims, strict=False):
-            out.append((Dim.sym(symbol), size, Reason(position, spec.span)))
+        for own_size, size in zip(leading, found.dims, strict=False):
+            out.append((own_size, size, Reason(position, spec.span)))
         for dim, size in zip(spec.dims, found.dims[extra:], strict=True):
             out.append((dim.dim, size, Reason(position, dim.span)))
-        own = [dim.dim.substitute(self._constants) for dim in spec.dims]
-        return TensorType((*map(Dim.sym, leading), *own), storage.dtype, storage.policy)
+        own = [dim.dim.substitute(self._known) for dim in spec.dims]
+        return TensorType((*leading, *own), storage.dtype, storage.policy)
 
     def _storage(self, name: str, spec: TensorSpec, found: TensorType) -> Storage | None:
         """The element of the parameter: as written, or the argument's where the annotation leaves it open."""
@@ -273,11 +288,22 @@ class CallBinding:
         takes_policy = actual.dtype == wanted.dtype and not str(actual.policy)
         return wanted if actual == wanted or takes_policy or isinstance(spec.element, AnyDType) else None
 
-    def _leading_symbols(self, count: int) -> tuple[str, ...]:
-        """The symbols that `...` stands for, the same for every parameter."""
+    def _leading_dims(self, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+        """What `...` stands for, the same for every parameter."""
         if self._leading is None:
-            self._leading = tuple(self._new_symbol() for _ in range(count))
+            self._leading = tuple(map(self._leading_dim, sizes))
         return self._leading
+
+    def _leading_dim(self, size: Dim) -> Dim:
+        """A symbol; see Note [Two views of one argument] for what it is where a parameter has no type."""
+        if self._untyped and size.constant is not None:
+            return size
+        if self._untyped and size.symbol in self._renamed:
+            return Dim.sym(self._renamed[size.symbol])
+        symbol = self._new_symbol()
+        if self._untyped:
+            self._bind_name(symbol, size)
+        return Dim.sym(symbol)
 
     def _new_symbol(self) -> str:
         self._fresh += 1
@@ -292,6 +318,8 @@ class CallBinding:
         return open_floats(map_dims(found, lambda dim: self._rename_dim(dim, reason, out)))
 
     def _rename_dim(self, dim: Dim, reason: Reason, out: list[tuple[Dim, Dim, Reason]]) -> Dim:
+        if dim in self._expressions:
+            return self._expressions[dim]
         for name in sorted(dim.symbols()):
             if name not in self._renamed:
                 self._renamed[name] = self._new_symbol()
@@ -308,4 +336,5 @@ def substitute_type(type_: Type, values: dict[str, Dim]) -> Type:
 # The body of the callee is checked with the callee's own symbols, so that one instance serves every caller: an
 # annotation `Tensor[B, D]` means those two symbols whatever the argument is. The caller's view, what B and D are in
 # this call, is the solver's. Where an annotation is missing, the argument's type itself is taken over with its symbols
-# renamed in order of appearance, which keeps what is equal equal.
+# renamed in order of appearance, which keeps what is equal equal. For that, the parameters beside one without an
+# annotation keep their numbers as numbers, and a size that one of them names, `2*M` say, has that name in the others.

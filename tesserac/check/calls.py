@@ -87,7 +87,7 @@ def _call(
         if instance.recursive:
             _report_recursion(body, signature, callee)
         elif instance.needs_value:
-            body.sink.error(E0215, at=callee.at, what=f"an int argument of `{callee.name}`")
+            _report_unknown(body, values, callee)
         else:
             _report_instance(body, ref, instance, _in_caller_terms(signature, binding, solver.values()), callee)
         return body.error(callee.span)
@@ -213,6 +213,13 @@ def _pass_on_warnings(body: Body, instance: Instance, callee: Callee) -> None:
         elif warning.code in (W0401.id, W0402.id):
             draft = body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.title)
             draft.note(warning.primary.span, "here")
+
+
+def _report_unknown(body: Body, values: Sequence[typed.Expr], callee: Callee) -> None:
+    """The callee asks for the value of an int; where that is one of the caller's own, only a call of it can tell."""
+    ints = [value.type.value for value in values if isinstance(value.type, IntType)]
+    if not any([body.wants_value(value) for value in ints]):
+        body.sink.error(E0215, at=callee.at, what=f"an int argument of `{callee.name}`")
 
 
 def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:

@@ -27,14 +27,21 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
 
 
 def decides_none(test: ast.Expr) -> bool:
-    """Whether a test asks for None or a kind: then the other branch may rely on the answer and is not looked at."""
+    """Whether a test asks for None, a kind, a rank or a dtype: then the other branch may rely on the answer and is not
+    looked at."""
     if asks_kind(test):
         return True
     match test:
-        case ast.Comparison(links=links):
-            return any(link.op in ("is", "is not") for link in links)
+        case ast.Comparison(first=first, links=links):
+            asked = (first, *(link.operand for link in links))
+            return any(link.op in ("is", "is not") for link in links) or any(map(_is_property, asked))
         case ast.LogicalOp(left=left, right=right):
             return decides_none(left) or decides_none(right)
         case ast.UnaryOp(op="not", operand=operand):
             return decides_none(operand)
     return False
+
+
+def _is_property(node: ast.Expr) -> bool:
+    """`x.rank`, `x.dtype`: what is known of a tensor's type, and decides which operators take it."""
+    return isinstance(node, ast.Attribute) and node.name in ("rank", "ndim", "dtype")

@@ -7,6 +7,8 @@ says so.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tesserac.check.typed import GuardKind
@@ -58,6 +60,13 @@ class Facts:
 
     def state_index(self, name: str, low: Dim, high: Dim) -> None:
         self._ranges[name] = IndexRange(low, high)
+
+    @contextmanager
+    def within(self, low: Dim, high: Dim) -> Iterator[None]:
+        """Inside a loop over `low` to `high` there is a turn: the range is not empty."""
+        self._at_least.insert(0, self.normal(high - low))
+        yield
+        del self._at_least[0]  # what the body stated stands behind it and stays, since it is checked on entry
 
     def normal(self, dim: Dim) -> Dim:
         """The size with stated equalities applied, and `//` as `/` where a fact says that it divides."""
@@ -121,7 +130,9 @@ class Facts:
         """Whether the size is never negative; a loop index that may be is not taken for a size."""
         lowest = self._lowest(dim)
         indices = [self._ranges[name] for name in lowest.symbols() if name in self._ranges]
-        return _never_negative(lowest) and all(_never_negative(index.low) for index in indices)
+        if _never_negative(lowest) and all(_never_negative(index.low) for index in indices):
+            return True
+        return any(map(self._bounded_below, _bounds_below(lowest)))
 
     def is_index(self, name: str) -> bool:
         return name in self._ranges
@@ -131,6 +142,23 @@ def _never_negative(dim: Dim) -> bool:
     """Sizes are at least 0, hence sums and products of them."""
     atoms_are = all(map(_atom_never_negative, dim.atoms()))
     return atoms_are and all(coefficient > 0 for _, coefficient in dim.terms)
+
+
+def _bounds_below(dim: Dim) -> Iterator[Dim]:
+    """Sizes that are never above this one: `-min(M, N)` is at least `-M`, `2 * ceil_div(N, 2)` at least `N`."""
+    for monomial, coefficient in dim.terms:
+        if len(monomial) == 1 and monomial[0][1] == 1 and isinstance(atom := monomial[0][0], Opaque):
+            for bound in _bounds_of(atom, below=coefficient > 0):
+                yield dim + (bound - of_atom(atom)) * Dim.const(coefficient)
+
+
+def _bounds_of(atom: Opaque, *, below: bool) -> Sequence[Dim]:
+    """Simpler sizes that an atom is never below, or never above."""
+    if atom.function == ("max" if below else "min"):
+        return atom.args
+    if atom.function == ("ceil_div" if below else "floor_div") and atom.args[1].constant:
+        return (atom.args[0].exact_div(atom.args[1]),)
+    return ()
 
 
 def _atom_never_negative(atom: Symbol | Opaque) -> bool:

@@ -119,11 +119,7 @@ def _enter(
         if isinstance(type_, IntType) and parameter.name in body.symbols:
             body.symbols[parameter.name] = type_.value
         if isinstance(spec, TensorSpec):
-            body.parameter_dims[parameter.name] = spec.dims
-            body.parameter_elements[parameter.name] = spec.element_span
-            body.element_spans.append(spec.element_span)
-            if spec.leading and isinstance(type_, TensorType):
-                body.leading = type_.dims[: type_.rank - len(spec.dims)]
+            _enter_tensor(body, parameter.name, spec, type_)
     for name in signature.unbound:
         body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
     for fact in signature.facts:
@@ -133,6 +129,18 @@ def _enter(
     if isinstance(signature.result, TensorSpec):
         body.result_storage = expected_storage(body, signature.result)
         body.element_spans.append(signature.result.element_span)
+
+
+def _enter_tensor(body: Body, name: str, spec: TensorSpec, type_: Type) -> None:
+    """What messages say of a tensor's dims and element; sizes that have another name or a number in this instance."""
+    body.parameter_dims[name] = spec.dims
+    body.parameter_elements[name] = spec.element_span
+    body.element_spans.append(spec.element_span)
+    if isinstance(type_, TensorType):
+        own = type_.rank - len(spec.dims)
+        sizes = zip(spec.dims, type_.dims[own:], strict=True)
+        body.symbols.update((dim.dim.symbol, size) for dim, size in sizes if dim.dim.symbol)
+        body.leading = type_.dims[:own] if spec.leading else body.leading
 
 
 def static_symbols(name: str, type_: Type) -> Iterator[str]:

@@ -12,8 +12,8 @@ _FEATURES = {
     ),
     "kernels and schedules": "tile kernel Schedule softmax_online softmax_accumulate verify",
     "operators": (
-        "compose adjoint tensor commutator sym skew expm resolvent apply spectral truncate reconstruct pseudoinverse "
-        "norm is_unitary spectral_radius Operator SpectralOperator zero dense diag projector kronecker "
+        "compose adjoint tensor commutator sym skew resolvent apply spectral truncate reconstruct pseudoinverse "
+        "is_unitary spectral_radius Operator SpectralOperator zero dense projector kronecker "
         "direct_sum low_rank block_sparse implicit pipeline"
     ),
     "placement and distribution": (
@@ -22,7 +22,7 @@ _FEATURES = {
     "graphs of modules": "graph",
     "caches and optimiser state": "KVCache OptimizerState",
     "this library function": (
-        "solve inv cholesky qr eigh svd slogdet fft ifft rfft "
+        "fft ifft rfft "
         "irfft dropout dropout_in_kernel split_qkv flash_attention attention"
     ),
 }

@@ -125,10 +125,11 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
     lowered = _lower_flag(body, flag, node.span)
     loop = _enter(body, node.body, node.target.span.to(node.iterable.span), (), target.id)
     body.scope.bind(Binding(target.id, IntType(Dim.sym(symbol)), target.span, None))
-    if flag:
-        block: typed.Block = (_unless(body, flag, node.body, node.span),)
-    else:
-        block = _turn(body, node.body)
+    with body.facts.within(low, high):
+        if flag:
+            block: typed.Block = (_unless(body, flag, node.body, node.span),)
+        else:
+            block = _turn(body, node.body)
     results = _leave(body, loop)
     _close_flag(body, flag)
     bounds_typed = [typed.Static(IntType(bound), call.span) for bound in (start, stop)]

@@ -134,6 +134,7 @@ class _Body:
         self.builder = builder
         self.sites = Sites(builder)
         self.numerics: dict[str, Attr] = {}
+        self._whole: dict[tuple[int, int], tuple[Block, typed.Expr, Built]] = {}
 
     def statements(self, body: typed.Block, names: dict[str, Built]) -> Built | None:
         """Runs over a block, rebinding in `names`; what it returns, or None if it goes on."""
@@ -305,7 +306,7 @@ class _Body:
             case typed.TupleOf():
                 return tuple(self.expression(item, names) for item in expression.items)
             case typed.Item():
-                value = self.expression(expression.value, names)
+                value = self._once(expression.value, names)
                 assert isinstance(value, tuple)
                 return value[expression.index]
             case typed.Conditional():
@@ -320,6 +321,15 @@ class _Body:
             return self.sites.key(_stream(names), expression)
         is_weight = isinstance(expression, typed.Weight)
         return names[_weight(expression.name) if is_weight else expression.name]
+
+    def _once(self, expression: typed.Expr, names: Names) -> Built:
+        """A value whose parts are asked for one by one: built by the first of them in a block, found by the others."""
+        block = self.builder.block
+        _, _, built = self._whole.get((id(block), id(expression)), (None, None, None))
+        if built is None:
+            built = self.expression(expression, names)
+            self._whole[id(block), id(expression)] = block, expression, built  # kept alive, so that ids stay theirs
+        return built
 
     def _operand(self, expression: typed.Expr, names: Names) -> Value:
         built = self.expression(expression, names)
