@@ -19,7 +19,6 @@ STATEMENTS = (
 ITEMS = (
     "@kernel\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "@autodiff\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
-    "def f(x: Tensor[N, i8 @scale(axis=0)]) -> Tensor[N, i8 @scale(axis=0)]:\n    return x\n",
 )
 
 

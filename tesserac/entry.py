@@ -110,6 +110,8 @@ def _kind(module: str, spec: TypeSpec) -> Kind:
     match spec:
         case ScalarSpec():
             return "float" if spec.kind == "float" else "static"
+        case TensorSpec(element=Storage(policy=policy)) if policy.scale_axis is not None:
+            return Compound("scaled")
         case TensorSpec():
             return "tensor" if not spec.leading and isinstance(spec.element, Storage) else "generic"
         case OptionalSpec():
@@ -155,6 +157,8 @@ def _constant(type_: Type, otherwise: Static | Missing) -> Static | Missing:
 def returned_of(type_: Type, module: str) -> Returned:
     """How a result is put together from the values that compiled code returns. Raises NotReturnable."""
     match type_:
+        case TensorType(is_scaled=True):
+            return Returned("scaled", (VALUE, VALUE))
         case TensorType() | FloatType(value=None):
             return VALUE
         case TupleType(items=items):

@@ -131,6 +131,18 @@ def test_i4_wraps_and_sums_in_64_bits() -> None:
     assert call("def f(x: Tensor[N, i4]): return cast(x, i32)", dirty).tolist() == [7, -8], "the low nibble counts"
 
 
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 0), (1, 1), (2, 3, 5)])
+def test_packed_i4_has_the_low_nibble_first(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(4).integers(-8, 8, shape).astype(INT4)
+    packed = tessera.pack_i4(x)
+    assert packed.shape == (*shape[:-1], (shape[-1] + 1) // 2) and packed.dtype == np.uint8
+    same_bits(tessera.unpack_i4(packed, shape[-1]), x)
+    assert tessera.pack_i4(np.array([1, -1, 2], INT4)).tolist() == [0xF1, 0x02]
+    for wrong in (lambda: tessera.pack_i4(x.astype(np.int8)), lambda: tessera.unpack_i4(packed, 99)):
+        with pytest.raises(tessera.TesseraError):
+            wrong()
+
+
 @pytest.mark.parametrize("dtype", ["i4", "i8"])
 def test_products_of_small_integers_accumulate_in_i32(dtype: str) -> None:
     rng = np.random.default_rng(3)

@@ -12,14 +12,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tessera.errors import TesseraError
+from tessera.scaled import Scaled
 
 if TYPE_CHECKING:
     import os
     from typing import SupportsIndex
 
+    from tessera.arguments import Array
     from tessera.module import Module
 
-__all__ = ["TesseraError", "__version__", "compile", "freeze", "get_num_threads", "load", "set_num_threads"]
+__all__ = [
+    "Scaled", "TesseraError", "__version__", "compile", "freeze", "get_num_threads", "load", "pack_i4",
+    "set_num_threads", "unpack_i4",
+]  # fmt: skip
 __version__ = "0.1.0"
 
 
@@ -43,6 +48,20 @@ def freeze(model: object) -> object:
     from tessera.frozen import freeze as frozen
 
     return frozen(model)
+
+
+def pack_i4(x: Array) -> Array:
+    """An int4 array as bytes, two elements each, the low nibble first: the form of files."""
+    from tessera.nibbles import pack_i4 as packed
+
+    return packed(x)
+
+
+def unpack_i4(packed: Array, count: int) -> Array:
+    """`count` elements along the last dim from such bytes."""
+    from tessera.nibbles import unpack_i4 as unpacked
+
+    return unpacked(packed, count)
 
 
 def set_num_threads(count: SupportsIndex) -> None:

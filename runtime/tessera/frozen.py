@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tessera.errors import FROZEN, WRONG_KIND, failure
+from tessera.scaled import Scaled
 from tessera.structs import StructValue
 from tessera.values import as_numpy
 
@@ -18,6 +19,8 @@ def freeze(value: object) -> object:
     """A copy of `value` that nothing can change."""
     if isinstance(value, StructValue):
         return value if isinstance(value, _Frozen) else _frozen_struct(value)
+    if isinstance(value, Scaled):
+        return Scaled(*map(freeze, value))
     if isinstance(value, tuple | list):
         return tuple(map(freeze, value))
     if isinstance(value, Mapping):

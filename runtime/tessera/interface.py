@@ -57,7 +57,7 @@ Specialization: TypeAlias = tuple[tuple[str, Choice], ...]
 
 class Compound(NamedTuple):
     """A kind made of others: `struct` (called `name`; its fields stand in the module's interface), `any struct` (the
-    same, of any sizes), `list`, `tuple` or `optional`."""
+    same, of any sizes), `list`, `tuple`, `optional`, `scaled` (numbers and scales) or `any scaled` (of any sizes)."""
 
     kind: str
     items: tuple[Kind, ...] = ()
@@ -124,7 +124,7 @@ def is_declared(kind: Kind, structs: Mapping[str, StructInterface]) -> bool:
         return kind in ("tensor", "float")
     if kind.kind == "struct":
         return all(is_declared(field, structs) for _, field in structs[kind.name].fields)
-    return kind.kind == "tuple" and all(is_declared(item, structs) for item in kind.items)
+    return kind.kind == "scaled" or (kind.kind == "tuple" and all(is_declared(item, structs) for item in kind.items))
 
 
 class Source(NamedTuple):

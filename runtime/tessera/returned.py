@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from tessera.container import Row
+from tessera.scaled import Scaled
 from tessera.sizes import Size, read_size
 
 MakeStruct = Callable[[str, dict[str, object]], object]
@@ -16,8 +17,8 @@ MakeStruct = Callable[[str, dict[str, object]], object]
 
 
 class Returned(NamedTuple):
-    """`kind` is `value` (the next one that compiled code returns), `tuple`, `struct` (called `detail`, with the fields
-    `names`), `dict` (with those keys), `constant` (which is `detail`) or `size` (likewise)."""
+    """`kind` is `value` (the next one that compiled code returns), `tuple`, `scaled`, `struct` (called `detail`, with
+    the fields `names`), `dict` (with those keys), `constant` (which is `detail`) or `size` (likewise)."""
 
     kind: str
     items: tuple[Returned, ...] = ()
@@ -53,6 +54,8 @@ def assemble(
     items = [assemble(item, values, sizes, struct) for item in returned.items]
     if returned.kind == "tuple":
         return tuple(items)
+    if returned.kind == "scaled":
+        return Scaled(*items)
     named = dict(zip(returned.names, items, strict=True))
     if returned.kind == "dict":
         return named

@@ -21,6 +21,7 @@ from tessera.interface import (
     StructInterface,
     Tree,
 )
+from tessera.scaled import Scaled
 from tessera.structs import StructValue
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Flattening:
             return None if value is None else self.add(name, kind.items[0], value)
         if kind.kind in ("struct", "any struct"):
             return self._struct(name, kind, value)
+        if kind.kind in ("scaled", "any scaled"):
+            return self._scaled(name, kind, value)
         return self._items(name, kind, value)
 
     def _static(self, name: str, value: object) -> Choice:
@@ -108,6 +111,17 @@ class Flattening:
             self._refuse_others(name, struct, value)
         return Tree(kind.name, tuple(choices))
 
+    def _scaled(self, name: str, kind: Compound, value: object) -> Choice:
+        """A value with scales is anything with `q` and `scale`."""
+        numbers, scales = (self._field(name, "Scaled", field, value) for field in Scaled._fields)
+        choice: Choice = Declared()
+        if kind.kind == "any scaled":
+            choice = self._open(f"{name}.q", numbers)
+        else:
+            self.leaves.append(numbers)
+        self.leaves.append(scales)
+        return choice
+
     def _field(self, name: str, struct: str, field: str, value: object) -> object:
         missing = object()
         found = value.get(field, missing) if isinstance(value, Mapping) else getattr(value, field, missing)
@@ -129,7 +143,7 @@ def _opened(kind: Kind) -> Kind:
     """The kind of a field in a struct of any sizes: the sizes of its arrays matter."""
     if isinstance(kind, str):
         return "open" if kind == "tensor" else kind
-    opened = "any struct" if kind.kind == "struct" else kind.kind
+    opened = f"any {kind.kind}" if kind.kind in ("struct", "scaled") else kind.kind
     return Compound(opened, tuple(map(_opened, kind.items)), kind.name)
 
 

@@ -37,7 +37,7 @@ from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
 from tesserac.types.dims import Dim, DimError, parse_dim
-from tesserac.types.policy import NO_POLICY, Policy, PolicyError, with_attribute
+from tesserac.types.policy import NO_POLICY, Policy, PolicyError, placed_scale, with_attribute
 
 LATER_TYPES = (
     "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Tile", "KTile",
@@ -151,7 +151,7 @@ class AnnotationReader:
         if isinstance(element, ErrorElement):
             return ErrorSpec(node.span)
         if element is not None:
-            return TensorSpec(node.span, False, (), element, node.span)
+            return self._tensor_spec(node, False, (), element, node.span)
         return self._no_type(node)
 
     def _no_type(self, node: ast.Expr) -> ErrorSpec:
@@ -191,7 +191,18 @@ class AnnotationReader:
         if isinstance(element, ErrorElement) or any(dim is None for dim in dims):
             return ErrorSpec(node.span)
         found = tuple(dim for dim in dims if dim is not None)
-        return TensorSpec(node.span, leading, found, element or AnyDType(), element_span)
+        return self._tensor_spec(node, leading, found, element or AnyDType(), element_span)
+
+    def _tensor_spec(
+        self, node: ast.Expr, leading: bool, dims: tuple[DimSpec, ...], element: Element, element_span: Span
+    ) -> TypeSpec:
+        try:
+            if isinstance(element, Storage):
+                element = Storage(element.dtype, placed_scale(element.dtype, element.policy, len(dims)))
+        except PolicyError as error:
+            self._sink.error(E0408, at=element_span, problem=str(error))
+            return ErrorSpec(node.span)
+        return TensorSpec(node.span, leading, dims, element, element_span)
 
     def _dim_spec(self, entry: ast.Expr) -> DimSpec | None:
         if isinstance(entry, ast.EllipsisLiteral):

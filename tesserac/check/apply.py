@@ -14,6 +14,7 @@ from tesserac.check.body import Body
 from tesserac.check.mismatch import explain
 from tesserac.check.precision import check_precision
 from tesserac.check.scalars import apply_to_scalars, require_guard
+from tesserac.check.scaled import apply_to_scaled, meets_scale
 from tesserac.check.use import Use
 from tesserac.check.words import noun, type_text
 from tesserac.diag.codes.names import E0210
@@ -50,6 +51,8 @@ def _apply_to_tensors(
     body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span, span: Span
 ) -> typed.Expr:
     use = Use(op, tuple(operands), at, span)
+    if meets_scale(use):
+        return apply_to_scaled(body, use)
     types = [operand.type if isinstance(operand.type, TensorType) else None for operand in operands]
     patterns = op.parsed[0].for_count(len(operands)).operands
     try:
@@ -113,7 +116,8 @@ def meet_storage(body: Body, operand: typed.Expr, dtype: DType, policy: Policy) 
     """`operand` as a value of that dtype and policy: a scalar is coerced, a tensor without a policy takes it."""
     ty = operand.type
     if isinstance(ty, TensorType):
-        if ty.policy == NO_POLICY and policy != NO_POLICY and ty.dtype == dtype:
+        takes = ty.policy == NO_POLICY and policy != NO_POLICY and policy.scale_axis is None
+        if takes and ty.dtype == dtype:
             return typed.Apply(TensorType(ty.dims, dtype, policy), operand.span, Cast(dtype, policy), (operand,))
         return operand
     if not _fits(body, operand, dtype):

@@ -285,7 +285,7 @@ class CallBinding:
         elif isinstance(spec.element, DTypeOf):
             wanted = self._storages.get(spec.element.parameter, actual)
         self._storages.setdefault(name, wanted)
-        takes_policy = actual.dtype == wanted.dtype and not str(actual.policy)
+        takes_policy = actual.dtype == wanted.dtype and not str(actual.policy) and wanted.policy.scale_axis is None
         return wanted if actual == wanted or takes_policy or isinstance(spec.element, AnyDType) else None
 
     def _leading_dims(self, sizes: Sequence[Dim]) -> tuple[Dim, ...]:

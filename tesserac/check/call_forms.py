@@ -44,6 +44,7 @@ from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
+    SCALED_NAMES,
     DictType,
     DTypeType,
     ErrorType,
@@ -53,6 +54,7 @@ from tesserac.types.ty import (
     TensorType,
     TupleType,
     Type,
+    scaled_parts,
 )
 
 
@@ -200,10 +202,11 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
         return global_value(body, ast.Name(node.span, node.name), meaning)
     value = body.expression(base)
     type_ = value.type
-    if isinstance(type_, TensorType) and node.name in TENSOR_ATTRIBUTES:
-        return _tensor_attribute(body, value, type_, node)
     if isinstance(type_, StructType):
         return field_of(body, value, node)
+    found = _tensor_attribute(body, value, type_, node) if isinstance(type_, TensorType) else None
+    if found is not None:
+        return found
     if not isinstance(type_, ErrorType):
         _unknown_attribute(body, type_, node)
     return body.error(node.span)
@@ -212,7 +215,7 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
 TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "real", "imag")
 
 
-def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: ast.Attribute) -> typed.Expr:
+def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: ast.Attribute) -> typed.Expr | None:
     callee = Callee(f".{node.name}", node.name_span, node.span)
     match node.name:
         case "T":
@@ -226,7 +229,12 @@ def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: as
             return typed.Static(TupleType(tuple(map(IntType, type_.dims))), node.span)
         case "dtype":
             return typed.Static(DTypeType(type_.dtype, type_.policy), node.span)
-    return typed.Static(IntType(Dim.const(type_.rank)), node.span)
+        case "rank" | "ndim":
+            return typed.Static(IntType(Dim.const(type_.rank)), node.span)
+    if type_.is_scaled and node.name in SCALED_NAMES:
+        place = SCALED_NAMES.index(node.name)
+        return typed.Item(scaled_parts(type_).items[place], node.span, value, place)
+    return None
 
 
 def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:

@@ -17,6 +17,7 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.dicts import dict_item
 from tesserac.check.scalars import require_guard
+from tesserac.check.scaled import refuse_scaled
 from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.names import E0210, E0215
@@ -62,6 +63,8 @@ def index_value(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Exp
     if not isinstance(ty, TensorType):
         body.sink.error(E0210, at=node.value.span, expected="a tensor, a tuple or a dict", found=type_text(ty))
         return body.error(node.span)
+    if ty.is_scaled:
+        return refuse_scaled(body, value, "indexing", node.span)
     return _index_tensor(body, value, ty, entries_of(node), node.span)
 
 

@@ -14,6 +14,7 @@ from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
 from tesserac.check.einsum import call_einsum
 from tesserac.check.reshape import check_expand, check_reshape
+from tesserac.check.scaled import refuse_scaled
 from tesserac.check.statics import (
     read_axes,
     read_axis,
@@ -157,7 +158,7 @@ def _build(
     op = operator(**fields)
     operand_type = operands[0].type if operands else None
     if isinstance(op, Cast) and not isinstance(operand_type, TensorType):
-        return typed.Coerce(TensorType((), op.dtype, op.policy), callee.span, operands[0])
+        return _cast_number(body, op, operands[0], callee)
     if isinstance(op, Complex) and not any(isinstance(o.type, TensorType) for o in operands):
         operands = [meet_storage(body, o, F32, NO_POLICY) or body.error(o.span) for o in operands]
     if isinstance(op, Reshape) and isinstance(operand_type, TensorType):
@@ -173,6 +174,12 @@ def _build(
         body.sink.error(E0314, at=callee.at, problem=problem)
         return body.error(callee.span)
     return _apply(body, op, operands, callee)
+
+
+def _cast_number(body: Body, op: Cast, number: typed.Expr, callee: Callee) -> typed.Expr:
+    if op.policy.scale_axis is not None:
+        return refuse_scaled(body, None, "`cast` of one number", callee.span)
+    return typed.Coerce(TensorType((), op.dtype, op.policy), callee.span, number)
 
 
 def _apply(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Callee) -> typed.Expr:

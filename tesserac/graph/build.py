@@ -15,6 +15,7 @@ from tesserac.check import typed
 from tesserac.check.typed import STREAM
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_attrs
 from tesserac.graph.printing import Pieces
+from tesserac.graph.scaled import apply_operator, dequantise, quantise
 from tesserac.graph.sites import KEY, Sites
 from tesserac.graph.substitute import copy_block
 from tesserac.ir import forms
@@ -25,9 +26,21 @@ from tesserac.ir.types import INDEX
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Full
 from tesserac.ops.registry import Operator
+from tesserac.ops.shape import Permute
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import F64, I64
-from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, TensorType, Type, part_names, parts
+from tesserac.types.ty import (
+    SCALED_NAMES,
+    Aggregate,
+    BoolType,
+    FloatType,
+    IntType,
+    TensorType,
+    Type,
+    part_names,
+    parts,
+    scaled_parts,
+)
 
 
 class Unsupported(Exception):
@@ -90,10 +103,16 @@ def _stream(names: Names) -> Value:
     return stream
 
 
+def _parts(ty: Type) -> list[tuple[str, Type]] | None:
+    """The names and types of what a value consists of; from here on a scaled tensor is two."""
+    if isinstance(ty, TensorType) and ty.is_scaled:
+        return list(zip(SCALED_NAMES, scaled_parts(ty).items, strict=True))
+    return list(zip(part_names(ty), parts(ty) or (), strict=True)) if isinstance(ty, Aggregate) else None
+
+
 def _argument(block: Block, name: str, ty: Type) -> Built:
     """Block arguments for the leaves of a parameter; a static one has none."""
-    if isinstance(ty, Aggregate):
-        inner = zip(part_names(ty), parts(ty) or (), strict=True)
+    if (inner := _parts(ty)) is not None:
         return tuple(_argument(block, f"{name}.{part}", item) for part, item in inner)
     tensor = _run_time_type(ty)
     return Known(ty) if tensor is None else block.add_arg(tensor, name)
@@ -107,8 +126,8 @@ def _run_time_type(ty: Type) -> TensorType | None:
 
 
 def _leaf_types(ty: Type) -> Iterator[TensorType]:
-    if isinstance(ty, Aggregate):
-        for item in parts(ty) or ():
+    if (inner := _parts(ty)) is not None:
+        for _, item in inner:
             yield from _leaf_types(item)
     elif (tensor := _run_time_type(ty)) is not None:
         yield tensor
@@ -122,8 +141,8 @@ def _leaves(built: Built) -> list[Value]:
 
 def _regrow(ty: Type, leaves: Iterator[Value]) -> Built:
     """The inverse of `_leaves`, for a value of this type."""
-    if isinstance(ty, Aggregate):
-        return tuple(_regrow(item, leaves) for item in parts(ty) or ())
+    if (inner := _parts(ty)) is not None:
+        return tuple(_regrow(item, leaves) for _, item in inner)
     return Known(ty) if _run_time_type(ty) is None else next(leaves)
 
 
@@ -298,9 +317,7 @@ class _Body:
             case typed.Coerce():
                 return self._coerce(self.expression(expression.value, names), expression.type)
             case typed.Apply():
-                return self._apply(
-                    expression.op, [self._operand(e, names) for e in expression.operands], expression.type
-                )
+                return self._application(expression, names)
             case typed.Call():
                 return self._call(expression, names)
             case typed.TupleOf():
@@ -340,6 +357,20 @@ class _Body:
         assert result is not None, f"{operator.name} has no run-time result"
         attrs = {**operator_attrs(operator), **self.numerics}
         return self.builder.value(PREFIX + operator.name, operands, result, attrs)
+
+    def _application(self, expression: typed.Apply, names: Names) -> Built:
+        if _is_scaled(expression.type) or any(_is_scaled(operand.type) for operand in expression.operands):
+            return self._apply_scaled(expression.op, expression.operands[0], expression.type, names)
+        return self._apply(expression.op, [self._operand(e, names) for e in expression.operands], expression.type)
+
+    def _apply_scaled(self, operator: Operator, operand: typed.Expr, ty: Type, names: Names) -> Built:
+        leaves = _leaves(self.expression(operand, names))
+        assert isinstance(ty, TensorType) and isinstance(operand.type, TensorType)
+        if isinstance(operator, Permute):
+            return apply_operator(self.builder, operator, leaves[0]), leaves[1]
+        if operand.type.is_scaled:
+            leaves = [dequantise(self.builder, operand.type, leaves[0], leaves[1], ty)]
+        return quantise(self.builder, leaves[0], ty) if ty.is_scaled else leaves[0]
 
     def _coerce(self, built: Built, ty: Type) -> Built:
         target = _run_time_type(ty)
@@ -397,6 +428,10 @@ def _replant(shape: Built, leaves: Iterator[Value]) -> Built:
     if isinstance(shape, tuple):
         return tuple(_replant(item, leaves) for item in shape)
     return next(leaves) if isinstance(shape, Value) else shape
+
+
+def _is_scaled(ty: Type) -> bool:
+    return isinstance(ty, TensorType) and ty.is_scaled
 
 
 def _known(ty: Type) -> Built:

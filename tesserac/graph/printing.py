@@ -17,10 +17,12 @@ from tesserac.types.ty import (
     IntType,
     StrType,
     StructType,
+    TensorType,
     TupleType,
     Type,
     part_names,
     parts,
+    scaled_parts,
 )
 
 Leaf = Callable[[Type], Value | None]
@@ -46,6 +48,8 @@ class Pieces:
 
     def show(self, type_: Type, format_: str, leaf: Leaf) -> None:
         """A value as a person would write it."""
+        if isinstance(type_, TensorType) and type_.is_scaled:
+            type_ = scaled_parts(type_)
         if isinstance(type_, Aggregate):
             self._show_parts(type_, format_, leaf)
         elif (value := leaf(type_)) is not None:

@@ -98,8 +98,5 @@ def _outputs(func: Op) -> list[MemRefType]:
 
 
 def _spec(name: str, memref: MemRefType) -> TensorSpec:
-    """Fails for element types that no array of whole elements holds."""
-    if memref.policy.scale_axis is not None:
-        raise NotImplementedError(f"{memref} cannot be an argument or result yet")
     sizes = tuple(size_of(dim) for dim in memref.dims)
     return TensorSpec(name, sizes, memref.dtype.numpy_name, element(memref.dtype, memref.policy))

@@ -59,6 +59,18 @@ def with_attribute(policy: Policy, name: str, argument: str | None) -> Policy:
     raise PolicyError(f"`@{name}{'' if argument is None else f'({argument})'}` is not a policy of a dtype")
 
 
+def placed_scale(dtype: DType, policy: Policy, rank: int) -> Policy:
+    """`policy` with the axis of its scale counted from the first of `rank` dims. Raises PolicyError."""
+    axis = policy.scale_axis
+    if axis is None:
+        return policy
+    if not (dtype.is_fp8 or (dtype.kind == "i" and dtype.bits <= 8)):
+        raise PolicyError(f"`@scale` is a policy of i8, i4 and the fp8 formats, not of {dtype}")
+    if not -rank <= axis < rank:
+        raise PolicyError(f"`@scale(axis={axis})` names no dim of a tensor with {rank}")
+    return replace(policy, scale_axis=axis % rank)
+
+
 def parse_policy(text: str) -> Policy:
     """Reads what `str(policy)` writes, with any spacing."""
     policy, position, text = NO_POLICY, 0, text.strip()

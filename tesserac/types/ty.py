@@ -8,10 +8,10 @@ See Note [A compile-time kind carries its value].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import NO_POLICY, Policy
 
 Key = int | str | bool
@@ -29,6 +29,11 @@ class TensorType:
     @property
     def rank(self) -> int:
         return len(self.dims)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether a value is {q, scale}: numbers of the dtype, and one f32 per index of an axis to multiply them by."""
+        return self.policy.scale_axis is not None
 
     def __str__(self) -> str:
         """The IR's spelling; `show` gives the language's."""
@@ -166,6 +171,17 @@ class ErrorType:
     def show(self) -> str:
         return "<error>"
 
+
+def scaled_parts(type_: TensorType) -> TupleType:
+    """What a scaled value consists of."""
+    axis = type_.policy.scale_axis
+    assert axis is not None, f"{type_} has no scale"
+    plain = replace(type_.policy, scale_axis=None)
+    return TupleType((TensorType(type_.dims, type_.dtype, plain), TensorType((type_.dims[axis],), F32)))
+
+
+SCALED_NAMES = ("q", "scale")
+"""What the parts of a scaled value are called."""
 
 Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType
 Aggregate = TupleType | DictType | StructType | FunctionType

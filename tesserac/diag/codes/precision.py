@@ -10,6 +10,7 @@ E0405 = Code("E0405", "{operation} does not work on {dtype}")
 E0406 = Code("E0406", "{operation} of plain numbers has no dtype")
 E0407 = Code("E0407", "expected {expected}, found {found}")
 E0408 = Code("E0408", "{problem}")
+E0409 = Code("E0409", "{operation} does not work on scaled values")
 E0415 = Code("E0415", "a cast from {source} to {target} would lose the imaginary part")
 
 W0401 = Code("W0401", "{operation} would accumulate in {dtype}")
