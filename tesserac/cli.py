@@ -32,6 +32,8 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 EMITTED = (names.BUNDLE, *(level.name for level in names.LEVELS))
 LEVEL_HELP = "\n".join(f"{level.name:9} {level.title}" for level in names.LEVELS)
 
+RELEASE_HELP = "Leave out the checks at run time that `assert` makes."
+
 target_option = click.option(
     "--target",
     type=click.Choice(names.TARGETS),
@@ -78,12 +80,13 @@ def check(files: tuple[str, ...], error_format: str, as_json: bool, explain_guar
 @target_option
 @click.option("--emit", type=click.Choice(EMITTED), default=names.BUNDLE, show_default=True, help="What to make.")
 @click.option("--function", metavar="NAME", help="Only this function. [default: all; those with @export, if any]")
-def build(file: str, out: str | None, target: str | None, emit: str, function: str | None) -> int:
+@click.option("--release", is_flag=True, help=RELEASE_HELP)
+def build(file: str, out: str | None, target: str | None, emit: str, function: str | None, release: bool) -> int:
     """Compile a program into a bundle that `tessera.load` runs without the compiler, or print a level of it."""
     from tesserac.commands.building import build_bundle, emit_level
     from tesserac.session import Session
 
-    session = Session()
+    session = Session(release=release)
     goal = target or names.default_target(emit)
     if emit == names.BUNDLE:
         return report(session, lambda: build_bundle(session, file, out, goal, function))
@@ -113,6 +116,25 @@ def explain(code: str | None) -> int:
     from tesserac.commands.explaining import explain_code, list_codes
 
     return finish(explain_code(code, palette_of(sys.stdout)) if code else Outcome(list_codes()))
+
+
+@compiler.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("-k", "pattern", metavar="PATTERN", default="", help="Only tests whose titles contain this, in any case.")
+@click.option("-x", "stop", is_flag=True, help="Stop at the first failure.")
+@click.option("-v", "--verbose", is_flag=True, help="A line for every test, with its time.")
+def test(files: tuple[str, ...], pattern: str, stop: bool, verbose: bool) -> int:
+    """Run the test blocks of programs; a folder stands for the programs in it.
+
+    The exit status is 1 if a test fails or a program has mistakes, and 5 if there is no test to run.
+    """
+    from tesserac.commands.testing import Wanted, run_tests
+
+    def say(text: str) -> None:
+        click.echo(text, nl=False)
+        sys.stdout.flush()
+
+    return run_tests(files, Wanted(pattern, stop, verbose, palette_of(sys.stdout)), say)
 
 
 @compiler.command()
@@ -147,7 +169,8 @@ def runner() -> None:
 @click.argument("file", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--NAME VALUE]...")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
-def run(file: str | None, arguments: tuple[str, ...], threads: int | None) -> int:
+@click.option("--release", is_flag=True, help=RELEASE_HELP)
+def run(file: str | None, arguments: tuple[str, ...], threads: int | None, release: bool) -> int:
     """Run the main() of a program or a bundle, and print what it returns. Code is compiled once and then cached.
 
     Parameters of main are given by name: numbers, true or false, text, and files *.npy for tensors. What follows `--`
@@ -159,7 +182,7 @@ def run(file: str | None, arguments: tuple[str, ...], threads: int | None) -> in
         return start(threads, palette_of(sys.stderr))
     from tesserac.commands.running import run_main
 
-    return finish(run_main(file, threads, arguments))
+    return finish(run_main(file, threads, arguments, release=release))
 
 
 # -------------------------------------------------------------------------------------------- saying and ending

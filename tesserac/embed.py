@@ -20,19 +20,24 @@ class EmbeddedCompiler:
     """Implements the runtime's `Compiler` over one session."""
 
     def __init__(self) -> None:
-        self._session = Session()
+        self._sessions: dict[bool, Session] = {}
+
+    def _session(self, source: Source) -> Session:
+        """One for programs with their assertions, one for those without."""
+        return self._sessions.setdefault(source.release, Session(release=source.release))
 
     def interface(self, source: Source) -> ModuleInterface:
         with self._mistakes(source):
-            return self._session.interface(SourceFile(source.path, source.text))
+            return self._session(source).interface(SourceFile(source.path, source.text))
 
     def compile_function(self, source: Source, name: str, specialization: Specialization) -> Artifact:
         with self._mistakes(source):
             from tesserac.target.cpu.build import host_platform
 
             file = SourceFile(source.path, source.text)
-            function = self._session.function(file, name, specialization)
-            return self._session.artifact(file, function, host_platform())
+            session = self._session(source)
+            function = session.function(file, name, specialization)
+            return session.artifact(file, function, host_platform())
 
     @contextmanager
     def _mistakes(self, source: Source) -> Iterator[None]:
@@ -40,7 +45,7 @@ class EmbeddedCompiler:
             with collection_paused():
                 yield
         except ProgramError as error:
-            raise self._program_error(error.diagnostics) from None
+            raise _program_error(self._session(source), error.diagnostics) from None
         except NoSuchFunction as error:
             raise failure(NO_SUCH_FUNCTION, f"`{source.path}` has no function `{error}`") from None
         except TesseraError:
@@ -48,11 +53,12 @@ class EmbeddedCompiler:
         except Exception as error:  # a fault of the compiler must reach the user as such, with what to report
             raise failure(INTERNAL_FAULT, *fault_report(error, source.text)) from error
 
-    def _program_error(self, diagnostics: tuple[Diagnostic, ...]) -> TesseraError:
-        sources = self._session.sources()
-        text = "\n".join(render(d, sources) for d in diagnostics)
-        places = (self._session.locate(d.primary.span) for d in diagnostics)
-        return TesseraError(diagnostics[0].code, text, tuple(Place(*place) for place in places))
+
+def _program_error(session: Session, diagnostics: tuple[Diagnostic, ...]) -> TesseraError:
+    sources = session.sources()
+    text = "\n".join(render(d, sources) for d in diagnostics)
+    places = (session.locate(d.primary.span) for d in diagnostics)
+    return TesseraError(diagnostics[0].code, text, tuple(Place(*place) for place in places))
 
 
 def runtime_compiler() -> EmbeddedCompiler:

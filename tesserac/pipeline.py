@@ -47,9 +47,11 @@ class Levels:
     tile: Module
 
 
-def lower(functions: Mapping[str, TypedFunction], entry: str, machine: Machine, *, verify: bool) -> Levels:
-    """An entry function and what it calls, down to neutral tiles."""
-    graph = build_module(list(functions.values()), {entry})
+def lower(
+    functions: Mapping[str, TypedFunction], entry: str, machine: Machine, *, verify: bool, asserts: bool = True
+) -> Levels:
+    """An entry function and what it calls, down to neutral tiles; without `asserts` nothing of them is left."""
+    graph = build_module(list(functions.values()), {entry}, asserts=asserts)
     forms = run_passes(graph, GRAPH_PASSES, verify=verify)
     schedule = run_passes(forms, [schedule_pass(machine)], verify=verify)
     tile = run_passes(schedule, [tile_pass(machine)], verify=verify)

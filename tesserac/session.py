@@ -77,10 +77,11 @@ class Checked:
 
 
 class Session:
-    """`verify` checks the IR after every pass."""
+    """`verify` checks the IR after every pass; a `release` leaves out the run-time checks that `assert` makes."""
 
-    def __init__(self, *, verify: bool = False) -> None:
+    def __init__(self, *, verify: bool = False, release: bool = False) -> None:
         self.verify = verify
+        self.release = release
         self._checked: dict[str, Checked] = {}
         self._analysers: dict[str, Analyser] = {}
 
@@ -189,7 +190,7 @@ class Session:
         """A function at every level that all targets share."""
         reached = self.check(source).result.reach(function)
         try:
-            return lower(reached, function.symbol, machine, verify=self.verify)
+            return lower(reached, function.symbol, machine, verify=self.verify, asserts=not self.release)
         except Unsupported as problem:
             sink = Sink()
             sink.error(E0299, at=problem.span, feature=str(problem))

@@ -36,6 +36,7 @@ SYNTAX: list[Claim] = [
     Runs("Unicode identifiers", body("σ = sum(x)", "return x / σ", given="x: Tensor[N, f32]"), (floats(1, 1),), [0.5, 0.5]),
     Refused("an f-string elsewhere", body('y = f"{N}"', "return x"), "E0219", "f-string"),
     Runs("an f-string in assert", body('assert min(x) > 0.0, f"least {min(x):.1f} of {N}"', "return x"), (X,), [1, 2, 3]),
+    Fails("its text is that of the values", body('assert min(x) > 9.0, f"least {min(x):.1f} of {N}"', "return x"), (X,), "E0933", "least 1.0 of 3"),
     Refused("no class", "class A:\n    pass\n", "E0107"),
     Refused("no try", body("try: y = 1", "return x"), "E0107"),
     Refused("no walrus", body("if (n := 1) > 0: pass", "return x"), "E0107"),

@@ -28,19 +28,20 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def load(path: str | os.PathLike[str]) -> Module:
-    """The module in a `.tess` source or a `.tessb` bundle."""
+def load(path: str | os.PathLike[str], *, release: bool = False) -> Module:
+    """The module in a `.tess` source or a `.tessb` bundle. A `release` of a source makes no checks for `assert` at run
+    time; a bundle has them as it was built."""
     from tessera.loading import load_module
 
-    return load_module(path)
+    return load_module(path, release=release)
 
 
-def compile(text: str) -> Module:
+def compile(text: str, *, release: bool = False) -> Module:
     """The module that a text is the source of."""
     from tessera.interface import Source
     from tessera.loading import module_of
 
-    return module_of("text", Source("<text>", text))
+    return module_of("text", Source("<text>", text, release))
 
 
 def freeze(model: object) -> object:

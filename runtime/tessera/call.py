@@ -23,6 +23,7 @@ from tessera.errors import (
     failure,
 )
 from tessera.outputs import writable_outputs
+from tessera.printing import noted_failure
 from tessera.signature import (
     STATUS_ASSERT,
     STATUS_BAD_INDEX,
@@ -139,7 +140,10 @@ def failed_status(signature: Signature, status: bytes, symbols: Mapping[str, int
     site = signature.sites[number]
     sizes = tuple(f"`{name}` = {value}" for name, value in symbols.items())
     place = (Place(site.file, site.line, site.column),) if site.file else ()
-    return failure(_CODES[code], _MESSAGES[code](signature, site, values), sizes, place)
+    message = _MESSAGES[code](signature, site, values)
+    text, *notes = noted_failure().split("\n`") if code == STATUS_ASSERT else [""]
+    message += f": {text}" if text else ""
+    return failure(_CODES[code], message, (*(f"`{note}" for note in notes), *sizes), place)
 
 
 def _guard_message(signature: Signature, site: Site, values: Sequence[int]) -> str:

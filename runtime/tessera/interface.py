@@ -82,6 +82,10 @@ class FunctionInterface(NamedTuple):
     doc: str = ""
 
 
+TEST_PREFIX = "test "
+"""What the names of test blocks start with, among the functions of a module; no other name has a space."""
+
+
 class StructInterface(NamedTuple):
     """`sizes` are the names of its sizes. `initial` are the fields that have an initial value."""
 
@@ -105,7 +109,7 @@ class ParamInterface(NamedTuple):
 class ModuleInterface(NamedTuple):
     """`reads` are the other files that the module is made of, each with the SHA-256 of its content. `hidden` are the
     functions that structs are made of: methods `MLP.apply`, initialisers `MLP.w1$init`, constructors
-    `MLP$new`."""
+    `MLP$new`; and test blocks, `test TITLE`."""
 
     functions: tuple[FunctionInterface, ...]
     reads: tuple[tuple[str, str], ...] = ()
@@ -128,8 +132,11 @@ def is_declared(kind: Kind, structs: Mapping[str, StructInterface]) -> bool:
 
 
 class Source(NamedTuple):
+    """A program; a `release` of it is compiled without the run-time checks that `assert` makes."""
+
     path: str
     text: str
+    release: bool = False
 
 
 class Compiler(Protocol):

@@ -16,7 +16,7 @@ from tessera.toolchain import toolchain_key
 BUNDLE_SUFFIX = ".tessb"
 
 
-def load_module(path: str | os.PathLike[str]) -> Module:
+def load_module(path: str | os.PathLike[str], *, release: bool = False) -> Module:
     file = os.fspath(path)
     name, suffix = os.path.splitext(os.path.basename(file))
     try:
@@ -30,7 +30,7 @@ def load_module(path: str | os.PathLike[str]) -> Module:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise failure(NOT_TEXT, f"`{file}` is not UTF-8 text") from None
-    return module_of(name, Source(file, text))
+    return module_of(name, Source(file, text, release))
 
 
 def module_of(name: str, source: Source) -> Module:

@@ -13,6 +13,7 @@ from tessera.artifact import Artifact
 from tessera.errors import NO_SUCH_FUNCTION, MissingFunctionError, render
 from tessera.function import CompiledFunction
 from tessera.interface import (
+    TEST_PREFIX,
     FunctionInterface,
     Missing,
     ModuleInterface,
@@ -103,6 +104,17 @@ class Module:
     def seed(self, seed: int) -> None:
         """Starts the module's random stream anew; without it, a module starts at 0."""
         self.stream.restart(seed)
+
+    # --------------------------------------------------------------------------------------------------- tests
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The titles of the module's test blocks."""
+        return tuple(name.removeprefix(TEST_PREFIX) for name in self._by_name if name.startswith(TEST_PREFIX))
+
+    def run_test(self, title: str) -> None:
+        """Runs a test block. Raises TesseraError where an assertion of it does not hold."""
+        self._function(f"{TEST_PREFIX}{title}")()
 
     # -------------------------------------------------------------------------------------------------- params
 

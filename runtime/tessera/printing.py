@@ -1,14 +1,14 @@
 """`print` at run time: compiled code calls back with the place in the program and where the values are.
 
 Enters: the text of a site, which says what is printed, and a block of words: the address of each value, then all sizes.
-Leaves: text on standard output.
+Leaves: the text: of a `print`, or of what an assertion says where it fails.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
-import sys
+import threading
 from typing import TYPE_CHECKING
 
 from tessera.dtypes import numpy_dtype
@@ -20,8 +20,26 @@ CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 """(number of the site, address of the words); it takes the interpreter's lock by itself."""
 
 
-def write_print(text: str, words: int) -> None:
-    """Writes what a site prints, with the values that `words` lead to."""
+NOTE = "note"
+"""The operator of a site whose text belongs to the assertion that fails next."""
+
+_noted = threading.local()
+
+
+def note_failure(text: str) -> None:
+    """Keeps what is said of the assertion that fails next in this thread."""
+    _noted.text = text
+
+
+def noted_failure() -> str:
+    """What was kept last, once."""
+    text: str = getattr(_noted, "text", "")
+    _noted.text = ""
+    return text
+
+
+def printed_text(text: str, words: int) -> str:
+    """What a site prints, with the values that `words` lead to."""
     pieces = json.loads(text)
     values = [piece for piece in pieces if not isinstance(piece, str)]
     count = len(values) + sum(rank for _, _, rank in values)
@@ -34,7 +52,7 @@ def write_print(text: str, words: int) -> None:
         else:
             format_, dtype, rank = piece
             shown.append(_show(_array(next(addresses), dtype, tuple(next(sizes) for _ in range(rank))), format_))
-    sys.stdout.write("".join(shown))
+    return "".join(shown)
 
 
 def _array(address: int, dtype: str, shape: tuple[int, ...]) -> Array:

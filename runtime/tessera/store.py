@@ -26,7 +26,7 @@ class Store:
         self._source = source
         self._compiler = compiler
         self._cache = cache
-        self._key = cache_key([toolchain, source.path, source.text])
+        self._key = cache_key([toolchain, source.path, source.text, *(["release"] if source.release else [])])
 
     def interface(self) -> ModuleInterface:
         key = cache_key([self._key, "interface"])

@@ -30,10 +30,10 @@ from tesserac.check.resolve import (
     StructRef,
 )
 from tesserac.check.signatures import SignatureNames, read_signature
-from tesserac.check.specs import NoneSpec, Signature, StructDecl
+from tesserac.check.specs import Signature, StructDecl
 from tesserac.check.statements import check_block
 from tesserac.check.struct_decl import read_struct
-from tesserac.check.struct_items import is_constructor
+from tesserac.check.struct_items import is_constructor, is_test
 from tesserac.diag.codes.names import E0202, E0204
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
@@ -88,10 +88,9 @@ class ModuleChecker:
             self._struct(struct)
         self.params()
         functions = [f for node in self.names.functions.values() if (f := self._define(node)) is not None]
-        for node in list(self.names.hidden.values()):
-            if not is_constructor(node.name):
-                self._define(node)
-        tests = [f for block in self.names.tests if (f := self._test(block)) is not None]
+        hidden = [node for node in self.names.hidden.values() if not is_constructor(node.name)]
+        checked = {node.name: self._define(node) for node in hidden}
+        tests = [f for name, f in checked.items() if f is not None and is_test(name)]
         unpacked = [self._unpacks(target, value) for target, value in self.names.unpackings]
         for name in self.names.constants if all(unpacked) else ():
             self._check_constant(name)
@@ -129,17 +128,6 @@ class ModuleChecker:
             given = representative(Body(self, Sink(), name), signature)
             self._representatives[name] = tuple(dict.fromkeys((given, without_optionals(signature, given))))
         return self._representatives[name]
-
-    def _test(self, block: ast.TestBlock) -> typed.TypedFunction | None:
-        """A test is a function without parameters."""
-        name = block.name.value
-        span = block.name.span
-        node = ast.FunctionDef(block.span, (), name, span, (), ast.NoneLiteral(span), (), None, None, block.body)
-        signature = Signature(node, (), NoneSpec(span), (), ())
-        body = Body(self, Sink(), name)
-        function = check_instance(body, signature, (), {}, f"{self.name}.test {name}")
-        self._found += body.sink.diagnostics
-        return function
 
     def _check_constant(self, name: str) -> None:
         """A constant may name a type; anything else is an expression."""

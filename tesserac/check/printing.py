@@ -6,11 +6,14 @@ for what is false at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
 from tesserac.check.resolve import BuiltinRef
 from tesserac.check.scalars import decide, require_guard
+from tesserac.check.struct_items import is_test
 from tesserac.diag.codes.names import E0205, E0216
 from tesserac.syntax import ast
 from tesserac.types.dims import ZERO, Dim
@@ -56,8 +59,8 @@ def _shown(value: typed.Expr, format_: str) -> str | typed.Shown:
 
 def check_assert(body: Body, node: ast.Assert) -> list[typed.Stmt]:
     message = node.message.value if isinstance(node.message, ast.StringLiteral) else ""
-    parts = _conjuncts(node.test)
-    return [made for part in parts for made in _check_part(body, node, part, message)]
+    text = _pieces(body, node.message) if isinstance(node.message, ast.FString) else []
+    return [made for part in _conjuncts(node.test) for made in _check_part(body, node, part, message, text)]
 
 
 def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
@@ -71,7 +74,9 @@ def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
     return [test]
 
 
-def _check_part(body: Body, node: ast.Assert, part: ast.Expr, message: str) -> list[typed.Stmt]:
+def _check_part(
+    body: Body, node: ast.Assert, part: ast.Expr, message: str, text: Sequence[str | typed.Shown]
+) -> list[typed.Stmt]:
     if _assert_sizes(body, part):
         return []
     test = require_condition(body, body.expression(part))
@@ -79,7 +84,30 @@ def _check_part(body: Body, node: ast.Assert, part: ast.Expr, message: str) -> l
         if not test.type.value and body.dead == 0:
             body.sink.error(E0216, at=part.span, label=message)
         return []
-    return [] if isinstance(test.type, ErrorType) else [typed.Assert(node.span, test, message)]
+    if isinstance(test.type, ErrorType):
+        return []
+    shown = (*text, *(_operands(body, part) if is_test(body.name) else ()))
+    return [typed.Assert(node.span, test, message, shown)]
+
+
+def _operands(body: Body, part: ast.Expr) -> Iterator[str | typed.Shown]:
+    """In a test, the values of what is compared: each on a line of its own."""
+    for node in _compared(part):
+        if not isinstance(node, ast.IntLiteral | ast.FloatLiteral | ast.BoolLiteral | ast.Lambda):
+            yield f"\n`{' '.join(body.rules.text(node.span).split())}` = "
+            yield _shown(body.expression(node), "")
+
+
+def _compared(part: ast.Expr) -> list[ast.Expr]:
+    """Both sides of a comparison, also of every element (`all(a == b)`); arguments of any other call."""
+    match part:
+        case ast.Comparison():
+            return [part.first, part.links[0].operand]
+        case ast.Call(function=ast.Name(id="all"), arguments=(ast.Argument(value=ast.Comparison() as inner),)):
+            return _compared(inner)
+        case ast.Call():
+            return [argument.value for argument in part.arguments if argument.name is None]
+    return []
 
 
 def _assert_sizes(body: Body, test: ast.Expr) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tesserac.base.source import Span
 from tesserac.check.later import LATER
-from tesserac.check.struct_items import functions_of, initial_of_param
+from tesserac.check.struct_items import functions_of, initial_of_param, is_test, test_function
 from tesserac.diag.codes.names import E0202, E0209, E0299
 from tesserac.diag.sink import Sink
 from tesserac.ops.registry import OPERATORS, Operator
@@ -173,7 +173,6 @@ class ModuleNames:
         self.params: dict[str, ast.ParamDecl] = {}
         self.constants: dict[str, ast.ConstDef] = {}
         self.unpackings: list[tuple[ast.Expr, ast.Expr]] = []
-        self.tests: list[ast.TestBlock] = []
         self._exports = exports
         self._sink = sink
         self._names: dict[str, Resolved] = {}
@@ -189,11 +188,12 @@ class ModuleNames:
         return self._exports.lookup(name)
 
     def names(self) -> list[str]:
-        return [*self._names, *self._exports.names()]
+        return [*(name for name in self._names if not is_test(name)), *self._exports.names()]
 
     def public(self) -> dict[str, Resolved]:
         own = (FunctionRef, ConstantRef, StructRef)
-        return {n: r for n, r in self._names.items() if isinstance(r, own) and not n.startswith("_")}
+        public = (name for name in self._names if not name.startswith("_") and not is_test(name))
+        return {name: self._names[name] for name in public if isinstance(self._names[name], own)}
 
     def function(self, name: str) -> ast.FunctionDef:
         """A function by name, or one without a name of its own: a method, an initialiser, a lambda."""
@@ -235,7 +235,9 @@ class ModuleNames:
             case ast.ConstDef():
                 self._collect_constant(item)
             case ast.TestBlock():
-                self.tests.append(item)
+                test = test_function(item)
+                self.hidden.setdefault(test.name, test)
+                self._define(test.name, FunctionRef(self.name, test.name), item.name.span)
             case ast.Import():
                 for imported in item.modules:
                     self._collect_import(imported)

@@ -64,7 +64,7 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
     has_effect = len(body.effects) > before or _calls_with_effect(body, value)
     if not has_effect:
         body.sink.warning(W0201, at=node.span).remark("bind it to a name, or remove the statement")
-        return []
+        return [typed.Evaluate(node.span, value)] if isinstance(value, typed.Call) else []  # it may assert
     return [typed.Evaluate(node.span, value)]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tessera.interface import TEST_PREFIX
 from tesserac.base.source import Span
 from tesserac.syntax import ast
 
@@ -36,6 +37,21 @@ def constructor_name(struct: str) -> str:
 def is_constructor(name: str) -> bool:
     """Whether this is a function that only puts initialisers together, which are checked themselves."""
     return name.endswith(_NEW)
+
+
+def test_name(title: str) -> str:
+    """The name of a test block as a function; a space is in no name that a program can write."""
+    return f"{TEST_PREFIX}{title}"
+
+
+def test_function(block: ast.TestBlock) -> ast.FunctionDef:
+    """A test block is a function without parameters that returns nothing."""
+    name, span = test_name(block.name.value), block.name.span
+    return ast.FunctionDef(block.span, (), name, span, (), ast.NoneLiteral(span), (), None, None, block.body)
+
+
+def is_test(name: str) -> bool:
+    return name.startswith(TEST_PREFIX)
 
 
 def initial_of_param(param: ast.ParamDecl, init: ast.Expr) -> ast.FunctionDef:

@@ -176,11 +176,13 @@ class Print:
 
 @dataclass(frozen=True, eq=False)
 class Assert:
-    """A run-time check; one that compiling decides leaves no statement, one on sizes is a guard."""
+    """A run-time check; one that compiling decides leaves no statement, one on sizes is a guard. `shown` is what to
+    say besides where it fails: a first line that belongs to the message, and notes after it, a line each."""
 
     span: Span
     test: Expr
     message: str
+    shown: tuple[str | Shown, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,12 @@ from tesserac.faults import INTERNAL_FAULT
 _STATUS = {INTERNAL_FAULT: FAULT, WRONG_ARGUMENTS: BAD_USAGE}
 
 
-def run_main(path: str, threads: int | None, words: Sequence[str] = ()) -> Outcome:
+def run_main(path: str, threads: int | None, words: Sequence[str] = (), *, release: bool = False) -> Outcome:
     """Loads a source or a bundle, and runs its `main`. Raises UsageMistake for arguments that it does not take."""
     try:
         if threads is not None:
             tessera.set_num_threads(threads)
-        main = tessera.load(path).main
+        main = tessera.load(path, release=release).main
         if not isinstance(main, Function):
             raise failure(NO_SUCH_FUNCTION, f"`main` of `{path}` is not a function")
         arguments = main_arguments(MainSignature(path, main.interface), words)

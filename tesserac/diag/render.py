@@ -35,6 +35,7 @@ COLOURS = Palette(
     {
         "error": "\x1b[1;31m",
         "warning": "\x1b[1;33m",
+        "good": "\x1b[1;32m",
         "note": "\x1b[1;36m",
         "title": "\x1b[1m",
         "gutter": "\x1b[1;34m",

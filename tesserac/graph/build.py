@@ -21,6 +21,7 @@ from tesserac.graph.substitute import copy_block
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Value
+from tesserac.ir.effects import NOTE, STANDARD_OUTPUT
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import INDEX
 from tesserac.ops.convert import Cast
@@ -62,19 +63,21 @@ Built = Value | Known | tuple["Built", ...]
 Names = Mapping[str, Built]
 
 
-def build_module(functions: Sequence[typed.TypedFunction], entries: Collection[str]) -> Module:
+def build_module(
+    functions: Sequence[typed.TypedFunction], entries: Collection[str], *, asserts: bool = True
+) -> Module:
     """The functions as Graph IR; `entries` are the symbols of those that may be called from outside."""
-    return Module([_build_function(f, f.symbol in entries) for f in functions])
+    return Module([_build_function(f, f.symbol in entries, asserts) for f in functions])
 
 
-def _build_function(function: typed.TypedFunction, entry: bool) -> Op:
+def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -> Op:
     block = Block()
     names: dict[str, Built] = {}
     for param in function.params:
         names[param.name] = _argument(block, param.name, param.type)
     for weight in function.reads:
         names[_weight(weight.name)] = _argument(block, weight.name, weight.type)
-    body = _Body(Builder(block, function.span))
+    body = _Body(Builder(block, function.span), asserts)
     returned = body.statements(function.body, names)
     with body.builder.spanned(function.span):
         body.builder.op("graph.return", _leaves(returned) if returned is not None else ())
@@ -149,8 +152,9 @@ def _regrow(ty: Type, leaves: Iterator[Value]) -> Built:
 class _Body:
     """Builds statements and expressions. `names` is what every name is bound to at the point being built."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, asserts: bool) -> None:
         self.builder = builder
+        self.asserts = asserts
         self.sites = Sites(builder)
         self.numerics: dict[str, Attr] = {}
         self._whole: dict[tuple[int, int], tuple[Block, typed.Expr, Built]] = {}
@@ -188,23 +192,36 @@ class _Body:
 
     def _effect(self, statement: typed.Assert | typed.Print | typed.Numerics, names: Names) -> None:
         match statement:
-            case typed.Assert():
-                flag = self._value(statement.test, names)
-                self.builder.op("form.assert", (flag,), (), {"text": statement.message})
+            case typed.Assert() if self.asserts:
+                self._assert(statement, names)
             case typed.Print():
-                self._print(statement, names)
+                self._print(statement.pieces, names, STANDARD_OUTPUT)
             case typed.Numerics():
                 self.numerics = {NUMERICS: statement.mode} if statement.mode else {}
 
-    def _print(self, statement: typed.Print, names: Names) -> None:
+    def _assert(self, statement: typed.Assert, names: Names) -> None:
+        """What is to be said besides is computed, and noted, only where the check fails."""
+        flag = self._value(statement.test, names)
+        if statement.shown:
+            blocks = []
+            for holds in (True, False):
+                with self.builder.at(Block()) as block:
+                    if not holds:
+                        self._print(statement.shown, names, NOTE)
+                    self.builder.op("form.yield")
+                blocks.append(block)
+            self.builder.op("form.cond", (flag,), (), None, blocks)
+        self.builder.op("form.assert", (flag,), (), {"text": statement.message})
+
+    def _print(self, shown: Sequence[str | typed.Shown], names: Names, to: str) -> None:
         pieces = Pieces()
-        for piece in statement.pieces:
+        for piece in shown:
             if isinstance(piece, str):
                 pieces.text(piece)
                 continue
             leaves = iter(_leaves(self.expression(piece.value, names)))
             pieces.show(piece.value.type, piece.format, lambda type_, leaves=leaves: self._shown(type_, leaves))  # type: ignore[misc]
-        self.builder.op("form.print", pieces.values, (), {"pieces": tuple(pieces.pieces)})
+        self.builder.op("form.print", pieces.values, (), {"pieces": tuple(pieces.pieces), "to": to})
 
     def _shown(self, type_: Type, leaves: Iterator[Value]) -> Value | None:
         """The value of the run behind a type that is printed; a size is one."""

@@ -2,8 +2,9 @@
 
     form.assert(%ok) {text = "positive"}
         Ends the call with a status unless the bool holds.
-    form.print(%x, %n) {pieces = ["x = ", [".3f"], " of ", [""], "\\n"]}
-        Writes text and values one after the other; a value stands as a list of its format.
+    form.print(%x, %n) {pieces = ["x = ", [".3f"], " of ", [""], "\\n"], to = "output"}
+        Writes text and values one after the other; a value stands as a list of its format. A `note` is not written,
+        but belongs to what is said of the assertion that fails next.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.types.dtype import BOOL
 
+STANDARD_OUTPUT, NOTE = "output", "note"
 EFFECTS = ("form.assert", "form.print")
 
 
@@ -26,6 +28,7 @@ def _verify_print(op: Op) -> None:
     pieces = op.attrs.get("pieces")
     require(isinstance(pieces, tuple) and not op.results, "needs pieces", op)
     assert isinstance(pieces, tuple)
+    require(op.attrs.get("to") in (STANDARD_OUTPUT, NOTE), "says where to", op)
     require(sum(isinstance(piece, tuple) for piece in pieces) == len(op.operands), "has one place per value", op)
 
 

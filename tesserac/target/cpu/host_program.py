@@ -111,7 +111,7 @@ class HostProgram:
     def _print(self, op: Op) -> None:
         """Hands the runtime the number of this place, and for each value its address and sizes."""
         pieces, shown = op.attrs["pieces"], [memory(value) for value in op.operands]
-        site = self.sites.add("print", describe_print(pieces, shown), op.span)
+        site = self.sites.add(str(op.attrs["to"]), describe_print(pieces, shown), op.span)
         words = [self.values[value] for value in op.operands]
         words += [emit_dim(self.b, dim, self.symbols) for mem in shown for dim in mem.dims]
         block = self.b.alloca(array(I64, max(len(words), 1)), 8)
