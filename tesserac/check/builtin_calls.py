@@ -11,6 +11,7 @@ from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
+from tesserac.check.keys import key_of, next_key
 from tesserac.check.scalars import to_float
 from tesserac.check.statics import read_dtype
 from tesserac.check.words import dims_text, type_text
@@ -20,7 +21,6 @@ from tesserac.diag.codes.shapes import E0311
 from tesserac.ops.convert import Cast
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import U64
 from tesserac.types.ty import DictType, DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType, parts
 
 _PLACES = {"range": "the `in` of a `for`", "print": "a statement of its own"}
@@ -110,29 +110,10 @@ def _key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr
     return key_of(body, given["seed"]) or body.error(callee.span)
 
 
-def key_of(body: Body, seed: typed.Expr) -> typed.Expr | None:
-    """The key that a seed stands for: an int, or an integer of the run, modulo 2^64; None after a diagnostic."""
-    type_ = seed.type
-    if isinstance(type_, IntType) and type_.value.constant is not None:
-        number = typed.Static(IntType(Dim.const(type_.value.constant % 2**64)), seed.span)
-        return typed.Coerce(KEY, seed.span, number)
-    if isinstance(type_, IntType):
-        return typed.Coerce(KEY, seed.span, seed)
-    if isinstance(type_, TensorType) and type_.dtype.is_integer and not type_.dims:
-        return typed.Apply(KEY, seed.span, Cast(U64), (seed,))
-    if not isinstance(type_, ErrorType):
-        draft = body.sink.error(E0210, at=seed.span, expected="a seed", found=type_text(type_))
-        draft.remark("a seed is an int, or a 0-d tensor of integers such as `Tensor[i64]`")
-    return None
-
-
 def _next_key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
-    body.add_effect("random", callee.at)
-    body.reads.setdefault(typed.STREAM, typed.Param(typed.STREAM, KEY, callee.at))
-    return typed.NextKey(KEY, callee.span)
+    return next_key(body, callee.at, callee.span)
 
 
-KEY = TensorType((), U64)
 _X = Slot("x", True, False)
 _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "float": ((_X,), _float),

@@ -16,10 +16,10 @@ from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.binding import CallBinding
 from tesserac.check.body import Body
-from tesserac.check.builtin_calls import KEY, key_of
 from tesserac.check.call_errors import explain_conflict, explain_misfit
 from tesserac.check.calls import call_function, meet_spec
 from tesserac.check.conform import conform
+from tesserac.check.keys import fold_key, key_of
 from tesserac.check.resolve import FunctionRef
 from tesserac.check.specs import (
     AnySpec,
@@ -36,7 +36,6 @@ from tesserac.check.specs import (
 from tesserac.check.struct_items import SEED, initialiser_name
 from tesserac.check.tuples import make_tuple, make_value
 from tesserac.diag.codes.names import E0205, E0210
-from tesserac.ops.random import FoldIn
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import ErrorType, IntType, StructType
@@ -147,10 +146,7 @@ class _Making:
 
 
 def _folded(key: typed.Expr | None, place: int) -> typed.Expr | None:
-    if key is None:
-        return None
-    number = typed.Coerce(KEY, key.span, typed.Static(IntType(Dim.const(place)), key.span))
-    return typed.Apply(KEY, key.span, FoldIn(), (key, number))
+    return None if key is None else fold_key(key, place)
 
 
 def read_sizes(body: Body, decl: StructDecl, node: ast.Subscript) -> list[Dim] | None:

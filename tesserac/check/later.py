@@ -23,7 +23,7 @@ _FEATURES = {
     "caches and optimiser state": "KVCache OptimizerState",
     "this library function": (
         "fft ifft rfft "
-        "irfft dropout dropout_in_kernel split_qkv flash_attention attention"
+        "irfft dropout_in_kernel split_qkv flash_attention attention"
     ),
 }
 

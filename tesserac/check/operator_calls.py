@@ -13,6 +13,7 @@ from tesserac.check.apply import apply_operator, meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
 from tesserac.check.einsum import call_einsum
+from tesserac.check.keys import KEY, fold_key
 from tesserac.check.reshape import check_expand, check_reshape
 from tesserac.check.scaled import refuse_scaled
 from tesserac.check.statics import (
@@ -166,6 +167,8 @@ def _build(
         return body.error(callee.span) if shape is None else _apply(body, Reshape(shape), operands, callee)
     if isinstance(op, Expand) and not check_expand(body, operands[0], op.shape, callee):
         return body.error(callee.span)
+    if isinstance(op, Split) and operand_type == KEY:
+        return make_tuple([fold_key(operands[0], part) for part in range(op.parts)], callee.span)
     if isinstance(op, Split):
         parts = [_apply(body, replace(op, part=part), operands, callee) for part in range(op.parts)]
         return make_tuple(parts, callee.span)

@@ -66,6 +66,8 @@ def _bools(body: Body, op: Operator, types: Sequence[Type], at: Span, span: Span
         "bitwise_not": operator.not_,
         "equal": operator.eq,
         "not_equal": operator.ne,
+        "all": bool,
+        "any": bool,
     }
     if op.name not in logic:
         body.sink.error(E0210, at=at, expected="numbers", found="bools")

@@ -164,7 +164,8 @@ class Repeat(Operator):
 @register
 @dataclass(frozen=True)
 class Split(Operator):
-    """The equal parts of x along an axis, as a tuple; `part` says which of them this is.
+    """The equal parts of x along an axis, as a tuple; `part` says which of them this is. Of a `Key` it is a tuple of
+    keys, part i being `fold_in(x, i)`.
 
     def f(x: Tensor[B, 3 * D, f32]) -> Tensor[B, D, f32]:
         q, k, v = split(x, 3, axis=1)

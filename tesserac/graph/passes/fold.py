@@ -43,7 +43,14 @@ def fold(module: Module) -> Module:
             constant.name = op.result.name
             op.result.replace_all_uses(constant)
             op.erase()
+        elif op.name == "form.assert" and _is_true(op.operands[0]):
+            op.erase()
     return module
+
+
+def _is_true(value: Value) -> bool:
+    op = value.defining_op
+    return op is not None and _is_constant(value) and bool(op.attrs["value"])
 
 
 def _is_constant_expression(op: Op) -> bool:
