@@ -17,7 +17,6 @@ STATEMENTS = (
     'with mesh(layout={"x": "dp"}): x = x + x',
 )
 ITEMS = (
-    "@kernel\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
     "@autodiff\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
 )
 

@@ -16,6 +16,7 @@ from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.once import once
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
@@ -27,6 +28,7 @@ from tesserac.tile.build import tile_pass
 GRAPH_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
     inline,  # calls become bodies; from here on a function is whole
+    once,  # loops over blocks that span their dim; constants and sizes in their bodies become known
     apply_rules,  # what inlining brought side by side
     fold,  # constants that inlining made known
     cse,  # after folding, since equal constants make equal operators

@@ -82,6 +82,8 @@ class Flattening:
             return self._struct(name, Compound("any struct", (), value.struct_name()), value)
         if isinstance(value, tuple | list):
             return Tree("", tuple(self._open(f"{name}.{i}", item) for i, item in enumerate(value)))
+        if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
+            return self._array(name, value, ())
         if not hasattr(value, "__dlpack__"):
             raise self._wrong(name, f"must be an array, a number, a struct or a tuple, not a {type(value).__name__}")
         array = as_numpy(value)

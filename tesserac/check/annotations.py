@@ -14,6 +14,7 @@ from tesserac.check.specs import (
     AnyDType,
     AnySpec,
     BareTensorSpec,
+    BareTileSpec,
     DimSpec,
     DTypeOf,
     Element,
@@ -40,8 +41,7 @@ from tesserac.types.dims import Dim, DimError, parse_dim
 from tesserac.types.policy import NO_POLICY, Policy, PolicyError, placed_scale, with_attribute
 
 LATER_TYPES = (
-    "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Tile", "KTile",
-    "Dict",
+    "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Dict",
 )  # fmt: skip
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
@@ -101,7 +101,7 @@ class AnnotationReader:
 
     def _applied(self, node: ast.Subscript) -> TypeSpec:
         match node.value:
-            case ast.Name(id="Tensor"):
+            case ast.Name(id="Tensor" | "Tile" | "KTile"):
                 return self._tensor(node)
             case ast.Name(id="List"):
                 return self._list(node)
@@ -137,6 +137,8 @@ class AnnotationReader:
     def _named(self, node: ast.Name) -> TypeSpec:
         if node.id == "Tensor":
             return BareTensorSpec(node.span)
+        if node.id in ("Tile", "KTile"):
+            return BareTileSpec(node.span)
         if node.id in _SCALARS:
             return ScalarSpec(node.span, _SCALARS[node.id])
         struct = self._struct(node, node, None)

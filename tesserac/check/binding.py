@@ -16,6 +16,7 @@ from tesserac.check.specs import (
     AnyDType,
     AnySpec,
     BareTensorSpec,
+    BareTileSpec,
     DimSpec,
     DTypeOf,
     ErrorSpec,
@@ -50,6 +51,13 @@ from tesserac.types.ty import (
     open_floats,
 )
 from tesserac.types.unify import DimSolver
+
+_FITTING: dict[type[TypeSpec], type] = {
+    BareTensorSpec: TensorType,
+    BareTileSpec: TensorType,
+    FunctionSpec: FunctionType,
+}
+"""What an annotation without dims accepts."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +176,8 @@ class CallBinding:
                 return found
             case TensorSpec():
                 return self._adapt_tensor(name, spec, found, position, out)
-            case BareTensorSpec() | FunctionSpec() | AnySpec():
-                kinds = {BareTensorSpec: TensorType, FunctionSpec: FunctionType, AnySpec: object}
-                fits = isinstance(found, kinds[type(spec)])
+            case BareTensorSpec() | BareTileSpec() | FunctionSpec() | AnySpec():
+                fits = isinstance(found, _FITTING.get(type(spec), object))
                 return self._rename(found, Reason(position, spec.span), out) if fits else None
             case ScalarSpec():
                 return self._adapt_scalar(name, spec, found, position, out)

@@ -13,6 +13,7 @@ from typing import Protocol
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.facts import Facts
+from tesserac.check.kernel_state import Kernel
 from tesserac.check.resolve import FunctionRef, Resolved, StructRef
 from tesserac.check.scope import Binding, Scope
 from tesserac.check.specs import DimSpec, FunctionSpec, Signature, Storage, StructDecl, TypeSpec
@@ -97,6 +98,7 @@ class Body:
         self.effects: dict[str, Span] = {}
         self.reads: dict[str, typed.Param] = {}
         self.own_symbols: frozenset[str] = frozenset()
+        self.has_open = False
         self.origins: dict[typed.Local, Binding] = {}
         self.told: set[frozenset[Dim]] = set()
         self.at_definition = False
@@ -107,6 +109,8 @@ class Body:
         self.static_symbols: frozenset[str] = frozenset()
         self.untold_symbols: frozenset[str] = frozenset()
         self.numerics = ""
+        self.kernel: Kernel | None = None
+        self.functions: list[typed.TypedFunction] = []
         self.needs_value = False
 
     def expression(self, node: ast.Expr) -> typed.Expr:
@@ -136,6 +140,13 @@ class Body:
         if not self.wants_value(count):
             self.sink.error(E0215, at=span, what=f"the number of items (`{count}`)")
         return self.error(span)
+
+    def may_agree(self, left: Dim, right: Dim) -> bool:
+        """Whether one of two sizes is that of an argument without dims of its own: such are compared on entry. Of one
+        that is a number nobody knows whose it is."""
+        known = self.own_symbols | frozenset(self.rules.module_sizes())
+        number = left.constant is not None or right.constant is not None
+        return not (left - right).symbols() <= known or (number and self.has_open)
 
     def first_telling(self, left: Dim, right: Dim) -> bool:
         """Whether these two sizes are reported as different for the first time: one misnamed dim is one message."""

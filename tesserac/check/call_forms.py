@@ -20,6 +20,7 @@ from tesserac.check.dicts import call_dict_method
 from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
 from tesserac.check.kinds import QUESTION, infer_isinstance
+from tesserac.check.namespaces import namespace_names
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     BuiltinRef,
@@ -29,6 +30,7 @@ from tesserac.check.resolve import (
     LaterRef,
     LibraryRef,
     ModuleRef,
+    NamespaceRef,
     OperatorRef,
     ParamRef,
     Resolved,
@@ -50,6 +52,7 @@ from tesserac.types.ty import (
     ErrorType,
     FunctionType,
     IntType,
+    RecordType,
     StructType,
     TensorType,
     TupleType,
@@ -141,7 +144,7 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
             decl = body.rules.own_struct(meaning)
             sizes = None if decl is None or decl.parameters else ()
             return body.error(callee.span) if decl is None else construct(body, decl, sizes, args, callee)
-        case ConstantRef() | ParamRef() | DTypeRef() | LibraryRef() | ModuleRef():
+        case ConstantRef() | ParamRef() | DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
 
@@ -178,17 +181,21 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     return call_meaning(body, meaning, args, callee)
 
 
-def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | None:
+def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | NamespaceRef | None:
     """The library or the module that a name before a dot means, if it is one."""
     if not isinstance(base, ast.Name) or base.id in body.scope.bindings or base.id in body.symbols:
         return None
     meaning = body.rules.resolve(base.id)
-    return meaning if isinstance(meaning, LibraryRef | ModuleRef) else None
+    return meaning if isinstance(meaning, LibraryRef | ModuleRef | NamespaceRef) else None
 
 
-def _no_member(body: Body, container: LibraryRef | ModuleRef, node: ast.Attribute) -> None:
-    what = "the library" if isinstance(container, LibraryRef) else f"`{container.owner}`"
-    body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
+def _no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node: ast.Attribute) -> None:
+    names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
+    what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
+    draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
+    guess = closest(node.name, namespace_names(container.name)) if isinstance(container, NamespaceRef) else None
+    if guess:
+        draft.replace(f"did you mean `{guess}`?", node.name_span, guess)
 
 
 def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
@@ -204,6 +211,9 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     type_ = value.type
     if isinstance(type_, StructType):
         return field_of(body, value, node)
+    known = type_.field(node.name) if isinstance(type_, RecordType) else None
+    if known is not None:
+        return _known_field(body, known, node)
     found = _tensor_attribute(body, value, type_, node) if isinstance(type_, TensorType) else None
     if found is not None:
         return found
@@ -237,6 +247,13 @@ def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: as
     return None
 
 
+def _known_field(body: Body, known: Type, node: ast.Attribute) -> typed.Expr:
+    """A field of a compile-time value; a kernel notes which of its blocks are asked for."""
+    if body.kernel is not None and isinstance(known, IntType):
+        body.kernel.used.setdefault(known.value, node.span)
+    return typed.Static(known, node.span)
+
+
 def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
     """`value.name`, a field of a struct."""
     type_ = value.type
@@ -256,6 +273,7 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
 def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
     known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
+    known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
     guess = closest(node.name, known)
     if guess:
         draft.replace(f"did you mean `{guess}`?", node.name_span, guess)

@@ -14,6 +14,8 @@ from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.binding import CallBinding, substitute_type
 from tesserac.check.body import Body, Instance, is_static
 from tesserac.check.call_errors import explain_conflict, explain_misfit
+from tesserac.check.decorators import is_kernel
+from tesserac.check.kernel_state import TILE_RANK
 from tesserac.check.resolve import FunctionRef
 from tesserac.check.scalars import require_guard, to_float
 from tesserac.check.specs import OptionalSpec, ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
@@ -23,7 +25,8 @@ from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.precision import W0401, W0402, W0403
 from tesserac.diag.codes.shapes import E0309, E0315
-from tesserac.types.dims import Dim, DimError
+from tesserac.ops.shape import Reshape
+from tesserac.types.dims import Dim, DimError, product
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, TensorType, TupleType, Type, parts
 
 
@@ -37,6 +40,8 @@ def call_function(
     if given is None:
         return body.error(callee.span)
     values = _fill_in(body, ref, signature, given)
+    if is_kernel(signature.node):
+        values = [_merge_leading(p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
     values = [meet_spec(body, p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
     values = _resolve_axes(body, signature, values)
     if any(isinstance(value.type, ErrorType) for value in values):
@@ -149,6 +154,18 @@ def meet_spec(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
     return value
 
 
+def _merge_leading(spec: TypeSpec, value: typed.Expr) -> typed.Expr:
+    """A tensor `[B, H, S, D]` where a kernel says `[B*H, S, D]`."""
+    type_ = value.type
+    if not isinstance(spec, TensorSpec) or spec.leading or not isinstance(type_, TensorType):
+        return value
+    extra = type_.rank - len(spec.dims)
+    if extra <= 0 or len(spec.dims) <= TILE_RANK:
+        return value
+    dims = (product(type_.dims[: extra + 1]), *type_.dims[extra + 1 :])
+    return typed.Apply(TensorType(dims, type_.dtype, type_.policy), value.span, Reshape(dims), (value,))
+
+
 def _resolve_axes(body: Body, signature: Signature, values: list[typed.Expr]) -> list[typed.Expr]:
     """An `Axis` is a position in the first tensor argument, or several, however they were written."""
     operand = next((value for value in values if isinstance(value.type, TensorType)), None)
@@ -192,7 +209,7 @@ def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Call
     facts = body.facts
     left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)
     if guard.kind == "equal":
-        holds: bool | None = facts.same(left, right)
+        holds: bool | None = facts.same(left, right) or (None if body.may_agree(left, right) else False)
     elif guard.kind == "divides":
         holds = facts.divides(left, right)
     else:

@@ -12,10 +12,12 @@ from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
-from tesserac.check.decorators import check_decorators
+from tesserac.check.decorators import check_decorators, is_kernel
 from tesserac.check.expressions import infer_expression
 from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
+from tesserac.check.kernels import check_kernel
 from tesserac.check.names import check_names
+from tesserac.check.namespaces import namespace_member
 from tesserac.check.params import ModuleParams, read_params
 from tesserac.check.resolve import (
     ConstantRef,
@@ -26,6 +28,7 @@ from tesserac.check.resolve import (
     LibraryRef,
     ModuleNames,
     ModuleRef,
+    NamespaceRef,
     Resolved,
     StructRef,
 )
@@ -179,16 +182,23 @@ class ModuleChecker:
         signature, spans = self.own_signature(name), self._signatures[name][1]
         body = Body(self, Sink(), name)
         body.at_definition = types in self.representatives(name)
-        function = check_instance(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        function = self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
         if body.needs_value:
             check_names(Body(self, self.sink, name), signature)
             return Instance(None, needs_value=True)
         if function is not None:
-            self._by_symbol[function.symbol] = function
+            self._by_symbol.update({part.symbol: part for part in (*body.functions, function)})
         if not body.at_definition:
             return Instance(function, body.sink.diagnostics)
         self._found += body.sink.diagnostics
         return Instance(function)
+
+    def _check_body(
+        self, body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
+    ) -> typed.TypedFunction | None:
+        if is_kernel(signature.node):
+            return check_kernel(body, signature, types, spans, symbol, {})
+        return check_instance(body, signature, types, spans, symbol)
 
     def _constant_size(self, name: str) -> Dim | None:
         """The value of a module constant that is an int, as a size."""
@@ -243,7 +253,7 @@ class ModuleChecker:
         signature, spans = checker.own_signature(name), checker._signatures[name][1]
         body = Body(checker, Sink(), name)
         checker._rechecks += 1
-        check_instance(body, signature, types, spans, name)
+        checker._check_body(body, signature, types, spans, name)
         checker._rechecks -= 1
         return body.sink.diagnostics
 
@@ -298,6 +308,8 @@ class ModuleChecker:
 
     def member(self, container: Resolved | None, name: str) -> Resolved | None:
         """What `name` means in the library or in another module."""
+        if isinstance(container, NamespaceRef):
+            return namespace_member(container.name, name, self.names.library)
         if isinstance(container, ModuleRef):
             return self._modules[container.owner].names.public().get(name)
         return self.names.library(name) if isinstance(container, LibraryRef) else None

@@ -10,9 +10,10 @@ from tesserac.check.body import Body
 from tesserac.check.kinds import asks_kind
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0214
+from tesserac.ops.compare import NotEqual
 from tesserac.syntax import ast
 from tesserac.types.dtype import BOOL
-from tesserac.types.ty import BoolType, ErrorType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, TensorType
 
 
 def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
@@ -20,10 +21,20 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
     type_ = value.type
     if isinstance(type_, BoolType | ErrorType) or type_ == TensorType((), BOOL):
         return value
+    if isinstance(type_, FloatType):
+        return _is_not_zero(value, type_)
     draft = body.sink.error(E0214, at=value.span, found=type_text(type_))
     if isinstance(type_, TensorType) and type_.dtype == BOOL:
         draft.remark("for every element use `&`, `|`, `~` and `where`")
     return body.error(value.span)
+
+
+def _is_not_zero(value: typed.Expr, type_: FloatType) -> typed.Expr:
+    """A float decides by whether it is zero: while compiling where it is known, else in the run."""
+    if type_.value is not None:
+        return typed.Static(BoolType(type_.value != 0), value.span)
+    zero = typed.Coerce(FloatType(), value.span, typed.Static(FloatType(0.0), value.span))
+    return typed.Apply(TensorType((), BOOL), value.span, NotEqual(), (value, zero))
 
 
 def decides_none(test: ast.Expr) -> bool:

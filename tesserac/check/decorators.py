@@ -19,7 +19,12 @@ def check_decorators(node: ast.FunctionDef, sink: Sink) -> bool:
 
 
 def _is_accepted(node: ast.Expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in ACCEPTED
+    return (isinstance(node, ast.Name) and node.id in ACCEPTED) or dotted_name(node).partition(".")[0] == "kernel"
+
+
+def is_kernel(node: ast.FunctionDef) -> bool:
+    """Whether a function is written for one tile of its result."""
+    return any(dotted_name(decorator.expression).partition(".")[0] == "kernel" for decorator in node.decorators)
 
 
 def dotted_name(node: ast.Expr) -> str:

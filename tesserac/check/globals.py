@@ -16,6 +16,7 @@ from tesserac.check.resolve import (
     LaterRef,
     LibraryRef,
     ModuleRef,
+    NamespaceRef,
     OperatorRef,
     ParamRef,
     Resolved,
@@ -39,12 +40,12 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
         draft = body.sink.error(E0203, at=node.span, name=name)
         draft.note(scope.half_bound[name], "it has a value only after this")
         return body.error(node.span)
+    if name in body.untold_symbols:
+        draft = body.sink.error(E0306, at=node.span, name=name)
+        draft.remark("it may stand in types; take it as an int parameter to have its value")
+        return body.error(node.span)
     if name in body.symbols:
         body.mention(name)
-        if name in body.untold_symbols:
-            draft = body.sink.error(E0306, at=node.span, name=name)
-            draft.remark("it may stand in types; take it as an int parameter to have its value")
-            return body.error(node.span)
         return typed.Static(IntType(body.symbols[name]), node.span)
     return global_value(body, node, body.rules.resolve(name))
 
@@ -64,7 +65,7 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(DTypeType(dtype), node.span)
         case OperatorRef(op):
             return typed.Static(FunctionType(BUILT_IN, op.name), node.span)
-        case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef():
+        case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
         case LaterRef(feature):
             return report_later(body, node.span, feature)

@@ -35,6 +35,7 @@ from tesserac.check.specs import (
     TypeSpec,
     dims_of,
     field_specs,
+    leaves_dims,
     untold_sizes,
 )
 from tesserac.check.struct_items import is_test
@@ -66,11 +67,11 @@ def check_instance(
 ) -> typed.TypedFunction | None:
     """Checks the body with these parameter types. None after errors."""
     node = signature.node
-    _enter(body, signature, types, spans)
+    enter(body, signature, types, spans)
     block = body.rules.block(body, node.body)
-    _check_end(body, signature)
+    check_end(body, signature)
     check_effects(body, node)
-    result = _result_type(body)
+    result = result_type(body)
     if body.sink.has_errors:
         return None
     params = tuple(
@@ -81,30 +82,31 @@ def check_instance(
         name=node.name,
         params=params,
         result=result,
-        symbols=_symbols(types),
-        guards=_guards(body, signature),
+        symbols=symbols_of(types),
+        guards=where_guards(body, signature),
         effects=frozenset(body.effects),
         reads=tuple(body.reads.values()),
         body=block,
         span=node.name_span,
-        exported=any(_is_export(decorator.expression) for decorator in node.decorators),
+        exported=any(is_export(decorator.expression) for decorator in node.decorators),
         doc=node.doc or "",
     )
 
 
-def _enter(
+def enter(
     body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]]
 ) -> None:
     """Binds parameters and sizes, and states the `where` facts."""
-    names = (*body.rules.module_sizes(), *signature.symbols, *_symbols(types))
+    names = (*body.rules.module_sizes(), *signature.symbols, *symbols_of(types))
     body.symbols = {name: Dim.sym(name) for name in names}
     mentioned = [name for p in signature.parameters for dim in dims_of(p.spec) for name in dim.dim.symbols()]
     body.own_symbols = frozenset(signature.symbols)
-    for name in sorted({*mentioned, *_symbols(types)}):
+    body.has_open = any(leaves_dims(parameter.spec) for parameter in signature.parameters)
+    for name in sorted({*mentioned, *symbols_of(types)}):
         body.mention(name)
     told = {p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec)}
     untold = untold_sizes(frozenset(signature.symbols), [p.spec for p in signature.parameters])
-    body.untold_symbols = untold - told
+    body.untold_symbols = (untold - told) | frozenset(signature.hidden)
     body.dim_spans = spans
     body.where_at = _where_place(body, signature.node)
     body.static_symbols = frozenset(
@@ -176,12 +178,12 @@ def _where_place(body: Body, node: ast.FunctionDef) -> WherePlace | None:
     return WherePlace(Span(last.span.file, place, place), " where {fact}")
 
 
-def _symbols(types: tuple[Type, ...]) -> tuple[str, ...]:
+def symbols_of(types: tuple[Type, ...]) -> tuple[str, ...]:
     """The sizes that parameter types mention, in order."""
     return tuple(dict.fromkeys(n for type_ in types for dim in sizes_in(type_) for n in sorted(dim.symbols())))
 
 
-def _check_end(body: Body, signature: Signature) -> None:
+def check_end(body: Body, signature: Signature) -> None:
     """A function that says what it returns returns on every path."""
     node = signature.node
     if always_returns(node.body) or isinstance(signature.result, AnySpec | NoneSpec):
@@ -193,7 +195,7 @@ def _check_end(body: Body, signature: Signature) -> None:
     draft.note(signature.result.span, "this says that it returns one")
 
 
-def _result_type(body: Body) -> Type:
+def result_type(body: Body) -> Type:
     """The type of all returns; a function without one returns None."""
     if not body.returns:
         return NoneType()
@@ -209,7 +211,7 @@ def _result_type(body: Body) -> Type:
     return result
 
 
-def _guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:
+def where_guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:
     """The `where` facts come first: what follows from them is not checked again."""
     facts = [
         typed.Guard(fact.kind, fact.left.substitute(body.symbols), fact.right.substitute(body.symbols), fact.span)
@@ -218,7 +220,7 @@ def _guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:
     return (*facts, *body.guards.values())
 
 
-def _is_export(node: ast.Expr) -> bool:
+def is_export(node: ast.Expr) -> bool:
     function = node.function if isinstance(node, ast.Call) else node
     return isinstance(function, ast.Name) and function.id == "export"
 

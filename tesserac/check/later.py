@@ -10,7 +10,7 @@ _FEATURES = {
     "differentiation and transforms": (
         "grad value_and_grad vjp jvp vmap pmap scan map reduce checkpoint remat stop_gradient jit autodiff"
     ),
-    "kernels and schedules": "tile kernel Schedule softmax_online softmax_accumulate verify",
+    "kernels and schedules": "Schedule verify",
     "operators": (
         "compose adjoint tensor commutator sym skew resolvent apply spectral truncate reconstruct pseudoinverse "
         "is_unitary spectral_radius Operator SpectralOperator zero dense projector kronecker "

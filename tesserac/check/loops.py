@@ -14,6 +14,7 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.assignment import assign, bind
+from tesserac.check.block_ranges import is_block_range, read_block_range
 from tesserac.check.body import Body, is_static
 from tesserac.check.branches import join
 from tesserac.check.conditions import require_condition
@@ -39,6 +40,9 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
     if is_range(body, node.iterable) and isinstance(node.target, ast.Name):
         assert isinstance(node.iterable, ast.Call)
         return _range_loop(body, node, node.target, node.iterable)
+    if is_block_range(body, node.iterable) and isinstance(node.target, ast.Name):
+        assert isinstance(node.iterable, ast.Call)
+        return _block_loop(body, node, node.target, node.iterable)
     items = body.expression(node.iterable)
     known = written_out(items, node.target.span)
     if known is not None:
@@ -117,6 +121,21 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
         return []
     if isinstance(bounds, RunBounds):
         return _counted_by_run(body, node, target, bounds)
+    return _counted(body, node, target, bounds, call.span)
+
+
+def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> list[typed.Stmt]:
+    """A loop over blocks has one turn: a block spans its dim, see Note [One block spans its dim] in `kernels.py`."""
+    block = read_block_range(body, call)
+    if block is None or body.kernel is None:
+        return []
+    body.kernel.counters[_index_symbol(body, target.id)] = block
+    return _counted(body, node, target, (ZERO, ONE, 1), call.span)
+
+
+def _counted(
+    body: Body, node: ast.For, target: ast.Name, bounds: tuple[Dim, Dim, int], at: Span
+) -> list[typed.Stmt]:
     start, stop, step = bounds
     symbol = _index_symbol(body, target.id)
     low, high = (start, stop - 1) if step > 0 else (stop + 1, start)
@@ -132,8 +151,8 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
             block = _turn(body, node.body)
     results = _leave(body, loop)
     _close_flag(body, flag)
-    bounds_typed = [typed.Static(IntType(bound), call.span) for bound in (start, stop)]
-    return [*lowered, typed.For(node.span, symbol, bounds_typed[0], bounds_typed[1], step, block, results)]
+    ends = [typed.Static(IntType(bound), at) for bound in (start, stop)]
+    return [*lowered, typed.For(node.span, symbol, ends[0], ends[1], step, block, results)]
 
 
 def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBounds) -> list[typed.Stmt]:

@@ -94,11 +94,11 @@ def _many(signature: Signature) -> StaticParameter | None:
 def _take_many(
     signature: Signature, many: StaticParameter, args: Sequence[Arg]
 ) -> tuple[tuple[typed.Expr, ...], Sequence[Arg]]:
-    """Splits off the arguments of a shape: `zeros(N, 4)`, `zeros((N, 4))`, `full((N,), 0.5)`."""
+    """Splits off the arguments of a shape: `zeros(N, 4)`, `zeros((N, 4), f32)`, `full((N,), 0.5)`."""
     named = [arg for arg in args if arg.name == many.name]
     if named:
         return (named[0].value,), [arg for arg in args if arg is not named[0]]
-    positional = [arg for arg in args if arg.name is None]
+    positional = [arg for arg in args if arg.name is None and not isinstance(arg.value.type, DTypeType)]
     before = len(signature.operands)
     after = sum(s.default is None for s in signature.statics if s is not many)
     named_after = sum(arg.name in {s.name for s in signature.statics if s.default is None} for arg in args)

@@ -59,6 +59,13 @@ class LibraryRef:
 
 
 @dataclass(frozen=True)
+class NamespaceRef:
+    """A part of the language under a name: `tile.load`, `dist.Mesh`, `kernel.auto`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class LaterRef:
     """A name of a `feature` that is not supported yet; empty where the item itself has said so already."""
 
@@ -98,6 +105,7 @@ Resolved = (
     | BuiltinRef
     | DTypeRef
     | LibraryRef
+    | NamespaceRef
     | LaterRef
 )
 
@@ -105,6 +113,7 @@ BUILTINS = (
     "range", "float", "int", "print", "narrow", "transpose", "len", "isinstance", "key", "next_key",
     "numerics", "device", "prefetch",
 )  # fmt: skip
+NAMESPACES = ("tile", "kernel")
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 
@@ -122,6 +131,7 @@ class Exports:
         self._names: dict[str, Resolved] = {name: LaterRef(feature) for name, feature in LATER.items()}
         self._names.update({name: BuiltinRef(name) for name in BUILTINS})
         self._names["op"] = LibraryRef()
+        self._names.update({name: NamespaceRef(name) for name in NAMESPACES})
         for operator in OPERATORS.values():
             if operator.surface:
                 self._names[operator.name] = OperatorRef(operator)

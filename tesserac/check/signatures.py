@@ -7,6 +7,7 @@ kind int, a constant of the module, or a new symbol.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from tesserac.base.source import Span
 from tesserac.check.annotations import AnnotationReader
@@ -18,8 +19,10 @@ from tesserac.check.specs import (
     ParameterSpec,
     Signature,
     StructDecl,
+    TensorSpec,
     TypeSpec,
     dims_of,
+    untold_sizes,
 )
 from tesserac.diag.codes.names import E0202, E0204
 from tesserac.diag.codes.shapes import E0312
@@ -44,7 +47,7 @@ class SignatureNames:
         module_sizes: Collection[str] = (),
     ) -> None:
         self._module_sizes = module_sizes
-        self._ints = ints
+        self.ints = ints
         self._constant = constant
         self._module = module
         self._struct = struct
@@ -61,15 +64,15 @@ class SignatureNames:
         return self._struct(node)
 
     def dim(self, name: str, span: Span) -> Dim | None:
-        constant = None if name in self._ints else self._constant(name)
+        constant = None if name in self.ints else self._constant(name)
         if constant is not None:
             return constant
-        if name not in self._ints and name in self._module_sizes:
+        if name not in self.ints and name in self._module_sizes:
             return Dim.sym(name)
-        if name not in self._ints and not name[0].isupper():
+        if name not in self.ints and not name[0].isupper():
             draft = self._sink.error(E0204, at=span, problem=f"`{name}` is not a size")
             draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
-            guess = closest(name, [*self._ints, *self.spans])
+            guess = closest(name, [*self.ints, *self.spans])
             if guess:
                 draft.replace(f"did you mean `{guess}`?", span, guess)
             return None
@@ -91,13 +94,16 @@ def read_signature(
     reader = AnnotationReader(names, sink)
     parameters = tuple(_parameter(reader, parameter) for parameter in node.parameters)
     _check_twice(node, sink)
+    merged = _merged_dims(parameters, names)
+    parameters = tuple(replace(p, spec=_with_merged(p.spec, merged)) for p in parameters)
     symbols = tuple(dict.fromkeys([*_bound_by(parameters, names), *ints]))
     result: TypeSpec = AnySpec(node.name_span)
     unbound: tuple[str, ...] = ()
     if node.returns is not None:
-        result, unbound = _result(reader, node.returns, (*symbols, *module_sizes), names, sink)
+        result, unbound = _result(reader, node.returns, merged, (*symbols, *module_sizes), names, sink)
     facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
-    return Signature(node, parameters, result, symbols, facts, unbound), names.spans
+    hidden = tuple(sorted({name for dim in merged for name in dim.symbols()}))
+    return Signature(node, parameters, result, symbols, facts, unbound, hidden), names.spans
 
 
 def _bound_by(parameters: tuple[ParameterSpec, ...], names: SignatureNames) -> list[str]:
@@ -106,6 +112,30 @@ def _bound_by(parameters: tuple[ParameterSpec, ...], names: SignatureNames) -> l
         return list(names.spans)
     given = {name for parameter in parameters for dim in dims_of(parameter.spec) for name in dim.dim.symbols()}
     return [name for name in names.spans if name in given]
+
+
+def _merged_dims(parameters: tuple[ParameterSpec, ...], names: SignatureNames) -> dict[Dim, Dim]:
+    """Products such as `B*H` of whose names no argument tells the size: they are one size of their own, `BH`. The names
+    may stand in types that have the same product, not as values."""
+    untold = untold_sizes(frozenset(names.spans) - names.ints, [parameter.spec for parameter in parameters])
+    merged: dict[Dim, Dim] = {}
+    for dim in (dim.dim for parameter in parameters for dim in dims_of(parameter.spec)):
+        if len(dim.terms) != 1 or not dim.symbols() or not dim.symbols() <= untold:
+            continue
+        name = "".join(character for character in str(dim) if character.isalnum())
+        while name in names.spans:
+            name += "_"
+        merged.setdefault(dim, Dim.sym(name))
+    for dim, symbol in merged.items():
+        first = [names.spans.pop(name) for name in sorted(dim.symbols()) if name in names.spans]
+        names.spans[str(symbol)] = first[0] if first else []
+    return merged
+
+
+def _with_merged(spec: TypeSpec, merged: dict[Dim, Dim]) -> TypeSpec:
+    if not isinstance(spec, TensorSpec) or not merged:
+        return spec
+    return replace(spec, dims=tuple(replace(dim, dim=merged.get(dim.dim, dim.dim)) for dim in spec.dims))
 
 
 def _parameter(reader: AnnotationReader, node: ast.Parameter) -> ParameterSpec:
@@ -123,9 +153,14 @@ def _check_twice(node: ast.FunctionDef, sink: Sink) -> None:
 
 
 def _result(
-    reader: AnnotationReader, node: ast.Expr, symbols: tuple[str, ...], names: SignatureNames, sink: Sink
+    reader: AnnotationReader,
+    node: ast.Expr,
+    merged: dict[Dim, Dim],
+    symbols: tuple[str, ...],
+    names: SignatureNames,
+    sink: Sink,
 ) -> tuple[TypeSpec, tuple[str, ...]]:
-    spec = reader.read(node, node.span)
+    spec = _with_merged(reader.read(node, node.span), merged)
     unknown = [
         (name, dim.span) for dim in dims_of(spec) for name in sorted(dim.dim.symbols()) if name not in symbols
     ]

@@ -77,6 +77,13 @@ class BareTensorSpec:
 
 
 @dataclass(frozen=True)
+class BareTileSpec:
+    """`Tile` alone: a tile of any dims and dtype, which each call of the kernel gives."""
+
+    span: Span
+
+
+@dataclass(frozen=True)
 class ScalarSpec:
     """A compile-time kind. An `Axis` is an int that may be given as the name of a dim of the first tensor; a `Shape` is
     a tuple of sizes, or all positional arguments from its place on: `normal((D, H))`, `normal(D, H)`."""
@@ -170,6 +177,7 @@ class ErrorSpec:
 TypeSpec = (
     TensorSpec
     | BareTensorSpec
+    | BareTileSpec
     | ScalarSpec
     | NoneSpec
     | OptionalSpec
@@ -205,7 +213,8 @@ class Fact:
 class Signature:
     """`symbols` are the sizes it quantifies over, in order of first appearance among the parameters.
 
-    `unbound` are names of sizes that only the result has; they have a diagnostic already.
+    `unbound` are names of sizes that only the result has; they have a diagnostic already. `hidden` are names that stand
+    in products only, `B*H`: each such product is one of the symbols, `BH`.
     """
 
     node: ast.FunctionDef
@@ -214,6 +223,7 @@ class Signature:
     symbols: tuple[str, ...]
     facts: tuple[Fact, ...]
     unbound: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -239,7 +249,12 @@ def is_bare(spec: TypeSpec) -> bool:
             return is_bare(spec.item)
         case TupleSpec():
             return any(map(is_bare, spec.items))
-    return isinstance(spec, BareTensorSpec)
+    return isinstance(spec, BareTensorSpec | BareTileSpec)
+
+
+def leaves_dims(spec: TypeSpec) -> bool:
+    """Whether an annotation says nothing of the dims of its argument."""
+    return is_bare(spec) or isinstance(spec, AnySpec)
 
 
 def dims_of(spec: TypeSpec) -> tuple[DimSpec, ...]:

@@ -19,6 +19,7 @@ from tesserac.check.contexts import EndWith, enter_with, set_numerics
 from tesserac.check.control import may_exit
 from tesserac.check.loops import check_loop, raise_flag
 from tesserac.check.printing import check_assert, check_print, is_print
+from tesserac.check.tile_statements import check_tile_update, is_tile_update
 from tesserac.diag.codes.names import E0211, W0201
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType, NoneType
@@ -57,6 +58,9 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
         return []
     if is_print(body, node.value):
         return check_print(body, node.value)
+    if is_tile_update(body, node.value):
+        assert isinstance(node.value, ast.Call)
+        return check_tile_update(body, node.value)
     before = len(body.effects)
     value = body.expression(node.value)
     if isinstance(value.type, ErrorType):

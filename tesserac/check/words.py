@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tesserac.types.dims import Dim
-from tesserac.types.ty import FloatType, IntType, TensorType, Type
+from tesserac.types.ty import FloatType, IntType, RecordType, TensorType, Type
 
 
 def dim_text(dim: Dim) -> str:
@@ -24,6 +24,8 @@ def type_text(type_: Type) -> str:
         return "an int"
     if isinstance(type_, FloatType):
         return "a float"
+    if isinstance(type_, RecordType):
+        return f"a `{type_.kind}`"
     return f"`{type_.show()}`"
 
 

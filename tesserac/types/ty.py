@@ -165,6 +165,20 @@ class FunctionType:
 
 
 @dataclass(frozen=True)
+class RecordType:
+    """A compile-time value of a kind that the language itself has: a schedule, a mesh, the context of a kernel."""
+
+    kind: str
+    fields: tuple[tuple[str, Type], ...] = ()
+
+    def field(self, name: str) -> Type | None:
+        return next((type_ for own, type_ in self.fields if own == name), None)
+
+    def show(self) -> str:
+        return f"{self.kind}({', '.join(f'{name}={type_.show()}' for name, type_ in self.fields)})"
+
+
+@dataclass(frozen=True)
 class ErrorType:
     """The type of an expression that has a diagnostic already; it agrees with every other type."""
 
@@ -183,7 +197,7 @@ def scaled_parts(type_: TensorType) -> TupleType:
 SCALED_NAMES = ("q", "scale")
 """What the parts of a scaled value are called."""
 
-Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType
+Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType | RecordType
 Aggregate = TupleType | DictType | StructType | FunctionType
 Type = TensorType | Scalar | ListType | Aggregate | ErrorType
 
@@ -231,6 +245,8 @@ def map_dims(type_: Type, change: Callable[[Dim], Dim]) -> Type:
         case StructType():
             fields = tuple((name, map_dims(field, change)) for name, field in type_.fields)
             return StructType(type_.module, type_.name, tuple(map(change, type_.dims)), fields)
+        case RecordType():
+            return RecordType(type_.kind, tuple((name, map_dims(field, change)) for name, field in type_.fields))
         case TupleType() | DictType() | FunctionType():
             return with_parts(type_, (map_dims(part, change) for part in parts(type_) or ()))
     return type_

@@ -1,0 +1,26 @@
+"""What `tile.name` means: a rule of the checker, or the library's function under its own or a tile's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.check.resolve import BuiltinRef, FunctionRef, LaterRef, OperatorRef, Resolved
+from tesserac.check.tiles import RULES
+
+_SAME = {"broadcast": "expand"}
+"""Functions of the library that a tile has under another name."""
+_TILE = ("range_n", "range_k", "store", "zeros", "full", "transpose", "cast", "mask_causal", "softmax_accumulate")
+
+
+def namespace_member(namespace: str, name: str, library: Callable[[str], Resolved | None]) -> Resolved | None:
+    if namespace != "tile":
+        return None
+    if name in RULES:
+        return BuiltinRef(f"tile.{name}")
+    found = library(_SAME.get(name, name))
+    return found if isinstance(found, FunctionRef | OperatorRef | BuiltinRef | LaterRef) else None
+
+
+def namespace_names(namespace: str) -> list[str]:
+    """Names to suggest for a misspelt one."""
+    return [*RULES, *_SAME, *_TILE] if namespace == "tile" else []

@@ -1,0 +1,10 @@
+"""E05xx: kernels and schedules."""
+
+from tesserac.diag.diagnostic import Code
+
+E0501 = Code("E0501", "`{name}` works on a block of a kernel, and this is not in one")
+E0502 = Code("E0502", "{problem}")
+E0503 = Code("E0503", "{block} would cut two dims: {first} and {second}")
+E0504 = Code("E0504", "the result has no dim {block}, so no program has a block of it of its own")
+E0505 = Code("E0505", "{block} is the size of no block: the kernel loads nothing with it")
+E0506 = Code("E0506", "{problem}")
