@@ -170,7 +170,8 @@ def runner() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--NAME VALUE]...")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
 @click.option("--release", is_flag=True, help=RELEASE_HELP)
-def run(file: str | None, arguments: tuple[str, ...], threads: int | None, release: bool) -> int:
+@click.option("--save", metavar="PATH", help="Write what main returns to a .npy, .npz or .png file instead.")
+def run(file: str | None, arguments: tuple[str, ...], threads: int | None, release: bool, save: str | None) -> int:
     """Run the main() of a program or a bundle, and print what it returns. Code is compiled once and then cached.
 
     Parameters of main are given by name: numbers, true or false, text, and files *.npy for tensors. What follows `--`
@@ -182,7 +183,7 @@ def run(file: str | None, arguments: tuple[str, ...], threads: int | None, relea
         return start(threads, palette_of(sys.stderr))
     from tesserac.commands.running import run_main
 
-    return finish(run_main(file, threads, arguments, release=release))
+    return finish(run_main(file, threads, arguments, release=release, save=save))
 
 
 # -------------------------------------------------------------------------------------------- saying and ending

@@ -108,3 +108,38 @@ def test_a_bundle_takes_arguments_too(run: Run) -> None:
     status, out, _ = run("--x", "x.npy", "--by", "3", file="scale.tessb")
     assert (status, out) == (0, "Tensor[2, f32]\n[3., 6.]\n")
     assert "  --by             tensor\n" in run("--by", "3", file="scale.tessb")[2]
+
+
+# --- --save ----------------------------------------------------------------------------------------------------------
+
+PIXELS = "def main(rank: int = 2):\n    x = cast(arange(6), u8)\n    return reshape(x, (2, 3)) if rank == 2 else x\n"
+
+
+def saved(tmp_path: Path, name: str, program: str, *words: str) -> tuple[int, Path]:
+    (tmp_path / "m.tess").write_text(program, encoding="utf-8")
+    target = tmp_path / name
+    return cli.main(cli.runner, "tessera", ["run", str(tmp_path / "m.tess"), "--save", str(target), *words]), target
+
+
+def test_save_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, target = saved(tmp_path, "x.npy", PIXELS)
+    assert status == 0 and capsys.readouterr().out.startswith("wrote ")
+    assert np.array_equal(np.load(target), np.arange(6, dtype=np.uint8).reshape(2, 3))
+    status, target = saved(tmp_path, "x.npz", "def main():\n    return ones(2), zeros(3)\n")
+    assert status == 0 and [np.load(target)[name].shape for name in ("arr_0", "arr_1")] == [(2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "words", "text"),
+    [
+        ("x.jpg", PIXELS, (), "the name must end in .npy, .npz, .png"),
+        ("x.png", PIXELS, ("--rank", "1"), "but `main` returned Tensor[6, u8]"),
+        ("x.npy", "def main():\n    return ones(2), zeros(3)\n", (), "one tensor, but `main` returned a tuple"),
+        ("none/x.npy", PIXELS, (), "No such file or directory"),
+    ],
+)
+def test_what_cannot_be_saved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, program: str, words: tuple[str, ...], text: str
+) -> None:
+    status, target = saved(tmp_path, name, program, *words)
+    assert status == 2 and text in capsys.readouterr().err and not target.exists()

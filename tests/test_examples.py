@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import ml_dtypes
@@ -14,21 +16,16 @@ import pytest
 import tessera
 from tesserac import cli
 from tesserac.commands import names
+from tests.conftest import Golden
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
 bf16 = ml_dtypes.bfloat16
 
-MAIN = {
-    "vector_add": "Tensor[8, f32]\n[1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5]\n",
-    "softmax": (
-        "Tensor[2, 4, f32]\n"
-        "[[0.0320586 , 0.08714432, 0.23688282, 0.6439143 ],\n"
-        " [0.0320586 , 0.08714432, 0.2368828 , 0.6439142 ]]\n"
-    ),
-    "mlp": "Tensor[f32] 4.958769750373904e-06\n",
-    "matmul": "Tensor[2, 2, f32]\n[[ 5., 14.],\n [14., 50.]]\n",
-}
-"""What `tessera run` prints. The digits are part of the promise: the same bits on every machine."""
+EXAMPLES = sorted(FOLDER.glob("*.tess"))
+OUTPUTS = Path(__file__).parent / "cases" / "examples"
+"""What `tessera run` prints, by example. The digits are part of the promise: the same bits on every machine."""
+
+by_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 
 
 def load(name: str) -> tessera.module.Module:  # type: ignore[name-defined]
@@ -39,19 +36,26 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype("f4")
 
 
-def test_every_example_is_here() -> None:
-    assert {path.stem for path in FOLDER.glob("*.tess")} == set(MAIN)
+@by_example
+def test_run(path: Path, capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
+    assert cli.main(cli.runner, "tessera", ["run", str(path)]) == 0
+    golden.check(OUTPUTS / f"{path.stem}.out", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("name", MAIN)
-def test_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(cli.runner, "tessera", ["run", str(FOLDER / f"{name}.tess")]) == 0
-    assert capsys.readouterr().out == MAIN[name]
+@by_example
+def test_head_comment_and_style(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith('"""') and f"tessera run examples/{path.name}" in text.partition('"""\n\n')[0]
+    assert cli.main(cli.compiler, "tesserac", ["fmt", "--check", str(path)]) == 0
 
 
-def test_the_headers_say_how_to_run_them() -> None:
-    for name in MAIN:
-        assert f"tessera run examples/{name}.tess" in (FOLDER / f"{name}.tess").read_text()
+@pytest.mark.parametrize("path", [p for p in EXAMPLES if "\ntest " in p.read_text("utf-8")], ids=lambda path: path.stem)
+def test_their_own_tests_pass(path: Path) -> None:
+    assert cli.main(cli.compiler, "tesserac", ["test", str(path)]) == 0
+
+
+def test_no_output_is_left_over() -> None:
+    assert {path.stem for path in OUTPUTS.glob("*.out")} == {path.stem for path in EXAMPLES}
 
 
 def test_vector_add() -> None:
@@ -98,3 +102,33 @@ def test_mlp() -> None:
     h = np.maximum(x @ net.l1.w + net.l1.b, 0)
     assert np.isclose(m.loss(net, x, y), np.mean((h @ net.l2.w + net.l2.b - y) ** 2), rtol=1e-4)
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_mandelbrot_is_a_picture(tmp_path: Path) -> None:
+    size = ["--height", "20", "--width", "30"]
+    line = ["run", str(FOLDER / "mandelbrot.tess"), "--save", str(tmp_path / "m.png"), *size]
+    assert cli.main(cli.runner, "tessera", line) == 0
+    data = (tmp_path / "m.png").read_bytes()
+    assert data.startswith(b"\x89PNG") and struct.unpack(">II", data[16:24]) == (30, 20)
+    length = struct.unpack(">I", data[33:37])[0]
+    rows = np.frombuffer(zlib.decompress(data[41 : 41 + length]), np.uint8).reshape(20, 1 + 90)[:, 1:]
+    assert np.array_equal(rows.reshape(20, 30, 3), load("mandelbrot").picture(20, 30, 60))
+
+
+def test_kmeans() -> None:
+    x, centres = normal(50, 3), normal(50, 3)[:4]
+    found, labels = load("kmeans").kmeans(x, centres, steps=5)
+    for _ in range(5):
+        nearest = ((x[:, None].astype("f8") - centres) ** 2).sum(axis=2).argmin(axis=1)
+        centres = np.stack([x[nearest == k].mean(axis=0, dtype="f8") for k in range(4)])
+    assert np.allclose(found, centres, atol=1e-5)
+    assert np.array_equal(labels, ((x[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1))
+
+
+def test_game_of_life() -> None:
+    world = np.random.default_rng(0).integers(0, 2, (9, 13)).astype("i4")
+    expected = world
+    for _ in range(3):
+        around = sum(np.roll(expected, (a, b), (0, 1)) for a in (-1, 0, 1) for b in (-1, 0, 1)) - expected
+        expected = ((around == 3) | ((expected == 1) & (around == 2))).astype("i4")
+    assert np.array_equal(load("game_of_life").evolve(world, 3), expected)

@@ -9,14 +9,19 @@ from tessera.errors import NO_SUCH_FUNCTION, WRONG_ARGUMENTS, failure
 from tessera.module import Function
 from tesserac.commands.main_arguments import MainSignature, main_arguments
 from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, Outcome
+from tesserac.commands.saving import refuse_ending, save_value
 from tesserac.commands.showing import show_value
 from tesserac.faults import INTERNAL_FAULT
 
 _STATUS = {INTERNAL_FAULT: FAULT, WRONG_ARGUMENTS: BAD_USAGE}
 
 
-def run_main(path: str, threads: int | None, words: Sequence[str] = (), *, release: bool = False) -> Outcome:
+def run_main(
+    path: str, threads: int | None, words: Sequence[str] = (), *, release: bool = False, save: str | None = None
+) -> Outcome:
     """Loads a source or a bundle, and runs its `main`. Raises UsageMistake for arguments that it does not take."""
+    if save is not None:
+        refuse_ending(save)
     try:
         if threads is not None:
             tessera.set_num_threads(threads)
@@ -24,6 +29,7 @@ def run_main(path: str, threads: int | None, words: Sequence[str] = (), *, relea
         if not isinstance(main, Function):
             raise failure(NO_SUCH_FUNCTION, f"`main` of `{path}` is not a function")
         arguments = main_arguments(MainSignature(path, main.interface), words)
-        return Outcome(show_value(main(**arguments)))
+        result = main(**arguments)
+        return Outcome(show_value(result) if save is None else save_value(result, save))
     except tessera.TesseraError as error:
         return Outcome(remarks=f"{error.text}\n", status=_STATUS.get(error.code, MISTAKES))
