@@ -106,6 +106,14 @@ def test_fold_computes_chains_and_keeps_what_is_not_constant() -> None:
     assert values[1] == pytest.approx(np.exp(3), rel=1e-6)
 
 
+def test_fold_drops_assertions_that_hold() -> None:
+    flag = "graph.full() {{dtype = dtype<bool>, policy = policy<>, shape = [], value = {}}} : tensor<[], bool>"
+    text = HEAD + f"%a = {flag.format('true')}\n%b = {flag.format('false')}\n"
+    text += 'form.assert(%a) {text = "a"}\nform.assert(%b) {text = "b"}\ngraph.return(%x)\n}'
+    module = apply(fold.fold, text)
+    assert [op.attrs["text"] for op in module.walk() if op.name == "form.assert"] == ["b"]
+
+
 CALLEE = """
 graph.func @g {entry = false, guards = [#guard<kind="divides", left=`2`, right=`K`, text="K % 2 == 0">],
                params = ["v"]} {

@@ -3,6 +3,7 @@ run."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -266,3 +267,23 @@ def d(k: Key) -> Tensor[3, f32] uses random: return uniform(3, key=k)
 def test_misuse(call: str, code: str) -> None:
     found = check_text(f"def f(): return {call}").diagnostics
     assert [d.code for d in found] == [code]
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64", "u32", "u64", "i8", "u8"])
+def test_shifts(dtype: str) -> None:
+    """By any number of bits: as Python shifts, then wrapped."""
+    f = tessera.compile(f"def f(x: Tensor[N, {dtype}], by: Tensor[N, {dtype}]): return x << by, x >> by").f
+    kind = np.dtype(dtype.replace("i", "int").replace("u", "uint"))
+    limits, bits = np.iinfo(kind), kind.itemsize * 8
+    values = [limits.min, limits.max, 1, 0, 5, limits.max // 3]
+    counts = [0, 1, 3, bits - 1, bits, bits + 1, limits.max]
+    x, by = (np.array(column, kind) for column in zip(*itertools.product(values, counts), strict=True))
+    left, right = f(x, by)
+    expected = [(a << min(b, 2 * bits), a >> min(b, 2 * bits)) for a, b in zip(x.tolist(), by.tolist(), strict=True)]
+    assert left.tolist() == [int(np.array(a % 2**bits, np.uint64).astype(kind)) for a, _ in expected]
+    assert right.tolist() == [b for _, b in expected]
+
+
+def test_shifts_of_sizes_are_sizes() -> None:
+    m = tessera.compile("def f(x: Tensor[N, f32]): return zeros(N << 2), zeros(N >> 1), zeros(1 << 3)")
+    assert [y.size for y in m.f(np.zeros(5, "f4"))] == [20, 2, 8]

@@ -76,6 +76,14 @@ def test_values_are_arrays_kept_between_lines(talk: Talk) -> None:
     assert (talk.array("_") == np.full((3, 3), 4, "f4")).all()
 
 
+def test_random_numbers_come_from_the_stream_of_the_session(talk: Talk) -> None:
+    first, second = talk("uniform(3)"), talk("uniform(3)")
+    assert first != second
+    assert talk("normal(3, seed=1)") == talk("normal(3, seed=1)")
+    talk("x = uniform(3)")
+    assert talk("x") == talk("x")
+
+
 def test_what_compiling_knows_is_known_at_once(talk: Talk) -> None:
     assert talk("n = 3", "n * 2 + 1") == "7\n"
     assert talk("m = n", "n += 1", "(n, m)") == "(4, 3)\n"  # a value is what it was when it was bound

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tessera.artifact import Artifact
+from tessera.stream import Stream
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.checker import ModuleChecker
 from tesserac.check.infer import deep_recursion
@@ -55,6 +56,7 @@ class Engine:
         self.workspace = Workspace()
         self.loaded: dict[str, Checked] = {}
         self.warnings: list[Diagnostic] = []
+        self.stream = Stream()
 
     def renew(self) -> None:
         """Starts over with what checking remembers, after it was interrupted half-way. Names stay."""
@@ -208,7 +210,8 @@ class Engine:
             return Value(prepared.type, (), prepared.span)
         from tesserac.repl.running import run
 
-        return Value(prepared.type, run(self.artifact(prepared), prepared.arguments.values()), prepared.span)
+        results = run(self.artifact(prepared), prepared.arguments.values(), self.stream)
+        return Value(prepared.type, results, prepared.span)
 
     def artifact(self, prepared: Prepared) -> Artifact:
         from tesserac.target.cpu.build import host_platform

@@ -90,7 +90,7 @@ def _time(engine: Engine, call: Call) -> str:
     start = time.perf_counter()
     artifact = engine.artifact(prepared)
     compiled = time.perf_counter() - start
-    timing = measure(artifact, prepared.arguments.values())
+    timing = measure(artifact, prepared.arguments.values(), engine.stream)
     calls = f"{timing.calls} call{'' if timing.calls == 1 else 's'}"
     spread = f"{duration(timing.best)} at best, {duration(timing.median)} in the middle of {calls}"
     return f"{spread}; compiled in {duration(compiled)}\n"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tessera.artifact import Artifact
 from tessera.function import CompiledFunction
+from tessera.stream import STREAM, Stream, key_array
 from tesserac.repl.apart import run_apart, shared_arrays
 from tesserac.repl.values import Value
 
@@ -31,10 +32,10 @@ class Timing:
     calls: int
 
 
-def run(artifact: Artifact, arguments: Iterable[Value]) -> tuple[Array, ...]:
-    """The results of one call, flat."""
+def run(artifact: Artifact, arguments: Iterable[Value], stream: Stream) -> tuple[Array, ...]:
+    """The results of one call, flat. Random numbers come from the next key of the stream."""
     function = CompiledFunction(artifact)
-    leaves = _leaves(arguments)
+    leaves = _leaves(artifact, arguments, stream)
     results = shared_arrays(artifact.signature.results)
 
     def action() -> bytes:
@@ -47,10 +48,10 @@ def run(artifact: Artifact, arguments: Iterable[Value]) -> tuple[Array, ...]:
     return results
 
 
-def measure(artifact: Artifact, arguments: Iterable[Value]) -> Timing:
+def measure(artifact: Artifact, arguments: Iterable[Value], stream: Stream) -> Timing:
     """Calls again and again for a while, at least once; the first call, which starts threads, does not count."""
     function = CompiledFunction(artifact).fast
-    leaves = _leaves(arguments)
+    leaves = _leaves(artifact, arguments, stream)
 
     def action() -> bytes:
         function(*leaves)
@@ -67,5 +68,6 @@ def measure(artifact: Artifact, arguments: Iterable[Value]) -> Timing:
     return Timing(float(best), float(median), int(calls))
 
 
-def _leaves(arguments: Iterable[Value]) -> Sequence[Array]:
-    return [leaf for value in arguments for leaf in value.leaves]
+def _leaves(artifact: Artifact, arguments: Iterable[Value], stream: Stream) -> Sequence[Array]:
+    keys = [key_array(stream.next())] if STREAM in artifact.params else []
+    return [*(leaf for value in arguments for leaf in value.leaves), *keys]

@@ -1,6 +1,6 @@
 """Computes while compiling what depends on constants alone: an operator on single numbers becomes its value.
 
-The value is the oracle's, so folding never changes a bit.
+The value is the oracle's, so folding never changes a bit. An assertion that holds by then is gone.
 
 Before:
     graph.func @f {entry = true, guards = [], params = ["x"]} {
