@@ -37,6 +37,7 @@ from tesserac.check.specs import (
     TupleSpec,
     TypeSpec,
 )
+from tesserac.check.struct_items import is_test
 from tesserac.target.sizes import size_of
 from tesserac.types.ty import (
     BoolType,
@@ -63,15 +64,25 @@ def interface_of(result: CheckResult) -> ModuleInterface:
     checker = result.checker
     names = [name for name in checker.names.functions if not name.startswith("_")]
     structs = tuple(_struct(checker, decl) for decl in checker.structs())
-    functions, hidden = (tuple(_function(checker, name) for name in group) for group in (names, checker.names.hidden))
-    return ModuleInterface(functions, (), structs, hidden, tuple(_params(checker)))
+    functions = tuple(_function(checker, checker, name) for name in names)
+    return ModuleInterface(functions, (), structs, tuple(_hidden(checker)), tuple(_params(checker)))
+
+
+def _hidden(checker: ModuleChecker) -> Iterator[FunctionInterface]:
+    """What structs and params are made of, and tests; of files imported all but the tests, under qualified names."""
+    for other in checker.imported():
+        for name in other.names.hidden:
+            if other is checker or not is_test(name):
+                found = _function(checker, other, name)
+                yield found if other is checker else found._replace(name=f"{other.name}.{name}")
 
 
 def _params(checker: ModuleChecker) -> Iterator[ParamInterface]:
-    params = checker.params()
-    for name, spec in params.specs.items():
-        initial = checker.names.params[name].init is not None
-        yield ParamInterface(name, _kind(checker.name, spec), initial, params.params[name].type.show())
+    for other in checker.imported():
+        params = other.params()
+        for name, spec in params.specs.items():
+            initial, param = other.names.params[name].init is not None, params.params[name]
+            yield ParamInterface(param.name, _kind(checker.name, spec), initial, param.type.show())
 
 
 def struct_key(module: str, owner: str, name: str) -> str:
@@ -83,10 +94,7 @@ def _struct(checker: ModuleChecker, decl: StructDecl) -> StructInterface:
     key = struct_key(checker.name, decl.owner, decl.name)
     fields = tuple((field.name, _kind(checker.name, field.spec)) for field in decl.fields)
     initial = tuple(field.name for field in decl.fields if _is_initial(field))
-    own = decl.owner == checker.name
-    return StructInterface(
-        key, decl.parameters, fields, initial if own else (), tuple(sorted(decl.methods)) if own else ()
-    )
+    return StructInterface(key, decl.parameters, fields, initial, tuple(sorted(decl.methods)))
 
 
 def _is_initial(field: FieldSpec) -> bool:
@@ -95,15 +103,16 @@ def _is_initial(field: FieldSpec) -> bool:
     return field.init is not None or (isinstance(inner, StructSpec) and all(map(_is_initial, inner.decl.fields)))
 
 
-def _function(checker: ModuleChecker, name: str) -> FunctionInterface:
-    signature = checker.own_signature(name)
-    parameters = tuple(_parameter(checker, p) for p in signature.parameters)
+def _function(checker: ModuleChecker, owner: ModuleChecker, name: str) -> FunctionInterface:
+    """A function of `owner`, which is `checker` or a file that it imports."""
+    signature = owner.own_signature(name)
+    parameters = tuple(_parameter(checker, owner, p) for p in signature.parameters)
     return FunctionInterface(name, parameters, signature.node.doc or "")
 
 
-def _parameter(checker: ModuleChecker, parameter: ParameterSpec) -> Parameter:
+def _parameter(checker: ModuleChecker, owner: ModuleChecker, parameter: ParameterSpec) -> Parameter:
     kind = _kind(checker.name, parameter.spec)
-    return Parameter(parameter.name, kind, parameter.keyword_only, _default(checker, parameter))
+    return Parameter(parameter.name, kind, parameter.keyword_only, _default(owner, parameter))
 
 
 def _kind(module: str, spec: TypeSpec) -> Kind:

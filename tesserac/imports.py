@@ -35,12 +35,13 @@ class ImportedFile:
 
 @dataclass
 class Importer:
-    """Checks every file once, as long as neither it nor what it imports changes. `own` names are taken."""
+    """Checks every file once per folder of programs, as long as neither it nor what it imports changes: programs in
+    one folder see a file under one name, whatever it is called from another folder. `own` names are taken."""
 
     library: Library
     own: frozenset[str]
-    files: dict[str, ImportedFile] = field(default_factory=dict)
-    _names: dict[str, str] = field(default_factory=dict)
+    files: dict[tuple[str, str], ImportedFile] = field(default_factory=dict)
+    _names: dict[tuple[str, str], str] = field(default_factory=dict)
     _under_way: list[str] = field(default_factory=list)
 
     def imports_of(self, module: ast.Module, path: str) -> tuple[dict[ImportPath, Imported], Reads]:
@@ -62,11 +63,17 @@ class Importer:
             through = [os.path.basename(p) for p in self._under_way[self._under_way.index(path) :]]
             cycle = " imports ".join([*through, os.path.basename(path)])
             return _problem(path, ImportProblem(f"`{shown}` is imported while it is being read: {cycle}"))
-        known = self.files.get(path)
+        key = (self._folder, path)
+        known = self.files.get(key)
         if known is not None and fresh(known.reads):
             return known
-        self.files[path] = self._check(path, shown)
-        return self.files[path]
+        self.files[key] = self._check(path, shown)
+        return self.files[key]
+
+    @property
+    def _folder(self) -> str:
+        """Where the program is that imports."""
+        return os.path.dirname(self._under_way[0])
 
     def _check(self, path: str, shown: str) -> ImportedFile:
         source = read_source(path)
@@ -74,12 +81,11 @@ class Importer:
             return _problem(path, ImportProblem(f"there is no module `{shown}`: {source.title}"))
         parsed = parse_module(source)
         imports, reads = self.imports_of(parsed.module, path)
-        result = check_module(parsed.module, source, self._name(path), self.library, imports)
+        name = self._name(path)
+        result = check_module(parsed.module, source, name, self.library, imports, f"{name}.")
         said = (*parsed.diagnostics, *result.diagnostics)
         errors = [d for d in said if d.severity is Severity.ERROR]
         found: Imported = result
-        if result.checker.names.params:
-            found = ImportProblem(f"`{shown}` has params; only the program itself can have them yet")
         if errors:
             count = "an error" if len(errors) == 1 else f"{len(errors)} errors"
             found = ImportProblem(f"`{shown}` has {count}", errors[0].primary.span, errors[0].title)
@@ -87,12 +93,13 @@ class Importer:
 
     def _name(self, path: str) -> str:
         """What symbols of the module start with: the name of its file, unless that is taken."""
-        if path not in self._names:
+        key = (self._folder, path)
+        if key not in self._names:
             stem = os.path.basename(path).removesuffix(SUFFIX)
-            taken = self.own | set(self._names.values())
+            taken = self.own | {name for (folder, _), name in self._names.items() if folder == self._folder}
             numbered = (stem if n == 1 else f"{stem}_{n}" for n in range(1, len(taken) + 2))
-            self._names[path] = next(name for name in numbered if name not in taken)
-        return self._names[path]
+            self._names[key] = next(name for name in numbered if name not in taken)
+        return self._names[key]
 
 
 def fresh(reads: Reads) -> bool:

@@ -98,7 +98,7 @@ class Session:
 
     def sources(self) -> Mapping[str, SourceFile]:
         """Every file that a diagnostic may speak of, by path."""
-        imported = {path: file.source for path, file in self._importer.files.items()}
+        imported = {path: file.source for (_, path), file in self._importer.files.items()}
         return self._library_sources | imported | {path: checked.source for path, checked in self._checked.items()}
 
     @cached_property
@@ -170,12 +170,12 @@ class Session:
     def function(self, source: SourceFile, name: str, chosen: Specialization = ()) -> typed.TypedFunction:
         """A function, for the compile-time arguments chosen. Raises ProgramError or NoSuchFunction."""
         checked = self._sound(source)
-        names = checked.result.checker.names
-        if name not in names.functions and name not in names.hidden:
+        found = checked.result.checker.definer(name)
+        if found is None:
             raise NoSuchFunction(name)
         instance = checked.result.instantiate(name, argument_types(checked.result, name, chosen))
         if instance.function is None:
-            raise ProgramError(instance.diagnostics or _no_fit(names.function(name)))
+            raise ProgramError(instance.diagnostics or _no_fit(found[0].names.function(found[1])))
         return instance.function
 
     def _sound(self, source: SourceFile) -> Checked:

@@ -42,7 +42,8 @@ def argument_types(result: CheckResult, name: str, chosen: Specialization) -> li
     """One type per parameter."""
     choices, checker = dict(chosen), result.checker
     reader = _Reader({struct_key(checker.name, decl.owner, decl.name): decl for decl in checker.structs()})
-    return [reader.parameter(p, choices) for p in checker.own_signature(name).parameters]
+    definer, local = checker.definer(name) or (checker, name)
+    return [reader.parameter(p, choices) for p in definer.own_signature(local).parameters]
 
 
 class _Reader:

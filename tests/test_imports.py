@@ -118,3 +118,71 @@ def test_a_bundle_of_several_files(program: str, tmp_path: Path) -> None:
     assert cli.main(cli.compiler, "tesserac", ["build", program, "-o", str(out)]) == 0
     layer = tessera.load(out).build()
     assert np.array_equal(layer.w, np.ones((2, 3), "f4"))
+
+
+WEIGHTS = """
+struct Norm[D]:
+    scale: Tensor[D, f32] = full((D,), 2.0)
+
+    def apply(self, x: Tensor[B, D, f32]) -> Tensor[B, D, f32]:
+        return x * self.scale
+
+param W: Tensor[D, 2*D, f32]
+param b: Tensor[2*D, f32] = ones(2*D)
+param norm: Norm[D] = Norm[D]()
+
+def project(x: Tensor[B, D, f32]) -> Tensor[B, 2*D, f32]:
+    return norm(x) @ W + b
+
+def width():
+    return D
+"""
+USER = """
+import weights as L
+from weights import Norm, b
+
+param W: Tensor[D, f32]
+
+def forward(x: Tensor[B, K, f32]):
+    return L.project(x) * 2.0
+
+def own(x: Tensor[B, D, f32]):
+    return x * W, L.width()
+
+def bias():
+    return b + 1.0
+
+"""
+
+
+@pytest.fixture
+def weighted(tmp_path: Path) -> str:
+    return write(tmp_path, {"main.tess": USER, "weights.tess": WEIGHTS})
+
+
+def test_params_of_an_imported_file(weighted: str, tmp_path: Path) -> None:
+    m, w, x = tessera.load(weighted), np.full((2, 4), 0.5, "f4"), np.ones((5, 2), "f4")
+    with pytest.raises(tessera.TesseraError, match=r"`weights\.W` has no value"):
+        m.forward(x)
+    m.params = {"weights.W": w}
+    assert np.array_equal(m.forward(x), (x * 2 @ w + 1) * 2)
+    m.params = {"weights": {"W": w, "b": np.zeros(4, "f4")}, "W": np.full(2, 3, "f4")}
+    assert np.array_equal(m.forward(x), x * 2 @ w * 2)
+    assert np.array_equal(m.bias(), np.ones(4, "f4"))
+    product, width = m.own(x)
+    assert np.array_equal(product, x * 3) and width == 2
+    with pytest.raises(tessera.TesseraError, match="E0925"):
+        m.forward(np.ones((5, 3), "f4"))
+    with pytest.raises(tessera.TesseraError, match=r"has no param `weights\.Q`"):
+        m.params = {"weights.Q": w}
+
+
+def test_structs_of_an_imported_file_from_python(weighted: str) -> None:
+    m, x = tessera.load(weighted), np.ones((2, 3), "f4")
+    norm = m.Norm(3)
+    assert np.array_equal(norm(x), x * 2) and np.array_equal(norm.scale, np.full(3, 2, "f4"))
+
+
+def test_private_params_stay_private(tmp_path: Path) -> None:
+    path = write(tmp_path, {"main.tess": "from w import _p\n", "w.tess": "param _p: Tensor[f32]\n"})
+    assert [code for code, _ in said(path)] == ["E0209"]

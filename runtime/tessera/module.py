@@ -78,7 +78,8 @@ class Module:
     def _class(self, name: str) -> type[StructValue]:
         if name not in self._classes:
             struct = self.structs[name]
-            methods = {method: self._method(f"{name}.{method}") for method in struct.methods}
+            known = [method for method in struct.methods if f"{name}.{method}" in self._by_name]  # a bundle has none
+            methods = {method: self._method(f"{name}.{method}") for method in known}
             self._classes[name] = struct_class(struct, self, methods)
         return self._classes[name]
 

@@ -6,7 +6,7 @@ its initialiser makes it. Dtypes and sizes are checked by the call that uses the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tessera.errors import UNSET_PARAM, WRONG_ARGUMENTS, failure
 from tessera.interface import ParamInterface
@@ -29,11 +29,22 @@ class Weights:
         """Replaces all that was set before."""
         if not isinstance(values, Mapping):
             raise failure(WRONG_ARGUMENTS, f"params are set by a dict, not by a {type(values).__name__}")
+        values = dict(self._qualified(values))
         known = ", ".join(f"`{name}`" for name in self._params) or "no params"
         for name in values:
             if name not in self._params:
                 raise failure(WRONG_ARGUMENTS, f"this module has no param `{name}`", (f"it has {known}",))
         self._set, self._made = dict(values), {}
+
+    def _qualified(self, values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+        """Values by full names: `{"layers": {"W": w}}` is `{"layers.W": w}`, as files of weights have it."""
+        for name, value in values.items():
+            inside = name not in self._params and isinstance(value, Mapping)
+            if inside and any(param.startswith(f"{name}.") for param in self._params):
+                assert isinstance(value, Mapping)
+                yield from self._qualified({f"{name}.{inner}": item for inner, item in value.items()})
+            else:
+                yield name, value
 
     def values(self) -> dict[str, object]:
         """All that have a value, as set or as made."""

@@ -247,6 +247,8 @@ class AnnotationReader:
         dim = parse_dim(text)
         values: dict[str, Dim] = {}
         for name in sorted(dim.symbols()):
+            if "." in name:
+                raise DimError(f"`{name}` is not a size")
             value = self._names.dim(name, span)
             if value is None:
                 return None

@@ -67,18 +67,8 @@ def infer_call(body: Body, node: ast.Call) -> typed.Expr:
         return call_update(body, node)
     if isinstance(function, ast.Attribute):
         return _call_attribute(body, node, function)
-    if isinstance(function, ast.Name):
-        callee = Callee(function.id, function.span, node.span)
-        local = body.scope.bindings.get(function.id)
-        if local is None and function.id not in body.scope.half_bound and function.id not in body.symbols:
-            meaning = body.rules.resolve(function.id)
-            if isinstance(meaning, LaterRef):
-                return report_later(body, function.span, meaning.feature)
-            if meaning == BuiltinRef(QUESTION):
-                return infer_isinstance(body, node)
-            if meaning is None:
-                unknown_name(body, function)
-            return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
+    if isinstance(function, ast.Name) and not _is_local(body, function.id):
+        return _call_global(body, node, function)
     if isinstance(function, ast.Subscript):
         decl = body.rules.struct(function.value)
         if decl is not None:
@@ -86,6 +76,28 @@ def infer_call(body: Body, node: ast.Call) -> typed.Expr:
             args, callee = check_arguments(body, node.arguments), Callee(decl.name, function.span, node.span)
             return body.error(node.span) if sizes is None else construct(body, decl, sizes, args, callee)
     return call_value(body, body.expression(function), node)
+
+
+def _is_local(body: Body, name: str) -> bool:
+    return name in body.scope.bindings or name in body.scope.half_bound or name in body.symbols
+
+
+def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
+    """A call of a name that means something outside the function."""
+    meaning = body.rules.resolve(function.id)
+    if meaning == BuiltinRef(QUESTION):
+        return infer_isinstance(body, node)
+    if meaning is None:
+        unknown_name(body, function)
+    return _call_meant(body, node, meaning, Callee(function.id, function.span, node.span))
+
+
+def _call_meant(body: Body, node: ast.Call, meaning: Resolved | None, callee: Callee) -> typed.Expr:
+    if isinstance(meaning, LaterRef):
+        return report_later(body, node.function.span, meaning.feature)
+    if isinstance(meaning, ConstantRef | ParamRef):
+        return call_value(body, body.expression(node.function), node)
+    return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
 
 
 def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
@@ -144,7 +156,7 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
             decl = body.rules.own_struct(meaning)
             sizes = None if decl is None or decl.parameters else ()
             return body.error(callee.span) if decl is None else construct(body, decl, sizes, args, callee)
-        case ConstantRef() | ParamRef() | DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
+        case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
 
@@ -156,11 +168,9 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     container = _container(body, base)
     if container is not None:
         meaning = body.rules.member(container, function.name)
-        if isinstance(meaning, LaterRef):
-            return report_later(body, function.span, meaning.feature)
         if meaning is None:
             _no_member(body, container, function)
-        return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
+        return _call_meant(body, node, meaning, callee)
     receiver = body.expression(base)
     if isinstance(receiver.type, ErrorType):
         return receiver

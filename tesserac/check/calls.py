@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tesserac.check import typed
 from tesserac.check.apply import meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
-from tesserac.check.binding import CallBinding, substitute_type
+from tesserac.check.binding import CallBinding, Reason, substitute_type
 from tesserac.check.body import Body, Instance, is_static
 from tesserac.check.call_errors import explain_conflict, explain_misfit
 from tesserac.check.decorators import is_kernel
@@ -28,6 +28,7 @@ from tesserac.diag.codes.shapes import E0309, E0315
 from tesserac.ops.shape import Reshape
 from tesserac.types.dims import Dim, DimError, product
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, TensorType, TupleType, Type, parts
+from tesserac.types.unify import Conflict
 
 
 def call_function(
@@ -77,7 +78,7 @@ def _call(
         explain_misfit(body, signature, binding.misfits[0], values, callee)
         return body.error(callee.span)
     unsolved = solver.finish()
-    if solver.conflicts:
+    if any([not _guarded(body, conflict, callee) for conflict in solver.conflicts]):
         explain_conflict(body, signature, solver.conflicts[0], values, callee)
         return body.error(callee.span)
     if unsolved:
@@ -98,6 +99,20 @@ def _call(
         return body.error(callee.span)
     _pass_on_warnings(body, instance, callee)
     return _finish(body, instance.function, values, solver.values(), callee, key)
+
+
+def _guarded(body: Body, conflict: Conflict[Reason], callee: Callee) -> bool:
+    """Sizes of params of another file are data to this one: whether they are as the call needs them is checked on
+    entry. False where the sizes are this module's own, or can never be so."""
+    sizes = conflict.bound.symbols() | conflict.found.symbols()
+    own = {name for size in body.rules.module_sizes().values() for name in size.symbols()}
+    foreign = [name for name in sorted(sizes) if "." in name and name not in own]
+    if not foreign or (conflict.bound - conflict.found).constant is not None:
+        return False
+    for name in foreign:
+        body.mention(name)
+    require_guard(body, "equal", conflict.bound, conflict.found, callee.at)
+    return True
 
 
 def _finish(

@@ -6,7 +6,7 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
@@ -60,8 +60,10 @@ class ModuleChecker:
         name: str,
         libraries: Sequence[ModuleChecker],
         imports: Mapping[ImportPath, ModuleChecker | ImportProblem] | None,
+        qualifier: str = "",
     ) -> None:
         self.name = name
+        self._qualifier = qualifier
         self.sink = Sink()
         self._modules: dict[str, ModuleChecker] = {name: self}
         self._sources = {source.path: source}
@@ -147,7 +149,9 @@ class ModuleChecker:
     def own_signature(self, name: str) -> Signature:
         if name not in self._signatures:
             node = self.names.function(name)
-            sizes = self.module_sizes()
+            struct = self.names.structs.get(name.partition(".")[0]) if name in self.names.hidden else None
+            hidden = {parameter.id for parameter in struct.parameters} if struct is not None else set()
+            sizes = {size: dim for size, dim in self.module_sizes().items() if size not in hidden}
             found = read_signature(node, self._constant_size, self.names, self.struct, self.sink, sizes)
             self._signatures[name] = found
         return self._signatures[name][0]
@@ -278,26 +282,39 @@ class ModuleChecker:
         if self._params is None:
             self._params = ModuleParams()  # while they are read: a type of one may not depend on another's size
             names = SignatureNames(frozenset(), self._constant_size, self.names, self.struct, self.sink)
-            self._params = read_params(self.names.params, names, self.sink)
+            self._params = read_params(self.names.params, names, self._qualifier, self.sink)
         return self._params
 
-    def module_sizes(self) -> Collection[str]:
-        return self.params().binders.keys()
+    def module_sizes(self) -> Mapping[str, Dim]:
+        return self.params().sizes
 
     def teller(self, size: str) -> typed.Param | None:
-        """The param that tells a size of the module; None for any other size."""
-        name = self.params().binders.get(size)
-        return None if name is None else self.params().params[name]
+        """The param that tells a size of this module, or of one that it imports; None for any other size."""
+        found = (checker.params().tellers.get(size) for checker in (self, *self._modules.values()))
+        return next((param for param in found if param is not None), None)
 
-    def param(self, name: str) -> typed.Param:
-        return self.params().params[name]
+    def param(self, owner: str, name: str) -> typed.Param:
+        return self._modules[owner].params().params[name]
+
+    def imported(self) -> tuple[ModuleChecker, ...]:
+        """This module and all that it can see, the library among them."""
+        return (self, *(checker for checker in self._modules.values() if checker is not self))
+
+    def definer(self, name: str) -> tuple[ModuleChecker, str] | None:
+        """Whose function is called so from outside, and its name there; `layers.W$init` is one of a file imported."""
+        if name in self.names.functions or name in self.names.hidden:
+            return self, name
+        for other in self.imported():
+            local = name.removeprefix(f"{other.name}.")
+            if local != name and local in other.names.hidden:
+                return other, local
+        return None
 
     # ----------------------------------------------------------------------------------------------------------
 
     def structs(self) -> tuple[StructDecl, ...]:
         """Every struct that this module can see, its own first."""
-        checkers = [self, *(c for c in self._modules.values() if c is not self)]
-        found = [checker._struct(name) for checker in checkers for name in checker.names.structs]
+        found = [checker._struct(name) for checker in self.imported() for name in checker.names.structs]
         return tuple(decl for decl in found if decl is not None)
 
     def meaning(self, node: ast.Expr) -> Resolved | None:

@@ -45,7 +45,8 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
         draft.remark("it may stand in types; take it as an int parameter to have its value")
         return body.error(node.span)
     if name in body.symbols:
-        body.mention(name)
+        for size in sorted(body.symbols[name].symbols()):
+            body.mention(size)
         return typed.Static(IntType(body.symbols[name]), node.span)
     return global_value(body, node, body.rules.resolve(name))
 
@@ -56,11 +57,11 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return body.rules.constant(body, owner, name, node.span)
         case FunctionRef(owner, name):
             return typed.Static(FunctionType(owner, name), node.span)
-        case ParamRef(_, name):
-            param = body.rules.param(name)
-            body.reads.setdefault(name, param)
+        case ParamRef(owner, name):
+            param = body.rules.param(owner, name)
+            body.reads.setdefault(param.name, param)
             known = not isinstance(param.type, ErrorType)
-            return typed.Weight(param.type, node.span, name) if known else body.error(node.span)
+            return typed.Weight(param.type, node.span, param.name) if known else body.error(node.span)
         case DTypeRef(dtype):
             return typed.Static(DTypeType(dtype), node.span)
         case OperatorRef(op):

@@ -46,9 +46,10 @@ class CheckResult:
 
         Dims of tensors are their sizes; only rank and, for parameters without dims, equality of sizes count.
         """
+        checker, local = self.checker.definer(name) or (self.checker, name)
         with deep_recursion():
-            own = entry_types(self.checker.own_signature(name), types)
-            return Instance(None) if own is None else self.checker.own_instance(name, own)
+            own = entry_types(checker.own_signature(local), types)
+            return Instance(None) if own is None else checker.own_instance(local, own)
 
     def reach(self, function: typed.TypedFunction) -> Mapping[str, typed.TypedFunction]:
         """A function and all that it calls, by symbol."""
@@ -64,13 +65,15 @@ def check_module(
     name: str,
     libraries: Sequence[CheckResult] = (),
     imports: Mapping[ImportPath, Imported] | None = None,
+    qualifier: str = "",
 ) -> CheckResult:
     """Checks one module. `name` is what its functions' symbols start with; `libraries` are in scope everywhere.
-    `imports` has every other file that it imports; None where nobody looks for files."""
+    `imports` has every other file that it imports; None where nobody looks for files. `qualifier` stands before the
+    names of its params where another module imports it."""
     with deep_recursion():
         files = {path: f.checker if isinstance(f, CheckResult) else f for path, f in (imports or {}).items()}
         beneath = [library.checker for library in libraries]
-        checker = ModuleChecker(module, source, name, beneath, None if imports is None else files)
+        checker = ModuleChecker(module, source, name, beneath, None if imports is None else files, qualifier)
         found, diagnostics = checker.run()
         reached = reachable([*found.functions, *found.tests], checker.find)
         return CheckResult(found, reached, checker.types, diagnostics, checker)

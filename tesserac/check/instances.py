@@ -97,8 +97,8 @@ def enter(
     body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]]
 ) -> None:
     """Binds parameters and sizes, and states the `where` facts."""
-    names = (*body.rules.module_sizes(), *signature.symbols, *symbols_of(types))
-    body.symbols = {name: Dim.sym(name) for name in names}
+    names = (*signature.symbols, *symbols_of(types))
+    body.symbols = {**body.rules.module_sizes(), **{name: Dim.sym(name) for name in names}}
     mentioned = [name for p in signature.parameters for dim in dims_of(p.spec) for name in dim.dim.symbols()]
     body.own_symbols = frozenset(signature.symbols)
     body.has_open = any(leaves_dims(parameter.spec) for parameter in signature.parameters)

@@ -1,7 +1,8 @@
 """Params of a module: weights that are set from outside, and the sizes that they share.
 
 Enters: the `param` items of a module. Leaves: their types, in sizes of the module. A dim name in a param is one size
-for the whole module; wherever a function mentions it, it means that size.
+for the whole module; wherever a function mentions it, it means that size. Params and sizes of a module that another one
+imports have the module's name before theirs: `layers.W` of size `layers.D`.
 """
 
 from __future__ import annotations
@@ -12,35 +13,54 @@ from dataclasses import dataclass, field
 from tesserac.check import typed
 from tesserac.check.annotations import AnnotationReader
 from tesserac.check.signatures import SignatureNames
-from tesserac.check.specs import ErrorSpec, Storage, StructSpec, TensorSpec, TypeSpec, dims_of, field_specs
+from tesserac.check.specs import (
+    ErrorSpec,
+    Storage,
+    StructSpec,
+    TensorSpec,
+    TypeSpec,
+    dims_of,
+    field_specs,
+    substitute_spec,
+)
 from tesserac.diag.codes.names import E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
+from tesserac.types.dims import Dim
 from tesserac.types.ty import ErrorType, FloatType, StructType, TensorType, Type
 
 
 @dataclass(frozen=True)
 class ModuleParams:
-    """`binders` says for each size of the module which param to ask for it."""
+    """By their names in the module: its params, their types as written, and its sizes; `tellers` says for each size, as
+    types have it, which param to ask for it."""
 
     params: Mapping[str, typed.Param] = field(default_factory=dict)
     specs: Mapping[str, TypeSpec] = field(default_factory=dict)
-    binders: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, Dim] = field(default_factory=dict)
+    tellers: Mapping[str, typed.Param] = field(default_factory=dict)
 
 
-def read_params(nodes: Mapping[str, ast.ParamDecl], names: SignatureNames, sink: Sink) -> ModuleParams:
+def read_params(
+    nodes: Mapping[str, ast.ParamDecl], names: SignatureNames, qualifier: str, sink: Sink
+) -> ModuleParams:
+    """`qualifier` stands before every name outside the module."""
     reader = AnnotationReader(names, sink)
-    specs = {name: _read(reader, node, sink) for name, node in nodes.items()}
-    params = {name: typed.Param(name, _type(spec), nodes[name].name_span) for name, spec in specs.items()}
-    binders: dict[str, str] = {}
+    read = {name: _read(reader, node, sink) for name, node in nodes.items()}
+    sizes = {name: Dim.sym(f"{qualifier}{name}") for name in names.spans}
+    specs = {name: substitute_spec(spec, sizes) for name, spec in read.items()}
+    params = {
+        name: typed.Param(f"{qualifier}{name}", _type(spec), nodes[name].name_span) for name, spec in specs.items()
+    }
+    tellers: dict[str, typed.Param] = {}
     for name in sorted(specs, key=lambda name: nodes[name].init is not None):  # a given one tells more
         for dim in dims_of(specs[name]):
             if dim.dim.symbol is not None:
-                binders.setdefault(dim.dim.symbol, name)
+                tellers.setdefault(dim.dim.symbol, params[name])
     for size, spans in names.spans.items():
-        if size not in binders:
+        if f"{qualifier}{size}" not in tellers:
             sink.error(E0204, at=spans[0], problem=f"no param has the size `{size}` by itself")
-    return ModuleParams(params, specs, binders)
+    return ModuleParams(params, specs, sizes, tellers)
 
 
 def _read(reader: AnnotationReader, node: ast.ParamDecl, sink: Sink) -> TypeSpec:

@@ -201,7 +201,7 @@ class ModuleNames:
         return [*(name for name in self._names if not is_test(name)), *self._exports.names()]
 
     def public(self) -> dict[str, Resolved]:
-        own = (FunctionRef, ConstantRef, StructRef)
+        own = (FunctionRef, ConstantRef, StructRef, ParamRef)
         public = (name for name in self._names if not name.startswith("_") and not is_test(name))
         return {name: self._names[name] for name in public if isinstance(self._names[name], own)}
 

@@ -6,7 +6,7 @@ kind int, a constant of the module, or a new symbol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tesserac.base.source import Span
@@ -44,9 +44,9 @@ class SignatureNames:
         module: ModuleNames,
         struct: StructOf,
         sink: Sink,
-        module_sizes: Collection[str] = (),
+        module_sizes: Mapping[str, Dim] | None = None,
     ) -> None:
-        self._module_sizes = module_sizes
+        self._module_sizes = module_sizes or {}
         self.ints = ints
         self._constant = constant
         self._module = module
@@ -68,7 +68,7 @@ class SignatureNames:
         if constant is not None:
             return constant
         if name not in self.ints and name in self._module_sizes:
-            return Dim.sym(name)
+            return self._module_sizes[name]
         if name not in self.ints and not name[0].isupper():
             draft = self._sink.error(E0204, at=span, problem=f"`{name}` is not a size")
             draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
@@ -86,7 +86,7 @@ def read_signature(
     module: ModuleNames,
     struct: StructOf,
     sink: Sink,
-    module_sizes: Collection[str],
+    module_sizes: Mapping[str, Dim],
 ) -> tuple[Signature, dict[str, list[Span]]]:
     """The signature of a function, and where each of its symbols is written."""
     ints = [p.name for p in node.parameters if isinstance(p.annotation, ast.Name) and p.annotation.id == "int"]
@@ -100,7 +100,8 @@ def read_signature(
     result: TypeSpec = AnySpec(node.name_span)
     unbound: tuple[str, ...] = ()
     if node.returns is not None:
-        result, unbound = _result(reader, node.returns, merged, (*symbols, *module_sizes), names, sink)
+        shared = [name for size in module_sizes.values() for name in size.symbols()]
+        result, unbound = _result(reader, node.returns, merged, (*symbols, *shared), names, sink)
     facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
     hidden = tuple(sorted({name for dim in merged for name in dim.symbols()}))
     return Signature(node, parameters, result, symbols, facts, unbound, hidden), names.spans

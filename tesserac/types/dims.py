@@ -11,7 +11,7 @@ from tesserac.types.polynomial import ONE, ZERO, Dim, DimError, product
 
 __all__ = ["Dim", "DimError", "ONE", "ZERO", "parse_dim", "product"]
 
-_TOKEN = re.compile(r"\s*(\d+|[^\W\d]\w*|//|[-+*/%(),])")
+_TOKEN = re.compile(r"\s*(\d+|[^\W\d]\w*(?:\.[^\W\d]\w*)*|//|[-+*/%(),])")
 _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "floor_div": Dim.floor_div,
     "mod": Dim.mod,
@@ -83,7 +83,7 @@ class _Reader:
             return Dim.const(int(token))
         if token in _FUNCTIONS and self.peek() == "(":
             return self._call(_FUNCTIONS[token])
-        if token.isidentifier():
+        if all(part.isidentifier() for part in token.split(".")):  # `layers.D` is a size of another module
             return Dim.sym(token)
         raise DimError(f"`{self._text}` is not a size: unexpected `{token}`")
 
