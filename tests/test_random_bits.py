@@ -108,6 +108,11 @@ def branch(c: Tensor[bool]):
     else:
         x = uniform(4)
     return x, uniform(4)
+def counted(n: Tensor[i32]):
+    a = zeros(4)
+    for i in range(n):
+        a = a + draw()
+    return a
 def unrolled(): return [uniform(4) for i in (1, 2, 3)]
 def shared(): return 0.0 <= uniform() <= 1.0
 """
@@ -128,6 +133,7 @@ def test_every_place_and_turn_draws_differently(draws: tessera.Module) -> None:
     a, b, c = draws.loops(np.int32(2))
     assert all_differ(a, b, c, draws.loops(np.int32(1))[2])
     assert all_differ(*draws.unrolled())
+    assert all_differ(*(draws.counted(np.int32(n)) for n in (1, 2, 3)))
 
 
 def test_a_turn_draws_the_same_however_many_follow(draws: tessera.Module) -> None:
@@ -261,6 +267,8 @@ def d(k: Key) -> Tensor[3, f32] uses random: return uniform(3, key=k)
         ("uniform(3, 2.5)", "E0210"),
         ("uniform(3, seed=0, key=key(1))", "E0217"),
         ("normal(3, dtype=4)", "E0217"),
+        ("uniform(3, dtype=i32)", "E0217"),
+        ("normal(3, dtype=bool)", "E0217"),
         ("next_key(3)", "E0205"),
     ],
 )
