@@ -38,7 +38,7 @@ from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
 from tesserac.types.dims import Dim, DimError, parse_dim
-from tesserac.types.policy import NO_POLICY, Policy, PolicyError, placed_scale, with_attribute
+from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, placed_scale, with_attribute
 
 LATER_TYPES = (
     "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Dict",
@@ -279,7 +279,7 @@ class AnnotationReader:
 
     def _with_policy(self, base: Storage, attribute: ast.Expr) -> Element:
         try:
-            return Storage(base.dtype, read_attribute(base.policy, attribute))
+            return Storage(base.dtype, fitting(base.dtype, read_attribute(base.policy, attribute)))
         except PolicyError as error:
             self._sink.error(E0408, at=attribute.span, problem=str(error)).remark(
                 "policies are @accum(dtype), @saturate, @stochastic_round, @loss_scale(n), @scale(axis=n)"

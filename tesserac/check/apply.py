@@ -22,6 +22,7 @@ from tesserac.diag.codes.precision import E0403, E0406
 from tesserac.diag.codes.shapes import E0311
 from tesserac.ops.convert import Cast
 from tesserac.ops.registry import Operator
+from tesserac.ops.rounding import rounds
 from tesserac.ops.signature import Operand
 from tesserac.ops.unify import Mismatch, Storage, match_elements
 from tesserac.types.dtype import DType
@@ -71,6 +72,8 @@ def _apply_to_tensors(
     check_precision(body, Use(op, met, at, span))
     if not _meets_needs(body, op, met, at):
         return body.error(span)
+    if result.policy.stochastic_round and rounds(op, [_tensor_type(operand) for operand in met], result):
+        body.draw(at)
     return typed.Apply(result, span, op, met)
 
 

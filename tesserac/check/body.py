@@ -22,6 +22,7 @@ from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import U64
 from tesserac.types.ty import ErrorType, FloatType, ListType, StructType, TensorType, Type, parts
 
 
@@ -168,6 +169,11 @@ class Body:
         teller = None if name in self.own_symbols else self.rules.teller(name)
         if teller is not None:
             self.reads.setdefault(teller.name, teller)
+
+    def draw(self, at: Span) -> None:
+        """Notes that the function takes random numbers from its stream."""
+        self.add_effect("random", at)
+        self.reads.setdefault(typed.STREAM, typed.Param(typed.STREAM, TensorType((), U64), at))
 
     def add_effect(self, effect: str, span: Span) -> None:
         if self.dead == 0:

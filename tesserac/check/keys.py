@@ -43,8 +43,7 @@ def fold_key(key: typed.Expr, place: int) -> typed.Expr:
 
 def next_key(body: Body, at: Span, span: Span) -> typed.Expr:
     """A key of the stream that the function is given."""
-    body.add_effect("random", at)
-    body.reads.setdefault(typed.STREAM, typed.Param(typed.STREAM, KEY, at))
+    body.draw(at)
     return typed.NextKey(KEY, span)
 
 

@@ -34,7 +34,7 @@ from tesserac.ops.elementwise import Add, Div, FloorDiv, Mod, Mul, Neg, Power, S
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.policy import PolicyError
+from tesserac.types.policy import PolicyError, fitting
 from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, NoneType, StrType, TupleType
 
 _BINARY: dict[str, Operator] = {
@@ -69,7 +69,8 @@ def _apply(body: Body, op: Operator, operands: list[typed.Expr], at: Span, span:
 
 def _policy(body: Body, node: ast.BinaryOp, dtype: DTypeType) -> typed.Expr:
     try:
-        return typed.Static(DTypeType(dtype.dtype, read_attribute(dtype.policy, node.right)), node.span)
+        policy = fitting(dtype.dtype, read_attribute(dtype.policy, node.right))
+        return typed.Static(DTypeType(dtype.dtype, policy), node.span)
     except PolicyError as error:
         body.sink.error(E0408, at=node.right.span, problem=str(error))
         return body.error(node.span)

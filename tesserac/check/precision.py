@@ -17,7 +17,7 @@ from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
 from tesserac.ops.reduce import Reduction
 from tesserac.types.dtype import DType, component, lookup
-from tesserac.types.policy import NO_POLICY
+from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType
 
 
@@ -94,7 +94,7 @@ def check_precision(body: Body, use: Use) -> None:
         return
     ty = _tensor(operand)
     operation = "a contraction" if contraction else f"`{use.op.name}`"
-    if ty.policy.accum is None:
+    if compute_dtype(ty.dtype, ty.policy) == ty.dtype:
         _report_narrow(body, use, operand, operation)
     elif ty.dtype.is_fp8 and contraction and not ty.policy.saturate and ty.policy.scale_axis is None:
         draft = body.sink.warning(W0402, at=use.at, operation="contraction")

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.typed import STREAM
+from tesserac.graph.applying import apply_operator
+from tesserac.graph.at_random import rounded_at_random
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_attrs
 from tesserac.graph.printing import Pieces
-from tesserac.graph.scaled import apply_operator, dequantise, quantise
+from tesserac.graph.scaled import dequantise, quantise
 from tesserac.graph.sites import KEY, Sites
 from tesserac.graph.substitute import copy_block
 from tesserac.ir import forms
@@ -27,9 +29,11 @@ from tesserac.ir.types import INDEX
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Full
 from tesserac.ops.registry import Operator
+from tesserac.ops.rounding import rounds
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import F64, I64
+from tesserac.types.policy import without_drawing
 from tesserac.types.ty import (
     SCALED_NAMES,
     Aggregate,
@@ -124,7 +128,7 @@ def _argument(block: Block, name: str, ty: Type) -> Built:
 def _run_time_type(ty: Type) -> TensorType | None:
     """What a value of this type is at run time; a float that is not known yet is one f64."""
     if isinstance(ty, TensorType):
-        return ty
+        return TensorType(ty.dims, ty.dtype, without_drawing(ty.policy))
     return TensorType((), F64) if isinstance(ty, FloatType) and ty.value is None else None
 
 
@@ -378,7 +382,12 @@ class _Body:
     def _application(self, expression: typed.Apply, names: Names) -> Built:
         if _is_scaled(expression.type) or any(_is_scaled(operand.type) for operand in expression.operands):
             return self._apply_scaled(expression.op, expression.operands[0], expression.type, names)
-        return self._apply(expression.op, [self._operand(e, names) for e in expression.operands], expression.type)
+        operands = [self._operand(e, names) for e in expression.operands]
+        result = _run_time_type(expression.type)
+        if result is not None and _rounds_at_random(expression):
+            key = self.sites.key(_stream(names), expression)
+            return rounded_at_random(self.builder, expression.op, operands, result, key)
+        return self._apply(expression.op, operands, expression.type)
 
     def _apply_scaled(self, operator: Operator, operand: typed.Expr, ty: Type, names: Names) -> Built:
         leaves = _leaves(self.expression(operand, names))
@@ -445,6 +454,13 @@ def _replant(shape: Built, leaves: Iterator[Value]) -> Built:
     if isinstance(shape, tuple):
         return tuple(_replant(item, leaves) for item in shape)
     return next(leaves) if isinstance(shape, Value) else shape
+
+
+def _rounds_at_random(expression: typed.Apply) -> bool:
+    ty = expression.type
+    if not isinstance(ty, TensorType) or not ty.policy.stochastic_round:
+        return False
+    return rounds(expression.op, [o.type for o in expression.operands if isinstance(o.type, TensorType)], ty)
 
 
 def _is_scaled(ty: Type) -> bool:

@@ -9,7 +9,7 @@ computed in f32 (f64 where a cast gives f64); divisions are correctly rounded, s
 
 from __future__ import annotations
 
-from tesserac.graph.dialect import PREFIX, operator_attrs
+from tesserac.graph.applying import apply_operator, as_dtype
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
@@ -19,7 +19,6 @@ from tesserac.ops.create import Full
 from tesserac.ops.elementary import Rint
 from tesserac.ops.elementwise import Abs, Div, Maximum, Mul, Where
 from tesserac.ops.reduce import Max
-from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Reshape
 from tesserac.types.dims import ONE
 from tesserac.types.dtype import F32, F64, DType
@@ -27,16 +26,11 @@ from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType, scaled_parts
 
 
-def apply_operator(builder: Builder, operator: Operator, *operands: Value) -> Value:
-    result = operator.infer([tensor_type(v) for v in operands])
-    return builder.value(PREFIX + operator.name, operands, result, operator_attrs(operator))
-
-
 def quantise(builder: Builder, x: Value, target: TensorType) -> tuple[Value, Value]:
     """The parts of `x` as a scaled type."""
     axis = target.policy.scale_axis
     assert axis is not None
-    x = _as(builder, x, F32)
+    x = as_dtype(builder, x, F32)
     scale = _scale(builder, x, axis, target.dtype)
     numbers = apply_operator(builder, Div(), x, scale)
     if target.dtype.is_integer:
@@ -65,16 +59,11 @@ def dequantise(builder: Builder, source: TensorType, q: Value, scale: Value, tar
     plain = TensorType(target.dims, F32) if target.is_scaled else target
     dtype = F64 if compute_dtype(plain.dtype, plain.policy) == F64 else F32
     along = tuple(dim if a == axis else ONE for a, dim in enumerate(source.dims))
-    factors = [_as(builder, v, dtype) for v in (q, apply_operator(builder, Reshape(along), scale))]
+    factors = [as_dtype(builder, v, dtype) for v in (q, apply_operator(builder, Reshape(along), scale))]
     product = apply_operator(builder, Mul(), *factors)
     if tensor_type(product) == plain:
         return product
     return apply_operator(builder, Cast(plain.dtype, plain.policy), product)
-
-
-def _as(builder: Builder, x: Value, dtype: DType) -> Value:
-    ty = tensor_type(x)
-    return x if ty == TensorType(ty.dims, dtype) else apply_operator(builder, Cast(dtype), x)
 
 
 def _number(builder: Builder, value: float) -> Value:

@@ -36,6 +36,7 @@ from tesserac.numerics import error_function, exponential, logarithm, philox, tr
 from tesserac.numerics.formats import parts
 from tesserac.numerics.power import power
 from tesserac.numerics.program import Draft, Program, Ref
+from tesserac.numerics.stochastic import ROUNDED_AT_RANDOM, program_name, rounding_to
 from tesserac.types.dtype import F32, F64, U64, DType
 
 
@@ -70,6 +71,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "cos": (1, trigonometric.cos),
     "rsqrt": (1, _rsqrt),
 }
+_FUNCTIONS.update({program_name(dtype): (2, rounding_to(dtype)) for dtype in ROUNDED_AT_RANDOM})
 ELEMENTARY = tuple(_FUNCTIONS)
 """The functions of floats that have a program."""
 

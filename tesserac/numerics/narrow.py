@@ -19,7 +19,7 @@ import numpy as np
 from tesserac.numerics.exact import Array, add_to_odd
 from tesserac.types.dtype import ALL, FP8_E4M3, TF32, DType
 
-_LOWEST_EXPONENT = {"bfloat16": -126, "float16": -14, "float8_e4m3fn": -6, "float8_e5m2": -14}
+LOWEST_EXPONENT = {"bfloat16": -126, "float16": -14, "float8_e4m3fn": -6, "float8_e5m2": -14}
 """Exponent of the smallest normal number of each format narrower than f32."""
 
 
@@ -56,9 +56,9 @@ def _is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def _to_float(x: Array, dtype: DType, target: np.dtype[Any], saturate: bool) -> Array:
-    if target.name in _LOWEST_EXPONENT:
+    if target.name in LOWEST_EXPONENT:
         wide = x.astype(np.float64)
-        rounded = _round(wide, dtype.significand, _LOWEST_EXPONENT[target.name])
+        rounded = _round(wide, dtype.significand, LOWEST_EXPONENT[target.name])
         return _limit(rounded, dtype, saturate).astype(target)
     return _limit(x.astype(target), dtype, saturate)
 
@@ -67,6 +67,17 @@ def _round(x: Array, significand: int, lowest_exponent: int) -> Array:
     """The nearest multiple of the last place of each value; scaling by powers of two is exact."""
     exponent = np.maximum(np.frexp(x)[1] - 1, lowest_exponent) - (significand - 1)
     return np.asarray(np.ldexp(np.rint(np.ldexp(x, -exponent)), exponent))
+
+
+def round_by(x: Array, drawn: Array, dtype: DType) -> Array:
+    """Each f64 value rounded to one of its neighbours in `dtype`, away from zero where `drawn` is less than the part
+    of a unit that is cut off."""
+    with np.errstate(all="ignore"):
+        exponent = np.maximum(np.frexp(x)[1] - 1, LOWEST_EXPONENT[storage(dtype).name]) - (dtype.significand - 1)
+        units = np.ldexp(np.abs(x), -exponent)
+        whole = np.floor(units)
+        size = np.ldexp(whole + (drawn < units - whole), exponent)
+        return np.where(np.isfinite(x), np.copysign(size, x), x)
 
 
 def _limit(x: Array, dtype: DType, saturate: bool) -> Array:

@@ -17,6 +17,7 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     random,
     rearrange,
     reduce,
+    rounding,
     scalar,
     search,
     shape,

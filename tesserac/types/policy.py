@@ -6,7 +6,7 @@ Enters: text such as `@accum(f32) @saturate`. Leaves: a frozen `Policy`, whose `
 import re
 from dataclasses import dataclass, replace
 
-from tesserac.types.dtype import DType, lookup
+from tesserac.types.dtype import F32, DType, lookup
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,13 @@ def with_attribute(policy: Policy, name: str, argument: str | None) -> Policy:
     raise PolicyError(f"`@{name}{'' if argument is None else f'({argument})'}` is not a policy of a dtype")
 
 
+def fitting(dtype: DType, policy: Policy) -> Policy:
+    """`policy`, where values of `dtype` can have it. Raises PolicyError."""
+    if policy.stochastic_round and not (dtype.is_float and dtype.bits < 32):
+        raise PolicyError(f"`@stochastic_round` is a policy of f16, bf16 and the fp8 formats, not of {dtype}")
+    return policy
+
+
 def placed_scale(dtype: DType, policy: Policy, rank: int) -> Policy:
     """`policy` with the axis of its scale counted from the first of `rank` dims. Raises PolicyError."""
     axis = policy.scale_axis
@@ -83,5 +90,11 @@ def parse_policy(text: str) -> Policy:
 
 
 def compute_dtype(dtype: DType, policy: Policy) -> DType:
-    """The dtype in which operators on such values compute before they round once."""
-    return policy.accum or dtype
+    """The dtype in which operators on such values compute before they round once; to round at random there must be
+    something to round."""
+    return policy.accum or (F32 if policy.stochastic_round else dtype)
+
+
+def without_drawing(policy: Policy) -> Policy:
+    """The policy of the same values where rounding at random is operations of its own."""
+    return replace(policy, stochastic_round=False, accum=policy.accum or F32) if policy.stochastic_round else policy
