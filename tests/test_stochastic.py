@@ -106,6 +106,7 @@ def test_the_seed_decides_and_every_place_and_call_draws_anew() -> None:
 
 def test_arithmetic_sums_and_products_round_once_from_f32() -> None:
     m, rng = module(), np.random.default_rng(2)
+    m.seed(1)
     x, y = (rng.normal(size=(64, 300)).astype(ml_dtypes.bfloat16) for _ in range(2))
     a, b = x.astype(np.float32), y.astype(np.float32)
     pairs = [
@@ -117,7 +118,7 @@ def test_arithmetic_sums_and_products_round_once_from_f32() -> None:
         error = np.abs(got.astype(np.float64) - exact)
         assert np.all(error <= np.abs(exact) * 2.0**-7 + 1e-4)
         nearest = exact.astype(ml_dtypes.bfloat16)
-        assert 0.2 < (got != nearest).mean() < 0.8, "half of the results go to the farther neighbour"
+        assert 0.1 < (got != nearest).mean() < 0.4, "a quarter of the results go to the farther neighbour"
 
 
 def test_small_steps_are_not_lost_in_a_loop() -> None:
