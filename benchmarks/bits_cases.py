@@ -30,6 +30,7 @@ def _named(names: str, shapes: list[tuple[int, ...]]) -> list[Sizes]:
 
 SIZES: dict[str, list[Sizes]] = {
     "add": _named("N", _VECTORS),
+    "noise": _named("MN", _MATRICES),
     "softmax_rows": _named("MN", _MATRICES),
     "softmax_columns": _named("NM", _MATRICES),
     "softmax_f64": _named("MN", _MATRICES),
