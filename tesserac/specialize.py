@@ -21,6 +21,7 @@ from tesserac.check.specs import (
     TupleSpec,
     TypeSpec,
     field_specs,
+    leaves_dtype_open,
 )
 from tesserac.entry import struct_key
 from tesserac.types import dtype as dtypes
@@ -73,7 +74,7 @@ class _Reader:
                 return NoneType() if choice is None else self._chosen(name, spec.inner, choice)
             case StructSpec(args=args), Tree(items=items) if args is not None:
                 pairs = zip(field_specs(spec), items, strict=True)
-                fields = tuple((f.name, self._chosen(f"{name}.{f.name}", f.spec, item)) for f, item in pairs)
+                fields = tuple((f.name, self._chosen_field(f"{name}.{f.name}", f.spec, item)) for f, item in pairs)
                 return _struct_type(spec.decl, tuple(arg.dim for arg in args), fields)
             case TupleSpec(), Tree(items=items):
                 owned = zip(spec.items, items, strict=True)
@@ -83,6 +84,12 @@ class _Reader:
             case (ScalarSpec(kind="float"), _) | (TensorSpec(element=Storage(), leading=False), _):
                 return self._declared(spec)
         return self._open(name, choice)
+
+    def _chosen_field(self, name: str, spec: TypeSpec, choice: Choice) -> Type:
+        """A field of a struct of declared sizes; what has no dtype in the declaration has that of the value."""
+        if leaves_dtype_open(spec) and isinstance(choice, ArrayKind):
+            return TensorType(tuple(d.dim for d in spec.dims), _dtype_of(choice.dtype))
+        return self._chosen(name, spec, choice)
 
     def _open(self, name: str, choice: Choice) -> Type:
         """The type that a value alone gives."""

@@ -31,6 +31,7 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
+    leaves_dtype_open,
 )
 from tesserac.diag.codes.names import E0204, E0299
 from tesserac.diag.codes.precision import E0408
@@ -41,7 +42,7 @@ from tesserac.types.dims import Dim, DimError, parse_dim
 from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, placed_scale, with_attribute
 
 LATER_TYPES = (
-    "Operator", "SpectralOperator", "KVCache", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Dict",
+    "Operator", "SpectralOperator", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Dict",
 )  # fmt: skip
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
@@ -124,7 +125,10 @@ class AnnotationReader:
             return None
         if arguments is None:
             return StructSpec(node.span, decl, None if decl.parameters else ())
-        wanted = len(decl.parameters)
+        wanted, storage = len(decl.parameters), None
+        if len(arguments) == wanted + 1 and any(leaves_dtype_open(field.spec) for field in decl.fields):
+            element = self.element(arguments[-1].value)
+            arguments, storage = (arguments[:-1], element) if isinstance(element, Storage) else (arguments, None)
         if len(arguments) != wanted or any(argument.name for argument in arguments):
             sizes = f"{wanted} size{'' if wanted == 1 else 's'}" if wanted else "no sizes"
             draft = self._sink.error(E0204, at=node.span, problem=f"`{decl.name}` takes {sizes}")
@@ -132,7 +136,7 @@ class AnnotationReader:
             return ErrorSpec(node.span)
         args = [self._dim_spec(argument.value) for argument in arguments]
         known = tuple(arg for arg in args if arg is not None)
-        return StructSpec(node.span, decl, known) if len(known) == wanted else ErrorSpec(node.span)
+        return StructSpec(node.span, decl, known, storage) if len(known) == wanted else ErrorSpec(node.span)
 
     def _named(self, node: ast.Name) -> TypeSpec:
         if node.id == "Tensor":

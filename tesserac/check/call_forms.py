@@ -37,6 +37,7 @@ from tesserac.check.resolve import (
     StructRef,
     closest,
 )
+from tesserac.check.specs import StructDecl
 from tesserac.check.struct_items import method_name
 from tesserac.check.tuples import item_of
 from tesserac.check.updates import call_update, is_update
@@ -72,9 +73,7 @@ def infer_call(body: Body, node: ast.Call) -> typed.Expr:
     if isinstance(function, ast.Subscript):
         decl = body.rules.struct(function.value)
         if decl is not None:
-            sizes = read_sizes(body, decl, function)
-            args, callee = check_arguments(body, node.arguments), Callee(decl.name, function.span, node.span)
-            return body.error(node.span) if sizes is None else construct(body, decl, sizes, args, callee)
+            return _construct_applied(body, decl, node, function)
     return call_value(body, body.expression(function), node)
 
 
@@ -98,6 +97,16 @@ def _call_meant(body: Body, node: ast.Call, meaning: Resolved | None, callee: Ca
     if isinstance(meaning, ConstantRef | ParamRef):
         return call_value(body, body.expression(node.function), node)
     return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
+
+
+def _construct_applied(body: Body, decl: StructDecl, node: ast.Call, applied: ast.Subscript) -> typed.Expr:
+    """`MLP[8, 16, 4](...)`."""
+    read = read_sizes(body, decl, applied)
+    args, callee = check_arguments(body, node.arguments), Callee(decl.name, applied.span, node.span)
+    if read is None:
+        return body.error(node.span)
+    sizes, storage = read
+    return construct(body, decl, sizes, args, callee, storage)
 
 
 def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:

@@ -23,9 +23,10 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
+    field_specs,
 )
 from tesserac.check.trace import trace
-from tesserac.check.tuples import make_tuple, tuple_items
+from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.words import dim_text, dims_text, storage_text, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0401, E0407
@@ -112,7 +113,11 @@ def _conform_struct(body: Body, spec: StructSpec, value: typed.Expr) -> typed.Ex
             draft = body.sink.error(E0308, at=value.span, expected=shown, found=found.show())
             draft.note(arg.span, "declared here").because(f"{dim_text(size)} is not {dim_text(wanted)}")
             return body.error(value.span)
-    return value
+    if spec.storage is None or spec.args is None:
+        return value
+    own = zip(field_specs(spec), tuple_items(value, value.span), strict=True)
+    items = [conform(body, field.spec, item) for field, item in own]
+    return body.error(value.span) if any(isinstance(i.type, ErrorType) for i in items) else rebuilt(value, items)
 
 
 def expected_storage(body: Body, spec: TensorSpec) -> Storage | None:

@@ -29,22 +29,33 @@ from tesserac.check.specs import (
     ParameterSpec,
     ScalarSpec,
     Signature,
+    Storage,
     StructDecl,
     StructSpec,
+    TensorSpec,
+    TypeSpec,
     field_specs,
+    leaves_dtype_open,
 )
 from tesserac.check.struct_items import SEED, initialiser_name
 from tesserac.check.tuples import make_tuple, make_value
 from tesserac.diag.codes.names import E0205, E0210
+from tesserac.ops.convert import Cast
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import ErrorType, IntType, StructType
+from tesserac.types.ty import DTypeType, ErrorType, IntType, StructType, TensorType
 
 
 def construct(
-    body: Body, decl: StructDecl, sizes: Sequence[Dim] | None, args: Sequence[Arg], callee: Callee
+    body: Body,
+    decl: StructDecl,
+    sizes: Sequence[Dim] | None,
+    args: Sequence[Arg],
+    callee: Callee,
+    storage: Storage | None = None,
 ) -> typed.Expr:
-    """A struct of these sizes, or, where they are None, of those that its fields have."""
+    """A struct of these sizes, or, where they are None, of those that its fields have. What its declaration leaves
+    without a dtype has that of `storage`, or what the fields have."""
     slots = [Slot(field.name, False, True, field.span) for field in decl.fields] + [Slot(SEED, False, True)]
     given = sort_arguments(body, callee, args, slots)
     if given is None or any(isinstance(value.type, ErrorType) for value in given.values()):
@@ -56,7 +67,7 @@ def construct(
     known = _sizes_of_fields(body, decl, given, callee) if sizes is None else tuple(sizes)
     if known is None:
         return body.error(callee.span)
-    spec = StructSpec(callee.span, decl, tuple(DimSpec(size, callee.span) for size in known))
+    spec = StructSpec(callee.span, decl, tuple(DimSpec(size, callee.span) for size in known), storage)
     making = _Making(body, decl, known, key, callee)
     values = [making.value(place, field, given) for place, field in enumerate(field_specs(spec))]
     if any(isinstance(value.type, ErrorType) for value in values):
@@ -116,7 +127,7 @@ class _Making:
             draft = self.body.sink.error(E0205, at=self.callee.at, problem=problem)
             draft.note(field.span, "declared here, without an initial value")
             return self.body.error(self.callee.span)
-        return replace(value, span=self.callee.span)
+        return _in_storage(replace(value, span=self.callee.span), field.spec)
 
     def _initial(self, field: FieldSpec, key: typed.Expr | None) -> typed.Expr | None:
         """What a field is where it is not given; None where nothing says."""
@@ -142,26 +153,43 @@ class _Making:
         seeds = [] if key is None else [Arg(SEED, NO_SPAN, key)]
         sizes = [arg.dim for arg in spec.args or ()]
         callee = Callee(spec.decl.name, self.callee.at, self.callee.span)
-        return construct(self.body, spec.decl, sizes, seeds, callee)
+        return construct(self.body, spec.decl, sizes, seeds, callee, spec.storage)
+
+
+def _in_storage(value: typed.Expr, spec: TypeSpec) -> typed.Expr:
+    """What an initialiser made, in the dtype that is written beside the sizes."""
+    stored = spec.element if isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) else None
+    if stored is None or not isinstance(value.type, TensorType):
+        return value
+    type_ = TensorType(value.type.dims, stored.dtype, stored.policy)
+    return value if value.type == type_ else typed.Apply(type_, value.span, Cast(stored.dtype, stored.policy), (value,))
 
 
 def _folded(key: typed.Expr | None, place: int) -> typed.Expr | None:
     return None if key is None else fold_key(key, place)
 
 
-def read_sizes(body: Body, decl: StructDecl, node: ast.Subscript) -> list[Dim] | None:
-    """The sizes in `MLP[8, N, 4]` where it is a value; None after a diagnostic."""
+def read_sizes(body: Body, decl: StructDecl, node: ast.Subscript) -> tuple[list[Dim], Storage | None] | None:
+    """The sizes in `MLP[8, N, 4]` where it is a value, and the dtype behind them, if there is one; None after a
+    diagnostic."""
     sizes: list[Dim] = []
+    storage: Storage | None = None
     for argument in node.arguments:
         value = body.expression(argument.value)
         if isinstance(value.type, IntType):
             sizes.append(value.type.value)
+        elif isinstance(value.type, DTypeType) and _takes_dtype(decl, argument is node.arguments[-1]):
+            storage = Storage(value.type.dtype, value.type.policy)
         elif not isinstance(value.type, ErrorType):
             body.sink.error(E0210, at=argument.span, expected="a size (an int)", found=f"`{value.type.show()}`")
-    if len(node.arguments) != len(decl.parameters):
+    if len(node.arguments) - (storage is not None) != len(decl.parameters):
         _wrong_count(body, decl, node.span)
         return None
-    return sizes if len(sizes) == len(decl.parameters) else None
+    return (sizes, storage) if len(sizes) == len(decl.parameters) else None
+
+
+def _takes_dtype(decl: StructDecl, is_last: bool) -> bool:
+    return is_last and any(leaves_dtype_open(field.spec) for field in decl.fields)
 
 
 def _wrong_count(body: Body, decl: StructDecl, span: Span) -> None:

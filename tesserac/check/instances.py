@@ -7,7 +7,7 @@ there were errors. A definition alone is checked with a representative: f32, ran
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tesserac.base.source import Span
@@ -123,6 +123,8 @@ def enter(
             body.symbols[parameter.name] = type_.value
         if isinstance(spec, TensorSpec):
             _enter_tensor(body, parameter.name, spec, type_)
+        elif isinstance(spec, StructSpec) and isinstance(type_, StructType):
+            _enter_sizes(body, spec.args or (), type_.dims)
     for name in signature.unbound:
         body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
     for fact in signature.facts:
@@ -141,9 +143,13 @@ def _enter_tensor(body: Body, name: str, spec: TensorSpec, type_: Type) -> None:
     body.element_spans.append(spec.element_span)
     if isinstance(type_, TensorType):
         own = type_.rank - len(spec.dims)
-        sizes = zip(spec.dims, type_.dims[own:], strict=True)
-        body.symbols.update((dim.dim.symbol, size) for dim, size in sizes if dim.dim.symbol)
+        _enter_sizes(body, spec.dims, type_.dims[own:])
         body.leading = type_.dims[:own] if spec.leading else body.leading
+
+
+def _enter_sizes(body: Body, specs: Sequence[DimSpec], dims: Sequence[Dim]) -> None:
+    pairs = zip(specs, dims, strict=False)
+    body.symbols.update((spec.dim.symbol, size) for spec, size in pairs if spec.dim.symbol)
 
 
 def static_symbols(name: str, type_: Type) -> Iterator[str]:

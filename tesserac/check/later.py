@@ -20,10 +20,9 @@ _FEATURES = {
         "dist mesh all_reduce all_gather reduce_scatter all_to_all Mesh ShardSpec"
     ),
     "graphs of modules": "graph",
-    "caches and optimiser state": "KVCache OptimizerState",
+    "optimiser state": "OptimizerState",
     "this library function": (
-        "fft ifft rfft "
-        "irfft dropout_in_kernel split_qkv flash_attention attention"
+        "fft ifft rfft irfft dropout_in_kernel"
     ),
 }
 

@@ -21,6 +21,7 @@ from tesserac.check.specs import (
     TypeSpec,
     dims_of,
     field_specs,
+    leaves_dtype_open,
     substitute_spec,
 )
 from tesserac.diag.codes.names import E0204
@@ -66,11 +67,16 @@ def read_params(
 def _read(reader: AnnotationReader, node: ast.ParamDecl, sink: Sink) -> TypeSpec:
     spec = reader.read(node.annotation, node.name_span)
     tensor = isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and not spec.leading
-    if tensor or isinstance(spec, ErrorSpec) or (isinstance(spec, StructSpec) and spec.args is not None):
+    if tensor or isinstance(spec, ErrorSpec) or (isinstance(spec, StructSpec) and _is_complete(spec)):
         return spec
     draft = sink.error(E0204, at=node.annotation.span, problem=f"the type of the param `{node.name}` is not complete")
     draft.remark("a param is a tensor with its dims and dtype, or a struct of tensors with its sizes")
     return ErrorSpec(spec.span)
+
+
+def _is_complete(spec: StructSpec) -> bool:
+    """Whether its sizes are written, and its dtype where its declaration leaves it open."""
+    return spec.args is not None and not any(leaves_dtype_open(field.spec) for field in field_specs(spec))
 
 
 def _type(spec: TypeSpec) -> Type:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from tesserac.base.source import Span
 from tesserac.check.typed import GuardKind
@@ -144,11 +144,13 @@ class StructDecl:
 
 @dataclass(frozen=True)
 class StructSpec:
-    """`MLP[D, H, C]`; without arguments, `MLP` alone, any of its sizes."""
+    """`MLP[D, H, C]`; without arguments, `MLP` alone, any of its sizes. `storage` is the element of the fields that are
+    declared without a dtype, where it is written: `KVCache[B, H, S, D, bf16]`."""
 
     span: Span
     decl: StructDecl
     args: tuple[DimSpec, ...] | None
+    storage: Storage | None = None
 
 
 @dataclass(frozen=True)
@@ -279,11 +281,23 @@ def untold_sizes(sizes: frozenset[str], specs: Iterable[TypeSpec]) -> frozenset[
 
 
 def field_specs(spec: StructSpec) -> tuple[FieldSpec, ...]:
-    """The fields in the sizes of one use of the struct."""
+    """The fields in the sizes of one use of the struct, and in its dtype, where that is said."""
     if spec.args is None:
         return spec.decl.fields
+    if spec.storage is not None:
+        stored = tuple(replace(f, spec=_stored(f.spec, spec.storage)) for f in spec.decl.fields)
+        return field_specs(replace(spec, decl=replace(spec.decl, fields=stored), storage=None))
     sizes = {name: arg.dim for name, arg in zip(spec.decl.parameters, spec.args, strict=True)}
     return tuple(replace(field, spec=substitute_spec(field.spec, sizes)) for field in spec.decl.fields)
+
+
+def _stored(spec: TypeSpec, storage: Storage) -> TypeSpec:
+    return replace(spec, element=storage) if leaves_dtype_open(spec) else spec
+
+
+def leaves_dtype_open(spec: TypeSpec) -> TypeGuard[TensorSpec]:
+    """Whether a tensor is declared without a dtype."""
+    return isinstance(spec, TensorSpec) and isinstance(spec.element, AnyDType)
 
 
 def field_spec(decl: StructDecl, dims: Sequence[Dim], position: int, span: Span) -> TypeSpec:

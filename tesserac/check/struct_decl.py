@@ -11,6 +11,7 @@ from tesserac.check.annotations import AnnotationReader
 from tesserac.check.resolve import closest
 from tesserac.check.signatures import SignatureNames
 from tesserac.check.specs import (
+    AnyDType,
     ErrorSpec,
     FieldSpec,
     ListSpec,
@@ -44,7 +45,7 @@ def _field(reader: AnnotationReader, node: ast.FieldDef, sink: Sink) -> FieldSpe
     if not _is_complete(spec):
         problem = f"the type of the field `{node.name}` is not complete"
         draft = sink.error(E0204, at=node.annotation.span, problem=problem)
-        draft.remark("a field is a tensor with its dims and dtype, a number, a struct with its sizes, or a list of one")
+        draft.remark("a field is a tensor with its dims, a number, a struct with its sizes, or a list of one")
         spec = ErrorSpec(spec.span)
     return FieldSpec(node.name, spec, node.init, node.name_span)
 
@@ -52,7 +53,7 @@ def _field(reader: AnnotationReader, node: ast.FieldDef, sink: Sink) -> FieldSpe
 def _is_complete(spec: TypeSpec) -> bool:
     match spec:
         case TensorSpec():
-            return isinstance(spec.element, Storage) and not spec.leading
+            return isinstance(spec.element, Storage | AnyDType) and not spec.leading
         case StructSpec():
             return spec.args is not None
         case ListSpec():
