@@ -23,7 +23,7 @@ from tesserac.ops.shape import Permute
 from tesserac.types.dims import Dim
 from tesserac.types.ty import DictType, DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType, parts
 
-_PLACES = {"range": "the `in` of a `for`", "print": "a statement of its own"}
+_PLACES = {"print": "a statement of its own"}
 Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
 
 

@@ -19,6 +19,7 @@ from tesserac.check.construct import construct, read_sizes
 from tesserac.check.dicts import call_dict_method
 from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
+from tesserac.check.iteration import items_of
 from tesserac.check.kinds import QUESTION, infer_isinstance
 from tesserac.check.namespaces import namespace_names
 from tesserac.check.operator_calls import call_operator
@@ -39,7 +40,7 @@ from tesserac.check.resolve import (
 )
 from tesserac.check.specs import StructDecl
 from tesserac.check.struct_items import method_name
-from tesserac.check.tuples import item_of
+from tesserac.check.tuples import item_of, make_tuple
 from tesserac.check.updates import call_update, is_update
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0207, E0208
@@ -88,6 +89,9 @@ def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
         return infer_isinstance(body, node)
     if meaning is None:
         unknown_name(body, function)
+    if meaning == BuiltinRef("range"):
+        items = items_of(body, node, node.span)
+        return body.error(node.span) if items is None else make_tuple(items, node.span)
     return _call_meant(body, node, meaning, Callee(function.id, function.span, node.span))
 
 

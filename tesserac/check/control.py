@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tesserac.syntax import ast
+
+Updates = Callable[[ast.Expr], ast.Expr | None]
+"""What a statement that is an expression binds, if it does."""
+
+
+def _no_update(_: ast.Expr) -> None:
+    return None
+
 
 _EXITS = (ast.Return, ast.Break, ast.Continue)
 
@@ -44,25 +52,28 @@ def always_returns(statements: Sequence[ast.Stmt]) -> bool:
     )
 
 
-def assigned_names(statements: Sequence[ast.Stmt]) -> list[str]:
-    """Names that statements bind, each once, in order; loop indices included."""
-    return list(dict.fromkeys(name for node in statements for name in _assigned(node)))
+def assigned_names(statements: Sequence[ast.Stmt], updates: Updates = _no_update) -> list[str]:
+    """Names that statements bind, each once, in order; loop indices included. `updates` knows the calls that bind."""
+    return list(dict.fromkeys(name for node in statements for name in _assigned(node, updates)))
 
 
-def _assigned(node: ast.Stmt) -> Iterator[str]:
+def _assigned(node: ast.Stmt, updates: Updates) -> Iterator[str]:
     match node:
         case ast.Assignment(targets=targets):
             for target in targets:
                 yield from _target_names(target)
         case ast.AnnotatedAssignment(target=target) | ast.AugmentedAssignment(target=target):
             yield from _target_names(target)
+        case ast.ExpressionStatement(value=value):
+            place = updates(value)
+            yield from () if place is None else _target_names(place)
         case ast.If(body=body, otherwise=otherwise):
-            yield from assigned_names((*body, *otherwise))
+            yield from assigned_names((*body, *otherwise), updates)
         case ast.For(target=target, body=body):
             yield from _target_names(target)
-            yield from assigned_names(body)
+            yield from assigned_names(body, updates)
         case ast.While(body=body) | ast.With(body=body):
-            yield from assigned_names(body)
+            yield from assigned_names(body, updates)
         case ast.FunctionDef(name=name):
             yield name
 

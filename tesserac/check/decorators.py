@@ -6,7 +6,9 @@ from tesserac.diag.codes.names import E0299
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 
-ACCEPTED = ("export", "jit")
+UPDATE = "update"
+"""Marks a function whose call, as a statement, binds the name that it is given first to its result."""
+ACCEPTED = ("export", "jit", UPDATE)
 """`@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
 
 
@@ -25,6 +27,10 @@ def _is_accepted(node: ast.Expr) -> bool:
 def is_kernel(node: ast.FunctionDef) -> bool:
     """Whether a function is written for one tile of its result."""
     return any(dotted_name(decorator.expression).partition(".")[0] == "kernel" for decorator in node.decorators)
+
+
+def is_update(node: ast.FunctionDef) -> bool:
+    return any(dotted_name(decorator.expression) == UPDATE for decorator in node.decorators)
 
 
 def dotted_name(node: ast.Expr) -> str:

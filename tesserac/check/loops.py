@@ -21,6 +21,7 @@ from tesserac.check.conditions import require_condition
 from tesserac.check.control import assigned_names, holds_break
 from tesserac.check.iteration import RunBounds, is_range, not_iterable, range_bounds, written_out
 from tesserac.check.scope import FLAG, HIDDEN, Binding, Pinned
+from tesserac.check.update_calls import update_place
 from tesserac.diag.codes.names import E0211
 from tesserac.ops.compare import BitAnd, BitNot, Less, NotEqual
 from tesserac.ops.convert import Cast
@@ -248,7 +249,8 @@ def _enter(
     body: Body, statements: tuple[ast.Stmt, ...], loop: Span, counters: Sequence[str] = (), index: str | None = None
 ) -> _Loop:
     """Pins the names that live before the loop and are bound in it, and counters of its own."""
-    names = [*assigned_names(statements), *(name for name in body.flags[-1:] if name), *counters]
+    assigned = assigned_names(statements, lambda node: update_place(body, node))
+    names = [*assigned, *(name for name in body.flags[-1:] if name), *counters]
     outer = dict(body.scope.pinned)
     for name in names:
         binding = body.scope.bindings.get(name)

@@ -20,6 +20,7 @@ from tesserac.check.control import may_exit
 from tesserac.check.loops import check_loop, raise_flag
 from tesserac.check.printing import check_assert, check_print, is_print
 from tesserac.check.tile_statements import check_tile_update, is_tile_update
+from tesserac.check.update_calls import check_update, update_place
 from tesserac.diag.codes.names import E0211, W0201
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType, NoneType
@@ -61,6 +62,10 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
     if is_tile_update(body, node.value):
         assert isinstance(node.value, ast.Call)
         return check_tile_update(body, node.value)
+    place = update_place(body, node.value)
+    if place is not None:
+        assert isinstance(node.value, ast.Call)
+        return check_update(body, node.value, place)
     before = len(body.effects)
     value = body.expression(node.value)
     if isinstance(value.type, ErrorType):
