@@ -81,16 +81,25 @@ def check(files: tuple[str, ...], error_format: str, as_json: bool, explain_guar
 @click.option("--emit", type=click.Choice(EMITTED), default=names.BUNDLE, show_default=True, help="What to make.")
 @click.option("--function", metavar="NAME", help="Only this function. [default: all; those with @export, if any]")
 @click.option("--release", is_flag=True, help=RELEASE_HELP)
-def build(file: str, out: str | None, target: str | None, emit: str, function: str | None, release: bool) -> int:
+@click.option("--specialize", metavar="N=1024", multiple=True, help="Make code for this value of a size; repeatable.")
+def build(
+    file: str,
+    out: str | None,
+    target: str | None,
+    emit: str,
+    function: str | None,
+    release: bool,
+    specialize: tuple[str, ...],
+) -> int:
     """Compile a program into a bundle that `tessera.load` runs without the compiler, or print a level of it."""
-    from tesserac.commands.building import build_bundle, emit_level
+    from tesserac.commands.building import build_bundle, emit_level, read_sizes
     from tesserac.session import Session
 
-    session = Session(release=release)
+    session, sizes = Session(release=release), read_sizes(specialize)
     goal = target or names.default_target(emit)
     if emit == names.BUNDLE:
-        return report(session, lambda: build_bundle(session, file, out, goal, function))
-    return report(session, lambda: emit_level(session, file, out, goal, emit, function))
+        return report(session, lambda: build_bundle(session, file, out, goal, function, sizes))
+    return report(session, lambda: emit_level(session, file, out, goal, emit, function, sizes))
 
 
 @compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}")

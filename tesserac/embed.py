@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tessera.artifact import Artifact
 from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
-from tessera.interface import ModuleInterface, Source, Specialization
+from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
 from tesserac.base.collecting import collection_paused
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
@@ -37,7 +37,7 @@ class EmbeddedCompiler:
             file = SourceFile(source.path, source.text)
             session = self._session(source)
             function = session.function(file, name, specialization)
-            return session.artifact(file, function, host_platform())
+            return session.artifact_of_each_size(file, function, host_platform(), chosen_sizes(specialization))
 
     @contextmanager
     def _mistakes(self, source: Source) -> Iterator[None]:

@@ -13,6 +13,7 @@ from tesserac.graph.build import build_module
 from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
+from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
@@ -25,9 +26,11 @@ from tesserac.schedule.auto import schedule_pass
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build import tile_pass
 
-GRAPH_PASSES: tuple[Pass, ...] = (
+CALL_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
     inline,  # calls become bodies; from here on a function is whole
+)
+GRAPH_PASSES: tuple[Pass, ...] = (
     once,  # loops over blocks that span their dim; constants and sizes in their bodies become known
     apply_rules,  # what inlining brought side by side
     fold,  # constants that inlining made known
@@ -50,11 +53,21 @@ class Levels:
 
 
 def lower(
-    functions: Mapping[str, TypedFunction], entry: str, machine: Machine, *, verify: bool, asserts: bool = True
+    functions: Mapping[str, TypedFunction],
+    entry: str,
+    machine: Machine,
+    sizes: Mapping[str, int],
+    *,
+    verify: bool,
+    asserts: bool = True,
 ) -> Levels:
-    """An entry function and what it calls, down to neutral tiles; without `asserts` nothing of them is left."""
+    """An entry function and what it calls, down to neutral tiles; `sizes` are numbers in this compilation, and without
+    `asserts` nothing of them is left. Raises SizesDemanded where an operator needs more sizes, SizesRefused where a
+    guard forbids them."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
-    forms = run_passes(graph, GRAPH_PASSES, verify=verify)
+    whole = run_passes(graph, CALL_PASSES, verify=verify)
+    sized = run_passes(whole, [fix_sizes(sizes)], verify=verify)  # before folding, which makes use of the numbers
+    forms = run_passes(sized, GRAPH_PASSES, verify=verify)
     schedule = run_passes(forms, [schedule_pass(machine)], verify=verify)
     tile = run_passes(schedule, [tile_pass(machine)], verify=verify)
     return Levels(graph, forms, schedule, tile)

@@ -17,13 +17,18 @@ from tessera.returned import VALUE, Returned
 from tesserac.base.source import SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.infer import CheckResult, check_module
+from tesserac.diag.codes.files import E0904
 from tesserac.diag.codes.names import E0217, E0299
+from tesserac.diag.codes.runtime import E0925
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.graph.build import Unsupported
+from tesserac.graph.dialect import PREFIX
+from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused
 from tesserac.imports import Importer, Reads, fresh
 from tesserac.incremental.analyser import Analyser, Analysis
+from tesserac.ir.forms import Guard
 from tesserac.ir.passes import run_passes
 from tesserac.library import Library, library_sources, load_library
 from tesserac.pipeline import Levels, lower
@@ -31,6 +36,8 @@ from tesserac.specialize import argument_types
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
+from tesserac.types.dims import Dim
+from tesserac.types.ty import map_dims
 
 if TYPE_CHECKING:
     from tessera.artifact import Artifact
@@ -38,6 +45,9 @@ if TYPE_CHECKING:
     from tesserac.schedule.machine import Machine
     from tesserac.target.cpu.build import CpuPlatform
     from tesserac.target.nvptx.build import GpuPlatform
+
+Sizes = Mapping[str, int]
+NO_SIZES: Sizes = {}
 
 PROGRAM = "main"
 """What symbols of the program being compiled start with."""
@@ -51,6 +61,14 @@ class ProgramError(Exception):
         self.diagnostics = diagnostics
 
 
+class SizesMissing(ProgramError):
+    """Code is made for each value of some sizes, and none was said."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], demanded: SizesDemanded) -> None:
+        super().__init__(diagnostics)
+        self.demanded = demanded
+
+
 class NoSuchFunction(Exception):
     """The program has no function of that name."""
 
@@ -59,6 +77,22 @@ def _no_fit(function: ast.FunctionDef) -> tuple[Diagnostic, ...]:
     sink = Sink()
     label = "what is known while compiling is of another kind than declared"
     sink.error(E0217, at=function.name_span, name=function.name, label=label)
+    return sink.diagnostics
+
+
+def _sizes_refused(function: typed.TypedFunction, guard: Guard) -> tuple[Diagnostic, ...]:
+    sink, sides = Sink(), {"left": str(guard.left), "right": str(guard.right)}
+    sink.error(E0925, at=function.span, function=function.name, rule=guard.text, **sides)
+    return sink.diagnostics
+
+
+def _sizes_missing(function: typed.TypedFunction, problem: SizesDemanded) -> tuple[Diagnostic, ...]:
+    sink, names = Sink(), " and ".join(f'"{symbol}"' for symbol in problem.symbols)
+    operator = problem.first.name.removeprefix(PREFIX)
+    draft = sink.error(E0904, at=function.span, function=function.name, sizes=names)
+    draft.remark(f"there is code of its own for every size of an `{operator}`")
+    options = " ".join(f"--specialize {symbol}=..." for symbol in problem.symbols)
+    draft.remark(f"write the size in the type, or say it: {options}")
     return sink.diagnostics
 
 
@@ -186,15 +220,23 @@ class Session:
 
     # -------------------------------------------------------------------------------------------------- levels
 
-    def levels(self, source: SourceFile, function: typed.TypedFunction, machine: Machine) -> Levels:
-        """A function at every level that all targets share."""
+    def levels(
+        self, source: SourceFile, function: typed.TypedFunction, machine: Machine, sizes: Sizes = NO_SIZES
+    ) -> Levels:
+        """A function at every level that all targets share; `sizes` are numbers for this compilation. Raises
+        ProgramError; where a size has to be said, SizesMissing."""
         reached = self.check(source).result.reach(function)
         try:
-            return lower(reached, function.symbol, machine, verify=self.verify, asserts=not self.release)
+            asserts = not self.release
+            return lower(reached, function.symbol, machine, sizes, verify=self.verify, asserts=asserts)
         except Unsupported as problem:
             sink = Sink()
             sink.error(E0299, at=problem.span, feature=str(problem))
             raise ProgramError(sink.diagnostics) from None
+        except SizesRefused as problem:
+            raise ProgramError(_sizes_refused(function, problem.guard)) from None
+        except SizesDemanded as problem:
+            raise SizesMissing(_sizes_missing(function, problem), problem) from None
 
     @contextmanager
     def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:
@@ -210,21 +252,36 @@ class Session:
             sink.error(E0299, at=function.span, feature=f"`{function.name}` on {arch}").remark(str(problem))
             raise ProgramError(sink.diagnostics) from None
 
-    def artifact(self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform) -> Artifact:
+    def artifact(
+        self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes = NO_SIZES
+    ) -> Artifact:
         from tesserac.target.cpu.build import artifact, cpu_pass
 
-        levels = self.levels(source, function, cpu.schedule)
-        returned = self._returned(function)
+        levels = self.levels(source, function, cpu.schedule, sizes)
+        returned = self._returned(function, sizes)
         with self.target_gaps(function, cpu.schedule.arch):
             tiles = run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
             several = returned != VALUE
             made = artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
             return made._replace(returned=returned, params=tuple(param.name for param in function.reads))
 
-    def _returned(self, function: typed.TypedFunction) -> Returned:
+    def artifact_of_each_size(
+        self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes
+    ) -> Artifact:
+        """The same; where a size has to be said, what a caller needs to find it."""
+        from tesserac.target.artifact import unsized_artifact
+
+        try:
+            return self.artifact(source, function, cpu, sizes)
+        except SizesMissing as problem:
+            made = unsized_artifact(problem.demanded.function, problem.demanded.symbols, name=function.name)
+            return made._replace(params=tuple(param.name for param in function.reads))
+
+    def _returned(self, function: typed.TypedFunction, sizes: Sizes = NO_SIZES) -> Returned:
         """The shape of a function's result. Raises ProgramError for one that cannot leave the language."""
         try:
-            return returned_of(function.result, PROGRAM)
+            numbers = {name: Dim.const(size) for name, size in sizes.items()}
+            return returned_of(map_dims(function.result, lambda dim: dim.substitute(numbers)), PROGRAM)
         except NotReturnable as problem:
             sink = Sink()
             sink.error(E0299, at=function.span, feature=f"a result that is {problem}, called from outside")

@@ -79,6 +79,15 @@ def test_matmul() -> None:
     assert np.allclose(narrow.astype("f8"), exact, rtol=2**-8, atol=1e-4)
 
 
+def test_spectral_filter() -> None:
+    n = np.arange(240)
+    slow, fast = np.sin(2 * np.pi * 3 * n / 240), np.cos(2 * np.pi * 60 * n / 240)
+    noisy = np.stack([slow + fast, 2 * slow - fast]).astype("f4")
+    low_pass = load("spectral_filter").low_pass
+    assert np.allclose(low_pass(noisy, 0.05), [slow, 2 * slow], atol=2e-6)
+    assert low_pass(noisy[:, :31], 0.05).shape == (2, 31)
+
+
 def test_the_demo_shows_every_level_on_a_page_or_two(tmp_path: Path) -> None:
     variables = os.environ | {"TESSERA_CACHE_DIR": str(tmp_path)}
     line = [sys.executable, str(FOLDER / "demo.py")]

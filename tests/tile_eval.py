@@ -17,7 +17,8 @@ from tesserac.graph.interp_indexed import BadIndex, follow, stable_order
 from tesserac.graph.interp_scalar import Space, evaluate_body, store
 from tesserac.ir.core import Block, Module, Op, Value
 from tesserac.ir.forms import indices, operand_maps
-from tesserac.ir.types import AxisType, MemRefType, TileType
+from tesserac.ir.table import table_of
+from tesserac.ir.types import AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.exact import fma
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
 from tesserac.numerics.order import Blocks, block_prod, block_scan, block_sum, fold_max, fold_min, tree
@@ -86,7 +87,10 @@ class _Host:
         pass
 
     def _schedule_buffer(self, op: Op) -> None:
-        if op.attrs["role"] == "status":
+        if op.attrs["role"] == "constant":
+            ty = memref_type(op.result)
+            self.env[op.result] = table_of(op).values(TensorType(ty.dims, ty.dtype)).reshape(-1)
+        elif op.attrs["role"] == "status":
             self.env[op.result] = np.full(memref_type(op.result).dims[0].evaluate({}), NO_BAD_INDEX)
         else:
             self.env[op.result] = self._buffer(op)

@@ -15,7 +15,7 @@ from tessera.returned import Returned, read_returned
 from tessera.signature import Binding, Signature, Site, TensorSpec
 from tessera.sizes import read_size
 
-_KIND = "function 3"
+_KIND = "function 4"
 
 
 class Artifact(NamedTuple):
@@ -28,9 +28,12 @@ class Artifact(NamedTuple):
     """The shape of the result, whose values are those of the signature."""
     params: tuple[str, ...] = ()
     """The params of the module that the function reads; their leaves are its last arguments."""
+    demands: tuple[str, ...] = ()
+    """Symbols of the signature that must be numbers: there is no code yet, but some for each of their values."""
 
     def to_bytes(self) -> bytes:
-        content = [_KIND, self.signature, image_row(self.code), image_row(self.pool), self.returned, self.params]
+        images = [image_row(self.code), image_row(self.pool)]
+        content = [_KIND, self.signature, *images, self.returned, self.params, self.demands]
         return pack(content, [self.code.text, self.code.data, self.pool.text, self.pool.data])
 
 
@@ -38,11 +41,11 @@ def read_artifact(data: bytes, source: str) -> Artifact:
     """The artifact in `data`; `source` names it in errors."""
     try:
         content, blobs = unpack(data)
-        kind, signature, code, pool, returned, params = content
+        kind, signature, code, pool, returned, params, demands = content
         if kind != _KIND:
             raise ValueError(f"it holds {kind!r}, not a function")
         images = image_of(code, *blobs[:2]), image_of(pool, *blobs[2:])
-        return Artifact(read_signature(signature), *images, read_returned(returned), tuple(params))
+        return Artifact(read_signature(signature), *images, read_returned(returned), tuple(params), tuple(demands))
     except (ValueError, TypeError, IndexError) as error:
         raise unreadable(source, str(error)) from None
 

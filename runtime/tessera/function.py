@@ -21,6 +21,21 @@ from tessera.printing import CALLBACK, NOTE, note_failure, printed_text
 from tessera.threads import function_address, load_pool, resolve_libc
 
 
+class Unsized:
+    """A function without code: it is compiled for each value of some sizes, which a call's arguments give."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.signature = artifact.signature
+        self.params = artifact.params
+        self._demands = artifact.demands
+
+    def demanded(self, leaves: Sequence[object]) -> dict[str, int]:
+        """The sizes that code is made for, in a call with these arguments."""
+        shapes = [array.shape for array in arrays_of(self.signature, leaves, {})]
+        sizes = bind_symbols(self.signature, shapes)
+        return {name: sizes[name] for name in self._demands}
+
+
 class CompiledFunction:
     """`fast` is what users call; calling the object itself takes the careful way. The image holds the addresses of
     `_failed` and `_printed`, so this object must live as long as `fast`: it is the `self` of that C function."""

@@ -55,6 +55,20 @@ Specialization: TypeAlias = tuple[tuple[str, Choice], ...]
 """The compile-time arguments of one compilation, by parameter name, in the order of the parameters."""
 
 
+_SIZE = "#"
+
+
+def with_sizes(chosen: Specialization, sizes: Mapping[str, int]) -> Specialization:
+    """The same for sizes that are numbers in this compilation; `#` keeps their names apart from parameters."""
+    return (*chosen, *((_SIZE + name, size) for name, size in sorted(sizes.items())))
+
+
+def chosen_sizes(chosen: Specialization) -> dict[str, int]:
+    """The sizes among the choices."""
+    sizes = [(name, choice) for name, choice in chosen if name.startswith(_SIZE)]
+    return {name.removeprefix(_SIZE): choice for name, choice in sizes if isinstance(choice, int)}
+
+
 class Compound(NamedTuple):
     """A kind made of others: `struct` (called `name`; its fields stand in the module's interface), `any struct` (the
     same, of any sizes), `list`, `tuple`, `optional`, `scaled` (numbers and scales) or `any scaled` (of any sizes)."""

@@ -11,7 +11,7 @@ from typing import Protocol
 from tessera.arguments import match_arguments
 from tessera.artifact import Artifact
 from tessera.errors import NO_SUCH_FUNCTION, MissingFunctionError, render
-from tessera.function import CompiledFunction
+from tessera.function import CompiledFunction, Unsized
 from tessera.interface import (
     TEST_PREFIX,
     FunctionInterface,
@@ -22,6 +22,7 @@ from tessera.interface import (
     Static,
     StructInterface,
     is_declared,
+    with_sizes,
 )
 from tessera.outputs import OUT
 from tessera.returned import assemble, is_flat
@@ -186,7 +187,7 @@ class Function:
         self.interface = interface
         self._compile = compile_
         self._home = home
-        self._compiled: dict[str, CompiledFunction] = {}
+        self._compiled: dict[str, CompiledFunction | Unsized] = {}
         direct = all(_is_plain(p) for p in interface.parameters)
         self.__call__: Callable[..., object] = self._compile_and_call if direct else self._dispatch
 
@@ -196,6 +197,9 @@ class Function:
 
     def _compile_and_call(self, *args: object, **kwargs: object) -> object:
         compiled = self._specialized(())
+        if isinstance(compiled, Unsized):
+            self.__call__ = self._dispatch
+            return self._dispatch(*args, **kwargs)
         plain = is_flat(compiled.returned) and not compiled.params
         self.__call__ = compiled.fast if plain else self._dispatch
         return self.__call__(*args, **kwargs)
@@ -223,6 +227,8 @@ class Function:
                 taken.leaves.append(key_array(self._home.stream.next() if key is None else key))
             else:
                 taken.add(name, weights.kind_of(name).kind, weights.get(name))
+        if isinstance(compiled, Unsized):
+            compiled = self._sized(tuple(chosen), compiled, taken.leaves)
         if out is not None:
             return compiled(*taken.leaves, out=out)
         result = compiled.fast(*taken.leaves)
@@ -231,11 +237,18 @@ class Function:
         assert isinstance(result, tuple)
         return assemble(compiled.returned, iter(result), lambda: compiled.sizes(taken.leaves), self._home.make_struct)
 
-    def _specialized(self, specialization: Specialization) -> CompiledFunction:
+    def _sized(self, chosen: Specialization, unsized: Unsized, leaves: Sequence[object]) -> CompiledFunction:
+        """The code for the sizes of a call, where it is made for each of them."""
+        found = self._specialized(with_sizes(chosen, unsized.demanded(leaves)))
+        assert isinstance(found, CompiledFunction), "sizes that are numbers are demanded no more"
+        return found
+
+    def _specialized(self, specialization: Specialization) -> CompiledFunction | Unsized:
         key = repr(specialization)  # by text, since 1, 1.0 and True are equal but not the same argument
         found = self._compiled.get(key)
         if found is None:
-            found = CompiledFunction(self._compile(specialization))
+            artifact = self._compile(specialization)
+            found = Unsized(artifact) if artifact.demands else CompiledFunction(artifact)
             self._compiled[key] = found
             if len(self._compiled) == MANY_SPECIALIZATIONS + 1:
                 self._warn()

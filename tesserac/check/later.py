@@ -22,7 +22,7 @@ _FEATURES = {
     "graphs of modules": "graph",
     "optimiser state": "OptimizerState",
     "this library function": (
-        "fft ifft rfft irfft dropout_in_kernel"
+        "dropout_in_kernel"
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tessera.bundle import Bundle
@@ -12,12 +13,14 @@ from tesserac.commands.levels import FunctionLevels, module_tree, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import Selection, read, select_all, select_one, waits_for
 from tesserac.commands.targets import CpuTarget, GpuTarget, find_target
-from tesserac.session import Session
+from tesserac.session import Session, Sizes
 
 BUNDLE_SUFFIX = ".tessb"
 
 
-def build_bundle(session: Session, path: str, out: str | None, target: str, function: str | None) -> Outcome:
+def build_bundle(
+    session: Session, path: str, out: str | None, target: str, function: str | None, sizes: Sizes
+) -> Outcome:
     """Writes FILE.tessb, or `out`. Raises ProgramError, UsageMistake."""
     chosen = find_target(target)
     if not isinstance(chosen, CpuTarget):
@@ -31,7 +34,7 @@ def build_bundle(session: Session, path: str, out: str | None, target: str, func
         Path(path).stem,
         offers._replace(functions=tuple(s.interface for s in selection.functions), reads=(), hidden=()),
         {
-            (s.interface.name, s.chosen): session.artifact(source, s.function, chosen.platform)
+            (s.interface.name, s.chosen): session.artifact(source, s.function, chosen.platform, sizes)
             for s in selection.functions
         },
     )
@@ -44,11 +47,11 @@ def build_bundle(session: Session, path: str, out: str | None, target: str, func
 
 
 def emit_level(
-    session: Session, path: str, out: str | None, target: str, level: str, function: str | None
+    session: Session, path: str, out: str | None, target: str, level: str, function: str | None, sizes: Sizes
 ) -> Outcome:
     """Prints a level, or writes it to `out`. Raises ProgramError, UsageMistake."""
     source = read(session, path)
-    text = _level_text(session, source, find_target(target), level, function)
+    text = _level_text(session, source, find_target(target), level, function, sizes)
     if out is None:
         return Outcome(text)
     write(Path(out), text.encode())
@@ -56,13 +59,15 @@ def emit_level(
 
 
 def _level_text(
-    session: Session, source: SourceFile, target: CpuTarget | GpuTarget, level: str, function: str | None
+    session: Session, source: SourceFile, target: CpuTarget | GpuTarget, level: str, function: str | None, sizes: Sizes
 ) -> str:
     (view,) = wanted_levels(target.levels, level)
     if view == names.AST and function is None:
         return module_tree(source)
     selected = _selection(session, source, function).functions
-    parts = [(s.interface.name, FunctionLevels(session, source, s.function, target).text(view)) for s in selected]
+    parts = [
+        (s.interface.name, FunctionLevels(session, source, s.function, target, sizes).text(view)) for s in selected
+    ]
     if len(parts) == 1:
         return parts[0][1]
     return "\n".join(f"{view.comment} {name}\n{text}" for name, text in parts)
@@ -81,3 +86,14 @@ def write(path: Path, data: bytes) -> None:
         write_atomically(path, data)
     except OSError as problem:
         raise UsageMistake(f"cannot write `{path}`: {(problem.strerror or str(problem)).lower()}") from None
+
+
+def read_sizes(given: Sequence[str]) -> dict[str, int]:
+    """`N=1024` as a size and its value. Raises UsageMistake."""
+    sizes: dict[str, int] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if not name.isidentifier() or not value.isdecimal():
+            raise UsageMistake(f"--specialize takes a size and its value, such as N=1024, not `{text}`")
+        sizes[name] = int(value)
+    return sizes

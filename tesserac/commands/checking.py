@@ -9,7 +9,7 @@ from tesserac.commands.outcome import MISTAKES, OK, Outcome
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.formats import render_json, render_short
 from tesserac.diag.render import Palette, render
-from tesserac.session import Checked, ProgramError, Session
+from tesserac.session import Checked, ProgramError, Session, SizesMissing
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ def _lowering_mistakes(session: Session, checked: Checked) -> Sequence[Diagnosti
         try:
             levels = session.levels(checked.source, function, target.machine)
             target.lower(levels.tile, verify=True)
+        except SizesMissing:
+            continue  # it is compiled for each size, which only a call knows
         except ProgramError as problem:
             found += problem.diagnostics
     return found

@@ -12,7 +12,7 @@ from tesserac.commands.targets import Target
 from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import Levels
-from tesserac.session import ProgramError, Session
+from tesserac.session import NO_SIZES, ProgramError, Session, Sizes
 from tesserac.syntax import ast
 from tesserac.syntax.dump import dump
 from tesserac.syntax.parse import parse_module
@@ -21,15 +21,18 @@ from tesserac.syntax.parse import parse_module
 class FunctionLevels:
     """Raises ProgramError where the function is not supported on the target."""
 
-    def __init__(self, session: Session, source: SourceFile, function: TypedFunction, target: Target) -> None:
+    def __init__(
+        self, session: Session, source: SourceFile, function: TypedFunction, target: Target, sizes: Sizes = NO_SIZES
+    ) -> None:
         self.session = session
         self.source = source
         self.function = function
         self.target = target
+        self.sizes = sizes
 
     @cached_property
     def shared(self) -> Levels:
-        return self.session.levels(self.source, self.function, self.target.machine)
+        return self.session.levels(self.source, self.function, self.target.machine, self.sizes)
 
     @cached_property
     def lowered(self) -> Module:

@@ -7,8 +7,8 @@ terms and, within a term, the two parts of the left factor:
     re = sum over k, c of [ar, ai][k, c] * [br, -bi][k, c]
     im = sum over k, c of [ar, ai][k, c] * [bi,  br][k, c]
 
-so segments of 4096 terms are segments of 8192 steps. A factor without an imaginary part leaves one real contraction
-per part of the other.
+so both are one contraction, and segments of 4096 terms are segments of 8192 steps. A factor without an imaginary part
+leaves one real contraction per part of the other.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from dataclasses import replace
 from tesserac.graph.complex_scalars import Pair
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Op, Value
-from tesserac.ir.forms import contract_dims, indices, tensor_type
-from tesserac.ir.interleaved import part_type
+from tesserac.ir.forms import Reshape, contract_dims, indices, tensor_type
+from tesserac.ir.interleaved import TWO, part_type
+from tesserac.ir.table import table_of
+from tesserac.ir.types import TensorType
 from tesserac.numerics.order import Chain
-from tesserac.ops.lowering import map_form, side_by_side
+from tesserac.ops.lowering import map_form, one_of, side_by_side, view_form
 from tesserac.types.dtype import DType, component
 
 
@@ -33,22 +35,51 @@ def complex_product(builder: Builder, op: Op, left: Pair, right: Pair) -> Pair:
         )
     if right.imag is None:
         return Pair(*(_real_product(builder, op, part, right.real) for part in (left.real, left.imag)))
-    minus = map_form(
-        builder, (right.imag,), tensor_type(right.imag), lambda s, args: s.primitive("neg", args[0])
-    )
-    factor = _paired(builder, op, "lhs", left.real, left.imag)
-    others = [(right.real, minus), (right.imag, right.real)]
-    return Pair(*(_paired_product(builder, op, factor, _paired(builder, op, "rhs", *parts)) for parts in others))
+    factor = side_by_side(builder, (left.real, left.imag), _behind_summed(op, "lhs"))
+    square = _square(builder, right.real, right.imag, _behind_summed(op, "rhs"))
+    return Pair(*_both_parts(builder, op, factor, square))
 
 
-def _paired(builder: Builder, op: Op, name: str, *parts: Value) -> Value:
-    """A factor with its two parts in a dim behind the summed ones, so that it is the innermost of them."""
-    return side_by_side(builder, parts, _place(op, name))
-
-
-def _place(op: Op, name: str) -> int:
+def _behind_summed(op: Op, name: str) -> int:
+    """Where a factor gets the dim of its two parts: behind the summed ones, so that it is the innermost of them."""
     own, out = indices(op, name), indices(op, "out")
     return 1 + max((place for place, index in enumerate(own) if index not in out), default=len(own) - 1)
+
+
+def _square(builder: Builder, real: Value, imag: Value, place: int) -> Value:
+    """The right factor with the dims [c, part] at a place, holding [[br, bi], [-bi, br]]; of a table it is one."""
+    maker, other, ty = real.defining_op, imag.defining_op, tensor_type(real)
+    square = TensorType((*ty.dims[:place], TWO, TWO, *ty.dims[place:]), ty.dtype, ty.policy)
+    if maker is not None and other is not None and maker.name == other.name == "form.table":
+        cos, sin = table_of(maker).parts[0], table_of(other).parts[0]
+        table = replace(table_of(maker), parts=(cos, sin, _negated(sin), cos), axis=place)
+        return builder.value("form.table", (), square, {"table": table})
+    minus = map_form(builder, (imag,), ty, lambda s, args: s.primitive("neg", args[0]))
+    row = side_by_side(builder, (real, imag, minus, real), place)
+    return view_form(builder, row, square, Reshape())
+
+
+def _negated(part: str) -> str:
+    return part.removeprefix("-") if part.startswith("-") else f"-{part}"
+
+
+def _both_parts(builder: Builder, op: Op, factor: Value, square: Value) -> list[Value]:
+    """One real contraction, whose result has the two parts in a dim before its columns."""
+    attrs, order, inner = _attrs(op), op.attrs["order"], max(contract_dims(op), default=-1) + 1
+    lhs, rhs, out = (indices(op, name) for name in ("lhs", "rhs", "out"))
+    columns = next((place for place, index in enumerate(out) if index not in lhs), len(out))
+    attrs["lhs"] = _inserted(lhs, _behind_summed(op, "lhs"), inner)
+    attrs["rhs"] = _inserted(rhs, _behind_summed(op, "rhs"), inner, inner + 1)
+    attrs["out"] = _inserted(out, columns, inner + 1)
+    attrs["order"] = replace(order, length=2 * order.length) if isinstance(order, Chain) else order
+    ty = part_type(tensor_type(op.result))
+    both = TensorType((*ty.dims[:columns], TWO, *ty.dims[columns:]), ty.dtype, ty.policy)
+    product = builder.value("form.contract", (factor, square), both, attrs)
+    return [one_of(builder, product, columns, number) for number in (0, 1)]
+
+
+def _inserted(labels: tuple[int, ...], place: int, *new: int) -> tuple[int, ...]:
+    return (*labels[:place], *new, *labels[place:])
 
 
 def _attrs(op: Op) -> dict[str, Attr]:
@@ -59,12 +90,3 @@ def _attrs(op: Op) -> dict[str, Attr]:
 
 def _real_product(builder: Builder, op: Op, left: Value, right: Value) -> Value:
     return builder.value("form.contract", (left, right), part_type(tensor_type(op.result)), _attrs(op))
-
-
-def _paired_product(builder: Builder, op: Op, left: Value, right: Value) -> Value:
-    attrs, order, part = _attrs(op), op.attrs["order"], max(contract_dims(op), default=-1) + 1
-    for name in ("lhs", "rhs"):
-        own, place = indices(op, name), _place(op, name)
-        attrs[name] = (*own[:place], part, *own[place:])
-    attrs["order"] = replace(order, length=2 * order.length) if isinstance(order, Chain) else order
-    return builder.value("form.contract", (left, right), part_type(tensor_type(op.result)), attrs)

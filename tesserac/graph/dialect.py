@@ -26,6 +26,7 @@ from __future__ import annotations
 from tesserac.ir import effects as _effects  # noqa: F401  (assert and print)
 from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indices)
 from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex arguments and results)
+from tesserac.ir import table as _table  # noqa: F401  (tensors known while compiling)
 from tesserac.ir.core import OPDEFS, Attr, Op, define_op
 from tesserac.ir.forms import Guard, tensor_type
 from tesserac.ir.types import TensorType

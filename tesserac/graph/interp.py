@@ -18,6 +18,7 @@ from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body,
 from tesserac.ir import forms, func
 from tesserac.ir.core import Block, Module, Op, Value
 from tesserac.ir.forms import Broadcast, Guard, Permute, Reshape, Slice, Window, tensor_type
+from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.numerics.exact import Array
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
@@ -281,6 +282,7 @@ _FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.scan": _scan,
     "form.contract": _contract,
     "form.view": _view,
+    "form.table": lambda op, operands, sizes: table_of(op).values(tensor_type(op.result)),
     "form.parts": lambda op, operands, sizes: parts_of(operands[0]),
     "form.complex": lambda op, operands, sizes: complex_from(operands[0]),
     **INDEXED_FORMS,

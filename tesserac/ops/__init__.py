@@ -22,6 +22,7 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     search,
     shape,
     sort,
+    spectral,
     update,
     window,
 )

@@ -278,3 +278,12 @@ def side_by_side(builder: Builder, parts: Sequence[Value], axis: int) -> Value:
     starts = [tuple(Dim.const(n) if a == axis else ZERO for a in range(thin.rank)) for n in range(len(parts))]
     whole = TensorType((*ty.dims[:axis], Dim.const(len(parts)), *ty.dims[axis:]), ty.dtype, ty.policy)
     return assemble_form(builder, columns, whole, [Slice(start, (1,) * thin.rank) for start in starts])
+
+
+def one_of(builder: Builder, whole: Value, axis: int, number: int) -> Value:
+    """One of the tensors that stand side by side in a dim."""
+    ty = tensor_type(whole)
+    starts = tuple(Dim.const(number) if a == axis else ZERO for a in range(ty.rank))
+    thin = TensorType((*ty.dims[:axis], ONE, *ty.dims[axis + 1 :]), ty.dtype, ty.policy)
+    cut = view_form(builder, whole, thin, Slice(starts, (1,) * ty.rank))
+    return drop_unit_dims(builder, cut, (axis,))

@@ -78,6 +78,10 @@ class Operator(ABC):
         """What must hold of the sizes of operands that fit otherwise; unknown while compiling, it is a guard."""
         return ()
 
+    def demands(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        """Sizes that must be numbers when code is made: a function is compiled once for each value that they take."""
+        return ()
+
     def storage(self) -> tuple[DType, Policy]:
         """The element that the signature writes `{dtype}`."""
         raise NotImplementedError(f"{self.name} has no computed dtype")

@@ -249,7 +249,7 @@ def result_storage(function: str, storage: Storage) -> Storage:
     if function == "real":
         return component(dtype), policy if not dtype.is_complex else NO_POLICY
     if function == "complex":
-        whole = complex_of(dtype)
+        whole = dtype if dtype.is_complex else complex_of(dtype)
         assert whole is not None, f"no complex numbers of {dtype}"
         return whole, NO_POLICY
     if function == "wide":

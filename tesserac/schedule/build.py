@@ -27,6 +27,9 @@ def build_host(func: Op, machine: Machine) -> Op:
     for op in func.body.ops:
         if op.name == "form.parts":
             program.memory[op.result] = program.parts(program.memory[op.operands[0]], tensor_type(op.result))
+    for op in func.walk():
+        if op.name == "form.table":
+            program.memory[op.result] = program.table(op)
     program.take_results(func.body.terminator)
     run_block(program, func.body)
     results = [program.results[i] for i in range(len(program.results))]

@@ -26,6 +26,7 @@ schedule.buffer() {role, slot} : memref
     Memory of the call. `output`: slot is the position of the result, whose memory the caller gives. `workspace`:
     buffers of one slot share memory, since their lives do not overlap; a slot is as large as the largest of them, by
     the target's byte count of the memref. `status`: words in which kernels tell of bad indices, see schedule.check.
+    `constant`: what the attribute `table` says, kept beside the code and never written.
     All buffers stand before the first launch.
 schedule.box(mem) {offset} : memref
     A part of other memory: it begins `offset` elements into it and has strides of its own.
@@ -82,7 +83,7 @@ from tesserac.types.dtype import BOOL, component
 
 LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "runs")
 LOOP_KINDS = ("parallel", "serial", "fold")
-BUFFER_ROLES = ("output", "workspace", "status")
+BUFFER_ROLES = ("output", "workspace", "status", "constant")
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,13 @@ class HostProgram:
         first = (i for i, other in enumerate(self._top.ops) if other.name not in FIRST)
         return self._top.insert(next(first, len(self._top.ops)), op).result
 
+    def table(self, op: Op) -> Value:
+        """Memory that the code brings along."""
+        made = self.buffer(memory_of(tensor_type(op.result)), "constant", 0, op.result.name or "table")
+        assert made.defining_op is not None
+        made.defining_op.attrs["table"] = op.attrs["table"]
+        return made
+
     def workspace(self, ty: TensorType, hint: str, layout: str = "strided") -> Value:
         self._slots += 1
         return self.buffer(memory_of(ty, layout), "workspace", self._slots - 1, hint)

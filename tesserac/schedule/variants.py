@@ -35,6 +35,9 @@ from tesserac.schedule.tiles import FEW_ROWS, FEW_ROWS_COLUMNS, candidates
 from tesserac.schedule.views import is_copy
 from tesserac.types.dims import Dim, product
 
+SMALL_OPERAND = 4096
+"""Elements of a right operand that are laid out in less time than choosing between variants is worth."""
+
 
 def schedule_product(launch: Op, machine: Machine) -> None:
     """Schedules a contraction, with a variant for small sizes where that pays."""
@@ -62,12 +65,18 @@ def _variant_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
 
 def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:
     rows, pack = launch_space(launch)[-3], _packing(launch, plain)
-    if pack is None or rows.constant is not None or not _read_directly(plain, launch, pack):
+    if pack is None or rows.constant is not None or _is_small(launch) or not _read_directly(plain, launch, pack):
         return
     _select(Predicate("at_least", rows, Dim.const(FEW_ROWS + 1)), [pack, launch], plain)
     problem = problem_of(plain, machine)
     schedule_contract(plain, replace(problem, rows=FEW_ROWS, columns=FEW_ROWS_COLUMNS), machine)
     because(plain, f"at most {FEW_ROWS} rows: the right operand is laid out block by block")
+
+
+def _is_small(launch: Op) -> bool:
+    """Whether the right operand is known to be so small that laying it out never shows."""
+    elements = product(launch_space(launch)[-2:]).constant
+    return elements is not None and elements <= SMALL_OPERAND
 
 
 def _packing(launch: Op, plain: Op) -> Op | None:

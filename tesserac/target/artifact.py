@@ -15,12 +15,14 @@ from tessera.artifact import Artifact
 from tessera.cache import DiskCache, cache_key, default_directory
 from tessera.container import image_from_bytes, image_to_bytes
 from tessera.image import Image
-from tessera.returned import as_they_come
+from tessera.returned import VALUE, as_they_come
 from tessera.signature import Binding, Signature, Site, TensorSpec
 from tesserac.base.source import Span
 from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
+from tesserac.schedule.host import memory_of
 from tesserac.target.compile import Machine, data_layout, emit_object
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.pool import pool_module
@@ -55,6 +57,17 @@ def build_artifact(
     return Artifact(signature_of(func, name, sites, locate, returns_tuple), code, pool_image(machine), returned)
 
 
+NO_CODE = Image("", b"", b"", 0, 0, (), (), ())
+
+
+def unsized_artifact(func: Op, demands: tuple[str, ...], *, name: str) -> Artifact:
+    """What a caller must know of a `graph.func` that is compiled for each value of some sizes: how these follow from
+    its arguments."""
+    inputs = [memory_of(tensor_type(arg)) for arg in func.body.args]
+    signature = _signature(func, name, inputs, (), (), returns_tuple=False)
+    return Artifact(signature, NO_CODE, NO_CODE, VALUE, demands=demands)
+
+
 @cache
 def pool_image(machine: Machine) -> Image:
     """The pool for a machine. It is the same for all programs, so it is compiled once and kept on disk."""
@@ -71,20 +84,33 @@ def pool_image(machine: Machine) -> Image:
 def signature_of(
     func: Op, name: str, sites: Sequence[HostSite], locate: Locate, returns_tuple: bool
 ) -> Signature:
-    names, inputs = func.attrs["params"], _inputs(func)
+    places = tuple(Site(s.operator, s.text, *locate(s.span)) for s in sites)
+    return _signature(func, name, _inputs(func), _outputs(func), places, returns_tuple=returns_tuple)
+
+
+def _signature(
+    func: Op,
+    name: str,
+    inputs: Sequence[MemRefType],
+    outputs: Sequence[MemRefType],
+    sites: tuple[Site, ...],
+    *,
+    returns_tuple: bool,
+) -> Signature:
+    names = func.attrs["params"]
     assert isinstance(names, tuple)
     equations = solve_symbols([m.dims for m in inputs])
     return Signature(
         name=name,
         parameters=tuple(_spec(str(p), m) for p, m in zip(names, inputs, strict=True)),
-        results=tuple(_spec("", m) for m in _outputs(func)),
+        results=tuple(_spec("", m) for m in outputs),
         returns_tuple=returns_tuple,
         symbols=tuple(sorted(e.symbol for e in equations)),
         bindings=tuple(
             Binding(e.symbol, e.parameter, e.axis, size_of(e.factor), size_of(e.scale), size_of(e.offset))
             for e in equations
         ),
-        sites=tuple(Site(s.operator, s.text, *locate(s.span)) for s in sites),
+        sites=sites,
     )
 
 

@@ -5,3 +5,4 @@ from tesserac.diag.diagnostic import Code
 E0901 = Code("E0901", "cannot read `{path}`: {reason}")
 E0902 = Code("E0902", "`{path}` is not UTF-8 text")
 E0903 = Code("E0903", "this file has {size} KB of source; the limit is {limit} KB")
+E0904 = Code("E0904", "`{function}` needs {sizes} as a number before code is made")

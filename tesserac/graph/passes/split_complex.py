@@ -35,19 +35,20 @@ After:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tesserac.graph.build import Unsupported
 from tesserac.graph.complex_contract import complex_product
 from tesserac.graph.complex_scalars import Pair, PartsWriter, Scalar
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
-from tesserac.ir.forms import Broadcast, Slice, operand_maps, tensor_type
+from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.ir.interleaved import part_type, parts_type
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import erase_dead
+from tesserac.ir.table import table_of
 from tesserac.ir.types import ScalarType, TensorType, Type
-from tesserac.ops.lowering import DimMap, fill, side_by_side
-from tesserac.types.dims import ONE, ZERO
+from tesserac.ops.lowering import DimMap, fill, one_of, side_by_side
 from tesserac.types.dtype import DType, component
 
 
@@ -80,7 +81,7 @@ class _Splitter:
         for arg in function.body.args:
             if _is_complex(arg):
                 whole = builder.value("form.parts", (arg,), parts_type(tensor_type(arg)), hint=arg.name)
-                real, imag = (_one_part(builder, whole, number) for number in (0, 1))
+                real, imag = (one_of(builder, whole, tensor_type(arg).rank, number) for number in (0, 1))
                 self.pairs[arg] = Pair(real, imag)
         self.block(function.body)
         end = function.body.terminator
@@ -170,6 +171,11 @@ class _Splitter:
         assert made[0] is not None
         return Pair(made[0], made[1])
 
+    def _table(self, builder: Builder, op: Op) -> Pair:
+        table, ty = table_of(op), part_type(tensor_type(op.result))
+        made = [builder.value(op.name, (), ty, {"table": replace(table, parts=(part,))}) for part in table.parts]
+        return Pair(*made)
+
     def _contract(self, builder: Builder, op: Op) -> Pair:
         left, right = (self.pairs[v] for v in op.operands)
         return complex_product(builder, op, left, right)
@@ -233,17 +239,6 @@ class _Splitter:
                 value.replace_all_uses(next(left))
 
 
-def _one_part(builder: Builder, whole: Value, number: int) -> Value:
-    """The real (0) or imaginary (1) parts from a tensor of both."""
-    ty = tensor_type(whole)
-    rank = ty.rank - 1
-    starts = (*[ZERO] * rank, ZERO + number)
-    column = TensorType((*ty.dims[:-1], ONE), ty.dtype, ty.policy)
-    cut = builder.value("form.view", (whole,), column, {"view": Slice(starts, (1,) * (rank + 1))})
-    part = TensorType(ty.dims[:-1], ty.dtype, ty.policy)
-    return builder.value("form.view", (cut,), part, {"view": Broadcast((*range(rank), None))})
-
-
 def _scalar(value: Value) -> ScalarType:
     assert isinstance(value.type, ScalarType)
     return value.type
@@ -290,6 +285,7 @@ def _needed(value: Value) -> set[Value]:
 _CONTROL = ("form.loop", "form.while", "form.cond")
 _RULES: dict[str, Callable[[_Splitter, Builder, Op], Pair | Value]] = {
     "form.map": _Splitter._map,
+    "form.table": _Splitter._table,
     "form.view": _Splitter._part_by_part,
     "form.assemble": _Splitter._part_by_part,
     "form.gather": _Splitter._part_by_part,

@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from tessera.signature import STATUS_OUT_OF_MEMORY
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
+from tesserac.ir.table import table_of
+from tesserac.ir.types import TensorType
 from tesserac.schedule.dialect import memory
 from tesserac.target.cpu.checks import all_hold
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
@@ -95,6 +97,7 @@ class _Host:
         threads = self._threads()
         per_worker = emit_dim(b, self.plan.scratch, self.symbols)
         self._clear_status()
+        self._place_tables()
         block, scratch = self._allocate(threads, per_worker)
 
         def free() -> None:
@@ -122,6 +125,12 @@ class _Host:
                 words = self.values[op.result] = b.alloca(array(I64, count), 8)
                 for number in range(count):
                     b.store(const_i64(NO_BAD_INDEX), b.gep(I64, words, number), 8)
+
+    def _place_tables(self) -> None:
+        for number, op in enumerate(op for op in self.func.body.ops if _has_role(op, "constant")):
+            ty = memory(op.result)
+            data = table_of(op).values(TensorType(ty.dims, ty.dtype, ty.policy)).tobytes()
+            self.values[op.result] = self.module.bytes_constant(f"tessera.table.{number}", data, ALIGNMENT)
 
     def _read_arguments(self) -> None:
         b, arguments = self.b, self.function.args[0]

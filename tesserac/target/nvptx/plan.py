@@ -160,6 +160,8 @@ class _Host:
         for op in block.ops[:-1]:
             if op.opdef.dialect == "index":
                 self.indices[op.result] = self._index(op)
+            elif op.name == "schedule.buffer" and op.attrs["role"] == "constant":
+                raise LoweringError("tables of constants on a GPU")
             elif op.name == "schedule.buffer":
                 self.add(op.result, text(op, "role"), integer(op, "slot"))
             elif op.name in _STEPS:

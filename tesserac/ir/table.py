@@ -1,0 +1,66 @@
+"""Tensors that are known while compiling, by a rule rather than element by element.
+
+    form.table() {table = #roots<order=64, exponents="product", parts=["cos", "-sin"], axis=0>} : tensor<[4, 16], c64>
+        Roots of unity, exp(2 pi i e / order) or a part of it. The exponent e of element [i, j] is the product i * j, of
+        element [i] the square i * i. A complex table has the parts (real, imaginary); a real one has one part, or four
+        in a square of two dims at `axis`.
+
+A target keeps them as constants beside the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tesserac.ir.attributes import register_attribute
+from tesserac.ir.core import Op, define_op
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.types import TensorType
+from tesserac.ir.verify import require
+from tesserac.numerics.exact import Array
+from tesserac.numerics.narrow import convert
+from tesserac.numerics.roots import roots
+
+PARTS = ("cos", "sin", "-cos", "-sin")
+
+
+@dataclass(frozen=True)
+class Roots:
+    order: int
+    exponents: str
+    parts: tuple[str, ...]
+    axis: int = 0
+
+    def values(self, ty: TensorType) -> Array:
+        """The elements of a real table."""
+        shape = [dim.evaluate({}) for dim in ty.dims]
+        own = shape if len(self.parts) == 1 else [*shape[: self.axis], *shape[self.axis + 2 :]]
+        places = np.ogrid[tuple(slice(size) for size in own)]
+        cos, sin = roots(self.order, places[0] * places[-1])
+        named = {"cos": cos, "sin": sin, "-cos": -cos, "-sin": -sin}
+        columns = [convert(named[part], ty.dtype) for part in self.parts]
+        return np.stack(columns, self.axis).reshape(shape)
+
+
+register_attribute("roots", Roots)
+
+
+def table_of(op: Op) -> Roots:
+    table = op.attrs["table"]
+    assert isinstance(table, Roots)
+    return table
+
+
+def _verify_table(op: Op) -> None:
+    table, ty = op.attrs.get("table"), tensor_type(op.result)
+    require(isinstance(table, Roots) and not op.operands, "says what it holds", op)
+    assert isinstance(table, Roots)
+    require(all(part in PARTS for part in table.parts) and table.order > 0, "has known parts", op)
+    require(len(table.parts) in ((2,) if ty.dtype.is_complex else (1, 4)), "has as many parts as its numbers", op)
+    rank = {"product": 2, "square": 1}[table.exponents] + 2 * (len(table.parts) == 4)
+    require(ty.rank == rank and all(dim.constant is not None for dim in ty.dims), "has known dims", op)
+
+
+define_op("form.table", pure=True, verify=_verify_table)
