@@ -101,6 +101,10 @@ class _Host:
     def _schedule_parts(self, op: Op) -> None:
         self.env[op.result] = self.env[op.operands[0]].view(storage(memref_type(op.result).dtype))
 
+    def _schedule_swap(self, op: Op) -> None:
+        left, right = op.operands
+        self.env[left], self.env[right] = self.env[right], self.env[left]
+
     def _schedule_check(self, op: Op) -> None:
         for index, size in zip(self.env[op.operands[0]], op.attrs["sizes"], strict=True):
             if index != NO_BAD_INDEX:

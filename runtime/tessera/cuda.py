@@ -27,6 +27,7 @@ from tessera.gpu_program import (
     Parameter,
     Select,
     Steps,
+    Swap,
     TensorMap,
     While,
     Workspace,
@@ -159,6 +160,8 @@ class GpuCall:
                     self._while(step)
                 case Cond(flag, yes, no):
                     self._run(yes if self._flag(flag) else no)
+                case Swap(left, right):
+                    self.memory[left], self.memory[right] = self.memory[right], self.memory[left]
 
     def _select(self, step: Select) -> None:
         chosen = (arm for p, arm in zip(step.predicates, step.arms, strict=False) if p.holds(self.symbols))

@@ -24,6 +24,7 @@ from tessera.gpu_program import (
     Select,
     Step,
     Steps,
+    Swap,
     TensorMap,
     While,
     Workspace,
@@ -73,7 +74,7 @@ def _kernel_row(kernel: Kernel) -> Row:
 def _step_row(step: Step) -> Row:
     kind = type(step).__name__
     match step:
-        case Launch():
+        case Launch() | Swap():
             return [kind, *step]
         case Select(predicates, arms):
             return [kind, predicates, [_rows(arm) for arm in arms]]
@@ -138,6 +139,7 @@ def _steps(rows: Row) -> Steps:
 
 
 _STEPS: dict[str, Callable[[Row], Step]] = {
+    "Swap": lambda row: Swap(*row),
     "Launch": lambda row: Launch(tuple(row[0]), tuple(row[1])),
     "Select": lambda row: Select(tuple(map(_condition, row[0])), tuple(map(_steps, row[1]))),
     "Loop": lambda row: Loop(row[0], read_size(row[1]), read_size(row[2]), _steps(row[3])),

@@ -124,7 +124,14 @@ class Cond(NamedTuple):
     no: Steps
 
 
-Step: TypeAlias = Launch | Select | Loop | While | Cond
+class Swap(NamedTuple):
+    """Two buffers, by number, change hands."""
+
+    left: int
+    right: int
+
+
+Step: TypeAlias = Launch | Select | Loop | While | Cond | Swap
 Steps: TypeAlias = tuple[Step, ...]
 
 

@@ -21,7 +21,6 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import Permute, Reshape, tensor_type
 from tesserac.ops.index import Lookup
 from tesserac.ops.lowering import (
-    DimMap,
     Scalars,
     convert_form,
     gather_form,
@@ -164,99 +163,72 @@ class ScatterAdd(Operator):
 def fold_at(builder: Builder, operands: Sequence[Value], result: TensorType, lookup: Lookup, kind: str) -> Value:
     """Operands are the tensor, the new elements and one index per axis that the lookup names."""
     x, v, *indices = operands
-    ty, dims = tensor_type(x), tensor_type(v).dims
-    kept = [axis for axis in range(ty.rank) if axis not in lookup.axes]
-    new = range(lookup.at, lookup.at + len(dims) - len(kept))
-    table = _rows(builder, convert_form(builder, x, result), lookup.axes)
+    dims, kept = tensor_type(v).dims, result.rank - len(lookup.axes)
+    new = tuple(range(lookup.at, lookup.at + len(dims) - kept))
+    together = tuple(dims[axis] for axis in new)
     elements = convert_form(builder, v, TensorType(dims, result.dtype, result.policy))
-    rows = _rows(builder, elements, tuple(new))
-    sizes = [ty.dims[axis] for axis in lookup.axes]
-    places = _flat_places(builder, indices, sizes, tuple(dims[axis] for axis in new))
-    changed = _fold_rows(builder, table, rows, places, kind)
-    return _unrows(builder, changed, result, lookup.axes)
+    folded = _rows(builder, elements, new)
+    places = [_flat(builder, index, together) for index in indices]
+    if product(together) != ONE:  # one place cannot repeat
+        key = _key(builder, places, [result.dims[axis] for axis in lookup.axes])
+        order = sort_form(builder, key, tensor_type(key), 0, descending=False)
+        folded = runs_form(builder, folded, order, *_run_ends(builder, _at(builder, key, order)), kind)
+        places = [_at(builder, place, order) for place in places]
+    return _join(builder, convert_form(builder, x, result), folded, places, lookup.axes, kind)
+
+
+def _join(
+    builder: Builder, x: Value, folded: Value, places: Sequence[Value], axes: tuple[int, ...], kind: str
+) -> Value:
+    """Reads the old elements, which checks the places, and puts what they become there."""
+    ty, dims = tensor_type(x), tensor_type(folded).dims
+    source, maps = Lookup(axes).places(ty.rank, [tensor_type(place).dims for place in places], dims)
+    old = gather_form(builder, x, places, TensorType(dims, ty.dtype, ty.policy), source, maps, "index")
+    accum = compute_dtype(ty.dtype, ty.policy)
+
+    def join(s: Scalars, args: list[Value]) -> Value:
+        return s.primitive(PRIMITIVES[kind], *(s.cast(arg, accum) for arg in args))
+
+    joined = map_form(builder, (old, folded), tensor_type(old), join)
+    return scatter_form(builder, x, joined, places, ty, source, maps, "index")
 
 
 def _rows(builder: Builder, x: Value, axes: tuple[int, ...]) -> Value:
     """The axes as one first dim."""
     ty = tensor_type(x)
     order = (*axes, *(axis for axis in range(ty.rank) if axis not in axes))
-    x = _permuted(builder, x, order)
-    dims = tensor_type(x).dims
+    dims = tuple(ty.dims[axis] for axis in order)
+    if order != tuple(range(ty.rank)):
+        x = view_form(builder, x, TensorType(dims, ty.dtype, ty.policy), Permute(order))
     merged = (product(dims[: len(axes)]), *dims[len(axes) :])
     return x if merged == dims else view_form(builder, x, TensorType(merged, ty.dtype, ty.policy), Reshape())
 
 
-def _unrows(builder: Builder, x: Value, result: TensorType, axes: tuple[int, ...]) -> Value:
-    """What `_rows` did, undone."""
-    order = (*axes, *(axis for axis in range(result.rank) if axis not in axes))
-    dims = tuple(result.dims[axis] for axis in order)
-    if dims != tensor_type(x).dims:
-        x = view_form(builder, x, TensorType(dims, result.dtype, result.policy), Reshape())
-    return _permuted(builder, x, tuple(order.index(axis) for axis in range(result.rank)))
+def _flat(builder: Builder, index: Value, together: tuple[Dim, ...]) -> Value:
+    """An index for every new element, in a row."""
+    whole = map_form(builder, (index,), TensorType(together, I64), lambda s, args: s.cast(args[0], I64))
+    return _rows(builder, whole, tuple(range(len(together))))
 
 
-def _permuted(builder: Builder, x: Value, order: tuple[int, ...]) -> Value:
-    ty = tensor_type(x)
-    if order == tuple(range(ty.rank)):
-        return x
-    dims = tuple(ty.dims[axis] for axis in order)
-    return view_form(builder, x, TensorType(dims, ty.dtype, ty.policy), Permute(order))
+def _key(builder: Builder, places: Sequence[Value], sizes: Sequence[Dim]) -> Value:
+    """One number per place, counted from the start."""
 
-
-def _flat_places(
-    builder: Builder, indices: Sequence[Value], sizes: Sequence[Dim], together: tuple[Dim, ...]
-) -> Value:
-    """The row that each element goes to, counted from the start. Looking an index up in 0, 1, ... checks it."""
-    counted = [_looked_up(builder, index, size) for index, size in zip(indices, sizes, strict=True)]
+    def counted(s: Scalars, index: Value, size: Dim) -> Value:
+        below = s.primitive("lt", index, s.constant(0, I64))
+        return s.select(below, s.primitive("add", index, s.dim(size, I64)), index)
 
     def number(s: Scalars, args: list[Value]) -> Value:
-        place, *others = args
-        for size, other in zip(sizes[1:], others, strict=True):
-            place = s.primitive("add", s.primitive("mul", place, s.dim(size, I64)), other)
-        return place
+        total = s.constant(0, I64)
+        for index, size in zip(args, sizes, strict=True):
+            total = s.primitive("add", s.primitive("mul", total, s.dim(size, I64)), counted(s, index, size))
+        return total
 
-    places = map_form(builder, counted, TensorType(together, I64), number)
-    flat = TensorType((product(together),), I64)
-    return places if flat.dims == together else view_form(builder, places, flat, Reshape())
+    return map_form(builder, places, tensor_type(places[0]), number)
 
 
-def _looked_up(builder: Builder, index: Value, size: Dim) -> Value:
-    ty = tensor_type(index)
-    table = map_form(builder, (), TensorType((size,), I64), lambda s, _: s.index(0, I64))
-    follows: DimMap = tuple(range(ty.rank))
-    return gather_form(builder, table, (index,), TensorType(ty.dims, I64), (None,), [follows], "index")
-
-
-def _fold_rows(builder: Builder, table: Value, rows: Value, places: Value, kind: str) -> Value:
-    """The table with each row of `rows` folded into the row of it that `places` says."""
-    ty, new = tensor_type(table), tensor_type(rows)
-    if new.dims[0] == ONE:  # nothing can repeat
-        ordered, folded = places, rows
-    else:
-        order = sort_form(builder, places, tensor_type(places), 0, descending=False)
-        ordered = _at(builder, places, order)
-        folded = runs_form(builder, rows, order, *_run_ends(builder, ordered), kind)
-    old = _at(builder, table, ordered)
-    accum = compute_dtype(ty.dtype, ty.policy)
-
-    def join(s: Scalars, args: list[Value]) -> Value:
-        return s.primitive(PRIMITIVES[kind], *(s.cast(arg, accum) for arg in args))
-
-    joined = map_form(builder, (old, folded), TensorType(new.dims, ty.dtype, ty.policy), join)
-    source, maps = _first_dim(ty.rank)
-    return scatter_form(builder, table, joined, (ordered,), ty, source, maps, "index", "known")
-
-
-def _first_dim(rank: int) -> tuple[DimMap, list[DimMap]]:
-    """How a row of places reads the first dim of a tensor."""
-    return (None, *range(1, rank)), [(0,)]
-
-
-def _at(builder: Builder, table: Value, places: Value) -> Value:
-    """The rows of a table at places that are in range."""
-    ty = tensor_type(table)
-    result = TensorType((*tensor_type(places).dims, *ty.dims[1:]), ty.dtype, ty.policy)
-    return gather_form(builder, table, (places,), result, *_first_dim(ty.rank), "index", "known")
+def _at(builder: Builder, row: Value, places: Value) -> Value:
+    """The elements of a row at places that are in range."""
+    return gather_form(builder, row, (places,), tensor_type(row), (None,), [(0,)], "index", "known")
 
 
 def _run_ends(builder: Builder, ordered: Value) -> tuple[Value, Value]:

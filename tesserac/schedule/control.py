@@ -3,36 +3,40 @@
     form.loop(%lo, %hi, %init) { ^(%i, %x): %y = ...; form.yield(%y) } : tensor<[N], f32>
 becomes
     schedule.launch(%init, %carried) {copy}
-    schedule.loop(%lo, %hi) { ^(%i): schedule.launch(%carried, %next) ...; schedule.launch(%next, %carried) {copy} }
+    schedule.loop(%lo, %hi) { ^(%i): schedule.launch(%carried, %next) ...; schedule.swap(%carried, %next) }
 
-A body that yields a value it was given in another place (a swap) copies it aside first.
+What is copied and what changes hands is decided in `carry.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
-from tesserac.schedule.access import view_source
+from tesserac.schedule.carry import carry_on, first_buffers, handed_over
 from tesserac.schedule.fuse import Group, fuse_maps, plan
 from tesserac.schedule.host import HostProgram
 from tesserac.schedule.primitives.stage import stage_before_grid
 from tesserac.schedule.tiles import FEW_ROWS
+from tesserac.schedule.updates import plan_updates
 
 
-def run_block(program: HostProgram, block: Block) -> None:
-    """Launches and control flow of a block, in order."""
+def run_block(program: HostProgram, block: Block, owned: Collection[Value] = ()) -> None:
+    """Launches and control flow of a block, in order. It may overwrite the memory of the values that it owns."""
     if program.machine.kind == "cpu":
         _lay_out_operands(block)
     reasons = fuse_maps(block, program.machine)
+    plan_updates(block, owned, program.updates)
     for op in block.ops:
         if op.opdef.dialect == "index":
             program.builder.block.append(clone_op(op, program.memory))
-    for step in plan(block, reasons):
+    for step in plan(block, reasons, program.updates.apart):
         if isinstance(step, Group):
             program.launch(step)
         else:
-            _lower_control(program, step)
+            _lower_control(program, step, owned)
 
 
 def _lay_out_operands(block: Block) -> None:
@@ -47,59 +51,65 @@ def _are_few(rows: int | None) -> bool:
     return rows is not None and rows <= FEW_ROWS
 
 
-def _lower_control(program: HostProgram, op: Op) -> None:
+def _lower_control(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     match op.name:
         case "form.loop":
-            _lower_loop(program, op)
+            _lower_loop(program, op, owned)
         case "form.while":
-            _lower_while(program, op)
+            _lower_while(program, op, owned)
         case "form.cond":
-            _lower_cond(program, op)
+            _lower_cond(program, op, owned)
         case "form.assert" | "form.print":
             _lower_effect(program, op)
         case _:
             raise AssertionError(f"{op.name} is not control flow")
 
 
-def _lower_loop(program: HostProgram, op: Op) -> None:
+def _lower_loop(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     low, high = (program.memory[v] for v in op.operands[:2])
-    carried = _carry(program, op, op.operands[2:])
+    carried = first_buffers(program, op, op.operands[2:], owned)
     block = Block([INDEX], [op.body.args[0].name])
     program.memory[op.body.args[0]] = block.args[0]
     program.memory.update(zip(op.body.args[1:], carried, strict=True))
     program.builder.op("schedule.loop", (low, high), (), {"counter": op.attrs["counter"]}, (block,))
     with program.builder.at(block):
-        run_block(program, op.body)
-        _carry_on(program, op.body, carried)
+        run_block(program, op.body, op.body.args[1:])
+        carry_on(program, op.body, carried)
     program.memory.update(zip(op.results, carried, strict=True))
 
 
-def _lower_while(program: HostProgram, op: Op) -> None:
-    carried = _carry(program, op, op.operands)
+def _lower_while(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
+    carried = first_buffers(program, op, op.operands, owned)
     test, body = Block(), Block()
     program.builder.op("schedule.while", (), (), {}, (test, body))
     for region, block in zip(op.regions, (test, body), strict=True):
         program.memory.update(zip(region.block.args, carried, strict=True))
         with program.builder.at(block):
-            run_block(program, region.block)
+            run_block(program, region.block, region.block.args if block is body else ())
             if block is test:
                 flag = _in_memory(program, region.block.terminator.operands[0], region.block.terminator)
                 program.builder.op("schedule.test", (flag,))
             else:
-                _carry_on(program, region.block, carried)
+                carry_on(program, region.block, carried)
     program.memory.update(zip(op.results, carried, strict=True))
 
 
-def _lower_cond(program: HostProgram, op: Op) -> None:
+def _lower_cond(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     flag = _in_memory(program, op.operands[0], op)
-    given = [program.workspace(tensor_type(v), v.name) for v in op.results]
+    kept = [handed_over(program, op, position, owned) for position in range(len(op.results))]
+    kept = [None if value in kept[:position] else value for position, value in enumerate(kept)]
+    given = [
+        program.workspace(tensor_type(result), result.name) if value is None else program.memory[value]
+        for result, value in zip(op.results, kept, strict=True)
+    ]
     blocks = (Block(), Block())
     program.builder.op("schedule.cond", (flag,), (), {}, blocks)
     for region, block in zip(op.regions, blocks, strict=True):
         with program.builder.at(block):
-            run_block(program, region.block)
+            run_block(program, region.block, [value for value in kept if value is not None])
             for value, mem in zip(region.block.terminator.operands, given, strict=True):
-                program.copy(value, mem, region.block.terminator)
+                if program.memory.get(value) is not mem:
+                    program.copy(value, mem, region.block.terminator)
             program.builder.op("schedule.end")
     program.memory.update(zip(op.results, given, strict=True))
 
@@ -109,33 +119,6 @@ def _lower_effect(program: HostProgram, op: Op) -> None:
     values = [_in_memory(program, value, op) for value in op.operands]
     with program.builder.spanned(op.span):
         program.builder.op(op.name.replace("form.", "schedule."), values, (), dict(op.attrs))
-
-
-def _carry(program: HostProgram, op: Op, inits: tuple[Value, ...]) -> list[Value]:
-    """A buffer per carried value, holding what it starts from."""
-    buffers = [program.workspace(tensor_type(v), r.name) for v, r in zip(inits, op.results, strict=True)]
-    for value, mem in zip(inits, buffers, strict=True):
-        program.copy(value, mem, op)
-    return buffers
-
-
-def _carry_on(program: HostProgram, body: Block, carried: list[Value]) -> None:
-    """At the end of a body: what it yields becomes what the next round carries."""
-    end = body.terminator
-    moves: list[tuple[Value, Value]] = []
-    for value, mem in zip(end.operands, carried, strict=True):
-        base, views = view_source(value)
-        if program.memory[base] is mem and not views:
-            continue
-        moves.append((_aside(program, value, end) if program.memory[base] in carried else value, mem))
-    for value, mem in moves:
-        program.copy(value, mem, end)
-    program.builder.op("schedule.end")
-
-
-def _aside(program: HostProgram, value: Value, before: Op) -> Value:
-    """A copy that stays as it is while the carried buffers are overwritten."""
-    return program.copy(value, program.workspace(tensor_type(value), value.name), before)
 
 
 def _in_memory(program: HostProgram, value: Value, before: Op) -> Value:

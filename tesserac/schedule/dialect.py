@@ -58,7 +58,9 @@ schedule.select() {predicates} { ^(): ... schedule.end } ... { ^(): ... schedule
     The region of the first predicate that holds of the sizes; the last region if none does.
 schedule.loop(low, high) {counter} { ^(i: index): ... schedule.end }
     Counts up. Inside, dims may mention the symbol `counter`, whose value is the count. What the loop carries lives in
-    buffers that its body overwrites.
+    buffers that its body overwrites, or exchanges for others.
+schedule.swap(mem, mem)
+    Two buffers of one type change hands: each name stands for the memory that was the other's.
 schedule.while() { ^(): ... schedule.test(flag) } { ^(): ... schedule.end }
     The second region runs as long as the first leaves true in `flag`, a memref<[], bool>.
 schedule.cond(flag) { ^(): ... schedule.end } { ^(): ... schedule.end }
@@ -279,6 +281,13 @@ def _verify_loops(op: Op) -> None:
         require(loop.kind in LOOP_KINDS and loop.block > 0, f"bad loop {loop}", op)
 
 
+def _verify_swap(op: Op) -> None:
+    makers = [value.defining_op for value in op.operands]
+    ours = all(m is not None and m.name == "schedule.buffer" and m.attrs["role"] == "workspace" for m in makers)
+    require(ours and len(makers) == 2, "exchanges two buffers of the workspace", op)
+    require(op.operands[0].type == op.operands[1].type, "exchanges buffers of one type", op)
+
+
 def _verify_select(op: Op) -> None:
     predicates = op.attrs.get("predicates")
     require(isinstance(predicates, tuple) and all(isinstance(p, Predicate) for p in predicates), "selects", op)
@@ -314,6 +323,7 @@ define_op("schedule.check", pure=False, verify=_verify_check)
 define_op("schedule.box", pure=True, verify=_verify_box)
 define_op("schedule.parts", pure=True, verify=_verify_parts)
 define_op("schedule.launch", pure=False, verify=_verify_launch)
+define_op("schedule.swap", pure=False, verify=_verify_swap)
 define_op("schedule.select", pure=False, verify=_verify_select)
 define_op("schedule.loop", pure=False, verify=_verify_loop)
 define_op("schedule.while", pure=False, verify=_verify_while)

@@ -16,6 +16,7 @@ A form joins the group of its latest producer, if that group can take it; so a g
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from tesserac.ir.core import Block, Op, Value
@@ -111,10 +112,11 @@ def _reading_maps(producer: Op) -> list[Op]:
     ]
 
 
-def plan(block: Block, reasons: dict[Op, list[str]]) -> list[Group | Op]:
-    """The computing forms of a block as launches to be, and its control flow, in the order in which they run."""
+def plan(block: Block, reasons: dict[Op, list[str]], apart: Collection[Op]) -> list[Group | Op]:
+    """The computing forms of a block as launches to be, and its control flow, in the order in which they run. Those
+    that stand `apart` share their launch with nothing."""
     steps: list[Group | Op] = []
-    grouping = _Grouping()
+    grouping = _Grouping(apart)
     for op in block.ops:
         if op.name in COMPUTED:
             group = grouping.take(op)
@@ -125,35 +127,39 @@ def plan(block: Block, reasons: dict[Op, list[str]]) -> list[Group | Op]:
             grouping.begin(op)
         elif op.name in CONTROL:
             steps.extend([*grouping.groups, op])
-            grouping = _Grouping()  # what follows may depend on it, hence joins nothing that ran before
+            grouping = _Grouping(apart)  # what follows may depend on it, hence joins nothing that ran before
     return [*steps, *grouping.groups]
 
 
 class _Grouping:
-    def __init__(self) -> None:
+    def __init__(self, apart: Collection[Op]) -> None:
+        self.apart = apart
         self.groups: list[Group] = []
         self.number: dict[Op | None, int] = {}
 
     def take(self, op: Op) -> Group:
-        if "layout" in op.attrs:
+        if "layout" in op.attrs or op in self.apart:
             return self.begin(op)
         earliest = self._behind_earlier_parts(op)
         for candidate in self._candidates(op):
             group = self.groups[candidate]
-            if group.kind not in ALONE and candidate >= earliest and self._join(group, op, candidate):
+            if self._is_open(group) and candidate >= earliest and self._join(group, op, candidate):
                 self.number[op] = candidate
                 return group
         return self.begin(op)
 
+    def _is_open(self, group: Group) -> bool:
+        return group.kind not in ALONE and group.ops[0] not in self.apart
+
     def assemble(self, op: Op) -> None:
-        """It is there when its last part is."""
-        self.number[op] = max(self.number[_part_map(v)] for v in op.operands)
+        """It is there when its last part is. The first may be older than this block."""
+        self.number[op] = max(self.number.get(_made(v), -1) for v in op.operands)
 
     def _behind_earlier_parts(self, op: Op) -> int:
         """The first group that may write `op`, if it is a part of an assembled tensor: parts are written in order."""
         for user, position in _uses_below_views(op.result):
             if user.name == "form.assemble" and position:
-                return 1 + self.number[_part_map(user.operands[position - 1])]
+                return 1 + self.number.get(_made(user.operands[position - 1]), -1)
         return 0
 
     def begin(self, op: Op) -> Group:
@@ -202,13 +208,6 @@ def _followed(scatter: Op) -> Place:
 def _made(value: Value) -> Op | None:
     """What computes a value, below views."""
     return view_source(value)[0].defining_op
-
-
-def _part_map(value: Value) -> Op:
-    """The map that writes a part of an assembled tensor."""
-    made = _made(value)
-    assert made is not None, "the normal form computes every part"
-    return made
 
 
 def _uses_below_views(value: Value) -> list[tuple[Op, int]]:

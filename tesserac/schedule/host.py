@@ -18,6 +18,7 @@ from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.dialect import Loop, Units, memory
 from tesserac.schedule.fuse import Group
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.updates import Updates
 from tesserac.schedule.views import copy_of
 from tesserac.types.dims import ZERO
 
@@ -42,6 +43,7 @@ class HostProgram:
         self.memory: dict[Value, Value] = {}
         self.results: dict[int, Value] = {}
         self.wanted: dict[Op, list[Out]] = {}
+        self.updates = Updates()
         self._top = block
         self._slots = 0
 
@@ -99,6 +101,8 @@ class HostProgram:
         """Where a value is written: to the results that are it, else to workspace if another launch reads it."""
         if op.name == "form.scatter":
             return [(op.result, self._written(op))]
+        if (update := self.updates.update_of.get(op.result)) is not None:
+            self.memory[op.result] = self._written(update)
         outs = self.wanted.get(op, [])
         for value, mem in outs:
             if value is op.result:
@@ -145,12 +149,20 @@ class HostProgram:
         return self.builder.value("schedule.box", (whole,), ty, {"offset": offset}, hint=whole.name)
 
     def _written(self, op: Op) -> Value:
-        """Memory for what several launches write: the result that it is, or workspace."""
+        """Memory for what several launches write."""
         if op.result not in self.memory:
-            given = [mem for value, mem in self.wanted.get(op, []) if value is op.result]
-            fresh = given[0] if given else self.workspace(tensor_type(op.result), op.result.name)
-            self.memory[op.result] = fresh
+            self.memory[op.result] = self._chosen(op)
         return self.memory[op.result]
+
+    def _chosen(self, op: Op) -> Value:
+        """That of the value it replaces, or of what replaces it later; else the result that it is, or workspace."""
+        old, later = self.updates.replaced.get(op), self.updates.update_of.get(op.result)
+        if old is not None and old in self.memory:
+            return self.memory[old]
+        if later is not None:
+            return self._written(later)
+        given = [mem for value, mem in self.wanted.get(op, []) if value is op.result]
+        return given[0] if given else self.workspace(tensor_type(op.result), op.result.name)
 
     def _fill(
         self, block: Block, group: Group, mapping: dict[Value, Value], yielded: Sequence[Value]

@@ -59,7 +59,19 @@ def _lives(host: Op) -> list[_Life]:
             spans = [_span(user, op.result, places) for user in _users(op.result)]
             if spans:
                 found.append(_Life(op, min(a for a, _ in spans), max(b for _, b in spans)))
+    _live_together(host, {life.buffer: life for life in found})
     return found
+
+
+def _live_together(host: Op, lives: dict[Op, _Life]) -> None:
+    """Buffers that change hands live as long as each other: either may hold what the other's name stands for."""
+    pairs = [[value.defining_op for value in op.operands] for op in host.walk() if op.name == "schedule.swap"]
+    for _ in pairs:
+        for pair in pairs:
+            both = [lives[buffer] for buffer in pair if buffer is not None]
+            first, last = min(life.first for life in both), max(life.last for life in both)
+            for life in both:
+                life.first, life.last = first, last
 
 
 def _users(buffer: Value) -> list[Op]:
@@ -97,4 +109,6 @@ def _begins_inside(loop: Op, buffer: Value, places: dict[Op, tuple[int, int]]) -
     low, high = places[loop]
     users = sorted(set(_users(buffer)), key=lambda u: places[u][0])
     inside = all(low <= places[u][0] <= high for u in users)
+    if any(u.name == "schedule.swap" and u.parent is not None and u.parent.parent_op is loop for u in users):
+        return False  # the next round reads it under another name
     return inside and users[0].name == "schedule.launch" and buffer in launch_outs(users[0])

@@ -112,6 +112,7 @@ class _Host:
 
         places = self.values, self.symbols
         program = HostProgram(b, self.kernels, *places, threads, scratch, per_worker, leave, self.sites)
+        program.prepare(self.func)
         program.run(self.func.body)
         free()
         b.ret(const_int(I32, 0))

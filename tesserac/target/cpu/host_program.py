@@ -7,7 +7,7 @@ function. Every program of a launch goes through the pool, which runs small laun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -69,6 +69,26 @@ class HostProgram:
     per_worker: Value
     leave: Leave
     sites: Sites
+    slots: dict[IRValue, Value] = field(default_factory=dict)
+    """Where the addresses of buffers that change hands are kept."""
+
+    def prepare(self, func: Op) -> None:
+        """Puts the addresses of buffers that change hands where they can be exchanged."""
+        for op in func.walk():
+            for value in op.operands if op.name == "schedule.swap" else ():
+                if value not in self.slots:
+                    self.slots[value] = self.b.alloca(PTR, 8)
+                    self.b.store(self.values[value], self.slots[value], 8)
+
+    def _memory(self, value: IRValue) -> Value:
+        """The address that a name stands for now."""
+        slot = self.slots.get(value)
+        return self.values[value] if slot is None else self.b.load(PTR, slot, 8)
+
+    def _swap(self, op: Op) -> None:
+        left, right = (self._memory(value) for value in op.operands)
+        for value, address in zip(op.operands, (right, left), strict=True):
+            self.b.store(address, self.slots[value], 8)
 
     def run(self, block: Block) -> None:
         for op in block.ops:
@@ -88,7 +108,7 @@ class HostProgram:
         offset, element = op.attrs["offset"], memory_type(memory(op.result).dtype)
         assert isinstance(offset, Dim)
         start = emit_dim(self.b, offset, self.symbols)
-        self.values[op.result] = self.b.gep(element, self.values[op.operands[0]], start)
+        self.values[op.result] = self.b.gep(element, self._memory(op.operands[0]), start)
 
     def _parts(self, op: Op) -> None:
         self.values[op.result] = self.values[op.operands[0]]
@@ -105,14 +125,14 @@ class HostProgram:
             if_return(self.b, bad, partial(self.leave, STATUS_BAD_INDEX, op, values))
 
     def _assert(self, op: Op) -> None:
-        failed = self.b.icmp("eq", self.b.load(I8, self.values[op.operands[0]], 1), const_int(I8, 0))
+        failed = self.b.icmp("eq", self.b.load(I8, self._memory(op.operands[0]), 1), const_int(I8, 0))
         if_return(self.b, failed, partial(self.leave, STATUS_ASSERT, op, []))
 
     def _print(self, op: Op) -> None:
         """Hands the runtime the number of this place, and for each value its address and sizes."""
         pieces, shown = op.attrs["pieces"], [memory(value) for value in op.operands]
         site = self.sites.add(str(op.attrs["to"]), describe_print(pieces, shown), op.span)
-        words = [self.values[value] for value in op.operands]
+        words = [self._memory(value) for value in op.operands]
         words += [emit_dim(self.b, dim, self.symbols) for mem in shown for dim in mem.dims]
         block = self.b.alloca(array(I64, max(len(words), 1)), 8)
         for place, word in enumerate(words):
@@ -140,7 +160,7 @@ class HostProgram:
         b = self.b
         symbols = kernel.attrs["symbols"]
         assert isinstance(symbols, tuple)
-        words = [self.values[v] for v in op.operands]
+        words = [self._memory(v) for v in op.operands]
         words += [self.symbols[str(name)] for name in symbols]
         words += [self.scratch, self.per_worker]
         context = b.alloca(array(I64, len(words)), 8)
@@ -180,7 +200,7 @@ class HostProgram:
         choose(self.b, condition, arm(yes), arm(no))
 
     def _flag(self, value: IRValue) -> Value:
-        return self.b.icmp("ne", self.b.load(I8, self.values[value], 1), const_int(I8, 0))
+        return self.b.icmp("ne", self.b.load(I8, self._memory(value), 1), const_int(I8, 0))
 
     def _loop(self, op: Op) -> None:
         counter = op.attrs["counter"]
@@ -212,6 +232,7 @@ _DECLARATIONS = frozenset({"schedule.guard", "schedule.buffer", "schedule.return
 
 _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.box": HostProgram._box,
+    "schedule.swap": HostProgram._swap,
     "schedule.parts": HostProgram._parts,
     "schedule.check": HostProgram._check,
     "tile.launch": HostProgram._launch,

@@ -24,6 +24,7 @@ from tessera.gpu_program import (
     Select,
     Step,
     Steps,
+    Swap,
     TensorMap,
     While,
     Workspace,
@@ -197,6 +198,10 @@ class _Host:
         steps = self.steps(test)
         return While(steps, self.places[test.terminator.operands[0]], self.steps(body))
 
+    def swap(self, op: Op) -> Swap:
+        left, right = (self.places[v] for v in op.operands)
+        return Swap(left, right)
+
     def choose(self, op: Op) -> Cond:
         yes, no = (self.steps(region.block) for region in op.regions)
         return Cond(self.places[op.operands[0]], yes, no)
@@ -208,6 +213,7 @@ _STEPS: dict[str, Callable[[_Host, Op], Step]] = {
     "schedule.loop": _Host.loop,
     "schedule.while": _Host.repeat,
     "schedule.cond": _Host.choose,
+    "schedule.swap": _Host.swap,
 }
 
 _OPERATORS = {

@@ -1,0 +1,100 @@
+"""What control flow carries: memory that passes from one round to the next without being copied.
+
+Enters: a loop or a condition of forms, and the host program so far. Leaves: buffers for what it gives. A value that
+nothing reads later hands its memory over; at the end of a round, memory changes hands by `schedule.swap`:
+
+    form.yield(%y)      becomes      schedule.swap(%carried, %y)      and the next round reads %y under the other name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.schedule.access import view_source
+from tesserac.schedule.dialect import memory
+from tesserac.schedule.host import HostProgram, memory_of
+from tesserac.schedule.updates import ancestor, copied_whole, is_local, readers
+
+
+def first_buffers(program: HostProgram, op: Op, inits: Sequence[Value], owned: Collection[Value]) -> list[Value]:
+    """A buffer per carried value, holding what it starts from: its own where the loop is the last to read it."""
+    buffers: list[Value] = []
+    for value, result in zip(inits, op.results, strict=True):
+        if inits.count(value) == 1 and _dies_at(program, value, op, owned) and not _is_read_inside(value, op):
+            buffers.append(program.memory[value])
+        else:
+            buffers.append(program.workspace(tensor_type(value), result.name))
+            program.copy(value, buffers[-1], op)
+    return buffers
+
+
+def handed_over(program: HostProgram, cond: Op, position: int, owned: Collection[Value]) -> Value | None:
+    """A value from outside that a branch gives, as it is or updated, if both may overwrite it to give another."""
+    ends = [region.block.terminator for region in cond.regions]
+    for end in ends:
+        value = _before_updates(end.operands[position])
+        if value not in program.memory or not _dies_at(program, value, cond, owned):
+            continue
+        elsewhere = [n for user, n in readers(value) if user in ends and n != position]
+        if not elsewhere and memory(program.memory[value]) == memory_of(tensor_type(cond.results[position])):
+            return value
+    return None
+
+
+def _before_updates(value: Value) -> Value:
+    """The value that a chain of updates began with."""
+    while value.defining_op is not None and (copy := copied_whole(value.defining_op)) is not None:
+        value = copy.operands[0]
+    return value
+
+
+def _dies_at(program: HostProgram, value: Value, op: Op, owned: Collection[Value]) -> bool:
+    """Whether a value has workspace of its own that is free once `op` has run."""
+    block, mem = op.parent, program.memory.get(value)
+    assert block is not None
+    if mem is None or not _is_workspace(mem) or value in program.updates.update_of:
+        return False
+    if value not in owned and not is_local(value, block):
+        return False
+    places = {other: number for number, other in enumerate(block.ops)}
+    around = (ancestor(user, block) for user, _ in readers(value))
+    return all(other is None or places[other] <= places[op] for other in around)
+
+
+def _is_workspace(mem: Value) -> bool:
+    made = mem.defining_op
+    return made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "workspace"
+
+
+def _is_read_inside(value: Value, op: Op) -> bool:
+    return any(user is not op and ancestor(user, op.parent) is op for user, _ in readers(value))
+
+
+def carry_on(program: HostProgram, body: Block, carried: Sequence[Value]) -> None:
+    """At the end of a body: what it yields becomes what the next round carries."""
+    end = body.terminator
+    held: list[Value] = []
+    for value, mem in zip(end.operands, carried, strict=True):
+        held.append(_held(program, value, mem, body, [*held], carried))
+    for position, mem in enumerate(carried):
+        other = held[position]
+        if other is not mem:
+            program.builder.op("schedule.swap", (mem, other))
+            held = [other if h is mem else mem if h is other else h for h in held]
+    program.builder.op("schedule.end")
+
+
+def _held(
+    program: HostProgram, value: Value, mem: Value, body: Block, taken: Sequence[Value], carried: Sequence[Value]
+) -> Value:
+    """Memory that holds a yielded value and may change hands: its own, or that of a copy."""
+    base, views = view_source(value)
+    found = program.memory[base]
+    ours = found in carried or (is_local(base, body) and _is_workspace(found))
+    if ours and not views and found not in taken and memory(found) == memory(mem):
+        return found
+    aside = program.workspace(tensor_type(value), value.name)
+    program.copy(value, aside, body.terminator)
+    return aside

@@ -1,0 +1,203 @@
+"""Updates in place: a tensor that is never read again gives its memory to the tensor that differs from it.
+
+    %c = form.map(%x) {copy};  %y = form.scatter(%c, %v, %i)    ->    %y = form.scatter(%x, %v, %i), in %x's memory
+
+Enters: a block of forms after fusion, and the values of outer blocks whose memory is the block's to overwrite (what a
+loop carries). Leaves: the block without those copies, and `Updates`, which the host program obeys. The same holds for
+form.assemble, whose first part is then the old tensor. An old value dies where all other operations that read it stand
+before the update; one that stands behind it and reads a small part of it gets a copy of that part from before.
+
+What is put into the memory of the old tensor must not read it elsewhere in the same launch. So a part that is written
+stands in a launch of its own directly before the update, and one that reads other places of the old tensor is computed
+first and then copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import Reshape, Slice, operand_maps, tensor_type
+from tesserac.ir.indexed import assembled_boxes
+from tesserac.schedule.access import is_view, view_source
+from tesserac.schedule.normal import COMPUTED, WRITTEN
+from tesserac.schedule.views import copy_of, is_copy, real_dims, squeeze
+from tesserac.types.dims import ZERO, product
+
+HELD = ("form.loop", "form.while", "form.cond")
+"""Control flow: its results have memory of their own before anything reads them."""
+
+
+@dataclass
+class Updates:
+    """Which update takes the memory of which value, and the parts that are launched alone."""
+
+    replaced: dict[Op, Value] = field(default_factory=dict)
+    update_of: dict[Value, Op] = field(default_factory=dict)
+    apart: set[Op] = field(default_factory=set)
+
+    def add(self, update: Op, old: Value) -> None:
+        self.replaced[update] = old
+        self.update_of[old] = update
+
+    def origin(self, value: Value) -> Value:
+        """The first of the values that share the memory."""
+        while (made := value.defining_op) is not None and made in self.replaced:
+            value = self.replaced[made]
+        return value
+
+
+def plan_updates(block: Block, owned: Collection[Value], updates: Updates) -> None:
+    """Finds the updates of a block that work in place, in order, and takes their copies out."""
+    for op in list(block.ops):
+        copy = copied_whole(op)
+        if copy is not None and _is_ours(copy.operands[0], block, owned, updates, op):
+            uses = _uses_behind(copy.operands[0], copy, op, block)
+            if all(_can_be_saved(use) for use in uses):
+                _work_in_place(op, copy, uses, updates)
+
+
+# --- what may be overwritten ----------------------------------------------------------------------------------------
+
+
+def copied_whole(update: Op) -> Op | None:
+    """The map that copies the old tensor, and does nothing else, for an update of some of its elements."""
+    copy = update.operands[0].defining_op if update.name in WRITTEN else None
+    if copy is None or copy.name != "form.map" or not is_copy(copy) or len(copy.result.uses) != 1:
+        return None
+    ty = tensor_type(copy.result)
+    if tensor_type(copy.operands[0]) != ty or operand_maps(copy)[0] != tuple(range(ty.rank)):
+        return None
+    if update.name == "form.assemble" and not _covers_all(update):
+        return None
+    return None if is_view(copy.operands[0].defining_op) else copy
+
+
+def _covers_all(assemble: Op) -> bool:
+    box = assembled_boxes(assemble)[0]
+    whole = tensor_type(assemble.operands[0]).dims == tensor_type(assemble.result).dims
+    return whole and set(box.starts) <= {ZERO} and set(box.steps) <= {1}
+
+
+def _is_ours(old: Value, block: Block, owned: Collection[Value], updates: Updates, update: Op) -> bool:
+    """Whether the memory of a value is this block's to overwrite. What has memory already cannot become a result of
+    the function, whose memory the caller gives."""
+    before = updates.update_of.get(old)
+    if before is not None and before.parent is block:
+        return False
+    origin = updates.origin(old)
+    first = origin.defining_op
+    has_memory = origin in owned or (first is not None and first.name in HELD)
+    if has_memory and any(user.name not in _INSIDE for user, _ in readers(update.result)):
+        return False
+    return old in owned or is_local(old, block)
+
+
+def is_local(value: Value, block: Block) -> bool:
+    """Whether a value is computed in the block itself."""
+    made = value.defining_op
+    return made is not None and made.parent is block and made.name in (*COMPUTED, *WRITTEN, *HELD)
+
+
+_INSIDE = frozenset((*COMPUTED, *WRITTEN, *HELD, "form.yield", "form.assert", "form.print"))
+"""Operations that read a value inside the function; any other takes it out."""
+
+
+# --- who reads it later ---------------------------------------------------------------------------------------------
+
+
+def readers(value: Value) -> Iterator[tuple[Op, int]]:
+    """Operations that read a value, directly or through views, and as which operand."""
+    for user, position in list(value.uses):
+        if is_view(user):
+            yield from readers(user.result)
+        else:
+            yield user, position
+
+
+def _uses_behind(old: Value, copy: Op, update: Op, block: Block) -> list[tuple[Op, int]]:
+    """Reads of the old value that do not stand before the update; those in the update itself count."""
+    number = {op: i for i, op in enumerate(block.ops)}
+    found: list[tuple[Op, int]] = []
+    for user, position in readers(old):
+        around = ancestor(user, block)
+        if user is not copy and around is not None and number[around] >= number[update]:
+            found.append((user, position))
+    return found
+
+
+def ancestor(op: Op, block: Block | None) -> Op | None:
+    """The operation of the block that `op` stands in."""
+    inner: Op | None = op
+    while inner is not None and inner.parent is not block:
+        inner = inner.parent.parent_op if inner.parent is not None else None
+    return inner
+
+
+def _can_be_saved(use: tuple[Op, int]) -> bool:
+    """Whether a later read needs so little that a copy of it from before costs less than one of everything. What an
+    update itself reads is walked by it anyway."""
+    user, position = use
+    value = user.operands[position]
+    base, views = view_source(value)
+    if user.name == "form.scatter":
+        return position > 0
+    return bool(views) and _is_smaller(value, base)
+
+
+def _is_smaller(part: Value, whole: Value) -> bool:
+    few, all_ = tensor_type(part).dims, tensor_type(whole).dims
+    sizes = product(few).constant, product(all_).constant
+    if sizes[0] is not None:
+        return sizes[1] is None or 2 * sizes[0] <= sizes[1]
+    return len(real_dims(few)) < len(real_dims(all_))
+
+
+# --- in place -------------------------------------------------------------------------------------------------------
+
+
+def _work_in_place(update: Op, copy: Op, uses: list[tuple[Op, int]], updates: Updates) -> None:
+    old, builder = copy.operands[0], Builder.before(update)
+    for user, position in uses:
+        saved = copy_of(builder, user.operands[position])
+        user.set_operand(position, saved.result)
+        squeeze(saved)
+    update.set_operand(0, old)
+    copy.erase()
+    if update.name == "form.assemble":
+        boxes = assembled_boxes(update)
+        for position in range(1, len(update.operands)):
+            updates.apart.add(_alone(update, position, boxes[position], old, updates))
+    updates.add(update, old)
+
+
+def _alone(update: Op, position: int, box: Slice, old: Value, updates: Updates) -> Op:
+    """The map that writes a part, directly before the update: the one there is, or a copy of what it gives where it
+    reads memory that is overwritten before, or other places of the old tensor."""
+    base, views = view_source(update.operands[position])
+    part, block = base.defining_op, update.parent
+    assert part is not None and block is not None, "the normal form computes every part"
+    read = [(view_source(v)[0], v, m) for v, m in zip(part.operands, operand_maps(part), strict=True)]
+    stale = any(source in updates.update_of for source, _, _ in read)
+    elsewhere = any(source is old and not _is_same_place(v, m, box, part) for source, v, m in read)
+    if stale or elsewhere or part in updates.apart or len(base.uses) != 1:
+        copied = copy_of(Builder.before(update), update.operands[position])
+        update.set_operand(position, copied.result)
+        squeeze(copied)
+        return copied
+    for op in (part, *views):
+        op.detach()
+        block.insert(block.ops.index(update), op)
+    return part
+
+
+def _is_same_place(value: Value, dim_map: tuple[int | None, ...], box: Slice, part: Op) -> bool:
+    """Whether a map that writes a box of the old tensor reads it there, element by element."""
+    _, views = view_source(value)
+    dims = tensor_type(part.result).dims
+    if not views or views[0].attrs["view"] != box or dim_map != tuple(range(len(dims))):
+        return False
+    renamed = all(isinstance(view.attrs["view"], Reshape) for view in views[1:])
+    return renamed and real_dims(tensor_type(views[0].result).dims) == real_dims(dims)
