@@ -103,6 +103,13 @@ def shifts(a: Tensor[N, f32], p: Tensor[N, i32]) -> (Tensor[N, f32], Tensor[N, f
         a[i] = k[N - 1 - i]
         k[N - 1 - i] = t
         a, k = k, a
+        if a[0] > k[0]:
+            a[0] = 1.0
+            k[1] = 2.0
+            a, k = k, a
+        else:
+            a[1] = 3.0
+            k[0] = 4.0
     return a, k
 """
 

@@ -43,6 +43,24 @@ def handed_over(program: HostProgram, cond: Op, position: int, owned: Collection
     return None
 
 
+def give(program: HostProgram, branch: Block, given: Sequence[Value]) -> None:
+    """At the end of a branch: what it yields goes where the condition gives it; first aside, out of memory that another
+    value goes to."""
+    end = branch.terminator
+    moves: list[tuple[Value, Value]] = []
+    for value, mem in zip(end.operands, given, strict=True):
+        found = program.memory[view_source(value)[0]]
+        if program.memory.get(value) is not mem:
+            moves.append((_aside(program, value, end) if found in given else value, mem))
+    for value, mem in moves:
+        program.copy(value, mem, end)
+    program.builder.op("schedule.end")
+
+
+def _aside(program: HostProgram, value: Value, before: Op) -> Value:
+    return program.copy(value, program.workspace(tensor_type(value), value.name), before)
+
+
 def _before_updates(value: Value) -> Value:
     """The value that a chain of updates began with."""
     while value.defining_op is not None and (copy := copied_whole(value.defining_op)) is not None:
@@ -95,6 +113,4 @@ def _held(
     ours = found in carried or (is_local(base, body) and _is_workspace(found))
     if ours and not views and found not in taken and memory(found) == memory(mem):
         return found
-    aside = program.workspace(tensor_type(value), value.name)
-    program.copy(value, aside, body.terminator)
-    return aside
+    return program.memory[_aside(program, value, body.terminator)]

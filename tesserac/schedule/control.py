@@ -15,7 +15,7 @@ from collections.abc import Collection
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
-from tesserac.schedule.carry import carry_on, first_buffers, handed_over
+from tesserac.schedule.carry import carry_on, first_buffers, give, handed_over
 from tesserac.schedule.fuse import Group, fuse_maps, plan
 from tesserac.schedule.host import HostProgram
 from tesserac.schedule.primitives.stage import stage_before_grid
@@ -107,10 +107,7 @@ def _lower_cond(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     for region, block in zip(op.regions, blocks, strict=True):
         with program.builder.at(block):
             run_block(program, region.block, [value for value in kept if value is not None])
-            for value, mem in zip(region.block.terminator.operands, given, strict=True):
-                if program.memory.get(value) is not mem:
-                    program.copy(value, mem, region.block.terminator)
-            program.builder.op("schedule.end")
+            give(program, region.block, given)
     program.memory.update(zip(op.results, given, strict=True))
 
 
