@@ -22,7 +22,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Reshape, Slice, operand_maps, tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.schedule.access import is_view, view_source
-from tesserac.schedule.normal import COMPUTED, WRITTEN
+from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.views import copy_of, is_copy, real_dims, squeeze
 from tesserac.types.dims import ZERO, product
 
@@ -101,7 +101,7 @@ def is_local(value: Value, block: Block) -> bool:
     return made is not None and made.parent is block and made.name in (*COMPUTED, *WRITTEN, *HELD)
 
 
-_INSIDE = frozenset((*COMPUTED, *WRITTEN, *HELD, "form.yield", "form.assert", "form.print"))
+_INSIDE = frozenset((*COMPUTED, *WRITTEN, *CONTROL, "form.yield"))
 """Operations that read a value inside the function; any other takes it out."""
 
 
