@@ -82,7 +82,8 @@ def test_misuse_is_said(m: Any, code: str, values: Any) -> None:
 def write_safetensors(path: Path, tensors: dict[str, np.ndarray], damage: int = 0) -> None:
     header, at = {}, 0
     for name, tensor in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + tensor.nbytes]}
+        dtype = {"float32": "F32", "int8": "I8"}[tensor.dtype.name]
+        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [at, at + tensor.nbytes]}
         at += tensor.nbytes
     text = json.dumps({"__metadata__": {"format": "np"}, **header}).encode()
     data = len(text).to_bytes(8, "little") + text + b"".join(t.tobytes() for t in tensors.values())

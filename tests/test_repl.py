@@ -84,6 +84,12 @@ def test_random_numbers_come_from_the_stream_of_the_session(talk: Talk) -> None:
     assert talk("x") == talk("x")
 
 
+def test_values_with_scales_are_kept_and_shown_by_their_parts(talk: Talk) -> None:
+    said = talk("w = cast(ones(2, 3) * 127.0, i8 @scale(axis=0))", "w", "cast(w, f32)[1, 2]")
+    assert said.startswith("Tensor[2, 3, i8 @scale(axis=0)]\n  q: Tensor[2, 3, i8]")
+    assert "  scale: Tensor[2, f32]" in said and "127" in said.splitlines()[-1]
+
+
 def test_what_compiling_knows_is_known_at_once(talk: Talk) -> None:
     assert talk("n = 3", "n * 2 + 1") == "7\n"
     assert talk("m = n", "n += 1", "(n, m)") == "(4, 3)\n"  # a value is what it was when it was bound

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -17,6 +18,7 @@ import tessera
 from tesserac.numerics.narrow import convert
 from tesserac.types.dtype import FP8_E4M3, I4, I8, DType
 from tests.cpu_kernels import same_bits
+from tests.test_params import write_safetensors
 
 PROGRAM = """
 struct Linear[K, N]:
@@ -130,6 +132,19 @@ def test_python_gives_anything_that_has_both_parts() -> None:
     q, scale = np.ones((2, 3), np.int8), np.float32([1, 2])
     for value in (tessera.Scaled(q, scale), {"q": q, "scale": scale}, SimpleNamespace(q=q, scale=scale)):
         assert program().wide(value)[0].tolist() == [[1, 1, 1], [2, 2, 2]]
+
+
+def test_a_parameter_without_a_type_takes_none() -> None:
+    with pytest.raises(tessera.TesseraError, match="must be declared"):
+        tessera.compile("def f(w): return w").f(tessera.Scaled(np.ones((2, 3), np.int8), np.ones(2, np.float32)))
+
+
+def test_files_name_the_parts(tmp_path: Path) -> None:
+    q, scale = np.arange(6, dtype=np.int8).reshape(2, 3), np.float32([0.5, 2])
+    write_safetensors(tmp_path / "w.safetensors", {"w.q": q, "w.scale": scale})
+    m = tessera.compile('param w: Tensor["M", "N", i8 @scale(axis=0)]\ndef f(): return cast(w, f32)')
+    m.load(tmp_path / "w.safetensors")
+    same_bits(m.f(), q.astype(np.float32) * scale[:, None])
 
 
 @pytest.mark.parametrize(

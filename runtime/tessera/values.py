@@ -80,6 +80,8 @@ class Flattening:
             return Number()
         if isinstance(value, StructValue):
             return self._struct(name, Compound("any struct", (), value.struct_name()), value)
+        if isinstance(value, Scaled):
+            raise self._wrong(name, "has scales, so its type must be declared: `Tensor[M, N, i8 @scale(axis=0)]`")
         if isinstance(value, tuple | list):
             return Tree("", tuple(self._open(f"{name}.{i}", item) for i, item in enumerate(value)))
         if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:

@@ -140,7 +140,7 @@ def _round(op: Op, x: Array) -> Array:
 def store(x: Array, dtype: DType, policy: Policy) -> Array:
     """A computed value as it is kept in memory: rounded once, under its policy."""
     if policy.stochastic_round or policy.scale_axis is not None:
-        raise InterpreterError(f"rounding to {dtype}{policy} is not defined yet")
+        raise InterpreterError(f"{dtype}{policy} ends before the forms: it is operators of its own there")
     return convert(x, dtype, saturate=policy.saturate)
 
 

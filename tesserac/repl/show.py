@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.commands.showing import MOST_VALUES, show_array, summary
 from tesserac.repl.values import Value
-from tesserac.types.ty import BoolType, FloatType, IntType, NoneType, StrType, StructType, TensorType, TupleType
+from tesserac.types.ty import (
+    SCALED_NAMES,
+    BoolType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    StructType,
+    TensorType,
+    TupleType,
+)
 
 INDENT = "  "
 
@@ -14,14 +26,19 @@ def show(value: Value) -> str:
     match value.type:
         case NoneType():
             return ""
+        case TensorType(is_scaled=True):
+            return f"{value.type.show()}\n" + _named_parts(SCALED_NAMES, value)
         case TensorType():
             return show_array(value.leaves[0], heading(value))
         case TupleType() if value.leaves:
             return "".join(map(show, value.items()))
         case StructType(fields=fields):
-            named = zip(fields, value.items(), strict=True)
-            return f"{heading(value)}\n" + "".join(f"{INDENT}{name}: {one_line(part)}\n" for (name, _), part in named)
+            return f"{heading(value)}\n" + _named_parts([name for name, _ in fields], value)
     return f"{one_line(value)}\n"
+
+
+def _named_parts(names: Sequence[str], value: Value) -> str:
+    return "".join(f"{INDENT}{name}: {one_line(part)}\n" for name, part in zip(names, value.items(), strict=True))
 
 
 def one_line(value: Value) -> str:

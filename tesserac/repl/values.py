@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 from tesserac.base.source import Span
 from tesserac.syntax import ast
-from tesserac.types.ty import BoolType, FloatType, IntType, NoneType, StrType, TensorType, TupleType, Type, parts
+from tesserac.types.ty import (
+    BoolType,
+    FloatType,
+    IntType,
+    NoneType,
+    StrType,
+    TensorType,
+    TupleType,
+    Type,
+    parts,
+    scaled_parts,
+)
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
@@ -29,16 +40,21 @@ class Value:
     def items(self) -> Iterator[Value]:
         """The values that it consists of, for a tuple or a struct."""
         leaves = iter(self.leaves)
-        for part in parts(self.type) or ():
+        for part in _parts(self.type) or ():
             yield Value(part, tuple(next(leaves) for _ in range(count_leaves(part))), self.span)
 
 
 def count_leaves(type_: Type) -> int:
     """How many arrays a value of this type has; a float that only a run knows is one."""
-    inner = parts(type_)
+    inner = _parts(type_)
     if inner is not None:
         return sum(map(count_leaves, inner))
     return int(isinstance(type_, TensorType) or type_ == FloatType(None))
+
+
+def _parts(type_: Type) -> tuple[Type, ...] | None:
+    """What a value consists of; a scaled tensor is two."""
+    return scaled_parts(type_).items if isinstance(type_, TensorType) and type_.is_scaled else parts(type_)
 
 
 def literal(type_: Type, span: Span) -> ast.Expr | None:

@@ -130,7 +130,7 @@ def _free_layout(kernel: Op, ty: TileType, variant: Variant, teams: bool) -> Lay
     """A team of a row kernel has a block for itself; otherwise all threads share it, and along columns that are
     folded every block is laid out as what is folded."""
     loads = [op for op in kernel.walk() if op.name in ("tile.load", "tile.store")]
-    sizes = [tile_type(op.result if op.results else op.operands[0]).dtype.bits // 8 for op in loads]
+    sizes = [tile_type(op.result if op.results else op.operands[0]).dtype.bytes for op in loads]
     narrowest = min(sizes, default=4)
     if teams:
         return blocked(ty.shape, max(4, narrowest), TEAM_BITS, 0, variant.warps)

@@ -90,7 +90,7 @@ def _wgmma_layout(unit: MatrixUnit, shape: tuple[int, int]) -> Layout:
 
 def operand_layout(unit: MatrixUnit, shape: tuple[int, int], dtype: DType) -> SharedLayout:
     """How a block of an operand, as it lies in the program's memory, is kept in shared memory."""
-    element = dtype.bits // 8
+    element = dtype.bytes
     if unit.name == FMA:
         return SharedLayout(shape, element, shape[1], False)
     return SharedLayout(shape, element, min(shape[1], PANEL_BYTES // element), True)

@@ -132,7 +132,7 @@ def _scratch_variants(base: Variant, scratch: list[MemRefType], arch: Arch) -> l
 
 def scratch_bytes(mem: MemRefType) -> Dim:
     """Bytes of one program's scratch, rounded up so that the next one is aligned."""
-    return (product(mem.dims) * (mem.dtype.bits // 8)).ceil_div(16) * 16
+    return (product(mem.dims) * (mem.dtype.bytes)).ceil_div(16) * 16
 
 
 def fragments_are_scalar(values: tuple[Value, ...]) -> bool:
