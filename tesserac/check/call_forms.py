@@ -38,12 +38,13 @@ from tesserac.check.resolve import (
     StructRef,
     closest,
 )
+from tesserac.check.schedules import call_schedule_method, make_schedule, with_schedule
 from tesserac.check.specs import StructDecl
 from tesserac.check.struct_items import method_name
-from tesserac.check.tuples import item_of, make_tuple
+from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.updates import call_update, is_update
 from tesserac.check.words import type_text
-from tesserac.diag.codes.names import E0207, E0208
+from tesserac.diag.codes.names import E0205, E0207, E0208
 from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
@@ -132,9 +133,7 @@ def call_function_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.
     callee = Callee(type_.name.partition("$")[0], node.function.span, node.span)
 
     def call(given: Sequence[Arg]) -> typed.Expr:
-        if type_.module == BUILT_IN:
-            return call_meaning(body, body.rules.library(type_.name), list(given), callee)
-        return call_closure(body, value, given, callee)
+        return _call_value_of(body, value, given, callee)
 
     name = node.function.id if isinstance(node.function, ast.Name) else ""
     declared = body.function_specs.get(name) if isinstance(value, typed.Local | typed.Static) else None
@@ -163,15 +162,46 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
             return call_function(body, meaning, args, callee)
         case OperatorRef(op):
             return call_operator(body, op, args, callee)
+        case BuiltinRef("Schedule"):
+            return make_schedule(body, args, callee)
+        case BuiltinRef("pipeline"):
+            return _pipeline(body, args, callee)
         case BuiltinRef(name):
             return call_builtin(body, name, args, callee)
         case StructRef():
             decl = body.rules.own_struct(meaning)
             sizes = None if decl is None or decl.parameters else ()
             return body.error(callee.span) if decl is None else construct(body, decl, sizes, args, callee)
+        case LaterRef(feature):
+            return report_later(body, callee.at, feature)
         case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
+
+
+def _pipeline(body: Body, args: list[Arg], callee: Callee) -> typed.Expr:
+    """`op.pipeline([v, f, g])` is `g(f(v))`."""
+    stages = args[0].value if len(args) == 1 and args[0].name is None else None
+    if stages is None or not isinstance(stages.type, TupleType) or not stages.type.items:
+        problem = "`pipeline` takes a list: a value, and functions to apply one after the other"
+        body.sink.error(E0205, at=callee.at, problem=problem)
+        return body.error(callee.span)
+    value, *functions = tuple_items(stages, callee.span)
+    for function in functions:
+        if not isinstance(function.type, FunctionType):
+            body.sink.error(E0207, at=stages.span, what=type_text(function.type))
+            return body.error(callee.span)
+        named = Callee(function.type.name.partition("$")[0], callee.at, callee.span)
+        value = _call_value_of(body, function, [Arg(None, value.span, value)], named)
+    return value
+
+
+def _call_value_of(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """A call of a function that is a value: of the language itself, or of a module."""
+    assert isinstance(function.type, FunctionType)
+    if function.type.module == BUILT_IN:
+        return call_meaning(body, body.rules.library(function.type.name), list(args), callee)
+    return call_closure(body, function, args, callee)
 
 
 def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> typed.Expr:
@@ -187,13 +217,9 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     receiver = body.expression(base)
     if isinstance(receiver.type, ErrorType):
         return receiver
-    if isinstance(receiver.type, StructType):
-        if receiver.type.position(function.name) is not None:
-            return call_value(body, field_of(body, receiver, function), node)
-        args = check_arguments(body, node.arguments)
-        return call_method(body, receiver, function.name, args, function.name_span, node.span)
-    if isinstance(receiver.type, DictType):
-        return call_dict_method(body, receiver, node, callee)
+    own = _own_method(body, receiver, node, function)
+    if own is not None:
+        return own
     meaning = body.rules.resolve(function.name)
     if isinstance(meaning, LaterRef):
         return report_later(body, function.name_span, meaning.feature)
@@ -202,6 +228,26 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
         return body.error(node.span)
     args = [Arg(None, base.span, receiver), *check_arguments(body, node.arguments)]
     return call_meaning(body, meaning, args, callee)
+
+
+def _own_method(
+    body: Body, receiver: typed.Expr, node: ast.Call, function: ast.Attribute
+) -> typed.Expr | None:
+    """A method that values of this type have for themselves; None where it is a function of that name."""
+    match receiver.type:
+        case StructType() as struct if struct.position(function.name) is not None:
+            return call_value(body, field_of(body, receiver, function), node)
+        case StructType():
+            args = check_arguments(body, node.arguments)
+            return call_method(body, receiver, function.name, args, function.name_span, node.span)
+        case DictType():
+            return call_dict_method(body, receiver, node, Callee(function.name, function.name_span, node.span))
+        case RecordType(kind="Schedule") as schedule:
+            args = check_arguments(body, node.arguments)
+            return call_schedule_method(body, schedule, function.name, function.name_span, args, node.span)
+        case FunctionType() if function.name == "with_schedule":
+            return with_schedule(body, receiver, check_arguments(body, node.arguments), node.span)
+    return None
 
 
 def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | NamespaceRef | None:

@@ -12,7 +12,7 @@ from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
-from tesserac.check.decorators import check_decorators, is_kernel
+from tesserac.check.decorators import Decorations, is_kernel, read_decorators
 from tesserac.check.expressions import infer_expression
 from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
 from tesserac.check.kernels import check_kernel
@@ -32,11 +32,13 @@ from tesserac.check.resolve import (
     Resolved,
     StructRef,
 )
+from tesserac.check.schedules import int_settings
 from tesserac.check.signatures import SignatureNames, read_signature
 from tesserac.check.specs import Signature, StructDecl
 from tesserac.check.statements import check_block
 from tesserac.check.struct_decl import read_struct
 from tesserac.check.struct_items import is_constructor, is_test
+from tesserac.check.verify import verified
 from tesserac.diag.codes.names import E0202, E0204
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
@@ -80,6 +82,7 @@ class ModuleChecker:
         self._params: ModuleParams | None = None
         self._signatures: dict[str, tuple[Signature, dict[str, list[Span]]]] = {}
         self._instances: dict[tuple[str, tuple[Type, ...]], Instance | None] = {}
+        self._decorated: dict[str, Decorations] = {}
         self._by_symbol: dict[str, typed.TypedFunction] = {}
         self._representatives: dict[str, tuple[tuple[Type, ...], ...]] = {}
         self._found: list[Diagnostic] = []
@@ -118,7 +121,7 @@ class ModuleChecker:
     def _define(self, node: ast.FunctionDef) -> typed.TypedFunction | None:
         """Checks a function where it is defined; one that only calls can complete gets its names checked."""
         signature = self.own_signature(node.name)
-        if not check_decorators(node, self.sink):
+        if not self._decorations(node.name).is_known:
             return None
         if signature.has_open_parameters:
             check_names(Body(self, self.sink, node.name), signature)
@@ -200,9 +203,21 @@ class ModuleChecker:
     def _check_body(
         self, body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
     ) -> typed.TypedFunction | None:
+        said = self._decorations(signature.name)
         if is_kernel(signature.node):
-            return check_kernel(body, signature, types, spans, symbol, {})
-        return check_instance(body, signature, types, spans, symbol)
+            settings = int_settings(said.schedule)
+            function = check_kernel(body, signature, types, spans, symbol, settings)
+        else:
+            function = check_instance(body, signature, types, spans, symbol)
+        if function is None or said.bounds is None:
+            return function
+        return verified(body, function, said.bounds)
+
+    def _decorations(self, name: str) -> Decorations:
+        """What the decorators of a function say; reported once."""
+        if name not in self._decorated:
+            self._decorated[name] = read_decorators(Body(self, self.sink, name), self.names.function(name))
+        return self._decorated[name]
 
     def _constant_size(self, name: str) -> Dim | None:
         """The value of a module constant that is an int, as a size."""

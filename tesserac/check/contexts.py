@@ -12,13 +12,13 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.decorators import dotted_name
-from tesserac.check.resolve import closest
+from tesserac.check.distribution import MESH, SHARDS
+from tesserac.check.resolve import ConstantRef, closest
 from tesserac.check.words import type_text
 from tesserac.diag.codes.effects import E0603
-from tesserac.diag.codes.names import E0299
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
-from tesserac.types.ty import ErrorType, IntType, StrType, StructType, TensorType, TupleType, Type
+from tesserac.types.ty import DictType, ErrorType, IntType, RecordType, StrType, StructType, TensorType, TupleType, Type
 
 FAST, NONDET = "fast", "nondet"
 DEVICES = ("cpu", "gpu")
@@ -56,11 +56,33 @@ def set_numerics(body: Body, mode: str, span: Span) -> list[typed.Stmt]:
 
 
 def _no_context(body: Body, item: ast.Expr, name: str) -> None:
-    if name == "mesh":
-        body.sink.error(E0299, at=item.span, feature="`with mesh(...)`")
+    if isinstance(item, ast.Call) and isinstance(item.function, ast.Name) and _is_mesh(body, item.function):
+        _layout(body, item)
         return
     draft = _problem(body, item, "this cannot stand after `with`")
-    draft.remark("there are `numerics(fast)`, `device(gpu)` and `prefetch(x, into=...)`")
+    draft.remark("there are `numerics(fast)`, `device(gpu)`, `prefetch(x, into=...)` and a mesh with a layout")
+
+
+def _is_mesh(body: Body, node: ast.Name) -> bool:
+    """Whether a name stands for a mesh, here or in the module."""
+    if node.id not in body.scope.bindings and not isinstance(body.rules.resolve(node.id), ConstantRef):
+        return False
+    type_ = body.expression(node).type
+    return isinstance(type_, RecordType) and type_.kind == MESH
+
+
+def _layout(body: Body, item: ast.Call) -> None:
+    """`mesh(layout={"batch": "shard"})`: how what is inside lies on the devices; `...` leaves it open."""
+    for argument in item.arguments:
+        if isinstance(argument.value, ast.EllipsisLiteral):
+            continue
+        if argument.name != "layout":
+            _problem(body, argument, "a mesh takes `layout=` here and nothing else")
+            continue
+        layout = body.expression(argument.value).type
+        kind = isinstance(layout, RecordType) and layout.kind == SHARDS
+        if not kind and not isinstance(layout, DictType | ErrorType):
+            _problem(body, argument.value, f"a layout is a dict or a `dist.ShardSpec`, not {type_text(layout)}")
 
 
 def _problem(body: Body, at: ast.Node, problem: str) -> Draft:

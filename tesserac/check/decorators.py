@@ -1,32 +1,46 @@
-"""Decorators of functions: which are known, and which are still to come."""
+"""Decorators of functions: what each takes, and which are still to come.
+
+Enters: a function as written. Leaves: diagnostics, and what its decorators say: a schedule, bounds of its results.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.resolve import closest
+from tesserac.check.schedules import SCHEDULE, check_space
+from tesserac.check.words import type_text
+from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0299
-from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
+from tesserac.types.ty import BoolType, FloatType, FunctionType, IntType, RecordType, StrType, TupleType, Type
 
 UPDATE = "update"
 """Marks a function whose call, as a statement, binds the name that it is given first to its result."""
-ACCEPTED = ("export", "jit", UPDATE)
-"""`@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
+ACCEPTED = ("export", "jit", "autodiff", UPDATE, "kernel", "kernel.auto")
+"""What may stand alone. `@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
+METRICS = ("latency_ms", "throughput")
 
 
-def check_decorators(node: ast.FunctionDef, sink: Sink) -> bool:
-    """Whether the function can be checked as a plain one; what cannot has a diagnostic."""
-    later = [decorator for decorator in node.decorators if not _is_accepted(decorator.expression)]
-    if later:
-        sink.error(E0299, at=later[0].span, feature=f"the decorator `{dotted_name(later[0].expression)}`")
-    return not later
+@dataclass(frozen=True)
+class Bounds:
+    """What `@verify.numerics` promises of every element of a result: that it is finite, or within bounds."""
+
+    low: float = -float("inf")
+    high: float = float("inf")
 
 
-def _is_accepted(node: ast.Expr) -> bool:
-    return (isinstance(node, ast.Name) and node.id in ACCEPTED) or dotted_name(node).partition(".")[0] == "kernel"
+@dataclass(frozen=True)
+class Decorations:
+    """What the decorators of a function say."""
 
-
-def is_kernel(node: ast.FunctionDef) -> bool:
-    """Whether a function is written for one tile of its result."""
-    return any(dotted_name(decorator.expression).partition(".")[0] == "kernel" for decorator in node.decorators)
+    schedule: RecordType | None = None
+    bounds: Bounds | None = None
+    is_known: bool = True
 
 
 def is_update(node: ast.FunctionDef) -> bool:
@@ -43,3 +57,156 @@ def dotted_name(node: ast.Expr) -> str:
         case ast.Call(function=function):
             return dotted_name(function)
     return "of this form"
+
+
+def is_kernel(node: ast.FunctionDef) -> bool:
+    """Whether a function is written for one tile of its result."""
+    return any(dotted_name(decorator.expression).partition(".")[0] == "kernel" for decorator in node.decorators)
+
+
+def read_decorators(body: Body, node: ast.FunctionDef) -> Decorations:
+    """What they say, from top to bottom; a later one adds to an earlier one."""
+    found = Decorations()
+    for decorator in node.decorators:
+        found = _read(body, decorator, found)
+    return found
+
+
+def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
+    node = decorator.expression
+    name = dotted_name(node)
+    if not isinstance(node, ast.Call):
+        return found if name in ACCEPTED else _unknown(body, decorator, found)
+    reader = _READERS.get(name)
+    return _unknown(body, decorator, found) if reader is None else reader(body, node, found)
+
+
+def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
+    name = dotted_name(decorator.expression)
+    guess = closest(name, [*ACCEPTED, *_READERS])
+    if guess is None or guess == name:
+        body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}`")
+    else:
+        draft = body.sink.error(E0508, at=decorator.expression.span, problem=f"there is no decorator `{name}`")
+        draft.remark(f"did you mean `@{guess}`?")
+    return Decorations(found.schedule, found.bounds, is_known=False)
+
+
+def _given(body: Body, node: ast.Call, names: Sequence[str]) -> dict[str, ast.Expr]:
+    """Arguments by name; one that the decorator does not have, or a positional one, is reported."""
+    given: dict[str, ast.Expr] = {}
+    for argument in node.arguments:
+        if argument.name in names and argument.name is not None:
+            given[argument.name] = argument.value
+            continue
+        shown = dotted_name(node)
+        what = "no argument by position" if argument.name is None else f"no `{argument.name}`"
+        draft = body.sink.error(E0508, at=argument.span, problem=f"`@{shown}` takes {what}")
+        draft.remark(f"it takes {', '.join(f'`{name}=`' for name in names)}")
+    return given
+
+
+def _wrong(body: Body, at: ast.Expr, name: str, takes: str, found: Type) -> None:
+    body.sink.error(E0508, at=at.span, problem=f"`{name}` takes {takes}, not {type_text(found)}")
+
+
+# ---------------------------------------------------------------------------------------------------------- kernels
+
+
+def _schedule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@kernel.schedule(s)`."""
+    values = [body.expression(argument.value).type for argument in node.arguments]
+    if len(values) == 1 and isinstance(values[0], RecordType) and values[0].kind == SCHEDULE:
+        return Decorations(values[0], found.bounds, found.is_known)
+    if not body.sink.has_errors:
+        body.sink.error(E0508, at=node.span, problem="`@kernel.schedule` takes one `Schedule`")
+    return found
+
+
+def _autotune(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@kernel.autotune(space=dict(BM=[64, 128]), metric="latency_ms", budget_ms=180, cache="~/.sched")`."""
+    given = _given(body, node, ("space", "metric", "budget_ms", "cache"))
+    _check_word(body, given.get("metric"), "metric", METRICS)
+    for name, kind, takes in (("budget_ms", IntType, "a number of milliseconds"), ("cache", StrType, "a path")):
+        value = body.expression(given[name]).type if name in given else None
+        if value is not None and not isinstance(value, kind):
+            _wrong(body, given[name], name, takes, value)
+    space = given.get("space")
+    entries = _entries(body, space) if space is not None else []
+    first = None if entries is None else check_space(body, entries)
+    return Decorations(first, found.bounds, found.is_known)
+
+
+def _check_word(body: Body, node: ast.Expr | None, name: str, words: Sequence[str]) -> None:
+    value = body.expression(node).type if node is not None else None
+    if node is not None and value is not None and not (isinstance(value, StrType) and value.value in words):
+        takes = " or ".join(f'"{word}"' for word in words)
+        body.sink.error(E0508, at=node.span, problem=f"`{name}` takes {takes}")
+
+
+def _entries(body: Body, node: ast.Expr) -> list[tuple[str, Span, typed.Expr]] | None:
+    """The settings of a space, written `dict(warps=[4, 8])` or `{"warps": [4, 8]}`."""
+    match node:
+        case ast.Call(function=ast.Name(id="dict"), arguments=arguments) if all(a.name for a in arguments):
+            return [(a.name or "", a.name_span, body.expression(a.value)) for a in arguments]
+        case ast.DictExpr(entries=entries):
+            named = [(e.key, e.value) for e in entries if isinstance(e.key, ast.StringLiteral)]
+            if len(named) == len(entries):
+                return [(key.value, key.span, body.expression(value)) for key, value in named]
+    body.sink.error(E0508, at=node.span, problem="a space is `dict(BM=[64, 128], warps=[4, 8])`")
+    return None
+
+
+def _implements(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@kernel(implements=f, target="cpu", when=...)`: the function's body stays its meaning."""
+    given = _given(body, node, ("implements", "target"))
+    if "implements" in given:
+        function = body.expression(given["implements"]).type
+        if not isinstance(function, FunctionType):
+            _wrong(body, given["implements"], "implements", "a function", function)
+    _check_word(body, given.get("target"), "target", ("cpu", "cuda"))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- names and checks
+
+
+def _module(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@graph.module("attention")`."""
+    values = [body.expression(argument.value).type for argument in node.arguments]
+    if len(values) != 1 or not isinstance(values[0], StrType):
+        body.sink.error(E0508, at=node.span, problem="`@graph.module` takes the name of the graph")
+    return found
+
+
+def _numerics(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@verify.numerics(stable=True, bounded=[-100, 100])`."""
+    given = _given(body, node, ("stable", "bounded"))
+    stable = body.expression(given["stable"]).type if "stable" in given else BoolType(True)
+    if not isinstance(stable, BoolType):
+        _wrong(body, given["stable"], "stable", "True or False", stable)
+        return found
+    if "bounded" not in given:
+        return Decorations(found.schedule, Bounds() if stable.value else None, found.is_known)
+    value = body.expression(given["bounded"]).type
+    ends = [_number(item) for item in value.items] if isinstance(value, TupleType) else []
+    numbers = [end for end in ends if end is not None]
+    if len(numbers) != 2 or len(ends) != 2 or numbers[0] > numbers[1]:
+        _wrong(body, given["bounded"], "bounded", "two numbers, the lower one first", value)
+        return found
+    return Decorations(found.schedule, Bounds(numbers[0], numbers[1]), found.is_known)
+
+
+def _number(type_: Type) -> float | None:
+    if isinstance(type_, IntType) and type_.value.constant is not None:
+        return float(type_.value.constant)
+    return type_.value if isinstance(type_, FloatType) else None
+
+
+_READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
+    "kernel": _implements,
+    "kernel.schedule": _schedule,
+    "kernel.autotune": _autotune,
+    "graph.module": _module,
+    "verify.numerics": _numerics,
+}

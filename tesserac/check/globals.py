@@ -8,6 +8,7 @@ from __future__ import annotations
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.later import TRANSFORMS
 from tesserac.check.resolve import (
     BuiltinRef,
     ConstantRef,
@@ -68,6 +69,8 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(FunctionType(BUILT_IN, op.name), node.span)
         case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
+        case LaterRef(feature) if feature == TRANSFORMS:
+            return typed.Static(FunctionType(BUILT_IN, node.id), node.span)
         case LaterRef(feature):
             return report_later(body, node.span, feature)
         case None:

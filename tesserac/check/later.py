@@ -6,20 +6,20 @@ that the name is unknown.
 
 from __future__ import annotations
 
+TRANSFORMS = "differentiation and transforms"
+"""Functions of functions: they may be named, as in a list of them, before they can be called."""
 _FEATURES = {
-    "differentiation and transforms": (
+    TRANSFORMS: (
         "grad value_and_grad vjp jvp vmap pmap scan map reduce checkpoint remat stop_gradient jit autodiff"
     ),
-    "kernels and schedules": "Schedule verify",
     "operators": (
         "compose adjoint tensor commutator sym skew resolvent apply spectral truncate reconstruct pseudoinverse "
         "is_unitary spectral_radius Operator SpectralOperator zero dense projector kronecker "
-        "direct_sum low_rank block_sparse implicit pipeline"
+        "direct_sum low_rank block_sparse implicit"
     ),
     "placement and distribution": (
-        "dist mesh all_reduce all_gather reduce_scatter all_to_all Mesh ShardSpec"
+        "all_reduce all_gather reduce_scatter all_to_all"
     ),
-    "graphs of modules": "graph",
     "optimiser state": "OptimizerState",
     "this library function": (
         "dropout_in_kernel"

@@ -1,9 +1,10 @@
-"""What `tile.name` means: a rule of the checker, or the library's function under its own or a tile's name."""
+"""What `tile.name` and `dist.name` mean: a rule of the checker, or the library's function of that or another name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from tesserac.check import distribution
 from tesserac.check.resolve import BuiltinRef, FunctionRef, LaterRef, OperatorRef, Resolved
 from tesserac.check.tiles import RULES
 
@@ -13,7 +14,9 @@ _TILE = ("range_n", "range_k", "store", "zeros", "full", "transpose", "cast", "m
 
 
 def namespace_member(namespace: str, name: str, library: Callable[[str], Resolved | None]) -> Resolved | None:
-    if namespace != "tile":
+    if namespace == "dist" and name in distribution.RULES:
+        return BuiltinRef(f"dist.{name}")
+    if namespace not in ("tile", "dist"):
         return None
     if name in RULES:
         return BuiltinRef(f"tile.{name}")
@@ -23,4 +26,4 @@ def namespace_member(namespace: str, name: str, library: Callable[[str], Resolve
 
 def namespace_names(namespace: str) -> list[str]:
     """Names to suggest for a misspelt one."""
-    return [*RULES, *_SAME, *_TILE] if namespace == "tile" else []
+    return {"tile": [*RULES, *_SAME, *_TILE], "dist": list(distribution.RULES)}.get(namespace, [])

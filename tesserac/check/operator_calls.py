@@ -16,6 +16,7 @@ from tesserac.check.einsum import call_einsum
 from tesserac.check.keys import KEY, fold_key
 from tesserac.check.reshape import check_expand, check_reshape
 from tesserac.check.scaled import refuse_scaled
+from tesserac.check.schedules import check_tile_shape
 from tesserac.check.statics import (
     read_axes,
     read_axis,
@@ -32,6 +33,7 @@ from tesserac.check.words import dims_text, type_text
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.diag.codes.shapes import E0314
 from tesserac.ops.complex import Complex
+from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.rearrange import Split
@@ -49,6 +51,11 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     """A call of an operator with arguments as a program writes them."""
     if operator is Einsum:
         return call_einsum(body, args, callee)
+    if operator is MatMul:
+        shapes = [arg for arg in args if arg.name == "tile_shape"]
+        if not all(check_tile_shape(body, arg.value) for arg in shapes):
+            return body.error(callee.span)
+        args = [arg for arg in args if arg not in shapes]
     signature = operator.parsed[0]
     many = _many(signature)
     grouped, rest = _take_many(signature, many, args) if many else ((), args)

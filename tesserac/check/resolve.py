@@ -111,9 +111,9 @@ Resolved = (
 
 BUILTINS = (
     "range", "float", "int", "print", "narrow", "transpose", "len", "isinstance", "key", "next_key",
-    "numerics", "device", "prefetch",
+    "numerics", "device", "prefetch", "Schedule", "pipeline",
 )  # fmt: skip
-NAMESPACES = ("tile", "kernel")
+NAMESPACES = ("tile", "dist", "kernel", "graph", "verify")
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 

@@ -19,7 +19,7 @@ from tesserac.check.contexts import EndWith, enter_with, set_numerics
 from tesserac.check.control import may_exit
 from tesserac.check.loops import check_loop, raise_flag
 from tesserac.check.printing import check_assert, check_print, is_print
-from tesserac.check.tile_statements import check_tile_update, is_tile_update
+from tesserac.check.tile_stores import check_store, is_store
 from tesserac.check.update_calls import check_update, update_place
 from tesserac.diag.codes.names import E0211, W0201
 from tesserac.syntax import ast
@@ -59,9 +59,9 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
         return []
     if is_print(body, node.value):
         return check_print(body, node.value)
-    if is_tile_update(body, node.value):
+    if is_store(body, node.value):
         assert isinstance(node.value, ast.Call)
-        return check_tile_update(body, node.value)
+        return check_store(body, node.value)
     place = update_place(body, node.value)
     if place is not None:
         assert isinstance(node.value, ast.Call)

@@ -5,5 +5,6 @@ from tesserac.diag.diagnostic import Code
 E0601 = Code("E0601", "`{function}` says `uses {declared}` but has effect `{effect}`")
 E0602 = Code("E0602", "`{name}` is not an effect")
 E0603 = Code("E0603", "{problem}")
+E0604 = Code("E0604", "{problem}")
 
 W0601 = Code("W0601", "`{function}` says `uses {effect}` but does not have it")

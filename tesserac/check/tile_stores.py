@@ -1,6 +1,6 @@
-"""Statements that change a tile: `tile.store(out, acc)` and `tile.mask_causal(s, rows, cols)`.
+"""The statement `tile.store(out, acc)`.
 
-Enters: a call that stands alone. Leaves: the name in its first argument, bound again: updates are rebinding.
+Enters: such a call. Leaves: the parameter in its first argument, bound to the tile: updates are rebinding.
 """
 
 from __future__ import annotations
@@ -21,29 +21,18 @@ from tesserac.ops.convert import Cast
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType, TensorType
 
-UPDATES = ("store", "mask_causal")
 _SLOTS = (Slot("out", True, False), Slot("value", True, False))
 
 
-def is_tile_update(body: Body, node: ast.Expr) -> bool:
+def is_store(body: Body, node: ast.Expr) -> bool:
     match node:
-        case ast.Call(function=ast.Attribute(value=ast.Name(id=name), name=function)) if function in UPDATES:
+        case ast.Call(function=ast.Attribute(value=ast.Name(id=name), name="store")):
             return name not in body.scope.bindings and body.rules.resolve(name) == NamespaceRef("tile")
     return False
 
 
-def check_tile_update(body: Body, call: ast.Call) -> list[typed.Stmt]:
-    function = call.function
-    assert isinstance(function, ast.Attribute)
-    if function.name == "store":
-        return _store(body, call, Callee("store", function.name_span, call.span))
-    value = body.expression(call)
-    if isinstance(value.type, ErrorType):
-        return []
-    return assign(body, call.arguments[0].value, value, call.span)
-
-
-def _store(body: Body, call: ast.Call, callee: Callee) -> list[typed.Stmt]:
+def check_store(body: Body, call: ast.Call) -> list[typed.Stmt]:
+    callee = Callee("store", call.function.span, call.span)
     kernel = kernel_of(body, callee)
     given = sort_arguments(body, callee, check_arguments(body, call.arguments), _SLOTS)
     if kernel is None or given is None or any(isinstance(value.type, ErrorType) for value in given.values()):

@@ -1,0 +1,198 @@
+"""Schedules as values: `Schedule(block=(128, 128), warps=8)`, copies with one setting changed, and their spaces.
+
+Enters: checked arguments. Leaves: a compile-time record of kind `Schedule`, or a diagnostic. What a schedule says never
+changes a bit; a target that has no use for a setting checks it all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.arguments import Arg, Callee
+from tesserac.check.body import Body
+from tesserac.check.resolve import closest
+from tesserac.check.words import type_text
+from tesserac.diag.codes.kernels import E0507
+from tesserac.types.ty import BoolType, ErrorType, IntType, RecordType, StrType, TupleType, Type, sizes_in
+
+SCHEDULE = "Schedule"
+Rule = Callable[[Type], bool]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one setting of a schedule takes, in a rule and in words."""
+
+    fits: Rule
+    takes: str
+
+
+def _int(low: int, high: int) -> Rule:
+    def fits(type_: Type) -> bool:
+        number = type_.value.constant if isinstance(type_, IntType) else None
+        return number is not None and low <= number <= high
+
+    return fits
+
+
+def _power(high: int) -> Rule:
+    in_range = _int(1, high)
+
+    def fits(type_: Type) -> bool:
+        number = type_.value.constant if isinstance(type_, IntType) else None
+        return in_range(type_) and number is not None and number & (number - 1) == 0
+
+    return fits
+
+
+def _tuple(item: Rule, lengths: range) -> Rule:
+    return lambda type_: isinstance(type_, TupleType) and len(type_.items) in lengths and all(map(item, type_.items))
+
+
+def _word(*words: str) -> Rule:
+    return lambda type_: isinstance(type_, StrType) and type_.value in words
+
+
+_SIZE = Setting(_int(1, 4096), "a number from 1 to 4096")
+SETTINGS: dict[str, Setting] = {
+    "block": Setting(_tuple(_int(1, 4096), range(1, 4)), "one to three numbers from 1 to 4096: rows, columns, k"),
+    "k": _SIZE,
+    "d": _SIZE,
+    "warps": Setting(_power(32), "1, 2, 4, 8, 16 or 32"),
+    "stages": Setting(_int(1, 8), "a number from 1 to 8"),
+    "vector": Setting(_power(16), "1, 2, 4, 8 or 16"),
+    "swizzle": Setting(_word("none", "xor"), '"none" or "xor"'),
+    "persistent": Setting(lambda type_: isinstance(type_, BoolType), "True or False"),
+    "cluster": Setting(_tuple(_int(1, 16), range(1, 4)), "one to three numbers from 1 to 16"),
+    "raster": Setting(_word("rows", "columns"), '"rows" or "columns"'),
+    "roles": Setting(_tuple(_int(1, 32), range(2, 3)), "two numbers of warps: producers and consumers"),
+    "skew": Setting(lambda type_: isinstance(type_, StrType), "the label of a statement"),
+    "regs": Setting(_int(16, 256), "a number from 16 to 256"),
+}
+IN_SPACES = {"BM": "block", "BN": "block", "BK": "k", "BD": "d"}
+"""What a space calls the sizes of blocks."""
+
+
+def make_schedule(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """`Schedule(block=(128, 128, 64), warps=8)`."""
+    made = RecordType(SCHEDULE)
+    for arg in args:
+        if arg.name is None:
+            body.sink.error(E0507, at=arg.value.span, problem="settings of a schedule are given by name")
+            return body.error(callee.span)
+        changed = with_setting(body, made, arg.name, arg.span, arg.value.type, arg.value.span)
+        if changed is None:
+            return body.error(callee.span)
+        made = changed
+    return typed.Static(made, callee.span)
+
+
+def call_schedule_method(
+    body: Body, schedule: RecordType, name: str, at: Span, args: Sequence[Arg], span: Span
+) -> typed.Expr:
+    """`s.warps(4)`, `s.with_block(64, 64)`: a copy that differs in one setting."""
+    values = [arg.value for arg in args]
+    if not values or any(arg.name is not None for arg in args):
+        body.sink.error(E0507, at=at, problem=f"`{name}` takes the value of the setting, by position")
+        return body.error(span)
+    several = len(values) > 1 or (name.removeprefix("with_") in ("block", "cluster") and _is_number(values[0].type))
+    value = TupleType(tuple(v.type for v in values)) if several else values[0].type
+    made = with_setting(body, schedule, name.removeprefix("with_"), at, value, values[0].span.to(values[-1].span))
+    return body.error(span) if made is None else typed.Static(made, span)
+
+
+def with_schedule(body: Body, function: typed.Expr, args: Sequence[Arg], span: Span) -> typed.Expr:
+    """`f.with_schedule(s)`: the same function, for which a target that schedules kernels takes `s`."""
+    given = args[0].value.type if len(args) == 1 else None
+    if isinstance(given, ErrorType):
+        return body.error(span)
+    if not isinstance(given, RecordType) or given.kind != SCHEDULE:
+        body.sink.error(E0507, at=span, problem="`with_schedule` takes one `Schedule`")
+        return body.error(span)
+    return function
+
+
+def _is_number(type_: Type) -> bool:
+    return isinstance(type_, IntType)
+
+
+def with_setting(
+    body: Body, schedule: RecordType, name: str, at: Span, value: Type, value_at: Span
+) -> RecordType | None:
+    """A copy with one setting changed; None after a diagnostic."""
+    if isinstance(value, ErrorType):
+        return None
+    if name not in SETTINGS:
+        draft = body.sink.error(E0507, at=at, problem=f"a schedule has no setting `{name}`")
+        guess = closest(name, SETTINGS)
+        if guess:
+            draft.replace(f"did you mean `{guess}`?", at, guess)
+        return None
+    if any(body.wants_value(size) for size in sizes_in(value)):
+        return None
+    if not SETTINGS[name].fits(value):
+        _no_fit(body, name, value, value_at)
+        return None
+    others = tuple(field for field in schedule.fields if field[0] != name)
+    return RecordType(SCHEDULE, (*others, (name, value)))
+
+
+def _no_fit(body: Body, name: str, value: Type, at: Span) -> None:
+    problem = f"`{name}` takes {SETTINGS[name].takes}, not {_value_text(value)}"
+    body.sink.error(E0507, at=at, problem=problem)
+
+
+def _value_text(value: Type) -> str:
+    match value:
+        case IntType(value=size):
+            return str(size)
+        case StrType(value=text):
+            return repr(text)
+        case TupleType(items=items):
+            return f"({', '.join(map(_value_text, items))})"
+    return type_text(value)
+
+
+# ------------------------------------------------------------------------------------------------------------ spaces
+
+
+def check_space(body: Body, entries: Sequence[tuple[str, Span, typed.Expr]]) -> RecordType | None:
+    """A schedule of the first values of a space: `dict(BM=[64, 128], warps=[4, 8])`; None after a diagnostic."""
+    first = RecordType(SCHEDULE)
+    block: list[Type] = []
+    for name, at, value in entries:
+        options = value.type.items if isinstance(value.type, TupleType) else (value.type,)
+        if not options:
+            body.sink.error(E0507, at=value.span, problem=f"there is no value to choose for `{name}`")
+            return None
+        setting = IN_SPACES.get(name, name)
+        for option in options:
+            shaped = TupleType((option,)) if setting == "block" and name != "block" else option
+            if with_setting(body, first, setting, at, shaped, value.span) is None:
+                return None
+        if name in ("BM", "BN"):
+            block.append(options[0])
+        else:
+            first = RecordType(SCHEDULE, (*first.fields, (setting, options[0])))
+    return RecordType(SCHEDULE, (*first.fields, ("block", TupleType(tuple(block))))) if block else first
+
+
+def check_tile_shape(body: Body, value: typed.Expr) -> bool:
+    """`op.matmul(a, b, tile_shape=(128, 128, 64))` is a schedule for one operator."""
+    if isinstance(value.type, ErrorType):
+        return False
+    if SETTINGS["block"].fits(value.type):
+        return True
+    problem = f"`tile_shape` takes {SETTINGS['block'].takes}, not {_value_text(value.type)}"
+    body.sink.error(E0507, at=value.span, problem=problem)
+    return False
+
+
+def int_settings(schedule: RecordType | None) -> dict[str, int]:
+    """The settings that are one number, for the context of a kernel."""
+    fields = schedule.fields if schedule is not None else ()
+    found = ((name, value.value.constant) for name, value in fields if isinstance(value, IntType))
+    return {name: number for name, number in found if number is not None}

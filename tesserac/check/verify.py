@@ -1,0 +1,62 @@
+"""Checks of results: `@verify.numerics(bounded=[-100, 100])`.
+
+Enters: a checked function and what is promised of its results. Leaves: a function of the same name that calls it and
+asserts the promise; a release leaves assertions out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.apply import apply_operator
+from tesserac.check.body import Body
+from tesserac.check.decorators import Bounds
+from tesserac.check.tuples import tuple_items
+from tesserac.ops.compare import BitAnd, IsFinite, LessEqual
+from tesserac.ops.search import All
+from tesserac.types.dims import Dim
+from tesserac.types.ty import Aggregate, FloatType, TensorType
+
+
+def verified(body: Body, function: typed.TypedFunction, bounds: Bounds) -> typed.TypedFunction:
+    """The function with its results checked; what it was is left among the functions of the body."""
+    inner = replace(function, symbol=f"{function.symbol}.unverified")
+    body.functions.append(inner)
+    span = function.span
+    args = tuple(_argument(param, span) for param in function.params)
+    dims = tuple((name, Dim.sym(name)) for name in function.symbols)
+    reads = tuple(param.name for param in function.reads)
+    call = typed.Call(function.result, span, inner.symbol, args, dims, reads)
+    result = typed.Local(function.result, span, "result$")
+    checks = [_check(body, function.name, value, bounds, span) for value in _floats(result, span)]
+    block: typed.Block = (typed.Bind(span, result.name, call), *checks, typed.Return(span, result))
+    return replace(function, body=block)
+
+
+def _argument(param: typed.Param, span: Span) -> typed.Expr:
+    return typed.Local(param.type, span, param.name)
+
+
+def _floats(value: typed.Expr, span: Span) -> Iterator[typed.Expr]:
+    if isinstance(value.type, Aggregate):
+        for item in tuple_items(value, span):
+            yield from _floats(item, span)
+    elif isinstance(value.type, TensorType) and value.type.dtype.is_float:
+        yield value
+
+
+def _check(body: Body, name: str, value: typed.Expr, bounds: Bounds, span: Span) -> typed.Assert:
+    if bounds == Bounds():
+        holds, said = apply_operator(body, IsFinite(), [value], span, span), "finite"
+    else:
+        low, high = (typed.Static(FloatType(end), span) for end in (bounds.low, bounds.high))
+        above = apply_operator(body, LessEqual(), [low, value], span, span)
+        below = apply_operator(body, LessEqual(), [value, high], span, span)
+        holds = apply_operator(body, BitAnd(), [above, below], span, span)
+        said = f"in [{bounds.low:g}, {bounds.high:g}]"
+    rank = value.type.rank if isinstance(value.type, TensorType) else 0
+    every = apply_operator(body, All(tuple(range(rank)), False), [holds], span, span) if rank else holds
+    return typed.Assert(span, every, f"every element that `{name}` returns is {said}")
