@@ -39,6 +39,9 @@ def places(z: Tensor[M, N, c64], i: Tensor[K, i32]) -> Tensor[M, N, c64] where N
     z[:, 0] = z[i[0]][0]
     return z.at[i].set(z[i])
 
+def added(z: Tensor[M, N, c64], i: Tensor[K, i32]) -> Tensor[M, N, c64]:
+    return z.at[i].add(z[i])
+
 def sums(z: Tensor[M, N, c64]):
     return sum(z, axis=1), mean(z, axis=0), sum(z), cumsum(z, axis=1)
 
@@ -165,6 +168,17 @@ def test_places() -> None:
     expected = z.copy()
     expected[:, 0] = expected[1, 0]
     np.testing.assert_array_equal(run("places", z, i), expected)
+    repeated, total = np.array([1, 3, 1], "i4"), z.copy()
+    np.add.at(total, repeated, z[repeated])
+    np.testing.assert_allclose(run("added", z, repeated), total, rtol=1e-6)
+
+
+def test_what_has_no_meaning_on_complex_numbers_is_refused() -> None:
+    module = tessera.compile("def f(z: Tensor[N, c64], i: Tensor[K, i32]):\n    return z.at[i].mul(z[i])\n"
+                             "\ndef g(z: Tensor[N, c64]):\n    print(z)\n    return z\n")  # fmt: skip
+    for name, args in (("f", (numbers(3), np.zeros(1, "i4"))), ("g", (numbers(3),))):
+        with pytest.raises(tessera.TesseraError, match="E0299.*of complex numbers"):
+            getattr(module, name)(*args)
 
 
 def chain(x: np.ndarray, y: np.ndarray) -> np.ndarray:

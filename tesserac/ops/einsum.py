@@ -60,6 +60,8 @@ class Einsum(Operator):
             ("ij,jk,kl->il", "f32[2, 3]", "f32[3, 4]", "f32[4, 5]"),
             ("abc,cd,b->da", "f32[2, 3, 4]", "f32[4, 5]", "f32[3]"),
             ("ij,ij->ij", "f32[2, 3]", "f32[2, 3]"),
+            ("bij,bkj->bik", "c64[2, 3, 4]", "c64[2, 5, 4]"),
+            ("iij,j->", "c128[4, 4, 3]", "c128[3]"),
             ("bhqd,bhkd->bhqk", "f32[2, 2, 3, 4]", "f32[2, 2, 5, 4]"),
         )
         return [(cls(equation), tuple(operands)) for equation, *operands in rows]

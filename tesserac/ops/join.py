@@ -56,6 +56,7 @@ class Concat(Operator):
             (cls(0), ("f32[3, 4]", "f32[2, 4]")),
             (cls(1), ("i32[3, 1]", "i32[3, 2]", "i32[3, 0]")),
             (cls(0), ("bf16 @accum(f32)[5]",)),
+            (cls(1), ("c64[2, 3]", "c64[2, 1]")),
         ]
 
     def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:

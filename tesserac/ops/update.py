@@ -82,6 +82,7 @@ class Scatter(Operator):
             (cls((1,), 1), ("i32[3, 9]", "i32[3, 2, 2]", "i64[2, 2]")),
             (cls((0, 1)), ("f32[9, 9, 2]", "f32[5, 2]", "i32[5]", "i32[]")),
             (cls((0,)), ("f32[9]", "f32[]", "i32[]")),
+            (cls((0,)), ("c64[9, 2]", "c64[5, 2]", "i32[5]")),
         ]
 
     def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:

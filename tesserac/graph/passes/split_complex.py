@@ -292,5 +292,6 @@ _RULES: dict[str, Callable[[_Splitter, Builder, Op], Pair | Value]] = {
     "form.scatter": _Splitter._part_by_part,
     "form.reduce": _Splitter._reduce,
     "form.scan": _Splitter._reduce,
+    "form.runs": _Splitter._reduce,
     "form.contract": _Splitter._contract,
 }
