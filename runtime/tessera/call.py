@@ -159,7 +159,9 @@ def _index_message(signature: Signature, site: Site, values: Sequence[int]) -> s
 
 
 def _assert_message(signature: Signature, site: Site, values: Sequence[int]) -> str:
-    return f"an assertion in `{signature.name}` does not hold{': ' if site.text else ''}{site.text}"
+    failed = f"an assertion in `{signature.name}` does not hold"
+    told = failed if site.operator == "assert" else f"`{site.operator}` in `{signature.name}`"
+    return f"{told}{': ' if site.text else ''}{site.text}"
 
 
 _CODES = {

@@ -15,6 +15,7 @@ from tesserac.check import typed
 from tesserac.check.typed import STREAM
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
+from tesserac.graph.blame import library_name
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_attrs
 from tesserac.graph.printing import Pieces
 from tesserac.graph.scaled import dequantise, quantise
@@ -81,7 +82,8 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
         names[param.name] = _argument(block, param.name, param.type)
     for weight in function.reads:
         names[_weight(weight.name)] = _argument(block, weight.name, weight.type)
-    body = _Body(Builder(block, function.span), asserts)
+    of_library = library_name(function.symbol, function.span) is not None  # that is its meaning, not a doubt
+    body = _Body(Builder(block, function.span), asserts or of_library)
     returned = body.statements(function.body, names)
     with body.builder.spanned(function.span):
         body.builder.op("graph.return", _leaves(returned) if returned is not None else ())

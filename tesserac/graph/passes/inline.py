@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from itertools import count
 
+from tesserac.graph.blame import blame, library_name
 from tesserac.graph.dialect import NUMERICS, call_dims, is_operator
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.core import Attr, Module, Op, Value, VerifyError
@@ -66,8 +67,11 @@ def _inline_call(call: Op, callee: Op, caller: Op) -> None:
     block = call.parent
     assert block is not None
     mode = call.attrs.get(NUMERICS)
+    blamed = None if library_name(caller.symbol, caller.span) else library_name(callee.symbol, callee.span)
     for op in callee.body.ops[:-1]:
         copy = block.insert(block.ops.index(call), copy_op(op, values, dims))
+        if blamed is not None:
+            blame(copy, blamed, call.span)
         if mode is not None:
             _set_numerics(copy, mode)
     for old, new in zip(call.results, callee.body.terminator.operands, strict=True):
