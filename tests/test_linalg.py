@@ -58,7 +58,8 @@ def least(a: Tensor[M, N, f64], b: Tensor[M, f64]) -> Tensor[N, f64]:
 def ranks(a: Tensor[M, N, f64]):
     return pinv(a), matrix_rank(a), cond(a)
 def norms(a: Tensor[M, N, f64]):
-    return norm(a), norm(a, axis=0), norm(a, ord=1, axis=N, keep=True), norm(a, ord=1), norm(a, ord=2), norm(a[0], ord=2)
+    along = norm(a, axis=0), norm(a, ord=1, axis=N, keep=True), norm(a[0], ord=2)
+    return norm(a), along, norm(a, ord=1), norm(a, ord=2)
 def powers(a: Tensor[N, N, f64]):
     return matrix_power(a, 0), matrix_power(a, 1), matrix_power(a, 6), matrix_power(a, -3)
 def products(a: Tensor[N, 3, f64], b: Tensor[N, 3, f64]):
@@ -135,11 +136,11 @@ def test_cholesky(n: int, seed: int) -> None:
     x = rng.standard_normal((n, n))
     a, b = x @ x.T + np.eye(n), rng.standard_normal(n)
     upper = np.triu(rng.standard_normal((n, n)), 1)  # never read
-    for l, solution, given_a, given_b in call("factor", np.tril(a) + upper, b):
+    for lower, solution, given_a, given_b in call("factor", np.tril(a) + upper, b):
         full = np.tril(given_a.astype("f8")) + np.tril(given_a.astype("f8"), -1).T
-        close(l @ l.T.astype("f8"), full, bound(l, size(full)))
-        assert not np.triu(l, 1).any() and (np.diag(l) > 0).all()
-        close(full @ solution, given_b, bound(l, size(full), size(solution)))
+        close(lower @ lower.T.astype("f8"), full, bound(lower, size(full)))
+        assert not np.triu(lower, 1).any() and (np.diag(lower) > 0).all()
+        close(full @ solution, given_b, bound(lower, size(full), size(solution)))
 
 
 @given(st.integers(0, 12), st.integers(0, 3), SEEDS)
@@ -155,7 +156,7 @@ def test_triangular_solve(n: int, r: int, seed: int) -> None:
 
 def test_what_elimination_refuses() -> None:
     singular = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 1.0, 1.0]])
-    with pytest.raises(tessera.TesseraError, match=r"`solve` in `solves`: the matrix is singular \(pivot 2 is 0\)") as e:
+    with pytest.raises(tessera.TesseraError, match=r"`solve` in `solves`: .* singular \(pivot 2 is 0\)") as e:
         program("f64", "").solves(singular, singular)
     assert "<text>:3:" in str(e.value)
     with pytest.raises(tessera.TesseraError, match="`inv` in `inverse`: the matrix is singular"):
@@ -292,19 +293,20 @@ def test_least_squares_and_ranks(kind: str, m: int, n: int, seed: int) -> None:
     inverse, rank, condition = others().ranks(a)
     exact = np.linalg.pinv(a, rcond=1e-13) if a.size else np.zeros((n, m))
     assert rank == (np.linalg.matrix_rank(a) if a.size else 0)
-    close(inverse, exact, bound(a, size(exact) ** 2, size(a)) + bound(a, size(exact)))
-    close(others().least(a, b), exact @ b, bound(a, size(exact) ** 2, size(a), size(b)) + bound(a, size(exact), size(b)))
+    limit = bound(a, size(exact) ** 2, size(a)) + bound(a, size(exact))
+    close(inverse, exact, limit)
+    close(others().least(a, b), exact @ b, limit * size(b))
     if kind == "normal" and a.size:
         assert abs(condition / np.linalg.cond(a) - 1) <= bound(a, condition + 1)
 
 
 def test_norms() -> None:
     a = general("normal", 4, 6, 0)
-    found = others().norms(a)
+    frobenius, along, one, two = others().norms(a)
     exact = [np.linalg.norm(a), np.linalg.norm(a, axis=0), np.abs(a).sum(axis=1, keepdims=True)]
-    exact += [np.linalg.norm(a, 1), np.linalg.norm(a, 2), np.linalg.norm(a[0])]
-    for one, other in zip(found, exact, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-14)
+    exact += [np.linalg.norm(a[0]), np.linalg.norm(a, 1), np.linalg.norm(a, 2)]
+    for found, other in zip((frobenius, *along, one, two), exact, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-14)
     huge = others().norms(a * 1e300)
     np.testing.assert_allclose(huge[0], np.linalg.norm(a) * 1e300, rtol=1e-14)
 

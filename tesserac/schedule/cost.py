@@ -57,15 +57,16 @@ def recompute_pays(producer: Op, consumers: list[Op], kept_anyway: bool, machine
     """Whether consumers had better compute the producer's elements themselves than read them from memory.
 
     Recomputing saves the store and the loads; it costs the producer's work for every evaluation beyond the first. A
-    scalar is computed once per program, and a little work hides behind the traffic that a reader has anyway. What is
-    kept anyway for a reduction is likely to stay near.
+    scalar is computed once per program, and a little work, no division, hides behind the traffic that a reader has
+    anyway. What is kept anyway for a reduction is likely to stay near.
     """
     if not producer.operands or not tensor_type(producer.result).rank:
         return True
     size = nominal(product(tensor_type(producer.result).dims), machine)
     stretched = [nominal(product(tensor_type(c.result).dims), machine) / size for c in consumers]
     if max(stretched) > 1:
-        return all(2 * body_work(producer) <= _idle_work(consumer, machine) for consumer in consumers)
+        hidden = all(2 * body_work(producer) <= _idle_work(consumer, machine) for consumer in consumers)
+        return hidden and body_work(producer) < WEIGHTS["div"]
     if kept_anyway:
         return not scratch_pays(producer)
     moved = element_traffic(producer) * (len(consumers) + 1)
