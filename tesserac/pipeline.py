@@ -62,8 +62,8 @@ def lower(
     asserts: bool = True,
 ) -> Levels:
     """An entry function and what it calls, down to neutral tiles; `sizes` are numbers in this compilation, and without
-    `asserts` only those of the library stay. Raises SizesDemanded where an operator needs more sizes, SizesRefused where
-    a guard forbids them."""
+    `asserts` only those of the library stay. Raises SizesDemanded where an operator needs more sizes, SizesRefused
+    where a guard forbids them."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
     whole = run_passes(graph, CALL_PASSES, verify=verify)
     sized = run_passes(whole, [fix_sizes(sizes)], verify=verify)  # before folding, which makes use of the numbers
