@@ -28,8 +28,7 @@ from tesserac.ops.join import Pad
 from tesserac.ops.reduce import Max, Min
 from tesserac.ops.registry import OPERATORS, Array, Operator
 from tesserac.ops.search import ArgExtreme
-from tesserac.ops.signature import ELEMENT_CLASSES
-from tesserac.ops.unify import FIXED, Mismatch, choose
+from tesserac.ops.unify import FIXED, KindMismatch, Mismatch, choose
 from tesserac.schedule.auto import schedule_pass
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
@@ -62,21 +61,22 @@ def variables(operator: Operator, types: Sequence[TensorType]) -> list[str]:
     return [operand.pattern.element.variable for operand in signature.operands]
 
 
-def admits(variable: str, dtype: DType) -> bool:
-    return variable in FIXED or dtype.kind in ELEMENT_CLASSES[variable[0]]
-
-
 def with_dtype(
     operator: Operator, types: Sequence[TensorType], dtype: DType, policy: Policy
 ) -> list[TensorType] | None:
     """The operands with the first variable's dtype replaced; None where nothing is left to replace."""
     names = variables(operator, types)
     first = next((name for name in names if name not in FIXED), None)
-    if first is None or not admits(first, dtype):
+    if first is None:
         return None
-    return [
+    replaced = [
         TensorType(ty.dims, dtype, policy) if name == first else ty for name, ty in zip(names, types, strict=True)
     ]
+    try:
+        result = operator.infer(replaced)
+    except KindMismatch:
+        return None
+    return replaced if result.dtype in REAL else None  # complex results are the business of tests of their own
 
 
 def resized(operator: Operator, types: list[TensorType], sizes: dict[int, int]) -> list[TensorType]:
