@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
+from tesserac.types.policy import Policy
 from tesserac.types.ty import IntType, RecordType, Type
 
 TILE_RANK = 2
@@ -33,7 +35,8 @@ class CutDim:
 @dataclass
 class Kernel:
     """Blocks are symbols of sizes, of which a schedule says what they are. `limits` are dims of which only the first
-    elements are valid, and how many: the length of a cache. `counters` are indices of loops over blocks."""
+    elements are valid, and how many: the length of a cache. `counters` are indices of loops over blocks. `policies` are
+    those that parameters have: what is loaded without one takes that of its dtype."""
 
     blocks: dict[str, Dim]
     settings: dict[str, int]
@@ -42,6 +45,7 @@ class Kernel:
     own: dict[Dim, Span] = field(default_factory=dict)
     counters: dict[str, Dim] = field(default_factory=dict)
     limits: dict[Dim, typed.Expr] = field(default_factory=dict)
+    policies: dict[DType, Policy] = field(default_factory=dict)
     cache: typed.Expr | None = None
     stored: dict[str, typed.Expr] = field(default_factory=dict)
 

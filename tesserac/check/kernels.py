@@ -31,6 +31,7 @@ from tesserac.check.words import dims_text
 from tesserac.diag.codes.kernels import E0504, E0505, E0506
 from tesserac.ops.convert import Wide
 from tesserac.types.dims import Dim, product
+from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import Aggregate, TensorType, Type, parts, sizes_in, with_parts
 
 
@@ -108,6 +109,8 @@ def _enter_tiles(
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
         body.parameter_dims[parameter.name] = body.parameter_dims.get(parameter.name, ())[-TILE_RANK:]
+        if isinstance(type_, TensorType) and type_.policy != NO_POLICY:
+            kernel.policies.setdefault(type_.dtype, type_.policy)
         value = body.local(parameter.name, parameter.span)
         kernel.cache = kernel.cache or cache_length(value)
         if isinstance(parameter.spec, BareTileSpec) and isinstance(value.type, TensorType):

@@ -17,13 +17,8 @@ _FEATURES = {
         "is_unitary spectral_radius Operator SpectralOperator zero dense projector kronecker "
         "direct_sum low_rank block_sparse implicit"
     ),
-    "placement and distribution": (
-        "all_reduce all_gather reduce_scatter all_to_all"
-    ),
+    "placement and distribution": "all_reduce all_gather reduce_scatter all_to_all",
     "optimiser state": "OptimizerState",
-    "this library function": (
-        "dropout_in_kernel"
-    ),
 }
 
 LATER: dict[str, str] = {name: feature for feature, names in _FEATURES.items() for name in names.split()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tesserac.base.source import Span
 from tesserac.check import typed
-from tesserac.check.apply import apply_operator
+from tesserac.check.apply import apply_operator, meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot
 from tesserac.check.body import Body
 from tesserac.check.calls import call_function
@@ -33,6 +33,7 @@ from tesserac.ops.registry import OPERATORS
 from tesserac.ops.shape import Reshape, Slice
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import I32
+from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import ErrorType, FloatType, IntType, NoneType, StructType, TensorType, TupleType, Type
 
 Given = dict[str, typed.Expr]
@@ -81,6 +82,8 @@ def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
     length = length_of(body, x)
     if length is not None:
         kernel.limits[sizes[0]] = length
+    policy = kernel.policies.get(x.type.dtype, NO_POLICY)
+    tile = meet_storage(body, tile, x.type.dtype, policy) or tile
     tile = apply_operator(body, Wide(), [tile], callee.at, callee.span)
     return within(body, tile, 0.0, (0,), callee)
 
