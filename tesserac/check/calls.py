@@ -27,7 +27,18 @@ from tesserac.diag.codes.precision import W0401, W0402, W0403
 from tesserac.diag.codes.shapes import E0309, E0315
 from tesserac.ops.shape import Reshape
 from tesserac.types.dims import Dim, DimError, product
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, TensorType, TupleType, Type, parts
+from tesserac.types.ty import (
+    BoolType,
+    ErrorType,
+    FloatType,
+    IntType,
+    NoneType,
+    TensorType,
+    TupleType,
+    Type,
+    parts,
+    sizes_in,
+)
 from tesserac.types.unify import Conflict
 
 
@@ -249,8 +260,8 @@ def _pass_on_warnings(body: Body, instance: Instance, callee: Callee) -> None:
 
 def _report_unknown(body: Body, values: Sequence[typed.Expr], callee: Callee) -> None:
     """The callee asks for the value of an int; where that is one of the caller's own, only a call of it can tell."""
-    ints = [value.type.value for value in values if isinstance(value.type, IntType)]
-    if not any([body.wants_value(value) for value in ints]):
+    ints = [size for value in values if isinstance(value.type, IntType | TupleType) for size in sizes_in(value.type)]
+    if not any([body.wants_value(size) for size in ints]):
         body.sink.error(E0215, at=callee.at, what=f"an int argument of `{callee.name}`")
 
 

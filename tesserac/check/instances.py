@@ -112,7 +112,7 @@ def enter(
     body.static_symbols = frozenset(
         name
         for p, type_ in zip(signature.parameters, types, strict=True)
-        for name in static_symbols(p.name, type_)
+        for name in (_int_symbols(type_) if isinstance(p.spec, AnySpec) else static_symbols(p.name, type_))
     )
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
@@ -166,6 +166,16 @@ def static_symbols(name: str, type_: Type) -> Iterator[str]:
         case TupleType(items=items):
             for item in items:
                 yield from static_symbols(name, item)
+
+
+def _int_symbols(type_: Type) -> Iterator[str]:
+    """The same of an argument whose parameter has no type: its ints go by names of the call's own."""
+    match type_:
+        case IntType(value=value):
+            yield from value.symbols()
+        case TupleType(items=items):
+            for item in items:
+                yield from _int_symbols(item)
 
 
 def _where_place(body: Body, node: ast.FunctionDef) -> WherePlace | None:
