@@ -1,4 +1,5 @@
-"""The kernels against NumPy: a matrix product and row softmax, with all threads and with one on both sides."""
+"""The kernels against NumPy: a matrix product and row softmax, with all threads and with one on both sides; sorting;
+and what a round of a loop costs."""
 
 from __future__ import annotations
 
@@ -45,6 +46,33 @@ def softmax(rows: int = 1024, columns: int = 1024) -> Row:
     return Row(f"row softmax {rows}x{columns}", f"{ratio:.2f}x NumPy", "> 1x", ratio > 1, detail)
 
 
+def argsort(n: int = 1_000_000) -> Row:
+    ours = tessera.compile("def order(x: Tensor[N, f32]) -> Tensor[N, i64]:\n    return argsort(x)\n").order
+    x = _random(n)
+    timing = interleaved({"tessera": lambda: ours(x), "numpy": lambda: np.argsort(x, kind="stable")}, turns=5, repeat=1)
+    ratio = timing["numpy"].best / timing["tessera"].best
+    detail = f"{timing['tessera'].best * 1e3:.1f} ms, NumPy {timing['numpy'].best * 1e3:.1f}"
+    return Row(f"stable argsort of {n}", f"{ratio:.2f}x NumPy", ">= 0.5x", ratio >= 0.5, detail)
+
+
+FILL = """
+def fill(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    for i in range(N):
+        x[i] = x[N - 1 - i] * 0.5
+    return x
+"""
+
+
+def loop_of_updates(few: int = 1000, many: int = 100_000) -> Row:
+    """A round changes one element, in place: it costs the same however long the tensor is."""
+    ours = tessera.compile(FILL).fill
+    short, long = _random(few), _random(many)
+    timing = interleaved({"short": lambda: ours(short), "long": lambda: ours(long)}, turns=7, repeat=1)
+    costs = [timing[name].best / count * 1e9 for name, count in (("short", few), ("long", many))]
+    detail = f"{costs[0]:.0f} ns a round of {few}, {costs[1]:.0f} of {many}"
+    return Row("x[i] = v in a loop", f"{costs[1] / costs[0]:.2f}x as long", "<= 2x", costs[1] <= 2 * costs[0], detail)
+
+
 def on_one_thread(measure: Callable[[], Row]) -> Callable[[], Row]:
     def run() -> Row:
         before = tessera.get_num_threads()
@@ -59,4 +87,4 @@ def on_one_thread(measure: Callable[[], Row]) -> Callable[[], Row]:
     return run
 
 
-MEASUREMENTS = (matmul, on_one_thread(matmul), softmax, on_one_thread(softmax))
+MEASUREMENTS = (matmul, on_one_thread(matmul), softmax, on_one_thread(softmax), argsort, loop_of_updates)
