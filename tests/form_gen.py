@@ -312,6 +312,7 @@ def _scatter(draw: Draw, builder: Builder, pool: list[Value]) -> Value | None:
     index = _positions(draw, builder, TensorType((ty.dims[at],), I64), [], 0)
     source = tuple(None if i == at else i for i in range(ty.rank))
     attrs = {"source": source, "maps": ((at,),), "bounds": "wrap", "operator": "index"}
+    attrs["kind"] = draw(st.sampled_from(("set", "sum", "max"))) if ty.dtype.is_integer else "set"
     return builder.value("form.scatter", (table, new, index), ty, attrs)
 
 

@@ -263,7 +263,9 @@ class _Program:
                     return []
                 word += 1
         address = self._addresses(ty, fixed)
-        mem[address] = tile[tuple(slice(n) for n in address.shape)]
+        new = tile[tuple(slice(n) for n in address.shape)]
+        folds = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+        mem[address] = new if op.attrs["kind"] == "set" else folds[op.attrs["kind"]](mem[address], new)
         return []
 
     def _present(self, op: Op, shape: tuple[int, ...]) -> np.ndarray:

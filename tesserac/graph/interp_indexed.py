@@ -75,12 +75,18 @@ def _scatter(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     """NumPy leaves open which of several values a repeated place gets, so each place gets its last one only."""
     table, new, *indices = operands
     places = np.broadcast_arrays(*_places(op, table, indices, new.shape), new)[:-1]
-    result = np.array(table).ravel()
+    result, kind = np.array(table).ravel(), str(op.attrs["kind"])
     if new.size:
         flat = np.ravel_multi_index([place.ravel() for place in places], table.shape)
+        if kind != "set":
+            _INTEGER_FOLDS[kind].at(result, flat, new.ravel())
+            return result.reshape(table.shape)
         unique, from_the_end = np.unique(flat[::-1], return_index=True)
         result[unique] = new.ravel()[::-1][from_the_end]
     return result.reshape(table.shape)
+
+
+_INTEGER_FOLDS: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def _places(op: Op, table: Array, indices: list[Array], shape: tuple[int, ...]) -> tuple[Array, ...]:

@@ -8,9 +8,10 @@
         next index; `maps[i]` says which result dims index i follows, as in form.map. An index out of range ends the
         call with a status that names `operator`. With `bounds` "wrap" a negative index counts from the end, with
         "exact" it is out of range; with "known" every index is in range by construction.
-    form.scatter(x, v, index...) {source, maps, bounds, operator}
+    form.scatter(x, v, index...) {source, maps, bounds, operator, kind}
         x with elements replaced: v[p] stands where form.gather would read to give element p of a tensor like v. Where
-        places repeat, the last one in row-major order of v stays.
+        places repeat, the last one in row-major order of v stays. `kind` is "set", or of integers, whose folds have no
+        order, that of a fold: all elements that name a place are folded into it.
     form.sort(x) {axis, descending}
         The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
         places, also where `descending`. -0 and +0 are equal; NaN comes last either way.
@@ -78,6 +79,8 @@ def _verify_scatter(op: Op) -> None:
     require(all(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)), "works on tensors", op)
     require(op.result.type == op.operands[0].type, "gives the type of what it changes", op)
     table, read = tensor_type(op.operands[0]), tensor_type(op.operands[1])
+    kind = op.attrs.get("kind")
+    require(kind == "set" or (kind in REDUCE_KINDS and table.dtype.is_integer), f"does not scatter by {kind}", op)
     _verify_places(op, table, op.operands[2:], read)
     followed = {place for place in gather_source(op) if place is not None}
     for dim_map in operand_maps(op):

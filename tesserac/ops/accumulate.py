@@ -164,6 +164,9 @@ def fold_at(builder: Builder, operands: Sequence[Value], result: TensorType, loo
     """Operands are the tensor, the new elements and one index per axis that the lookup names."""
     x, v, *indices = operands
     dims, kept = tensor_type(v).dims, result.rank - len(lookup.axes)
+    if result.dtype.is_integer:  # no order shows in their folds
+        read = lookup.places(result.rank, [tensor_type(index).dims for index in indices], dims)
+        return scatter_form(builder, x, v, indices, result, *read, "index", kind)
     new = tuple(range(lookup.at, lookup.at + len(dims) - kept))
     together = tuple(dims[axis] for axis in new)
     elements = convert_form(builder, v, TensorType(dims, result.dtype, result.policy))

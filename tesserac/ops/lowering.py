@@ -174,11 +174,12 @@ def scatter_form(
     source: DimMap,
     maps: Sequence[DimMap],
     operator: str,
-    bounds: str = "wrap",
+    kind: str = "set",
 ) -> Value:
-    """`x` with elements replaced at places that indices say, in their order."""
+    """`x` with elements replaced at places that indices say, in their order, or folded into what stands there."""
     elements = convert_form(builder, new, TensorType(tensor_type(new).dims, result.dtype, result.policy))
-    attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": bounds, "operator": operator}
+    attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": "wrap", "operator": operator}
+    attrs["kind"] = kind
     return builder.value("form.scatter", (x, elements, *indices), result, attrs)
 
 

@@ -16,8 +16,9 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
                                                  range is written to `status`, one i64 per such tile, and reads zero;
                                                  `bounds` as of form.gather
     tile.store(tile, mem, at...)                 elements outside the axes are not written
-    tile.scatter(tile, mem, at..., status?) {bounds}
-                                                 as a store, and a coordinate may be one integer, a tile without dims
+    tile.scatter(tile, mem, at..., status?) {bounds, kind}
+                                                 as a store, and a coordinate may be one integer, a tile without dims;
+                                                 `kind` as of form.scatter
     tile.alloc() : memref<..., local>            scratch of this program
     tile.full() {value} : tile                   the same element everywhere
     tile.iota(axis) : tile                       the indices of an axis

@@ -51,7 +51,7 @@ def scatter_tile(frame: Frame, op: Op, new: Value, indices: Sequence[Value]) -> 
     argument = frame.argument(write_reach(frame.launch, 0), frame.result_dims(0))
     status = frame.status_of(op)
     operands = (new, frame.memory_of(argument), *frame.coordinates(argument), *indices, *status)
-    frame.builder.op("tile.scatter", operands, (), {"bounds": op.attrs["bounds"]})
+    frame.builder.op("tile.scatter", operands, (), {"bounds": op.attrs["bounds"], "kind": op.attrs["kind"]})
 
 
 def map_tile(

@@ -71,7 +71,7 @@ def emit_load(frame: Frame, op: Op) -> Entry:
     step = _lane_stride(frame, terms)
     loaded = []
     for part in range(frame.mode.parts):
-        value = _load_part(frame, memory, _address(frame, memory, base, terms, part), step)
+        value = load_part(frame, memory, _address(frame, memory, base, terms, part), step)
         loaded.append(widened(frame, value, memory, compute))
     return Lanes(tuple(loaded))
 
@@ -81,7 +81,7 @@ def widened(frame: Frame, value: Value, memory: Memory, compute: DType) -> Value
     return emit_cast(frame.b, widen(frame.b, value, memory.dtype), memory.dtype, compute)
 
 
-def _load_part(frame: Frame, memory: Memory, address: Value, step: Value | None) -> Value:
+def load_part(frame: Frame, memory: Memory, address: Value, step: Value | None) -> Value:
     """One vector: contiguous, gathered with a stride, or one element for all lanes."""
     b, lanes = frame.b, frame.mode.lanes
     if step is None or lanes == 0:

@@ -12,10 +12,12 @@ from functools import reduce
 
 from tesserac.ir.core import Op
 from tesserac.ir.types import INDEX, ScalarType
-from tesserac.target.cpu.accesses import align_of, rounded_to, store_part, widened
+from tesserac.target.cpu.accesses import align_of, load_part, rounded_to, store_part, widened
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
+from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.flow import if_then
 from tesserac.target.llvm_types import I64, PTR, Value, array, const_i64, undefined, vector
+from tesserac.tile.bodies import COMBINE
 from tesserac.tile.cpu.dialect import gather_coordinates, scatter_coordinates
 
 ZEROS, ZERO_WORDS = "tessera.zeros", 16
@@ -108,20 +110,33 @@ def emit_scatter(frame: Frame, op: Op) -> None:
     assert not isinstance(value, Run)
     for part, element in enumerate(vectors(frame, value) if runs else per_part(frame, value)):
         places = [_lane(frame, entry, part, 0) for entry in entries]
-        _write(frame, table, places, step, rounded_to(frame, element, table.memory, op))
+        _write(frame, table, places, step, element, op)
 
 
-def _write(frame: Frame, table: Table, places: Sequence[Value], step: Value | None, element: Value) -> None:
+def _write(frame: Frame, table: Table, places: Sequence[Value], step: Value | None, element: Value, op: Op) -> None:
     b, memory = frame.b, table.memory
     place, good = table_place(frame, table, places)
 
     def write() -> None:
-        store_part(frame, memory, b.gep(memory.element, memory.start, place), step, element)
+        address = b.gep(memory.element, memory.start, place)
+        value = _folded(frame, memory, address, step, element, op)
+        store_part(frame, memory, address, step, rounded_to(frame, value, memory, op))
 
     if good is None:
         write()
     else:
         if_then(b, good, write)
+
+
+def _folded(frame: Frame, memory: Memory, address: Value, step: Value | None, element: Value, op: Op) -> Value:
+    """The element, or its fold with what stands there."""
+    kind, type_ = str(op.attrs["kind"]), op.operands[0].type
+    if kind == "set":
+        return element
+    assert isinstance(type_, ScalarType)
+    held = load_part(frame, memory, address, step if element.type.lanes else None)
+    name = COMBINE[kind].removeprefix("scalar.")
+    return emit_scalar(frame.b, name, type_.dtype, [widened(frame, held, memory, type_.dtype), element])
 
 
 def _address(frame: Frame, table: Table, places: Sequence[Value]) -> tuple[Value, Value | None]:

@@ -22,8 +22,9 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.gather(mem, at..., status?) {wraps} : scalar
         As a load, and a coordinate may be a scalar<i64>; one out of range is put into its word of `status`, and the
         element counts as zero. `wraps`: a negative one counts from the end.
-    cpu.scatter(x, mem, at..., status?) {wraps}
-        As a store, with coordinates as of cpu.gather; an element that has no place is not written.
+    cpu.scatter(x, mem, at..., status?) {wraps, kind}
+        As a store, with coordinates as of cpu.gather; an element that has no place is not written. `kind` as of
+        form.scatter.
     cpu.sort(mem, at..., out, at..., pairs, spare, counts) {dims, descending}
         As tile.sort. A radix sort, stable: pairs of key and place move between `pairs` and `spare`, digit by digit;
         `counts` holds how often each value of each digit occurs.

@@ -50,4 +50,5 @@ def lower_scatter(ctx: Context, op: Op) -> None:
     )
     axes = tuple(p for p in at if isinstance(p, Axis))
     told = None if status is None else ctx.value(status)
-    lower_sinks(ctx, [Scatter(tile, memory, at, axes, told, op.attrs["bounds"] == "wrap")])
+    wraps, kind = op.attrs["bounds"] == "wrap", str(op.attrs["kind"])
+    lower_sinks(ctx, [Scatter(tile, memory, at, axes, told, wraps, kind)])

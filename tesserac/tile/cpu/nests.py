@@ -71,6 +71,7 @@ class Scatter:
     axes: Axes
     status: Value | None
     wraps: bool
+    kind: str
 
 
 Sink = Store | Copy | Reduce | Scatter
@@ -204,7 +205,7 @@ def _write_elements(ctx: Context, evaluator: Evaluator, sinks: Sequence[Sink], a
             case Scatter():
                 told = () if sink.status is None else (sink.status,)
                 operands = (value, sink.memory, *memory_places(ctx, sink.at, at), *told)
-                ctx.builder.op("cpu.scatter", operands, attrs={"wraps": sink.wraps})
+                ctx.builder.op("cpu.scatter", operands, attrs={"wraps": sink.wraps, "kind": sink.kind})
             case Copy():
                 ctx.builder.op("cpu.store", (value, sink.to.memory, *scratch_places(ctx, sink.to, at)))
     return [value for sink, value in zip(sinks, values, strict=True) if isinstance(sink, Reduce)]
