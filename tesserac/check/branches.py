@@ -7,7 +7,7 @@ branches that do not, so that control stays structured.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tesserac.base.source import Span
 from tesserac.check import typed
@@ -53,8 +53,16 @@ def _decided_if(body: Body, node: ast.If, truth: bool, rest: Sequence[ast.Stmt])
         body.dead += 1
         body.rules.block(body, other)
         body.dead -= 1
+        _lose_new(body.scope, saved)
         body.scope = saved
     return list(body.rules.block(body, _continued(kept, rest) if may_exit(node) else kept))
+
+
+def _lose_new(dropped: Scope, scope: Scope) -> None:
+    """What only the branch that is not kept binds has no value after it."""
+    for name, binding in dropped.bindings.items():
+        if name not in scope.bindings:
+            scope.half_bound.setdefault(name, binding.span)
 
 
 def _returning_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
@@ -90,7 +98,18 @@ def join(
             continue
         carried = _join_name(body, name, left, right, before.get(name))
         results += [] if carried is None or is_static(carried.type) else [carried]
+    then, otherwise = (
+        (*block, *_known_floats(scope, results, span)) for block, scope in ((then, scopes[0]), (otherwise, scopes[1]))
+    )
     return typed.If(span, test, then, otherwise, tuple(results))
+
+
+def _known_floats(scope: Scope, results: Sequence[typed.Carried], span: Span) -> Iterator[typed.Stmt]:
+    """What is known in a branch, but not after it, is a value of the run from here on."""
+    for carried in results:
+        own = scope.bindings[carried.name].type
+        if is_static(own) and not is_flag(carried.name):
+            yield typed.Bind(span, carried.name, typed.Static(own, span))
 
 
 def _with_flags(

@@ -46,6 +46,8 @@ from tesserac.check.updates import call_update, is_update
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0207, E0208
 from tesserac.ops.complex import Conj, Imag, Real
+from tesserac.ops.elementwise import Maximum, Minimum
+from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
@@ -62,6 +64,9 @@ from tesserac.types.ty import (
     Type,
     scaled_parts,
 )
+
+EXTREMES: dict[str, Operator] = {"max": Maximum(), "min": Minimum()}
+"""Of two ints, `min` and `max` are what they are in Python; of a tensor they are reductions."""
 
 
 def infer_call(body: Body, node: ast.Call) -> typed.Expr:
@@ -160,6 +165,8 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
     match meaning:
         case FunctionRef():
             return call_function(body, meaning, args, callee)
+        case OperatorRef(op) if op.name in EXTREMES and _are_sizes(args):
+            return apply_operator(body, EXTREMES[op.name], [arg.value for arg in args], callee.at, callee.span)
         case OperatorRef(op):
             return call_operator(body, op, args, callee)
         case BuiltinRef("Schedule"):
@@ -202,6 +209,11 @@ def _call_value_of(body: Body, function: typed.Expr, args: Sequence[Arg], callee
     if function.type.module == BUILT_IN:
         return call_meaning(body, body.rules.library(function.type.name), list(args), callee)
     return call_closure(body, function, args, callee)
+
+
+def _are_sizes(args: Sequence[Arg]) -> bool:
+    """Whether these are two ints, as in `min(N, 64)`."""
+    return len(args) == 2 and all(arg.name is None and isinstance(arg.value.type, IntType) for arg in args)
 
 
 def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> typed.Expr:

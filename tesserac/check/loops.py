@@ -30,7 +30,7 @@ from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import BOOL, I64
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, IntType, TensorType, open_floats
 
 
 def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
@@ -153,7 +153,7 @@ def _counted(
     results = _leave(body, loop)
     _close_flag(body, flag)
     ends = [typed.Static(IntType(bound), at) for bound in (start, stop)]
-    return [*lowered, typed.For(node.span, symbol, ends[0], ends[1], step, block, results)]
+    return [*loop.begun, *lowered, typed.For(node.span, symbol, ends[0], ends[1], step, block, results)]
 
 
 def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBounds) -> list[typed.Stmt]:
@@ -174,7 +174,7 @@ def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBoun
     _close_flag(body, flag)
     for name in (counter, trips):
         body.scope.bindings.pop(name)
-    return [*block, typed.While(span, test, tuple(turn), results)]
+    return [*loop.begun, *block, typed.While(span, test, tuple(turn), results)]
 
 
 def _count_trips(body: Body, bounds: RunBounds, counter: str, trips: str, span: Span) -> list[typed.Stmt]:
@@ -227,7 +227,7 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     _close_flag(body, flag)
     if isinstance(test.type, BoolType | ErrorType):
         return []
-    return [*lowered, typed.While(node.span, test, block, results)]
+    return [*loop.begun, *lowered, typed.While(node.span, test, block, results)]
 
 
 def _both(down: typed.Expr, test: typed.Expr) -> typed.Expr:
@@ -239,10 +239,11 @@ def _both(down: typed.Expr, test: typed.Expr) -> typed.Expr:
 
 @dataclass(frozen=True)
 class _Loop:
-    """The names bound in a loop, and what an enclosing loop pins."""
+    """The names bound in a loop, what an enclosing loop pins, and what has to be a value of the run before the loop."""
 
     names: tuple[str, ...]
     outer: dict[str, Pinned]
+    begun: tuple[typed.Stmt, ...]
 
 
 def _enter(
@@ -251,16 +252,18 @@ def _enter(
     """Pins the names that live before the loop and are bound in it, and counters of its own."""
     assigned = assigned_names(statements, lambda node: update_place(body, node))
     names = [*assigned, *(name for name in body.flags[-1:] if name), *counters]
-    outer = dict(body.scope.pinned)
+    outer, begun = dict(body.scope.pinned), list[typed.Stmt]()
     for name in names:
         binding = body.scope.bindings.get(name)
         if binding is None or name == index:
             continue
-        if isinstance(binding.type, FloatType):
-            binding = Binding(name, FloatType(), binding.span, None)
+        opened = open_floats(binding.type)
+        if opened != binding.type:
+            begun += [typed.Bind(loop, name, typed.Static(binding.type, loop))] if is_static(binding.type) else []
+            binding = Binding(name, opened, binding.span, None)
             body.scope.bind(binding)
         body.scope.pinned[name] = Pinned(binding, loop)
-    return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer)
+    return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer, tuple(begun))
 
 
 def _turn(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:

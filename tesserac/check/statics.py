@@ -58,6 +58,8 @@ def read_order(body: Body, type_: Type, span: Span, operand: typed.Expr) -> tupl
 def read_axis(body: Body, type_: Type, span: Span, operand: typed.Expr) -> int | None:
     """The position of one axis, given by position or by the name of a dim."""
     if not isinstance(operand.type, TensorType):
+        if not isinstance(operand.type, ErrorType):
+            body.sink.error(E0210, at=operand.span, expected="a tensor", found=type_text(operand.type))
         return None
     if isinstance(type_, IntType) and type_.value.constant is not None:
         return _position(body, type_.value.constant, span, operand.type)

@@ -83,7 +83,7 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
     for weight in function.reads:
         names[_weight(weight.name)] = _argument(block, weight.name, weight.type)
     of_library = library_name(function.symbol, function.span) is not None  # that is its meaning, not a doubt
-    body = _Body(Builder(block, function.span), asserts or of_library)
+    body = _Body(Builder(block, function.span), function.result, asserts or of_library)
     returned = body.statements(function.body, names)
     with body.builder.spanned(function.span):
         body.builder.op("graph.return", _leaves(returned) if returned is not None else ())
@@ -158,8 +158,9 @@ def _regrow(ty: Type, leaves: Iterator[Value]) -> Built:
 class _Body:
     """Builds statements and expressions. `names` is what every name is bound to at the point being built."""
 
-    def __init__(self, builder: Builder, asserts: bool) -> None:
+    def __init__(self, builder: Builder, result: Type, asserts: bool) -> None:
         self.builder = builder
+        self.result = result
         self.asserts = asserts
         self.sites = Sites(builder)
         self.numerics: dict[str, Attr] = {}
@@ -185,7 +186,7 @@ class _Body:
             case typed.Evaluate():
                 self.expression(statement.value, names)
             case typed.Return():
-                return self.expression(statement.value, names)
+                return self._settled(self.expression(statement.value, names), self.result)
             case typed.If():
                 return self._if(statement, names)
             case typed.For():
@@ -250,7 +251,7 @@ class _Body:
             inner, self.numerics = dict(names), numerics
             with self.builder.at(Block()) as block:
                 returned = self.statements(branch, inner)
-                results: Built = returned if returned is not None else tuple(inner[c.name] for c in statement.results)
+                results: Built = returned if returned is not None else self._outcome(inner, statement.results)
                 self.builder.op("form.yield", _leaves(results))
             blocks.append(block)
             outcomes.append((returned is not None, results))
@@ -309,8 +310,19 @@ class _Body:
         op = self.builder.op("form.while", initial, [v.type for v in initial], None, blocks)
         self._rebind(names, statement.carried, op)
 
+    def _outcome(self, names: Names, carried: Sequence[typed.Carried]) -> tuple[Built, ...]:
+        return tuple(self._settled(names[c.name], c.type) for c in carried)
+
+    def _settled(self, built: Built, ty: Type) -> Built:
+        """A value of this type: a float that is known here, but not where control flow joins, is one of the run."""
+        inner = parts(ty)
+        if isinstance(built, tuple) and inner is not None:
+            return tuple(self._settled(item, type_) for item, type_ in zip(built, inner, strict=True))
+        target = _run_time_type(ty)
+        return self._materialize(built, target) if isinstance(built, Known) and target is not None else built
+
     def _carried(self, names: Names, carried: Sequence[typed.Carried]) -> list[Value]:
-        return [leaf for c in carried for leaf in _leaves(names[c.name])]
+        return _leaves(self._outcome(names, carried))
 
     def _yield(self, names: Names, carried: Sequence[typed.Carried], also: Sequence[Value] = ()) -> None:
         self.builder.op("form.yield", (*self._carried(names, carried), *also))
@@ -435,7 +447,7 @@ class _Body:
         blocks = []
         for branch in (expression.then, expression.otherwise):
             with self.builder.at(Block()) as block:
-                self.builder.op("form.yield", _leaves(self.expression(branch, names)))
+                self.builder.op("form.yield", _leaves(self._settled(self.expression(branch, names), expression.type)))
             blocks.append(block)
         op = self.builder.op("form.cond", (flag,), list(_leaf_types(expression.type)), None, blocks)
         return _regrow(expression.type, iter(op.results))
