@@ -153,7 +153,9 @@ class Module:
         )
 
     def __dir__(self) -> list[str]:
-        return sorted(self._public)
+        """What the program has; structs of the library are there too, but not listed."""
+        library = {name for name, full in self._short.items() if full.count(".") > 1}
+        return sorted(name for name in self._public if name not in library)
 
     def __repr__(self) -> str:
         return f"<tessera module {self._name}>"
