@@ -40,6 +40,7 @@ param Wo: Tensor[D, D, bf16 @accum(f32)]
 param Wmlp_in: Tensor[D, F, bf16 @accum(f32)]
 param Wmlp_out: Tensor[F, D, bf16 @accum(f32)]
 """,
+    "type_forms": "T = f32\ndtype = bf16\nk = 1024\nparam = ones(3)\n",
     "verify_numerics": "d = 16\n",
 }
 """What a test has to say before a snippet: the names that it leaves free."""
@@ -47,11 +48,11 @@ ONLY_CHECKED = {
     "mesh": "72 devices on three axes whose shape is not said",
     "placement": "gpu[n] is another device",
     "shard_spec": "a tensor of a million by a million",
+    "type_forms": "types alone: there is nothing to run",
 }
 """Snippets that do not run here, and why."""
 LATER = {
     "operator_algebra": "operators are values of a later day",
-    "type_forms": "types of operators and optimiser state are not there yet",
 }
 """Snippets that do not check yet, and why."""
 
@@ -267,3 +268,21 @@ def test_a_kernel_of_the_seeds_in_detail() -> None:
     loop = kernel.body[5]
     assert isinstance(loop, ast.For)
     assert [type(s).__name__ for s in loop.body if isinstance(s, ast.If)] == ["If", "If"]
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [("E0204", "a = Operator[N, N] @pagd"), ("E0408", "a = bf16 @accum(f33|f32)"), ("E0201", "a = Operator[n]")],
+)
+def test_wrong_types_are_told(code: str, text: str) -> None:
+    found = Session().check(SourceFile("wrong.tess", text + "\n")).diagnostics
+    assert [d.code for d in found] == [code]
+
+
+def test_alternatives_stand_for_the_first() -> None:
+    text = """
+half = bf16 @accum(f32|bf16)
+def f(x: Tensor[N, f32]): return cast(x, half), cast(x, fp8(e4m3|e5m2) @accum(f32) @saturate)
+"""
+    a, b = tessera.compile(text).f(np.array([1.5, 500], "f4"))
+    assert a.dtype == ml_dtypes.bfloat16 and b.dtype == ml_dtypes.float8_e4m3fn and float(b[1]) == 448

@@ -42,6 +42,7 @@ from tesserac.check.schedules import call_schedule_method, make_schedule, with_s
 from tesserac.check.specs import StructDecl
 from tesserac.check.struct_items import method_name
 from tesserac.check.tuples import item_of, make_tuple, tuple_items
+from tesserac.check.type_values import dtype_call
 from tesserac.check.updates import call_update, is_update
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0207, E0208
@@ -75,6 +76,9 @@ def infer_call(body: Body, node: ast.Call) -> typed.Expr:
         return call_update(body, node)
     if isinstance(function, ast.Attribute):
         return _call_attribute(body, node, function)
+    dtype = dtype_call(node)
+    if dtype is not None:
+        return typed.Static(dtype, node.span)
     if isinstance(function, ast.Name) and not _is_local(body, function.id):
         return _call_global(body, node, function)
     if isinstance(function, ast.Subscript):

@@ -19,6 +19,7 @@ from tesserac.check.globals import infer_name
 from tesserac.check.indexing import index_value
 from tesserac.check.operations import infer_binary, infer_comparison, infer_logical, infer_unary
 from tesserac.check.tuples import make_tuple
+from tesserac.check.type_values import is_type_application, type_application
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0212, E0219, E0299
 from tesserac.syntax import ast
@@ -46,7 +47,7 @@ def infer_expression(body: Body, node: ast.Expr) -> typed.Expr:
         case ast.Attribute():
             return infer_attribute(body, node)
         case ast.Subscript():
-            return index_value(body, body.expression(node.value), node)
+            return _applied(body, node)
         case ast.Comparison():
             return infer_comparison(body, node)
         case ast.LogicalOp():
@@ -54,6 +55,13 @@ def infer_expression(body: Body, node: ast.Expr) -> typed.Expr:
         case ast.Conditional():
             return _conditional(body, node)
     return _literal(body, node)
+
+
+def _applied(body: Body, node: ast.Subscript) -> typed.Expr:
+    """`Name[...]` is type application where Name is a type, else indexing."""
+    if is_type_application(body, node):
+        return type_application(body, node)
+    return index_value(body, body.expression(node.value), node)
 
 
 def _literal(body: Body, node: ast.Expr) -> typed.Expr:

@@ -14,11 +14,10 @@ _FEATURES = {
     ),
     "operators": (
         "compose adjoint tensor commutator sym skew resolvent apply spectral truncate reconstruct pseudoinverse "
-        "is_unitary spectral_radius Operator SpectralOperator zero dense projector kronecker "
+        "is_unitary spectral_radius zero dense projector kronecker "
         "direct_sum low_rank block_sparse implicit"
     ),
     "placement and distribution": "all_reduce all_gather reduce_scatter all_to_all",
-    "optimiser state": "OptimizerState",
 }
 
 LATER: dict[str, str] = {name: feature for feature, names in _FEATURES.items() for name in names.split()}

@@ -13,6 +13,7 @@ from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
 from tesserac.check.membership import membership
 from tesserac.check.tuples import join_tuples
+from tesserac.check.type_values import TYPE, first_alternative, with_type_attribute
 from tesserac.check.vectors import apply_to_structs, has_struct
 from tesserac.diag.codes.names import E0218, E0299
 from tesserac.diag.codes.precision import E0408
@@ -35,7 +36,7 @@ from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.policy import PolicyError, fitting
-from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, NoneType, StrType, TupleType
+from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, NoneType, RecordType, StrType, TupleType
 
 _BINARY: dict[str, Operator] = {
     "+": Add(), "-": Sub(), "*": Mul(), "/": Div(), "//": FloorDiv(), "%": Mod(), "@": MatMul(),
@@ -51,6 +52,8 @@ def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
     left = body.expression(node.left)
     if node.op == "@" and isinstance(left.type, DTypeType):
         return _policy(body, node, left.type)
+    if node.op == "@" and isinstance(left.type, RecordType) and left.type.kind == TYPE:
+        return with_type_attribute(body, node, left.type)
     right = body.expression(node.right)
     if node.op == "**":
         return _power(body, node, left, right)
@@ -69,7 +72,7 @@ def _apply(body: Body, op: Operator, operands: list[typed.Expr], at: Span, span:
 
 def _policy(body: Body, node: ast.BinaryOp, dtype: DTypeType) -> typed.Expr:
     try:
-        policy = fitting(dtype.dtype, read_attribute(dtype.policy, node.right))
+        policy = fitting(dtype.dtype, read_attribute(dtype.policy, first_alternative(body, node.right)))
         return typed.Static(DTypeType(dtype.dtype, policy), node.span)
     except PolicyError as error:
         body.sink.error(E0408, at=node.right.span, problem=str(error))

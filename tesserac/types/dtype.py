@@ -99,7 +99,8 @@ def _spellings(dtype: DType) -> tuple[str, ...]:
     """Names of one dtype in lower case. `float` and `int` are scalar kinds, not dtypes."""
     if dtype.is_fp8:
         exponent = dtype.name.removeprefix("fp8_")
-        return dtype.name, f"fp8({exponent})", f"f8{exponent}", f"float8_{exponent}"
+        usual = ("fp8",) if dtype is FP8_E4M3 else ()  # the format of weights and activations
+        return dtype.name, f"fp8({exponent})", f"f8{exponent}", f"float8_{exponent}", *usual
     families = {"f": ("f", "fp", "float"), "i": ("i", "int"), "u": ("u", "uint"), "c": ("c", "complex")}
     if dtype is TF32 or dtype is BOOL:
         return (dtype.name,)
