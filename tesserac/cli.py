@@ -51,7 +51,7 @@ def compiler() -> None:
 
 
 @compiler.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--error-format",
     type=click.Choice(("human", "short", "json")),
@@ -63,7 +63,11 @@ def compiler() -> None:
 @click.option("--explain-guards", is_flag=True, help="List the checks of sizes that calls make on entry.")
 @click.option("--verify", is_flag=True, help="Lower every function, and verify the IR after every pass.")
 def check(files: tuple[str, ...], error_format: str, as_json: bool, explain_guards: bool, verify: bool) -> int:
-    """Report the errors and warnings of programs. The exit status is 1 if there are errors."""
+    """Report the errors and warnings of programs. The exit status is 1 if there are errors.
+
+    A folder stands for the programs in it. Without FILE, the project of the current folder is checked: see
+    `tessera.toml` in docs/modules.md.
+    """
     from tesserac.commands.checking import Wanted, check_files
     from tesserac.session import Session
 

@@ -32,6 +32,7 @@ from tesserac.ir.forms import Guard
 from tesserac.ir.passes import run_passes
 from tesserac.library import Library, library_sources, load_library
 from tesserac.pipeline import Levels, lower
+from tesserac.project.layout import Project
 from tesserac.specialize import argument_types
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
@@ -132,8 +133,8 @@ class Session:
 
     def sources(self) -> Mapping[str, SourceFile]:
         """Every file that a diagnostic may speak of, by path."""
-        imported = {path: file.source for (_, path), file in self._importer.files.items()}
-        return self._library_sources | imported | {path: checked.source for path, checked in self._checked.items()}
+        programs = {path: checked.source for path, checked in self._checked.items()}
+        return self._library_sources | self._importer.sources() | programs
 
     @cached_property
     def _library_sources(self) -> dict[str, SourceFile]:
@@ -146,6 +147,10 @@ class Session:
 
     def read(self, path: str | Path) -> SourceFile | Diagnostic:
         return read_source(path)
+
+    def project_of(self, path: str) -> Project | None:
+        """The project that a file or folder belongs to, as its project file says now."""
+        return self._importer.places.project_of(path)
 
     # ------------------------------------------------------------------------------------------------ programs
 

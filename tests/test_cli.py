@@ -135,7 +135,7 @@ def test_verify_lowers_every_function(command: Program) -> None:
     assert command("check", "--verify", "sound.tess", SOFTMAX).status == 0
 
 
-@pytest.mark.parametrize("wrong", [("check",), ("check", "--nope", "x"), ("chek", "x"), ("build",)])
+@pytest.mark.parametrize("wrong", [("check", "--nope", "x"), ("chek", "x"), ("build",)])
 def test_bad_usage(command: Program, wrong: Sequence[str]) -> None:
     result = command(*wrong)
     assert result.status == 2

@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tile",),
     ("target",),
     ("tune",),
+    ("project",),
     ("pipeline", "entry", "faults", "library", "incremental"),
     ("specialize", "imports"),
     ("session",),

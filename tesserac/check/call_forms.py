@@ -21,7 +21,6 @@ from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
 from tesserac.check.iteration import items_of
 from tesserac.check.kinds import QUESTION, infer_isinstance
-from tesserac.check.namespaces import namespace_names
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     BuiltinRef,
@@ -46,6 +45,7 @@ from tesserac.check.type_values import dtype_call
 from tesserac.check.updates import call_update, is_update
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0207, E0208
+from tesserac.diag.codes.projects import E0946
 from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.ops.elementwise import Maximum, Minimum
 from tesserac.ops.registry import Operator
@@ -275,10 +275,15 @@ def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | Namespace
 
 
 def _no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node: ast.Attribute) -> None:
+    hidden = body.rules.private(container, node.name)
+    if isinstance(container, ModuleRef) and hidden is not None:
+        draft = body.sink.error(E0946, at=node.name_span, name=node.name, module=container.owner)
+        draft.note(hidden, "the `_` it starts with makes it so")
+        return
     names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
     what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
     draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
-    guess = closest(node.name, namespace_names(container.name)) if isinstance(container, NamespaceRef) else None
+    guess = closest(node.name, body.rules.members(container))
     if guess:
         draft.replace(f"did you mean `{guess}`?", node.name_span, guess)
 

@@ -17,7 +17,7 @@ from tesserac.check.expressions import infer_expression
 from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
 from tesserac.check.kernels import check_kernel
 from tesserac.check.names import check_names
-from tesserac.check.namespaces import namespace_member
+from tesserac.check.namespaces import namespace_member, namespace_names
 from tesserac.check.params import ModuleParams, read_params
 from tesserac.check.resolve import (
     ConstantRef,
@@ -345,6 +345,19 @@ class ModuleChecker:
         if isinstance(container, ModuleRef):
             return self._modules[container.owner].names.public().get(name)
         return self.names.library(name) if isinstance(container, LibraryRef) else None
+
+    def members(self, container: Resolved) -> Sequence[str]:
+        """Names to suggest for a misspelt one after a dot."""
+        if isinstance(container, NamespaceRef):
+            return namespace_names(container.name)
+        if isinstance(container, ModuleRef):
+            return list(self._modules[container.owner].names.public())
+        return self.suggestions() if isinstance(container, LibraryRef) else ()
+
+    def private(self, container: Resolved, name: str) -> Span | None:
+        """Where another module defines a name that it keeps to itself."""
+        own = self._modules[container.owner].names.private() if isinstance(container, ModuleRef) else {}
+        return own.get(name)
 
     def define_inner(self, node: ast.FunctionDef) -> FunctionRef:
         """Takes in a function that was written inside another one."""

@@ -15,6 +15,8 @@ from tesserac.base.source import Span
 from tesserac.check.later import LATER
 from tesserac.check.struct_items import functions_of, initial_of_param, is_test, test_function
 from tesserac.diag.codes.names import E0202, E0209, E0299
+from tesserac.diag.codes.projects import E0946
+from tesserac.diag.diagnostic import Code, Step
 from tesserac.diag.sink import Sink
 from tesserac.ops.registry import OPERATORS, Operator
 from tesserac.syntax import ast
@@ -156,11 +158,26 @@ class Exports:
 
 @dataclass(frozen=True)
 class ImportProblem:
-    """Why a file cannot be imported, and what is said at the place that is to blame, if there is one."""
+    """Why a file cannot be imported, and what is said at the place that is to blame, if there is one. `guess` is what
+    the import may have meant; `steps` are the imports that lead back to this one, and `cycle` the files they are in."""
 
     problem: str
     place: Span | None = None
     said: str = ""
+    code: Code = E0209
+    guess: str = ""
+    steps: tuple[Step, ...] = ()
+    cycle: frozenset[str] = frozenset()
+
+    def report(self, at: Span, sink: Sink) -> None:
+        """`at` is where the import names the file."""
+        draft = sink.error(self.code, at=at, problem=self.problem)
+        if self.place is not None:
+            draft.note(self.place, self.said)
+        for step in self.steps:
+            draft.because(step.text, step.span)
+        if self.guess:
+            draft.replace(f"did you mean `{self.guess}`?", at, self.guess)
 
 
 ImportPath = tuple[int, tuple[str, ...]]
@@ -187,7 +204,9 @@ class ModuleNames:
         self._sink = sink
         self._names: dict[str, Resolved] = {}
         self._spans: dict[str, Span] = {}
+        self._from_imports: set[str] = set()
         for item in module.items:
+            self._importing = isinstance(item, ast.Import | ast.FromImport)
             self._collect(item)
 
     def lookup(self, name: str) -> Resolved | None:
@@ -204,6 +223,10 @@ class ModuleNames:
         own = (FunctionRef, ConstantRef, StructRef, ParamRef)
         public = (name for name in self._names if not name.startswith("_") and not is_test(name))
         return {name: self._names[name] for name in public if isinstance(self._names[name], own)}
+
+    def private(self) -> dict[str, Span]:
+        """Names that start with `_`, with where they are defined."""
+        return {name: span for name, span in self._spans.items() if name.startswith("_")}
 
     def function(self, name: str) -> ast.FunctionDef:
         """A function by name, or one without a name of its own: a method, an initialiser, a lambda."""
@@ -266,10 +289,14 @@ class ModuleNames:
 
     def _define(self, name: str, meaning: Resolved, span: Span) -> None:
         if name in self._spans:
-            self._sink.error(E0202, at=span, label="defined again here", name=name).note(
-                self._spans[name], "first defined here"
+            again = "imported" if self._importing else "defined"
+            first = "imported" if name in self._from_imports else "defined"
+            self._sink.error(E0202, at=span, label=f"{again} again here", name=name).note(
+                self._spans[name], f"first {first} here"
             )
             return
+        if self._importing:
+            self._from_imports.add(name)
         self._names[name], self._spans[name] = meaning, span
 
     def _later(self, name: str, span: Span, feature: str) -> None:
@@ -295,8 +322,8 @@ class ModuleNames:
         module = self._module(path)
         if imported.alias is None and len(path.names) != 1:
             problem = "a module in a folder needs a name here"
-            draft = self._sink.error(E0209, at=path.span, problem=problem)
-            draft.remark(f"write `import {'.'.join(path.names)} as {path.names[-1]}`")
+            named = f"{'.' * path.dots}{'.'.join(path.names)} as {path.names[-1]}" if path.names else "... as name"
+            self._sink.error(E0209, at=path.span, problem=problem).replace(f"write `{named}`", path.span, named)
             return
         name = imported.alias.id if imported.alias else path.names[0]
         self._define(name, LaterRef() if module is None else ModuleRef(module.name), imported.span)
@@ -307,13 +334,33 @@ class ModuleNames:
             for imported in item.names:
                 self._collect_name(imported, self._exports.lookup(imported.name.id), "the library", known)
             return
-        module = self._module(item.path)
+        files = {imported.name.id: self._file_below(item.path, imported.name.id) for imported in item.names}
+        module = self._module(item.path) if None in files.values() else None
+        public = list(module.public()) if module is not None else []
         for imported in item.names:
-            if module is None:
+            name, file = imported.name.id, files[imported.name.id]
+            if file is not None:
+                self._define((imported.alias or imported.name).id, self._reference(file, imported), imported.span)
+            elif module is None:
+                self._define((imported.alias or imported.name).id, LaterRef(), imported.span)
+            elif name in module.private():
+                self._sink.error(E0946, at=imported.name.span, name=name, module=module.name).note(
+                    module.private()[name], "the `_` it starts with makes it so"
+                )
                 self._define((imported.alias or imported.name).id, LaterRef(), imported.span)
             else:
-                public = module.public()
-                self._collect_name(imported, public.get(imported.name.id), f"`{module.name}`", list(public))
+                self._collect_name(imported, module.public().get(name), f"`{module.name}`", public)
+
+    def _file_below(self, path: ast.ModulePath, name: str) -> ModuleNames | ImportProblem | None:
+        """The file that `from package import name` means, where it means one."""
+        return (self._imports or {}).get((path.dots, (*path.names, name)))
+
+    def _reference(self, file: ModuleNames | ImportProblem, imported: ast.ImportedName) -> Resolved:
+        if isinstance(file, ImportProblem):
+            file.report(imported.name.span, self._sink)
+            return LaterRef()
+        self._imported[file.name] = file
+        return ModuleRef(file.name)
 
     def _collect_name(
         self, imported: ast.ImportedName, meaning: Resolved | None, where: str, known: list[str]
@@ -329,8 +376,6 @@ class ModuleNames:
 
     def _unknown_import(self, name: ast.Name, where: str, known: list[str]) -> None:
         draft = self._sink.error(E0209, at=name.span, problem=f"{where} has no `{name.id}`")
-        if name.id.startswith("_"):
-            draft.remark("a name that starts with `_` is private to its module")
         guess = closest(name.id, known)
         if guess:
             draft.replace(f"did you mean `{guess}`?", name.span, guess)
@@ -344,9 +389,7 @@ class ModuleNames:
         if isinstance(found, ModuleNames):
             self._imported[found.name] = found
             return found
-        draft = self._sink.error(E0209, at=path.span, problem=found.problem)
-        if found.place is not None:
-            draft.note(found.place, found.said)
+        found.report(path.span, self._sink)
         return None
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tesserac.commands.files import files_of, program_files, project_here
 from tesserac.commands.outcome import MISTAKES, OK, Outcome
+from tesserac.diag.codes.projects import E0947
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.formats import render_json, render_short
 from tesserac.diag.render import Palette, render
@@ -22,10 +24,12 @@ class Wanted:
 
 
 def check_files(session: Session, paths: Sequence[str], wanted: Wanted) -> Outcome:
-    """Checks the files one by one; under `session.verify` also lowers what is sound, verifying every pass."""
-    said: list[Diagnostic] = []
+    """Checks files and the programs in folders, one by one, or without paths the project of the current folder; under
+    `session.verify` also lowers what is sound, verifying every pass."""
+    files = program_files(paths) if paths else files_of(project_here())
+    said = _project_mistakes(session, files)
     sound: list[Checked] = []
-    for path in paths:
+    for path in files:
         source = session.read(path)
         if isinstance(source, Diagnostic):
             said.append(source)
@@ -35,10 +39,26 @@ def check_files(session: Session, paths: Sequence[str], wanted: Wanted) -> Outco
         if not checked.errors:
             sound.append(checked)
             said += _lowering_mistakes(session, checked) if session.verify else ()
+    said = _circles_once(said)
     output = show(session, said, wanted.format, wanted.palette)
     output += "".join(map(list_guards, sound)) if wanted.guards else ""
     status = MISTAKES if any(d.severity is Severity.ERROR for d in said) else OK
-    return Outcome(output, "" if wanted.format == "json" else summary(said, len(paths)), status)
+    return Outcome(output, "" if wanted.format == "json" else summary(said, len(files)), status)
+
+
+def _project_mistakes(session: Session, files: Sequence[str]) -> list[Diagnostic]:
+    """What is wrong with the project files of programs, each once."""
+    projects = (session.project_of(path) for path in files)
+    return list(dict.fromkeys(d for project in projects if project is not None for d in project.diagnostics))
+
+
+def _circles_once(said: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Files that import each other all have that mistake; it is told of the first."""
+    kept: dict[object, Diagnostic] = {}
+    for diagnostic in said:
+        circle = frozenset(step.span for step in diagnostic.because) if diagnostic.code == E0947.id else diagnostic
+        kept.setdefault(circle, diagnostic)
+    return list(kept.values())
 
 
 def _lowering_mistakes(session: Session, checked: Checked) -> Sequence[Diagnostic]:

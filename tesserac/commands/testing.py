@@ -15,7 +15,8 @@ from pathlib import Path
 
 import tessera
 from tessera.module import Module
-from tesserac.commands.outcome import MISTAKES, OK, UsageMistake
+from tesserac.commands.files import program_files
+from tesserac.commands.outcome import MISTAKES, OK
 from tesserac.diag.render import Palette
 from tesserac.diag.snippet import Piece
 
@@ -53,7 +54,7 @@ class Result:
 def run_tests(paths: Sequence[str], wanted: Wanted, say: Say) -> int:
     """Runs the tests of all files in order; `say` receives the report. Raises UsageMistake for a path without files."""
     start, results, skipped = time.perf_counter(), list[Result](), 0
-    for path in _files(paths):
+    for path in program_files(paths):
         for found in _run_file(path, wanted, say):
             if found is None:
                 skipped += 1
@@ -68,17 +69,6 @@ def run_tests(paths: Sequence[str], wanted: Wanted, say: Say) -> int:
         say(_failure(result, wanted.palette))
     say(_summary(results, skipped, time.perf_counter() - start, wanted.palette))
     return MISTAKES if failed else OK if results else NO_TESTS
-
-
-def _files(paths: Sequence[str]) -> Iterator[str]:
-    for path in paths:
-        if not Path(path).is_dir():
-            yield path
-            continue
-        inside = sorted(str(file) for file in Path(path).rglob("*.tess"))
-        if not inside:
-            raise UsageMistake(f"there are no .tess files in `{path}`")
-        yield from inside
 
 
 def _run_file(path: str, wanted: Wanted, say: Say) -> Iterator[Result | None]:
