@@ -259,9 +259,9 @@ def _pass_on_warnings(body: Body, instance: Instance, callee: Callee) -> None:
 
 
 def _report_unknown(body: Body, values: Sequence[typed.Expr], callee: Callee) -> None:
-    """The callee asks for the value of an int; where that is one of the caller's own, only a call of it can tell."""
-    ints = [size for value in values if isinstance(value.type, IntType | TupleType) for size in sizes_in(value.type)]
-    if not any([body.wants_value(size) for size in ints]):
+    """The callee asks for the value of an int or the length of a list; where that is one of the caller's own, only a
+    call of it can tell."""
+    if not any([body.wants_value(size) for value in values for size in sizes_in(value.type)]):
         body.sink.error(E0215, at=callee.at, what=f"an int argument of `{callee.name}`")
 
 

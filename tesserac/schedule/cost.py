@@ -15,6 +15,9 @@ from tesserac.types.dtype import DType
 WEIGHTS = {"constant": 0, "dim": 0, "round": 3, "div": 8, "floor_div": 20, "mod": 20, "sqrt": 8}
 """Scalar primitives in units of one fused multiply-add; those not named cost 1, elementary functions as their steps."""
 
+LITTLE = 64
+"""The most work for which a constant or a scalar is computed by each of its readers without a second thought."""
+
 
 @cache
 def primitive_work(name: str, dtype: DType) -> int:
@@ -58,9 +61,10 @@ def recompute_pays(producer: Op, consumers: list[Op], kept_anyway: bool, machine
 
     Recomputing saves the store and the loads; it costs the producer's work for every evaluation beyond the first. A
     scalar is computed once per program, and a little work, no division, hides behind the traffic that a reader has
-    anyway. What is kept anyway for a reduction is likely to stay near.
+    anyway. What is kept anyway for a reduction is likely to stay near. Long programs, such as those that draw random
+    numbers, are kept apart: kernels that read their result are then alike, and compiled once.
     """
-    if not producer.operands or not tensor_type(producer.result).rank:
+    if body_work(producer) <= LITTLE and not (producer.operands and tensor_type(producer.result).rank):
         return True
     size = nominal(product(tensor_type(producer.result).dims), machine)
     stretched = [nominal(product(tensor_type(c.result).dims), machine) / size for c in consumers]

@@ -22,6 +22,7 @@ from tesserac.tile.build_scatter import build_scatter
 from tesserac.tile.build_sort import build_sort
 from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
+from tesserac.tile.share import share_kernels
 from tesserac.tile.status import add_status, check_attrs
 
 BUILDERS = {
@@ -47,7 +48,7 @@ def tile_pass(machine: Machine) -> Pass:
             for number, launch in enumerate(launches):
                 kernels.append(_build(host, launch, f"{host.symbol}${number}"))
             host.detach()
-        return Module([*kernels, *hosts])
+        return Module([*share_kernels(kernels, hosts), *hosts])
 
     return Pass(f"tile for {machine.arch}", SCHEDULE, TILE, run)
 
