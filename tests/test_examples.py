@@ -141,3 +141,43 @@ def test_game_of_life() -> None:
         around = sum(np.roll(expected, (a, b), (0, 1)) for a in (-1, 0, 1) for b in (-1, 0, 1)) - expected
         expected = ((around == 3) | ((expected == 1) & (around == 2))).astype("i4")
     assert np.array_equal(load("game_of_life").evolve(world, 3), expected)
+
+
+# --- GPT-2 -----------------------------------------------------------------------------------------------------------
+
+
+def normalised(x: np.ndarray, scale: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-5) * scale + shift
+
+
+def layer_in_numpy(block: object, x: np.ndarray, heads: int) -> np.ndarray:
+    """One layer in float64."""
+    b = {name: np.asarray(getattr(block, name), "f8") for name, _ in block.interface.fields}  # type: ignore[attr-defined]
+    (count, length, width), see = x.shape, np.tril(np.ones((x.shape[1], x.shape[1]), bool))
+    mixed = normalised(x, b["norm1"], b["shift1"]) @ b["qkv"] + b["qkv_bias"]
+    parts = np.split(mixed, 3, axis=-1)
+    q, k, v = (p.reshape(count, length, heads, width // heads).transpose(0, 2, 1, 3) for p in parts)
+    scores = np.where(see, q @ k.swapaxes(-1, -2) / np.sqrt(width // heads), -np.inf)
+    terms = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    found = terms / terms.sum(axis=-1, keepdims=True) @ v
+    x = x + found.transpose(0, 2, 1, 3).reshape(x.shape) @ b["out"] + b["out_bias"]
+    h = normalised(x, b["norm2"], b["shift2"]) @ b["up"] + b["up_bias"]
+    gelu = 0.5 * h * (1 + np.tanh(np.sqrt(2 / np.pi) * (h + 0.044715 * h**3)))
+    return x + gelu @ b["down"] + b["down_bias"]
+
+
+def test_gpt2_of_124_million_weights() -> None:
+    """The logits are those of NumPy in float64 within 1e-4, relative to the largest."""
+    m = load("gpt2")
+    model = m.GPT2(50257, 1024, 12, 768, seed=0)
+    sizes = [getattr(model, n).size for n in ("tokens", "positions", "norm", "shift")]
+    sizes += [getattr(b, n).size for b in model.blocks for n, _ in b.interface.fields]
+    assert sum(sizes) == 124_439_808
+    ids = np.random.default_rng(0).integers(0, 50257, (1, 12)).astype("i4")
+    got = m.logits(model, ids)
+    x = model.tokens[ids].astype("f8") + model.positions[:12]
+    for block in model.blocks:
+        x = layer_in_numpy(block, x, 12)
+    expected = normalised(x, model.norm, model.shift) @ model.tokens.T.astype("f8")
+    assert np.abs(got - expected).max() <= 1e-4 * np.abs(expected).max()
