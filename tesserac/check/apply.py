@@ -15,6 +15,7 @@ from tesserac.check.mismatch import explain
 from tesserac.check.precision import check_precision
 from tesserac.check.scalars import apply_to_scalars, require_guard
 from tesserac.check.scaled import apply_to_scaled, meets_scale
+from tesserac.check.unusual import check_weights
 from tesserac.check.use import Use
 from tesserac.check.words import noun, type_text
 from tesserac.diag.codes.names import E0210
@@ -70,6 +71,7 @@ def _apply_to_tensors(
         explain(body, Use(op, met, at, span), mismatch)
         return body.error(span)
     check_precision(body, Use(op, met, at, span))
+    check_weights(body, Use(op, met, at, span))
     if not _meets_needs(body, op, met, at):
         return body.error(span)
     if result.policy.stochastic_round and rounds(op, [_tensor_type(operand) for operand in met], result):

@@ -50,7 +50,10 @@ def explain_conflict(
     draft.note(bound.reason.declared, f"bound here by `{signature.parameters[bound.reason.parameter].name}`")
     draft.note(conflict.reason.declared, f"and needed here by `{name}`")
     draft.because(f"{pattern} in `{callee.name}` is one size per call")
+    _show_origin(body, draft, first, bound.value)
     _show_origin(body, draft, argument, conflict.found)
+    if conflict.pattern.symbol == symbol:
+        _suggest_size(body, draft, argument, conflict.found, bound.value)
 
 
 def _argument_label(body: Body, argument: typed.Expr) -> str:
@@ -62,9 +65,20 @@ def _show_origin(body: Body, draft: Draft, argument: typed.Expr, dim: Dim) -> No
     if not isinstance(argument.type, TensorType) or dim not in argument.type.dims:
         return
     trail = trace(body, argument, argument.type.dims.index(dim))
-    for step in reversed(trail.steps):
+    if trail.declared is not None and not trail.steps:
+        draft.because(f"`{trail.parameter}` is declared {dims_text(argument.type.dims)}", trail.declared)
+    for step in reversed(trail.steps[:2]):
         name = f"{step.name} = " if step.name else ""
         draft.because(f"{name}{body.rules.text(step.span)} : {step.shapes}", step.span)
+
+
+def _suggest_size(body: Body, draft: Draft, argument: typed.Expr, found: Dim, wanted: Dim) -> None:
+    """A number in the annotation of the argument itself is easily the other one."""
+    if found.constant is None or not isinstance(argument.type, TensorType) or argument.type.dims.count(found) != 1:
+        return
+    trail = trace(body, argument, argument.type.dims.index(found))
+    if trail.declared is not None and not trail.steps and body.rules.text(trail.declared) == str(found):
+        draft.replace(f"if `{trail.parameter}` is to fit, make this size {wanted}", trail.declared, str(wanted))
 
 
 def explain_misfit(

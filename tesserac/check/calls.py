@@ -21,6 +21,7 @@ from tesserac.check.scalars import require_guard, to_float
 from tesserac.check.specs import OptionalSpec, ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.statics import read_order
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
+from tesserac.check.unusual import axis_position, check_axis
 from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.precision import W0401, W0402, W0403
@@ -58,6 +59,7 @@ def call_function(
     values = _resolve_axes(body, signature, values)
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
+    _check_axes(body, ref, signature, values, given)
     return _call(body, ref, signature, values, callee, key)
 
 
@@ -203,6 +205,18 @@ def _resolve_axes(body: Body, signature: Signature, values: list[typed.Expr]) ->
             value = typed.Static(known, value.span)
         resolved.append(value)
     return resolved
+
+
+def _check_axes(
+    body: Body, ref: FunctionRef, signature: Signature, values: list[typed.Expr], given: dict[str, typed.Expr]
+) -> None:
+    """A library function along an axis that the program gives is along one that is usual."""
+    if body.rules.library(ref.name) != ref:
+        return
+    for parameter, value in zip(signature.parameters, values, strict=True):
+        place = axis_position(value) if _is_kind(parameter, "Axis") else None
+        if place is not None and parameter.name in given:
+            check_axis(body, ref.name, values[0], place, given[parameter.name].span)
 
 
 def _positions(axes: tuple[int, ...], several: bool) -> Type:

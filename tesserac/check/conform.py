@@ -155,8 +155,9 @@ def _meet(body: Body, spec: TensorSpec, value: typed.Expr, storage: Storage) -> 
     if found.dtype != storage.dtype:
         draft = body.sink.error(E0407, at=value.span, expected=storage, found=storage_text(found))
         draft.note(spec.element_span, "declared here")
-        text = body.rules.text(value.span)
-        draft.replace(f"round it once, to {storage.dtype}", value.span, f"cast({text}, {storage})")
+        if not (isinstance(value, typed.Item) and value.span == value.value.span):  # a field of the struct written here
+            text = body.rules.text(value.span)
+            draft.replace(f"round it once, to {storage.dtype}", value.span, f"cast({text}, {storage})")
         return None
     met = meet_storage(body, value, storage.dtype, storage.policy)
     if met is value:

@@ -12,6 +12,7 @@ from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body
+from tesserac.check.einsum_labels import Equation, check_labels
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.diag.codes.shapes import E0311
@@ -46,7 +47,10 @@ def call_einsum(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     except EquationError as error:
         body.sink.error(E0311, at=equation.span, problem=str(error))
         return body.error(callee.span)
-    return apply_operator(body, Einsum(explicit), operands, callee.at, callee.span)
+    op = Einsum(explicit)
+    if not check_labels(body, Equation(equation, op), operands, callee):
+        return body.error(callee.span)
+    return apply_operator(body, op, operands, callee.at, callee.span)
 
 
 class EquationError(ValueError):

@@ -6,13 +6,9 @@ labels, the declarations the sizes came from, the steps between, and fixes. Dtyp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from tesserac.base.source import Span
-from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.precision import explain_kind, explain_lost_part, explain_policies, explain_two_dtypes
-from tesserac.check.trace import Trail, trace
+from tesserac.check.sides import Side, is_used_once, show_origin, show_steps
 from tesserac.check.use import Use
 from tesserac.check.words import SYMBOLS, axis_text, dim_text, dims_text, noun, verb
 from tesserac.diag.codes.shapes import E0301, E0302, E0303, E0311
@@ -26,7 +22,6 @@ from tesserac.ops.unify import (
     LostPart,
     Mismatch,
     OuterProduct,
-    Place,
     PolicyMismatch,
     RankMismatch,
 )
@@ -38,9 +33,9 @@ def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
     """One diagnostic for one mismatch."""
     match mismatch:
         case DimMismatch(left, right) | BroadcastMismatch(left, right):
-            _explain_dims(body, use, mismatch, _Side.of(body, use, left), _Side.of(body, use, right))
+            _explain_dims(body, use, mismatch, Side.of(body, use, left), Side.of(body, use, right))
         case OuterProduct(unit, extended):
-            _explain_outer(body, use, _Side.of(body, use, unit), _Side.of(body, use, extended))
+            _explain_outer(body, use, Side.of(body, use, unit), Side.of(body, use, extended))
         case RankMismatch(operand):
             _explain_rank(body, use, operand)
         case DTypeMismatch(left_operand, right_operand):
@@ -53,7 +48,7 @@ def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
             explain_kind(body, use, use.operands[operand], kinds)
 
 
-def _explain_dims(body: Body, use: Use, mismatch: Mismatch, left: _Side, right: _Side) -> None:
+def _explain_dims(body: Body, use: Use, mismatch: Mismatch, left: Side, right: Side) -> None:
     if not body.first_telling(left.dim, right.dim):
         return
     if isinstance(mismatch, DimMismatch):
@@ -62,39 +57,7 @@ def _explain_dims(body: Body, use: Use, mismatch: Mismatch, left: _Side, right: 
         _explain_broadcast(body, use, left, right)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One operand and the axis of it that does not fit."""
-
-    operand: typed.Expr
-    axis: int
-    dims: tuple[Dim, ...]
-    text: str
-    trail: Trail
-
-    @staticmethod
-    def of(body: Body, use: Use, place: Place) -> _Side:
-        operand = use.operands[place.operand]
-        assert isinstance(operand.type, TensorType)
-        trail = trace(body, operand, place.axis)
-        return _Side(operand, place.axis, operand.type.dims, body.rules.text(operand.span), trail)
-
-    @property
-    def dim(self) -> Dim:
-        return self.dims[self.axis]
-
-    @property
-    def name(self) -> str:
-        """`q: ` where the operand is a name; nothing for a longer expression."""
-        return f"{self.text}: " if self.text.isidentifier() else ""
-
-    @property
-    def label(self) -> str:
-        place = axis_text(self.axis, len(self.dims))
-        return f"{self.name}{dims_text(self.dims)} - {place} dim is {dim_text(self.dim)}"
-
-
-def _explain_contraction(body: Body, use: Use, left: _Side, right: _Side) -> None:
+def _explain_contraction(body: Body, use: Use, left: Side, right: Side) -> None:
     draft = body.sink.error(
         E0301,
         at=use.at,
@@ -103,15 +66,15 @@ def _explain_contraction(body: Body, use: Use, left: _Side, right: _Side) -> Non
         right=dim_text(right.dim),
     )
     draft.note(left.operand.span, left.label).note(right.operand.span, right.label)
-    _show_origin(body, draft, left)
-    _show_origin(body, draft, right)
-    _show_steps(body, draft, left, right)
+    show_origin(body, draft, left)
+    show_origin(body, draft, right)
+    show_steps(body, draft, left, right)
     _suggest_transpose(body, draft, use, left, right)
     _suggest_renaming(body, draft, left, right)
     _suggest_fact(body, draft, left, right)
 
 
-def _suggest_transpose(body: Body, draft: Draft, use: Use, left: _Side, right: _Side) -> None:
+def _suggest_transpose(body: Body, draft: Draft, use: Use, left: Side, right: Side) -> None:
     """`x @ y` of `[B, D]` and `[S, D]` fits once one of them is transposed."""
     if use.op.name != "matmul" or len(left.dims) < 2 or len(right.dims) < 2:
         return
@@ -130,56 +93,21 @@ def _transposed(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return (*dims[:-2], dims[-1], dims[-2])
 
 
-def _show_origin(body: Body, draft: Draft, side: _Side) -> None:
-    """A label at the declaration of a dim: how it got from there to the operand."""
-    declared = side.trail.declared
-    if declared is None:
-        return
-    dim, named = dim_text(side.dim), [step for step in side.trail.steps if step.name]
-    if named:
-        step = named[-1]
-        through = f"`{_one_line(body, step.span)}` (line {body.rules.line(step.span)})"
-        text = f"{dim} enters `{step.name}` here, through {through}"
-    elif _is_used_once(body, side.dim):
-        text = f"{dim} is declared here and used nowhere else"
-    else:
-        text = f"{dim} is declared here"
-    draft.note(declared, text)
-
-
-def _is_used_once(body: Body, dim: Dim) -> bool:
-    return dim.symbol is not None and len(body.dim_spans.get(dim.symbol, ())) == 1
-
-
-def _one_line(body: Body, span: Span) -> str:
-    text = " ".join(body.rules.text(span).split())
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _show_steps(body: Body, draft: Draft, *sides: _Side) -> None:
-    seen: set[Span] = set()
-    for side in sides:
-        for step in reversed(side.trail.steps):
-            if step.span in seen or len(seen) == 4:
-                continue
-            seen.add(step.span)
-            name = f"{step.name} = " if step.name else ""
-            draft.because(f"{name}{_one_line(body, step.span)} : {step.shapes}", step.span)
-
-
-def _suggest_renaming(body: Body, draft: Draft, left: _Side, right: _Side) -> None:
-    """A dim that is declared once, and only here meets another, is most likely misnamed."""
+def _suggest_renaming(body: Body, draft: Draft, left: Side, right: Side) -> None:
+    """A number, or a dim that is declared once and only here meets another, is most likely the wrong one."""
     for wrong, other in ((right, left), (left, right)):
         declared = wrong.trail.declared
-        if declared is not None and not wrong.trail.steps and _is_used_once(body, wrong.dim):
+        doubtful = is_used_once(body, wrong.dim) or wrong.dim.constant is not None
+        if declared is not None and not wrong.trail.steps and doubtful:
             old = body.rules.text(declared)
             new = f'"{other.dim}"' if old.startswith('"') else str(other.dim)
             place = axis_text(wrong.axis, len(wrong.dims))
-            draft.replace(f"if `{wrong.trail.parameter}` is to fit, name its {place} dim {new}", declared, new)
+            named = "make" if other.dim.constant is not None else "name"
+            draft.replace(f"if `{wrong.trail.parameter}` is to fit, {named} its {place} dim {new}", declared, new)
             return
 
 
-def _suggest_fact(body: Body, draft: Draft, left: _Side, right: _Side) -> None:
+def _suggest_fact(body: Body, draft: Draft, left: Side, right: Side) -> None:
     both_symbols = left.dim.symbol is not None and right.dim.symbol is not None
     if not both_symbols or body.where_at is None:
         return
@@ -188,7 +116,7 @@ def _suggest_fact(body: Body, draft: Draft, left: _Side, right: _Side) -> None:
     draft.fix(title, Edit(body.where_at.span, insertion))
 
 
-def _explain_broadcast(body: Body, use: Use, first: _Side, second: _Side) -> None:
+def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:
     short, long = (first, second) if len(first.dims) <= len(second.dims) else (second, first)
     draft = body.sink.error(
         E0302,
@@ -200,21 +128,24 @@ def _explain_broadcast(body: Body, use: Use, first: _Side, second: _Side) -> Non
     )
     draft.note(long.operand.span, f"{long.name}{dims_text(long.dims)}")
     draft.note(short.operand.span, f"{short.name}{dims_text(short.dims)}")
-    _show_origin(body, draft, short)
-    _show_origin(body, draft, long)
-    _show_steps(body, draft, short, long)
+    show_origin(body, draft, short)
+    show_origin(body, draft, long)
+    show_steps(body, draft, short, long)
     draft.remark(_alignment(short, long))
     _suggest_axis(body, draft, short, long)
 
 
-def _alignment(short: _Side, long: _Side) -> str:
+def _alignment(short: Side, long: Side) -> str:
     """The two shapes under one another, right-aligned, with the pair that does not fit."""
     above, below = dims_text(long.dims), dims_text(short.dims)
     pad = " " * (len(above) - len(below))
-    return f"{above}\n{pad}{below}   {dim_text(short.dim)} meets {dim_text(long.dim)}"
+    coincide = f"; PyTorch accepts this whenever {short.dim} == {long.dim} at run time"
+    symbolic = short.dim.constant is None or long.dim.constant is None
+    meeting = f"{pad}{below}   {dim_text(short.dim)} meets {dim_text(long.dim)}"
+    return f"{above}\n{meeting}{coincide if symbolic and len(meeting + coincide) < 85 else ''}"
 
 
-def _suggest_axis(body: Body, draft: Draft, short: _Side, long: _Side) -> None:
+def _suggest_axis(body: Body, draft: Draft, short: Side, long: Side) -> None:
     """Dims that all have a partner in the other shape, in order, can be lined up with them by unit dims."""
     places: list[int] = []
     for dim in reversed(short.dims):
@@ -231,7 +162,7 @@ def _suggest_axis(body: Body, draft: Draft, short: _Side, long: _Side) -> None:
     draft.replace(f"line it up with {names}", short.operand.span, f"{text}[{index}]")
 
 
-def _explain_outer(body: Body, use: Use, unit: _Side, extended: _Side) -> None:
+def _explain_outer(body: Body, use: Use, unit: Side, extended: Side) -> None:
     partner = unit.dims[unit.axis - 1] if unit.axis else extended.dim
     itself = "itself" if partner == extended.dim else dim_text(extended.dim)
     draft = body.sink.error(
@@ -250,6 +181,7 @@ def _explain_outer(body: Body, use: Use, unit: _Side, extended: _Side) -> None:
         f"the 1 in {f'`{stretched}`' if stretched == unit.text else stretched} would stretch to "
         f"{dim_text(extended.dim)} while {added} gets a new leading dim"
     )
+    draft.remark("PyTorch, JAX and NumPy broadcast this without a word")
     if unit.axis == len(unit.dims) - 1 and unit.text.isidentifier():
         index = "[" + ", ".join([":"] * unit.axis + ["0"]) + "]"
         draft.replace("drop the unit dim", unit.operand.span, unit.text + index)

@@ -13,6 +13,7 @@ from tesserac.check.apply import apply_operator, meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
 from tesserac.check.einsum import call_einsum
+from tesserac.check.join_errors import check_join
 from tesserac.check.keys import KEY, fold_key
 from tesserac.check.reshape import check_expand, check_reshape
 from tesserac.check.scaled import refuse_scaled
@@ -29,14 +30,18 @@ from tesserac.check.statics import (
     read_size,
 )
 from tesserac.check.tuples import make_tuple, tuple_items
+from tesserac.check.unusual import check_axis
 from tesserac.check.words import dims_text, type_text
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.diag.codes.shapes import E0314
 from tesserac.ops.complex import Complex
 from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
+from tesserac.ops.cumulative import Cumulative
 from tesserac.ops.einsum import Einsum
+from tesserac.ops.join import Concat, Stack
 from tesserac.ops.rearrange import Split
+from tesserac.ops.reduce import Reduction
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
@@ -51,11 +56,10 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     """A call of an operator with arguments as a program writes them."""
     if operator is Einsum:
         return call_einsum(body, args, callee)
+    if operator is MatMul and not all(check_tile_shape(body, arg.value) for arg in _tile_shapes(args)):
+        return body.error(callee.span)
     if operator is MatMul:
-        shapes = [arg for arg in args if arg.name == "tile_shape"]
-        if not all(check_tile_shape(body, arg.value) for arg in shapes):
-            return body.error(callee.span)
-        args = [arg for arg in args if arg not in shapes]
+        args = [arg for arg in args if arg not in _tile_shapes(args)]
     signature = operator.parsed[0]
     many = _many(signature)
     grouped, rest = _take_many(signature, many, args) if many else ((), args)
@@ -75,7 +79,23 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     fields = _fields(body, signature, given, grouped, operands)
     if fields is None:
         return body.error(callee.span)
-    return _build(body, operator, fields, operands, callee)
+    return _build_along(body, operator(**fields), operands, given.get("axis"), callee)
+
+
+def _tile_shapes(args: Sequence[Arg]) -> list[Arg]:
+    return [arg for arg in args if arg.name == "tile_shape"]
+
+
+def _build_along(
+    body: Body, op: Operator, operands: Sequence[typed.Expr], axis: typed.Expr | None, callee: Callee
+) -> typed.Expr:
+    """`_build`, after what there is to say about the axis that the program gives."""
+    if isinstance(op, Concat | Stack) and not check_join(body, op, operands, axis, callee):
+        return body.error(callee.span)
+    axes = op.axes if isinstance(op, Reduction) else (op.axis,) if isinstance(op, Cumulative) else ()
+    if axis is not None and len(axes) == 1:
+        check_axis(body, op.name, operands[0], axes[0], axis.span)
+    return _build(body, op, operands, callee)
 
 
 def _operands(body: Body, signature: Signature, given: Mapping[str, typed.Expr]) -> list[typed.Expr] | None:
@@ -160,10 +180,7 @@ def _one_field(body: Body, static: StaticParameter, arg: typed.Expr) -> Fields |
     return _field(static.name, readers[static.kind](body, arg))
 
 
-def _build(
-    body: Body, operator: type[Operator], fields: Fields, operands: Sequence[typed.Expr], callee: Callee
-) -> typed.Expr:
-    op = operator(**fields)
+def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Callee) -> typed.Expr:
     operand_type = operands[0].type if operands else None
     if isinstance(op, Cast) and not isinstance(operand_type, TensorType):
         return _cast_number(body, op, operands[0], callee)

@@ -109,7 +109,11 @@ def _needs_accumulator(dtype: DType) -> bool:
 def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) -> None:
     ty = _tensor(operand)
     if ty.dtype.is_fp8:
-        draft = body.sink.error(E0404, at=use.at, operation=operation, dtype=ty.dtype)
+        draft = body.sink.error(
+            E0404, at=use.at, label="every partial sum would be rounded to fp8", operation=operation, dtype=ty.dtype
+        )
+        draft.because(f"{ty.dtype} has {ty.dtype.significand} significant bits and ends at {ty.dtype.largest:g}")
+        draft.remark("PyTorch clamps what does not fit without a word; the result is fp8 too")
     else:
         label = f"{ty.dtype.significand} significant bits, {_terms(use, ty)} terms"
         draft = body.sink.warning(W0401, at=use.at, label=label, operation=operation, dtype=ty.dtype)

@@ -13,6 +13,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
 from tesserac.check.scalars import require_guard
+from tesserac.check.trace import trace
 from tesserac.check.words import dim_text, dims_text
 from tesserac.diag.codes.shapes import E0304, E0305, E0308, E0315
 from tesserac.diag.sink import Draft
@@ -112,7 +113,21 @@ def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Cal
         verb = "cancels" if len(change.kept) == 1 else "cancel"
         same = " and ".join(map(dim_text, change.kept))
         draft.because(f"{same} {verb} on both sides; what is left is {dim_text(left)} = {dim_text(right)}")
+    if len(change.source) == 1:
+        _show_source(body, draft, operand, change.whole.index(change.source[0]), right)
     _suggest_factors(draft, left, len(change.result))
+
+
+def _show_source(body: Body, draft: Draft, operand: typed.Expr, axis: int, wanted: Dim) -> None:
+    """Where the size that does not come out even is written, or made."""
+    trail = trace(body, operand, axis)
+    if trail.declared is not None:
+        draft.note(trail.declared, f"`{trail.parameter}` is declared with {body.rules.text(trail.declared)} here")
+        if not trail.steps and wanted.constant is not None:
+            title = f"if `{trail.parameter}` is to fit, make this size {wanted}"
+            draft.replace(title, trail.declared, str(wanted))
+    for step in trail.steps[-1:]:
+        draft.because(f"{body.rules.text(step.span)} : {step.shapes}", step.span)
 
 
 def _suggest_factors(draft: Draft, left: Dim, count: int) -> None:

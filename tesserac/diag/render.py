@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.diagnostic import Diagnostic, Edit, Fix, Step
-from tesserac.diag.snippet import Columns, Line, Piece, render_labels
+from tesserac.diag.snippet import WIDTH, Columns, Line, Mark, Piece, render_labels
 
-WIDTH = 100
 MAX_FIX_LINES = 3
 
 
@@ -103,10 +102,19 @@ def _fixed_lines(fix: Fix, sources: Mapping[str, SourceFile], gutter: int) -> li
     start, end = fixed.position(first)[0], fixed.position(last)[0]
     numbers = range(start, min(end, start + MAX_FIX_LINES - 1) + 1)
     margin = f"{' ' * gutter} |     "
+    room = WIDTH - len(f"{margin}{end} | ")
     return [
-        [Piece(margin, "gutter"), Piece(f"{n} | ", "gutter"), Piece(Columns(fixed.line_text(n)).crop([]))]
+        [Piece(margin, "gutter"), Piece(f"{n} | ", "gutter"), Piece(_changed_part(fixed, n, first, last, room))]
         for n in numbers
     ]
+
+
+def _changed_part(fixed: SourceFile, number: int, first: int, last: int, room: int) -> str:
+    """A line of the mended text, cut around what has changed where it is too long."""
+    columns = Columns(fixed.line_text(number))
+    start = fixed.offset(number, 1)
+    changed = Mark(columns.column(first - start), columns.column(last - start), "", "plain")
+    return columns.crop([changed], room if columns.width <= room else room - 2 * len("..."))
 
 
 def apply_edits(text: str, edits: list[Edit]) -> str:

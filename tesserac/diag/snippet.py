@@ -21,6 +21,8 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.diag.diagnostic import Label
 
 TAB_WIDTH = 4
+WIDTH = 100
+"""Columns that a message may take."""
 MAX_WIDTH = 88
 """Columns of source shown of one line; a longer one is cut to what is around its labels."""
 
@@ -101,7 +103,7 @@ def _labelled_line(source: SourceFile, number: int, labels: Sequence[Label], pri
     shift = columns.cropped_before(marks)
     marks = [Mark(m.start - shift, m.end - shift, m.text, m.role) for m in marks]
     margin = Piece(f"{' ' * gutter} | ", "gutter")
-    return [[_numbered(number, gutter), *text], *([margin, *line] for line in underlines(marks))]
+    return [[_numbered(number, gutter), *text], *([margin, *line] for line in underlines(marks, WIDTH - gutter - 3))]
 
 
 def _mark(columns: Columns, label: Label, line_start: int, primary: Label) -> Mark:
@@ -114,25 +116,27 @@ def _mark(columns: Columns, label: Label, line_start: int, primary: Label) -> Ma
 # ------------------------------------------------------------------------------------------------- underlines
 
 
-def underlines(marks: Iterable[Mark]) -> list[Line]:
-    """The rows under a line of source: the underlines, then the texts that did not fit behind them."""
+def underlines(marks: Iterable[Mark], width: int = WIDTH) -> list[Line]:
+    """The rows under a line of source: the underlines, then the texts that did not fit behind them. A text that would
+    leave the screen is moved to the left of its underline."""
     ordered = sorted(marks, key=lambda m: (m.start, m.end))
-    inline = _inline(ordered)
+    inline = _inline(ordered, width)
     hanging = [mark for mark in ordered if mark.text and mark is not inline]
     rows = [_marks_row(ordered, inline)]
     if hanging:
         rows.append(_row([(mark.start, Piece("|", mark.role)) for mark in hanging]))
     while hanging:
         last = hanging.pop()
-        bars = [(mark.start, Piece("|", mark.role)) for mark in hanging if mark.start < last.start]
-        rows.append(_row([*bars, (last.start, Piece(last.text, last.role))]))
+        start = max(min(last.start, width - len(last.text)), 0)
+        bars = [(mark.start, Piece("|", mark.role)) for mark in hanging if mark.start < start]
+        rows.append(_row([*bars, (start, Piece(last.text, last.role))]))
     return rows
 
 
-def _inline(ordered: Sequence[Mark]) -> Mark | None:
-    """The mark whose text may follow its underline: the last one, if no other reaches as far."""
+def _inline(ordered: Sequence[Mark], width: int) -> Mark | None:
+    """The mark whose text may follow its underline: the last one, if no other reaches as far and there is room."""
     last = ordered[-1]
-    alone = all(mark.end <= last.start for mark in ordered[:-1])
+    alone = all(mark.end <= last.start for mark in ordered[:-1]) and last.end + len(last.text) < width
     return last if alone and last.text else None
 
 
@@ -170,6 +174,10 @@ class Columns:
             self._shown.append(shown)
             self._starts.append(self._starts[-1] + _width(shown))
 
+    @property
+    def width(self) -> int:
+        return self._starts[-1]
+
     def column(self, index: int) -> int:
         """The column where a character of the line begins; the end of the line for one beyond it."""
         return self._starts[min(max(index, 0), len(self._shown))]
@@ -179,19 +187,19 @@ class Columns:
         first = self._first_shown(marks)
         return self._starts[first] - (len(_ELLIPSIS) if first else 0)
 
-    def crop(self, marks: Sequence[Mark]) -> str:
-        first = self._first_shown(marks)
+    def crop(self, marks: Sequence[Mark], width: int = MAX_WIDTH) -> str:
+        first = self._first_shown(marks, width)
         last = first
-        while last < len(self._shown) and self._starts[last] - self._starts[first] < MAX_WIDTH:
+        while last < len(self._shown) and self._starts[last + 1] - self._starts[first] <= width:
             last += 1
         before = _ELLIPSIS if first else ""
         after = _ELLIPSIS if last < len(self._shown) else ""
         return (before + "".join(self._shown[first:last]) + after).rstrip()
 
-    def _first_shown(self, marks: Sequence[Mark]) -> int:
-        if self._starts[-1] <= MAX_WIDTH or not marks:
+    def _first_shown(self, marks: Sequence[Mark], width: int = MAX_WIDTH) -> int:
+        if self._starts[-1] <= width or not marks or max(mark.end for mark in marks) <= width:
             return 0
-        wanted = max(0, min(mark.start for mark in marks) - MAX_WIDTH // 4)
+        wanted = max(0, min(mark.start for mark in marks) - width // 4)
         return next(i for i, start in enumerate(self._starts) if start >= wanted)
 
 

@@ -17,3 +17,8 @@ E0312 = Code("E0312", "{symbol} is in the result only, so no argument gives its 
 E0313 = Code("E0313", "index {index} is out of range for a dim of size {size}")
 E0314 = Code("E0314", "{problem}")
 E0315 = Code("E0315", "{problem}")
+E0320 = Code("E0320", "label `{letter}` stands for both {first} and {second}")
+E0321 = Code("E0321", "{problem}")
+
+W0301 = Code("W0301", "`{name}` runs along {dim}, {role}")
+W0302 = Code("W0302", "weights that sum to 1 along {normal} are summed along {contracted}")

@@ -1,0 +1,88 @@
+"""An operand in a message: its shape, the axis that does not fit, and where that size came from.
+
+Enters: a use of an operator and a place in it. Leaves: the texts and labels that several explanations share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.check.trace import Trail, trace
+from tesserac.check.use import Use
+from tesserac.check.words import axis_text, dim_text, dims_text
+from tesserac.diag.sink import Draft
+from tesserac.ops.unify import Place
+from tesserac.types.dims import Dim
+from tesserac.types.ty import TensorType
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand and the axis of it that does not fit."""
+
+    operand: typed.Expr
+    axis: int
+    dims: tuple[Dim, ...]
+    text: str
+    trail: Trail
+
+    @staticmethod
+    def of(body: Body, use: Use, place: Place) -> Side:
+        operand = use.operands[place.operand]
+        assert isinstance(operand.type, TensorType)
+        trail = trace(body, operand, place.axis)
+        return Side(operand, place.axis, operand.type.dims, body.rules.text(operand.span), trail)
+
+    @property
+    def dim(self) -> Dim:
+        return self.dims[self.axis]
+
+    @property
+    def name(self) -> str:
+        """`q: ` where the operand is a name; nothing for a longer expression."""
+        return f"{self.text}: " if self.text.isidentifier() else ""
+
+    @property
+    def label(self) -> str:
+        place = axis_text(self.axis, len(self.dims))
+        return f"{self.name}{dims_text(self.dims)} - {place} dim is {dim_text(self.dim)}"
+
+
+def show_origin(body: Body, draft: Draft, side: Side) -> None:
+    """A label at the declaration of a dim: how it got from there to the operand."""
+    declared = side.trail.declared
+    if declared is None:
+        return
+    dim, named = dim_text(side.dim), [step for step in side.trail.steps if step.name]
+    if named:
+        step = named[-1]
+        through = f"`{one_line(body, step.span)}` (line {body.rules.line(step.span)})"
+        text = f"{dim} enters `{step.name}` here, through {through}"
+    elif is_used_once(body, side.dim):
+        text = f"{dim} is declared here and used nowhere else"
+    else:
+        text = f"{dim} is declared here"
+    draft.note(declared, text)
+
+
+def is_used_once(body: Body, dim: Dim) -> bool:
+    return dim.symbol is not None and len(body.dim_spans.get(dim.symbol, ())) == 1
+
+
+def one_line(body: Body, span: Span) -> str:
+    text = " ".join(body.rules.text(span).split())
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def show_steps(body: Body, draft: Draft, *sides: Side) -> None:
+    seen: set[Span] = set()
+    for side in sides:
+        for step in reversed(side.trail.steps):
+            if step.span in seen or len(seen) == 4:
+                continue
+            seen.add(step.span)
+            name = f"{step.name} = " if step.name else ""
+            draft.because(f"{name}{one_line(body, step.span)} : {step.shapes}", step.span)
