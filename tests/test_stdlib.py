@@ -40,7 +40,7 @@ def test_examples_run(path: str, node: ast.FunctionDef) -> None:
     assert f"{node.name}(" in example.partition("\n")[2], "an example uses what it explains"
     module = compile_to_forms(example)
     (function,) = module.ops
-    sizes = {"M": 3, "N": 5}
+    sizes = {"B": 2, "M": 3, "N": 5}
     rng = np.random.default_rng(0)
     args = []
     for value in function.body.args:

@@ -217,3 +217,49 @@ def test_equal_sizes_without_types() -> None:
     assert np.allclose(m.g(a, normal(4, 5)), a @ normal(4, 5), rtol=1e-5, atol=1e-5)
     with pytest.raises(tessera.TesseraError, match="E0302"):
         m.f(a, normal(3))
+
+
+HIDING = """
+struct Box[N]:
+    interface: Tensor[N, f32] = ones(N)
+    maker: Tensor[N, f32] = zeros(N)
+
+    def of_fields(self) -> Tensor[N, f32]:
+        return self.interface + self.maker
+
+def struct_name(b: Box[N]) -> Box[N]:
+    return b + b
+
+{functions}
+"""
+INTERNAL = ("whole", "field", "make_struct", "structs", "weights", "stream", "tests", "run_test", "function", "home")
+OWN = ("params", "load", "seed")
+
+
+@pytest.fixture(scope="module")
+def hiding() -> tessera.module.Module:
+    functions = [f"def {name}(x: Tensor[N, f32]): return x + {i}.0" for i, name in enumerate(INTERNAL + OWN)]
+    return tessera.compile(HIDING.format(functions="\n".join(functions)))
+
+
+@pytest.mark.parametrize("name", INTERNAL + OWN)
+def test_no_function_of_a_program_is_out_of_reach(hiding: tessera.module.Module, name: str) -> None:
+    expected = np.float32((INTERNAL + OWN).index(name))
+    assert hiding[name](np.zeros(1, np.float32)) == expected
+    assert name in dir(hiding)
+    if name in INTERNAL:
+        assert getattr(hiding, name)(np.zeros(1, np.float32)) == expected
+
+
+def test_the_names_of_a_module_that_are_its_own_stay(hiding: tessera.module.Module) -> None:
+    hiding.seed(3)
+    assert hiding.params == {}
+    with pytest.raises(tessera.TesseraError, match="has no function `lod`"):
+        hiding["lod"]
+
+
+def test_fields_and_methods_have_any_name(hiding: tessera.module.Module) -> None:
+    box = hiding.struct_name(hiding.Box(3))
+    np.testing.assert_array_equal(box.interface, np.full(3, 2, np.float32))
+    np.testing.assert_array_equal(box.of_fields(), box.interface)
+    assert repr(tessera.freeze(box)).startswith("freeze(Box(")

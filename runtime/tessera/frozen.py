@@ -46,7 +46,7 @@ class _Frozen(StructValue):
 
     def __setattr__(self, name: str, value: object) -> None:
         note = "a frozen struct does not change; freeze the new one, or keep the one it was made of"
-        raise failure(FROZEN, f"`{name}` of this `{self.struct_name()}` cannot be assigned", (note,))
+        raise failure(FROZEN, f"`{name}` of this `{self._struct_name()}` cannot be assigned", (note,))
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
@@ -62,5 +62,5 @@ def _frozen_struct(value: StructValue) -> StructValue:
     own = type(value)
     if own not in _classes:
         _classes[own] = type(own.__name__, (_Frozen, own), {})
-    fields = {name: freeze(getattr(value, name)) for name, _ in value.interface.fields}
-    return _classes[own].of_fields(fields)
+    fields = {name: freeze(getattr(value, name)) for name, _ in value._interface.fields}
+    return _classes[own]._of_fields(fields)

@@ -27,28 +27,28 @@ class Maker(Protocol):
 class StructValue:
     """An object of a struct."""
 
-    interface: ClassVar[StructInterface]
-    maker: ClassVar[Maker]
+    _interface: ClassVar[StructInterface]
+    _maker: ClassVar[Maker]
 
     def __init__(self, *sizes: object, **given: object) -> None:
         seed = given.pop(SEED, None)
-        for name, value in _complete(self.interface, self.maker, sizes, given, seed).items():
+        for name, value in _complete(self._interface, self._maker, sizes, given, seed).items():
             setattr(self, name, value)
 
     @classmethod
-    def struct_name(cls) -> str:
-        return cls.interface.name
+    def _struct_name(cls) -> str:
+        return cls._interface.name
 
     @classmethod
-    def of_fields(cls, fields: Mapping[str, object]) -> StructValue:
+    def _of_fields(cls, fields: Mapping[str, object]) -> StructValue:
         """An object with these fields, which are all there are."""
         made = cls.__new__(cls)
         vars(made).update(fields)
         return made
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={_show(getattr(self, name))}" for name, _ in self.interface.fields)
-        return f"{self.interface.name}({shown})"
+        shown = ", ".join(f"{name}={_show(getattr(self, name))}" for name, _ in self._interface.fields)
+        return f"{self._interface.name}({shown})"
 
 
 def _complete(
@@ -91,7 +91,7 @@ def struct_class(
     interface: StructInterface, maker: Maker, methods: Mapping[str, Callable[..., object]]
 ) -> type[StructValue]:
     """The class of a struct. A method takes the object first; `apply` is what calling the object calls."""
-    members: dict[str, object] = {"interface": interface, "maker": maker, "__doc__": interface.doc or None}
+    members: dict[str, object] = {"_interface": interface, "_maker": maker, "__doc__": interface.doc or None}
     members.update(methods)
     if "apply" in methods:
         members["__call__"] = methods["apply"]

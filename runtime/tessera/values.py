@@ -79,7 +79,7 @@ class Flattening:
             self.leaves.append(value)
             return Number()
         if isinstance(value, StructValue):
-            return self._struct(name, Compound("any struct", (), value.struct_name()), value)
+            return self._struct(name, Compound("any struct", (), value._struct_name()), value)
         if isinstance(value, Scaled):
             raise self._wrong(name, "has scales, so its type must be declared: `Tensor[M, N, i8 @scale(axis=0)]`")
         if isinstance(value, tuple | list):
@@ -105,8 +105,8 @@ class Flattening:
 
     def _struct(self, name: str, kind: Compound, value: object) -> Choice:
         struct = self._structs[kind.name]
-        if isinstance(value, StructValue) and value.struct_name() != kind.name:
-            raise self._wrong(name, f"must be a `{kind.name}`, not a `{value.struct_name()}`")
+        if isinstance(value, StructValue) and value._struct_name() != kind.name:
+            raise self._wrong(name, f"must be a `{kind.name}`, not a `{value._struct_name()}`")
         choices = []
         for field, own in struct.fields:
             inner = self._field(name, kind.name, field, value)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tessera
-from tessera.module import Module
+from tessera.module import Module, run_test, tests_of
 from tesserac.commands.files import program_files
 from tesserac.commands.outcome import MISTAKES, OK
 from tesserac.diag.render import Palette
@@ -81,8 +81,9 @@ def _run_file(path: str, wanted: Wanted, say: Say) -> Iterator[Result | None]:
         say(_line(result, wanted) if wanted.verbose else f"{path} {_mark(result, wanted)}\n")
         yield result
         return
-    meant = [title for title in module.tests if wanted.pattern.casefold() in title.casefold()]
-    yield from [None] * (len(module.tests) - len(meant))
+    titles = tests_of(module)
+    meant = [title for title in titles if wanted.pattern.casefold() in title.casefold()]
+    yield from [None] * (len(titles) - len(meant))
     if meant and not wanted.verbose:
         say(f"{path} ")
     for title in meant:
@@ -100,7 +101,7 @@ def _run(module: Module, path: str, title: str) -> Result:
     problem, source = "", ""
     try:
         with contextlib.redirect_stdout(printed):
-            module.run_test(title)
+            run_test(module, title)
     except tessera.TesseraError as error:
         place = next((span for span in error.spans if span.file == path), None)
         problem, source = error.text, _source_line(path, place.line) if place else ""

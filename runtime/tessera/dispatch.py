@@ -1,0 +1,153 @@
+"""A function of a module as Python sees it: which compilation a call means, and the call itself.
+
+Enters: a function's interface, a way to compile it, and the module it belongs to. Leaves: an object to call.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from tessera.arguments import match_arguments
+from tessera.artifact import Artifact
+from tessera.function import CompiledFunction, Unsized
+from tessera.interface import (
+    FunctionInterface,
+    Missing,
+    Parameter,
+    Specialization,
+    Static,
+    StructInterface,
+    is_declared,
+    with_sizes,
+)
+from tessera.outputs import OUT
+from tessera.returned import assemble, is_flat
+from tessera.stream import STREAM, Stream, key_array
+from tessera.structs import StructValue
+from tessera.values import Flattening
+from tessera.weights import Weights
+
+MANY_SPECIALIZATIONS = 8
+
+
+class TesseraWarning(UserWarning):
+    """Something works, but not as its author would want it."""
+
+
+class Surroundings(Protocol):
+    """What functions need of the module they belong to."""
+
+    structs: dict[str, StructInterface]
+    weights: Weights
+    stream: Stream
+
+    def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue: ...
+
+
+class Function:
+    """A function of a module. Calling it compiles it if need be.
+
+    `__call__` is an attribute of each object: once a function without compile-time parameters is compiled, it is the
+    C function in the image, and nothing of Python stands before it.
+    """
+
+    __slots__ = ("__call__", "_compile", "_compiled", "_home", "interface")
+
+    def __init__(
+        self,
+        interface: FunctionInterface,
+        compile_: Callable[[Specialization], Artifact],
+        home: Surroundings,
+    ) -> None:
+        self.interface = interface
+        self._compile = compile_
+        self._home = home
+        self._compiled: dict[str, CompiledFunction | Unsized] = {}
+        direct = all(_is_plain(p) for p in interface.parameters)
+        self.__call__: Callable[..., object] = self._compile_and_call if direct else self._dispatch
+
+    @property
+    def __name__(self) -> str:
+        return self.interface.name
+
+    def _compile_and_call(self, *args: object, **kwargs: object) -> object:
+        compiled = self._specialized(())
+        if isinstance(compiled, Unsized):
+            self.__call__ = self._dispatch
+            return self._dispatch(*args, **kwargs)
+        plain = is_flat(compiled.returned) and not compiled.params
+        self.__call__ = compiled.fast if plain else self._dispatch
+        return self.__call__(*args, **kwargs)
+
+    def _dispatch(self, *args: object, **kwargs: object) -> object:
+        return self._run(args, kwargs, None)
+
+    def with_key(self, key: int, *args: object) -> object:
+        """The result for these arguments, where random numbers come from `key`."""
+        return self._run(args, {}, key)
+
+    def _run(self, args: Sequence[object], kwargs: dict[str, object], key: int | None) -> object:
+        structs, weights = self._home.structs, self._home.weights
+        out = kwargs.pop(OUT, None) if all(p.name != OUT for p in self.interface.parameters) else None
+        taken = Flattening(self.interface.name, structs)
+        chosen = []
+        values = _matched(self.interface, args, kwargs)
+        for parameter, value in zip(self.interface.parameters, values, strict=True):
+            choice = taken.add(parameter.name, parameter.kind, value)
+            if not is_declared(parameter.kind, structs):
+                chosen.append((parameter.name, choice))
+        compiled = self._specialized(tuple(chosen))
+        for name in compiled.params:
+            if name == STREAM:
+                taken.leaves.append(key_array(self._home.stream.next() if key is None else key))
+            else:
+                taken.add(name, weights.kind_of(name).kind, weights.get(name))
+        if isinstance(compiled, Unsized):
+            compiled = self._sized(tuple(chosen), compiled, taken.leaves)
+        if out is not None:
+            return compiled(*taken.leaves, out=out)
+        result = compiled.fast(*taken.leaves)
+        if is_flat(compiled.returned):
+            return result
+        assert isinstance(result, tuple)
+        return assemble(compiled.returned, iter(result), lambda: compiled.sizes(taken.leaves), self._home.make_struct)
+
+    def _sized(self, chosen: Specialization, unsized: Unsized, leaves: Sequence[object]) -> CompiledFunction:
+        """The code for the sizes of a call, where it is made for each of them."""
+        found = self._specialized(with_sizes(chosen, unsized.demanded(leaves)))
+        assert isinstance(found, CompiledFunction), "sizes that are numbers are demanded no more"
+        return found
+
+    def _specialized(self, specialization: Specialization) -> CompiledFunction | Unsized:
+        key = repr(specialization)  # by text, since 1, 1.0 and True are equal but not the same argument
+        found = self._compiled.get(key)
+        if found is None:
+            artifact = self._compile(specialization)
+            found = Unsized(artifact) if artifact.demands else CompiledFunction(artifact)
+            self._compiled[key] = found
+            if len(self._compiled) == MANY_SPECIALIZATIONS + 1:
+                self._warn()
+        return found
+
+    def _warn(self) -> None:
+        text = f"`{self.interface.name}` is compiled for the {len(self._compiled)}th set of compile-time arguments"
+        warnings.warn(f"warning[W0901]: {text}", TesseraWarning, stacklevel=5)
+
+    def __repr__(self) -> str:
+        return f"<tessera function {self.interface.name}>"
+
+
+def _is_plain(parameter: Parameter) -> bool:
+    positional = not parameter.keyword_only and isinstance(parameter.default, Missing)
+    return positional and parameter.kind in ("tensor", "float")
+
+
+def _matched(interface: FunctionInterface, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
+    names = [p.name for p in interface.parameters]
+    positional = [p.name for p in interface.parameters if not p.keyword_only]
+    defaults: dict[str, Static] = {
+        p.name: p.default for p in interface.parameters if not isinstance(p.default, Missing)
+    }
+    return match_arguments(interface.name, names, positional, defaults, args, kwargs)
