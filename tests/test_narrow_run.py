@@ -60,6 +60,15 @@ def test_saturation_clamps_and_keeps_nan(dtype: DType) -> None:
         same_bits(got, np.where(np.isnan(x), x, clamped).astype(storage(dtype)))
 
 
+@pytest.mark.parametrize("dtype", [F16, FP8_E4M3, FP8_E5M2], ids=str)
+@pytest.mark.parametrize("source", ["f32", "f64", "i32", "i64"])
+def test_casts_saturate_without_an_accumulation_type_too(dtype: DType, source: str) -> None:
+    values = [500, -1e9, 3, 0, 65519, -65520, 448, 464, 465]
+    x = np.array(values).astype(f"{source[0]}{int(source[1:]) // 8}")
+    y = call(f"def f(x: Tensor[N, {source}]): return cast(x, {dtype} @saturate)", x)
+    same_bits(y, convert(x.astype(np.float64), dtype, saturate=True))
+
+
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_f64_is_rounded_once(dtype: DType) -> None:
     with np.errstate(all="ignore"):

@@ -263,3 +263,32 @@ def test_fields_and_methods_have_any_name(hiding: tessera.module.Module) -> None
     np.testing.assert_array_equal(box.interface, np.full(3, 2, np.float32))
     np.testing.assert_array_equal(box.of_fields(), box.interface)
     assert repr(tessera.freeze(box)).startswith("freeze(Box(")
+
+
+NESTED = """
+struct Layer[D]:
+    w: Tensor[D, f32] = normal(D)
+
+struct Whole[D]:
+    bias: Tensor[D, f32] = zeros(D)
+    head: Layer[2*D]
+    tail: List[3, Layer[D]]
+
+struct Part[D]:
+    bias: Tensor[D, f32]
+    head: Layer[2*D]
+    tail: List[3, Layer[D]]
+"""
+
+
+def test_structs_within_a_struct_are_made_where_another_field_must_be_given() -> None:
+    m = tessera.compile(NESTED)
+    bias = np.ones(4, np.float32)
+    whole, part = m.Whole(4, seed=7), m.Part(4, bias=bias, seed=7)
+    assert part.bias is bias
+    np.testing.assert_array_equal(part.head.w, whole.head.w)
+    assert part.head.w.shape == (8,)
+    for mine, theirs in zip(part.tail, whole.tail, strict=True):
+        np.testing.assert_array_equal(mine.w, theirs.w)
+    with pytest.raises(tessera.TesseraError, match="also needs `bias`"):
+        m.Part(4)

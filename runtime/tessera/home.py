@@ -84,7 +84,10 @@ class Home:
 
     def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...], seed: object) -> object:
         position = [name for name, _ in struct.fields].index(field)
-        return self.function(f"{struct.name}.{field}$init").with_key(fold_in(self._key(seed), position), *sizes)
+        name, key = f"{struct.name}.{field}", fold_in(self._key(seed), position)
+        if f"{name}$init" in self._by_name:
+            return self.function(f"{name}$init").with_key(key, *sizes)
+        return self.function(f"{name}$new")(*sizes, key_array(key))  # a struct that has initial values of its own
 
     def _key(self, seed: object) -> int:
         return self.stream.next() if seed is None else read_seed(seed)

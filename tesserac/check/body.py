@@ -109,6 +109,7 @@ class Body:
         self.flags: list[str] = []
         self.function_specs: dict[str, FunctionSpec] = {}
         self.dead = 0
+        self.branches = 0
         self.static_symbols: frozenset[str] = frozenset()
         self.untold_symbols: frozenset[str] = frozenset()
         self.numerics = ""

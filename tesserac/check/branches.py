@@ -33,11 +33,19 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
     before, blocks, scopes = body.scope, [], []
     for branch in (node.body, node.otherwise):
         body.scope = before.snapshot()
-        blocks.append(body.rules.block(body, _continued(branch, after)))
+        blocks.append(_run_time_branch(body, _continued(branch, after)))
         scopes.append(body.scope)
     body.scope = before
     branched = join(body, test, blocks, scopes, node.span)
     return [] if isinstance(test.type, ErrorType) else [branched]
+
+
+def _run_time_branch(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
+    """What only some runs do: what it asserts is no matter of the others."""
+    body.branches += 1
+    block = body.rules.block(body, statements)
+    body.branches -= 1
+    return block
 
 
 def _continued(branch: Sequence[ast.Stmt], rest: Sequence[ast.Stmt]) -> Sequence[ast.Stmt]:
@@ -71,7 +79,7 @@ def _returning_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast
     blocks = []
     for branch in (node.body, node.otherwise):
         body.scope = before.snapshot()
-        blocks.append(body.rules.block(body, _continued(branch, rest)))
+        blocks.append(_run_time_branch(body, _continued(branch, rest)))
     body.scope = before
     if isinstance(test.type, ErrorType):
         return []

@@ -15,7 +15,7 @@ from tesserac.check.resolve import closest
 from tesserac.check.schedules import SCHEDULE, check_space
 from tesserac.check.words import type_text
 from tesserac.diag.codes.kernels import E0508
-from tesserac.diag.codes.names import E0299
+from tesserac.diag.codes.names import E0201, E0299
 from tesserac.syntax import ast
 from tesserac.types.ty import BoolType, FloatType, FunctionType, IntType, RecordType, StrType, TupleType, Type
 
@@ -23,6 +23,7 @@ UPDATE = "update"
 """Marks a function whose call, as a statement, binds the name that it is given first to its result."""
 ACCEPTED = ("export", "jit", "autodiff", UPDATE, "kernel", "kernel.auto")
 """What may stand alone. `@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
+LATER_DECORATORS = ("vjp_of", "jvp_of")
 METRICS = ("latency_ms", "throughput")
 
 
@@ -82,13 +83,17 @@ def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decoratio
 
 
 def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
-    name = dotted_name(decorator.expression)
-    guess = closest(name, [*ACCEPTED, *_READERS])
-    if guess is None or guess == name:
+    node = decorator.expression
+    name, known = dotted_name(node), [*dict.fromkeys([*ACCEPTED, *_READERS])]
+    if name in LATER_DECORATORS or name in known:
         body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}`")
     else:
-        draft = body.sink.error(E0508, at=decorator.expression.span, problem=f"there is no decorator `{name}`")
-        draft.remark(f"did you mean `@{guess}`?")
+        at = node.function.span if isinstance(node, ast.Call) else node.span
+        draft = body.sink.error(E0201, at=at, name=f"@{name}")
+        guess = closest(name, known)
+        if guess is not None:
+            draft.replace(f"did you mean `@{guess}`?", at, guess)
+        draft.remark(f"decorators are {', '.join(f'`@{each}`' for each in known)}")
     return Decorations(found.schedule, found.bounds, is_known=False)
 
 

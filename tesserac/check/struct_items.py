@@ -5,6 +5,8 @@ Enters: a struct of the syntax tree. Leaves: definitions of functions, which are
     struct Linear[D, H]:                  def `Linear.apply`(self: Linear[D, H], x: Tensor[B, D, f32]): ...
         w: Tensor[D, H, f32] = ones(D, H) def `Linear.w$init`(D: int, H: int) -> Tensor[D, H, f32]: return ones(D, H)
         def apply(self, x: ...): ...      def `Linear$new`(D: int, H: int, seed: u64): return Linear[D, H](seed=seed)
+
+A field without a value of its own may be a struct that has one: `Net.head$new` is that, for those who give other fields.
 """
 
 from __future__ import annotations
@@ -68,16 +70,34 @@ def functions_of(struct: ast.StructDef) -> Iterator[ast.FunctionDef]:
         if field.init is not None:
             name = initialiser_name(struct.name, field.name)
             yield _of_sizes(struct, name, field.name_span, field.annotation, field.init)
-    yield _constructor(struct)
+        else:
+            yield _constructor(struct, f"{struct.name}.{field.name}", _made_of(field.annotation))
+    yield _constructor(struct, struct.name, _constructed(_applied(struct, struct.name_span)))
 
 
-def _constructor(struct: ast.StructDef) -> ast.FunctionDef:
+def _constructor(struct: ast.StructDef, what: str, construction: ast.Expr) -> ast.FunctionDef:
     span = struct.name_span
-    seed = ast.Argument(span, SEED, span, ast.Name(span, SEED))
-    construction = ast.Call(span, _applied(struct, span), (seed,))
-    made = _of_sizes(struct, constructor_name(struct.name), span, None, construction)
+    made = _of_sizes(struct, constructor_name(what), span, None, construction)
     taken = ast.Parameter(span, SEED, span, ast.Name(span, "u64"), None, False)
     return replace(made, parameters=(*made.parameters, taken))
+
+
+def _constructed(type_: ast.Expr, seed: ast.Expr | None = None) -> ast.Expr:
+    span = type_.span
+    return ast.Call(span, type_, (ast.Argument(span, SEED, span, seed or ast.Name(span, SEED)),))
+
+
+def _made_of(annotation: ast.Expr) -> ast.Expr:
+    """`Block[D](seed=seed)`; of a `List[N, Block[D]]` each item with a seed of its own, as in a whole struct."""
+    span = annotation.span
+    match annotation:
+        case ast.Subscript(value=ast.Name(id="List"), arguments=(count, item)):
+            place, folder = ast.Name(span, "_"), ast.Attribute(span, ast.Name(span, "op"), "fold_in", span)
+            parts = (ast.Argument(span, None, span, part) for part in (ast.Name(span, SEED), place))
+            each = ast.Call(span, ast.Name(span, "range"), (count,))
+            element = _constructed(item.value, ast.Call(span, folder, tuple(parts)))
+            return ast.ListComprehension(span, element, (ast.ComprehensionClause(span, place, each, ()),))
+    return _constructed(annotation)
 
 
 def _method(struct: ast.StructDef, method: ast.FunctionDef) -> ast.FunctionDef:

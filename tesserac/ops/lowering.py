@@ -17,7 +17,7 @@ from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import CONTRACTION, REDUCTION
 from tesserac.ops.scalar import PRIMITIVES
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.dtype import BOOL, DType, complex_of, component
+from tesserac.types.dtype import BOOL, F64, DType, complex_of, component
 from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType
 
@@ -122,12 +122,15 @@ def convert_form(builder: Builder, operand: Value, result: TensorType) -> Value:
         return operand
     wider = compute_dtype(source.dtype, source.policy)
     target = compute_dtype(result.dtype, result.policy)
-    rounds_twice = (
-        wider.is_float and target.is_float and wider.significand > target.significand and target != result.dtype
-    )
+    narrows = wider.is_float and target.is_float and wider.significand > target.significand
+    rounds_twice = narrows and target != result.dtype
+    saturates = result.policy.saturate and target == result.dtype
 
     def body(s: Scalars, args: list[Value]) -> Value:
-        return s.cast(s.round(args[0], result) if rounds_twice else args[0], target)
+        value = args[0]
+        if saturates and not wider.is_float:  # whatever f64 does not hold exactly is beyond what saturates
+            value = s.cast(value, F64)
+        return s.cast(s.round(value, result) if rounds_twice or saturates else value, target)
 
     return map_form(builder, (operand,), result, body)
 
