@@ -5,7 +5,10 @@ Enters: a signature and the compile-time choices of a call. Leaves: one type per
 
 from __future__ import annotations
 
-from tessera.interface import UNIT, ArrayKind, Choice, Number, Specialization, Static, Tree
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tessera.interface import APART, UNIT, ArrayKind, Choice, Number, Specialization, Static, Tree, chosen_relations
 from tesserac.check.construct import fields_signature
 from tesserac.check.entry import any_size_binding
 from tesserac.check.infer import CheckResult
@@ -44,12 +47,56 @@ def argument_types(result: CheckResult, name: str, chosen: Specialization) -> li
     choices, checker = dict(chosen), result.checker
     reader = _Reader({struct_key(checker.name, decl.owner, decl.name): decl for decl in checker.structs()})
     definer, local = checker.definer(name) or (checker, name)
-    return [reader.parameter(p, choices) for p in definer.own_signature(local).parameters]
+    parameters = definer.own_signature(local).parameters
+    alone = [reader.parameter(p, choices) for p in parameters]
+    places = _declared_places([leaf for type_ in alone for leaf in _leaves(type_)], chosen)
+    return [replace(reader, places=places).parameter(p, choices) for p in parameters] if places else alone
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a declared array has a size: the symbol it is there, and the axis, also counted from the right."""
+
+    symbol: str
+    axis: int
+    from_right: int
+
+
+def _declared_places(leaves: list[TensorType | None], chosen: Specialization) -> dict[int, list[_Place]]:
+    """By number, where declared arrays have a size that an array without declared dims has too."""
+    found: dict[int, list[_Place]] = {}
+    for leaf, numbers in chosen_relations(chosen).items():
+        type_ = leaves[leaf]
+        for axis, number in enumerate(numbers if type_ is not None and len(type_.dims) == len(numbers) else ()):
+            assert type_ is not None
+            symbol = type_.dims[axis].symbol
+            if number != APART and symbol is not None:
+                found.setdefault(number, []).append(_Place(symbol, axis, len(numbers) - axis))
+    return found
+
+
+def _leaves(type_: Type) -> Iterator[TensorType | None]:
+    """What compiled code takes for a parameter of this type, in order; None for a number, or for scales."""
+    match type_:
+        case TensorType():
+            yield type_
+            yield from [None] * type_.is_scaled
+        case FloatType(value=None):
+            yield None
+        case TupleType(items=items):
+            for item in items:
+                yield from _leaves(item)
+        case StructType(fields=fields):
+            for _, field in fields:
+                yield from _leaves(field)
+
+
+@dataclass(frozen=True)
 class _Reader:
-    def __init__(self, structs: dict[str, StructDecl]) -> None:
-        self._structs = structs
+    """`places` are the declared sizes of the call that arrays without declared dims may share."""
+
+    structs: dict[str, StructDecl]
+    places: Mapping[int, Sequence[_Place]] = field(default_factory=dict)
 
     def parameter(self, parameter: ParameterSpec, choices: dict[str, Choice]) -> Type:
         if parameter.name in choices:
@@ -95,13 +142,13 @@ class _Reader:
         """The type that a value alone gives."""
         match choice:
             case ArrayKind():
-                return TensorType(_dims(name, choice), _dtype_of(choice.dtype))
+                return TensorType(self._dims(name, choice), _dtype_of(choice.dtype))
             case Number():
                 return FloatType()
             case Tree(struct="", items=items):
                 return TupleType(tuple(self._open(name, item) for item in items))
             case Tree(struct=key, items=items):
-                return self._open_struct(name, self._structs[key], items)
+                return self._open_struct(name, self.structs[key], items)
         assert choice is None or isinstance(choice, int | float | str), f"{choice} says no type"
         return _static(choice)
 
@@ -117,19 +164,27 @@ class _Reader:
     def _field(self, name: str, spec: TypeSpec, choice: Choice) -> Type:
         """A field of a struct of any sizes: of the declared element, of the sizes that the value has."""
         if isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and isinstance(choice, ArrayKind):
-            return TensorType(_dims(name, choice), spec.element.dtype, spec.element.policy)
+            return TensorType(self._dims(name, choice), spec.element.dtype, spec.element.policy)
         return FloatType() if isinstance(spec, ScalarSpec) and spec.kind == "float" else self._open(name, choice)
+
+
+    def _dims(self, name: str, choice: ArrayKind) -> tuple[Dim, ...]:
+        """Symbols for the sizes of an array; where the call numbers them, equal sizes are one, and a declared one is
+        that. Of several declared ones that are equal in this call, the one of the same axis is meant."""
+        if len(choice.sizes) == choice.rank:
+            return tuple(self._dim(number, axis, choice.rank) for axis, number in enumerate(choice.sizes))
+        return tuple(Dim.sym(f"{name.capitalize()}{axis}") for axis in range(choice.rank))
+
+    def _dim(self, number: int, axis: int, rank: int) -> Dim:
+        places = self.places.get(number, ())
+        aligned = [p for p in places if p.axis == axis] or [p for p in places if p.from_right == rank - axis]
+        if number == UNIT:  # a 1 stretches, unless it stands where a declared size does
+            return Dim.sym(aligned[0].symbol) if aligned else ONE
+        return Dim.sym([*aligned, *places][0].symbol) if places else Dim.sym(f"size{number}")
 
 
 def _struct_type(decl: StructDecl, dims: tuple[Dim, ...], fields: tuple[tuple[str, Type], ...]) -> StructType:
     return StructType(decl.owner, decl.name, dims, fields)
-
-
-def _dims(name: str, choice: ArrayKind) -> tuple[Dim, ...]:
-    """Symbols for the sizes of an array; where the call numbers them, equal sizes are one."""
-    if len(choice.sizes) == choice.rank:
-        return tuple(ONE if number == UNIT else Dim.sym(f"size{number}") for number in choice.sizes)
-    return tuple(Dim.sym(f"{name.capitalize()}{axis}") for axis in range(choice.rank))
 
 
 def _static(value: Static) -> Type:

@@ -292,3 +292,47 @@ def test_structs_within_a_struct_are_made_where_another_field_must_be_given() ->
         np.testing.assert_array_equal(mine.w, theirs.w)
     with pytest.raises(tessera.TesseraError, match="also needs `bias`"):
         m.Part(4)
+
+
+CACHES = """
+def attend(q: Tensor[B, H, S, D, f32], cache: KVCache):
+    return flash_attention(q, cache)
+
+def attend_declared(q: Tensor[B, H, S, D, f32], cache: KVCache[B, H, M, D, f32]):
+    return flash_attention(q, cache)
+
+def extend(cache: KVCache, k: Tensor[B, H, S, D, f32]):
+    return cache.append(k, k)
+
+def add(x, y: Tensor[N, f32]):
+    return x + y
+"""
+
+
+@pytest.fixture(scope="module")
+def caches() -> tessera.module.Module:
+    return tessera.compile(CACHES)
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 4, 9, 5), (2, 2, 3, 8, 4), (1, 2, 3, 8, 4), (1, 1, 1, 8, 1), (2, 2, 8, 8, 8)])
+def test_a_bare_struct_meets_declared_sizes(caches: tessera.module.Module, sizes: tuple[int, ...]) -> None:
+    batch, heads, length, longest, depth = sizes
+    k = np.random.default_rng(0).normal(size=(batch, heads, length, depth)).astype(np.float32)
+    cache = caches.extend(caches.KVCache(batch, heads, longest, depth), k)
+    assert cache.len == length
+    np.testing.assert_array_equal(cache.K[:, :, :length], k)
+    np.testing.assert_array_equal(cache.K, caches.KVCache(batch, heads, longest, depth).append(k, k).K)
+    np.testing.assert_array_equal(caches.attend(k, cache), caches.attend_declared(k, cache))
+
+
+def test_sizes_of_a_bare_struct_that_differ_are_an_error(caches: tessera.module.Module) -> None:
+    with pytest.raises(tessera.TesseraError, match="E0307"):
+        caches.attend(np.ones((3, 2, 4, 5), np.float32), caches.KVCache(2, 2, 8, 5))
+    np.testing.assert_array_equal(caches.add(np.ones(1, np.float32), np.ones(3, np.float32)), np.full(3, 2, np.float32))
+    with pytest.raises(tessera.TesseraError, match="E0302"):
+        caches.add(np.ones(2, np.float32), np.ones(3, np.float32))
+
+
+def test_structs_of_the_library_are_listed_where_a_function_takes_them(caches: tessera.module.Module) -> None:
+    assert dir(caches) == ["KVCache", "add", "attend", "attend_declared", "extend"]
+    assert dir(tessera.compile("def f(x: Tensor[N, f32]): return x")) == ["f"]

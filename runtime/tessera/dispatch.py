@@ -98,6 +98,7 @@ class Function:
             choice = taken.add(parameter.name, parameter.kind, value)
             if not is_declared(parameter.kind, structs):
                 chosen.append((parameter.name, choice))
+        chosen += taken.related()
         compiled = self._specialized(tuple(chosen))
         for name in compiled.params:
             if name == STREAM:

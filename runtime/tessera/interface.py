@@ -32,7 +32,8 @@ class ArrayKind(NamedTuple):
     sizes: tuple[int, ...] = ()
 
 
-UNIT = -1
+UNIT, APART = -1, -2
+"""Numbers of sizes: of a size that is 1, and of one that no array without declared dims has."""
 
 
 class Number(NamedTuple):
@@ -67,6 +68,21 @@ def chosen_sizes(chosen: Specialization) -> dict[str, int]:
     """The sizes among the choices."""
     sizes = [(name, choice) for name, choice in chosen if name.startswith(_SIZE)]
     return {name.removeprefix(_SIZE): choice for name, choice in sizes if isinstance(choice, int)}
+
+
+_RELATED = "="
+
+
+def related_name(leaf: int) -> str:
+    """Under which choice the sizes of a declared array stand, by its place among all arrays of the call: those that an
+    array without declared dims has too are one size in this compilation."""
+    return f"{_RELATED}{leaf}"
+
+
+def chosen_relations(chosen: Specialization) -> dict[int, tuple[int, ...]]:
+    """The numbers of the sizes of declared arrays, by place."""
+    found = [(name, choice) for name, choice in chosen if name.startswith(_RELATED)]
+    return {int(name[len(_RELATED) :]): choice.sizes for name, choice in found if isinstance(choice, ArrayKind)}
 
 
 class Compound(NamedTuple):

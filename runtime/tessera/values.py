@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tessera.errors import WRONG_KIND, TesseraError, failure
 from tessera.interface import (
+    APART,
     UNIT,
     ArrayKind,
     Choice,
@@ -18,8 +19,10 @@ from tessera.interface import (
     Declared,
     Kind,
     Number,
+    Specialization,
     StructInterface,
     Tree,
+    related_name,
 )
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
@@ -35,12 +38,14 @@ class Flattening:
         self._function = function
         self._structs = structs
         self._numbers: dict[int, int] = {}
+        self._declared: list[int] = []
         self.leaves: list[object] = []
 
     def add(self, name: str, kind: Kind, value: object) -> Choice:
         """Takes one argument; `name` is its parameter's."""
         match kind:
             case "tensor" | "float":
+                self._declared.append(len(self.leaves))
                 self.leaves.append(value)
                 return Declared()
             case "static":
@@ -68,8 +73,20 @@ class Flattening:
 
         if not isinstance(value, np.ndarray | np.generic):
             raise self._wrong(name, "must be an array")
+        if not sizes:
+            self._declared.append(len(self.leaves))
         self.leaves.append(value)
         return ArrayKind(value.dtype.name, value.ndim, sizes)
+
+    def related(self) -> Specialization:
+        """Which sizes of declared arrays are those of arrays without declared dims."""
+        found = []
+        for leaf in self._declared if self._numbers else ():
+            shape = getattr(self.leaves[leaf], "shape", ())
+            sizes = tuple(self._numbers.get(size, APART) for size in shape)
+            if any(number != APART for number in sizes):
+                found.append((related_name(leaf), ArrayKind("", len(sizes), sizes)))
+        return tuple(found)
 
     def _open(self, name: str, value: object) -> Choice:
         """What the value itself says, where nothing is declared."""
@@ -92,7 +109,7 @@ class Flattening:
         return self._array(name, array, tuple(map(self._number_of, array.shape)))
 
     def _number_of(self, size: int) -> int:
-        return UNIT if size == 1 else self._numbers.setdefault(size, len(self._numbers))
+        return self._numbers.setdefault(size, UNIT if size == 1 else len(self._numbers))
 
     def _items(self, name: str, kind: Compound, value: object) -> Choice:
         if not isinstance(value, tuple | list):
@@ -146,7 +163,7 @@ class Flattening:
 def _opened(kind: Kind) -> Kind:
     """The kind of a field in a struct of any sizes: the sizes of its arrays matter."""
     if isinstance(kind, str):
-        return "open" if kind == "tensor" else kind
+        return "open" if kind in ("tensor", "generic") else kind
     opened = f"any {kind.kind}" if kind.kind in ("struct", "scaled") else kind.kind
     return Compound(opened, tuple(map(_opened, kind.items)), kind.name)
 

@@ -6,7 +6,7 @@ Enters: a struct of the syntax tree. Leaves: definitions of functions, which are
         w: Tensor[D, H, f32] = ones(D, H) def `Linear.w$init`(D: int, H: int) -> Tensor[D, H, f32]: return ones(D, H)
         def apply(self, x: ...): ...      def `Linear$new`(D: int, H: int, seed: u64): return Linear[D, H](seed=seed)
 
-A field without a value of its own may be a struct that has one: `Net.head$new` is that, for those who give other fields.
+A field without a value of its own may be a struct that has one: `Net.head$new` makes it, where other fields are given.
 """
 
 from __future__ import annotations
