@@ -159,13 +159,13 @@ class Body:
         self.told.add(pair)
         return first
 
-    def add_guard(self, kind: typed.GuardKind, left: Dim, right: Dim, span: Span) -> None:
+    def add_guard(self, kind: typed.GuardKind, left: Dim, right: Dim, span: Span, reason: str) -> None:
         """An entry check, once however often it is needed; `N - 3 >= 0` is kept as `N >= 3`."""
         if kind == "at_least":
             gap = (left - right).terms
             left = Dim(tuple(term for term in gap if term[1] > 0))
             right = -Dim(tuple(term for term in gap if term[1] < 0))
-        self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span))
+        self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason))
 
     def mention(self, name: str) -> None:
         """Notes the use of a size: one of the module is told by a param, which must be at hand at run time."""

@@ -1,4 +1,5 @@
-"""Functions that the checker itself knows: `float`, `int`, `len`, `narrow`, `transpose`, `key`, `next_key`.
+"""Functions that the checker itself knows: `float`, `int`, `len`, `ceil_div`, `narrow`, `transpose`, `key`,
+`next_key`.
 
 Enters: checked arguments. Leaves: a typed expression. `range` and `print` belong to statements.
 """
@@ -14,13 +15,13 @@ from tesserac.check.body import Body
 from tesserac.check.keys import key_of, next_key
 from tesserac.check.scalars import to_float
 from tesserac.check.statics import read_dtype
-from tesserac.check.words import dims_text, type_text
+from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.names import E0210, E0211
 from tesserac.diag.codes.precision import E0406
-from tesserac.diag.codes.shapes import E0311
+from tesserac.diag.codes.shapes import E0311, E0315
 from tesserac.ops.convert import Cast
 from tesserac.ops.shape import Permute
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.ty import DictType, DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType, parts
 
 _PLACES = {"print": "a statement of its own"}
@@ -67,6 +68,20 @@ def _len(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr
         return typed.Static(IntType(type_.dims[0]), callee.span)
     body.sink.error(E0210, at=callee.span, expected="a tuple or a tensor with dims", found=type_text(type_))
     return body.error(callee.span)
+
+
+def _ceil_div(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
+    """The quotient of two sizes, rounded up: how many blocks of `b` hold `a` elements."""
+    sizes = [value.type.value for value in (given["a"], given["b"]) if isinstance(value.type, IntType)]
+    if len(sizes) < 2:
+        wrong = next(value for value in given.values() if not isinstance(value.type, IntType))
+        body.sink.error(E0210, at=wrong.span, expected="an int", found=type_text(wrong.type))
+        return body.error(callee.span)
+    dividend, divisor = sizes
+    if divisor == ZERO:
+        body.sink.error(E0315, at=callee.at, problem=f"{dim_text(dividend)} is divided by zero")
+        return body.error(callee.span)
+    return typed.Static(IntType(dividend.ceil_div(divisor)), callee.span)
 
 
 def _narrow(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
@@ -121,6 +136,7 @@ _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "float": ((_X,), _float),
     "int": ((_X,), _int),
     "len": ((_X,), _len),
+    "ceil_div": ((Slot("a", True, False), Slot("b", True, False)), _ceil_div),
     "narrow": ((_X, Slot("dtype", False, False)), _narrow),
     "transpose": ((_X,), _transpose),
     "key": ((Slot("seed", True, False),), _key),

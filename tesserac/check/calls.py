@@ -99,7 +99,7 @@ def _call(
         body.sink.error(E0299, at=callee.at, feature=feature)
         return body.error(callee.span)
     for divisor, dividend, reason in solver.divisions:
-        guard = typed.Guard("divides", divisor, dividend, values[reason.parameter].span)
+        guard = typed.Guard("divides", divisor, dividend, values[reason.parameter].span, "")
         _require(body, guard, {}, callee)
     instance = body.rules.instance(ref.owner, ref.name, tuple(binding.types))
     if instance.function is None:

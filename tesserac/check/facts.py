@@ -1,29 +1,44 @@
 """What is known about the sizes of one function: its `where` facts and the ranges of its loop indices.
 
-Enters: facts as they are stated or follow from loops. Leaves: answers, yes, no or not known, to whether two sizes are
-equal, one divides the other, or one is at least the other. Symbols are rigid: two of them are equal only if a fact
-says so.
+Enters: facts as they are stated or follow from loops, each with its reason. Leaves: answers, yes, no or not known, to
+whether two sizes are equal, one divides the other, or one is at least the other. Symbols are rigid: two of them are
+equal only if a fact says so. See Note [Facts become replacements].
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tesserac.base.source import Span
+from tesserac.check.bounds import BUDGET, Prover
+from tesserac.check.canonical import canonical_atom
+from tesserac.check.elimination import Budget
+from tesserac.check.solving import Rule, Solved, rewrite, solve_divides, solve_equal
 from tesserac.check.typed import GuardKind
 from tesserac.types.dims import ONE, ZERO, Dim, DimError
-from tesserac.types.polynomial import of_atom
-from tesserac.types.terms import Opaque, Symbol, is_whole
+from tesserac.types.forest import Link, ProofForest
+from tesserac.types.terms import Atom, Opaque, is_whole
 from tesserac.types.unify import linear_in
 
 
 @dataclass(frozen=True)
-class IndexRange:
-    """A loop index: `low <= index <= high`."""
+class Why:
+    """The reason of an equality: what was said, and where; no place for what the compiler itself decides."""
 
-    low: Dim
-    high: Dim
+    text: str
+    span: Span | None
+
+
+@dataclass(frozen=True)
+class IndexRange:
+    """A loop index: `first`, then every `step`, up to `last`. `runs` tells whether there is a turn in any case."""
+
+    first: Dim
+    last: Dim
+    step: int
+    runs: bool
 
 
 class Facts:
@@ -31,140 +46,195 @@ class Facts:
 
     def __init__(self) -> None:
         self._replace: dict[str, Dim] = {}
-        self._divides: list[tuple[Dim, Dim]] = []
+        self._rules: list[Rule] = []
+        self._whole: list[tuple[Dim, Dim]] = []
         self._at_least: list[Dim] = []
+        self._signed: set[str] = set()
         self._ranges: dict[str, IndexRange] = {}
+        self._turns: dict[str, Dim] = {}
+        self._indices: set[str] = set()
+        self._stated: list[Dim] = []
+        self._normal: dict[Dim, Dim] = {}
+        self._prover: Prover | None = None
+        self.equalities: ProofForest[Dim, Why] = ProofForest()
 
-    def state(self, kind: GuardKind, left: Dim, right: Dim) -> None:
+    # ---------------------------------------------------------------------------------------------- stating
+
+    def state(self, kind: GuardKind, left: Dim, right: Dim, why: Why | None = None) -> None:
         """States that left equals right, divides right, or is at least right."""
-        stated = {"equal": self.state_equal, "divides": self.state_divides, "at_least": self.state_at_least}
-        stated[kind](left, right)
+        if kind == "equal":
+            self.equalities.merge(left, right, why or Why(f"{left} == {right}", None))
+            self._solve_equal(self.normal(left), self.normal(right))
+        elif kind == "divides":
+            self._solve_divides(self.normal(left), self.normal(right))
+        else:
+            self._at_least.append(left - right)
+        self._stated.append(left - right)
+        self._changed()
 
-    def state_equal(self, left: Dim, right: Dim) -> None:
-        """Keeps the fact as a replacement of one symbol, the later name by the earlier."""
-        left, right = self.normal(left), self.normal(right)
-        for name in sorted((left - right).symbols(), reverse=True):
-            linear = linear_in(left - right, name)
-            if linear is not None:
-                factor, rest = linear
-                solved = (-rest).exact_div(factor)
-                self._replace = {n: d.substitute({name: solved}) for n, d in self._replace.items()}
-                self._replace[name] = solved
-                return
+    def _solve_equal(self, left: Dim, right: Dim) -> None:
+        found = solve_equal(left, right)
+        for divisor, dividend in found.divisions:
+            self._solve_divides(divisor, dividend)
+        if found.divisions:
+            left, right = self.normal(left), self.normal(right)
+            found = solve_equal(left, right)
+        if found.name:
+            self._take(found)
+            return
+        self._rules += found.rules
+        self._at_least += [left - right, right - left]
 
-    def state_divides(self, divisor: Dim, dividend: Dim) -> None:
-        self._divides.append((self.normal(divisor), self.normal(dividend)))
+    def _solve_divides(self, divisor: Dim, dividend: Dim) -> None:
+        self._at_least.append(divisor - ONE)
+        found = solve_divides(divisor, dividend, self._indices)
+        if found is None:
+            self._whole.append((divisor, dividend))
+        elif found.name:
+            self._take(found)
 
-    def state_at_least(self, left: Dim, right: Dim) -> None:
-        self._at_least.append(self.normal(left - right))
+    def _take(self, found: Solved) -> None:
+        """A symbol is replaced by what it equals; that it is a size stays known."""
+        values = {found.name: found.value}
+        self._replace = {name: dim.substitute(values) for name, dim in self._replace.items()}
+        self._replace[found.name] = found.value
+        self._signed |= found.signed
+        if found.name not in self._signed:
+            self._at_least.append(found.value)
+        self._changed()
 
-    def state_index(self, name: str, low: Dim, high: Dim) -> None:
-        self._ranges[name] = IndexRange(low, high)
+    def _changed(self) -> None:
+        self._normal = {}
+        self._prover = None
 
     @contextmanager
-    def within(self, low: Dim, high: Dim) -> Iterator[None]:
-        """Inside a loop over `low` to `high` there is a turn: the range is not empty."""
-        self._at_least.insert(0, self.normal(high - low))
+    def within(self, name: str, first: Dim, stop: Dim, step: int) -> Iterator[None]:
+        """Inside a loop its index counts turns: `first + step * turn`, with `0 <= turn < turns`; so there is one."""
+        turn, distance = f"{name}'", (stop - first) if step > 0 else (first - stop)
+        last = self.normal(distance - ONE).floor_div(abs(step))
+        runs = self.at_least(distance, ONE) is True
+        self._indices |= {name, turn}
+        self._ranges[name] = IndexRange(first, first + (distance - ONE).floor_div(abs(step)) * step, step, runs)
+        self._replace[name] = self.normal(first) + Dim.sym(turn) * step
+        self._turns[name] = last - Dim.sym(turn)
+        self._changed()
         yield
-        del self._at_least[0]  # what the body stated stands behind it and stays, since it is checked on entry
+        del self._turns[name], self._replace[name], self._ranges[name]
+        self._changed()
+
+    # ----------------------------------------------------------------------------------------------- asking
 
     def normal(self, dim: Dim) -> Dim:
-        """The size with stated equalities applied, and `//` as `/` where a fact says that it divides."""
+        """The size with stated facts applied: what is equal because of them has one form."""
+        known = self._normal.get(dim)
+        if known is None:
+            known = self._normal[dim] = self._canonical(dim, self._asker())
+        return known
+
+    def _canonical(self, dim: Dim, prover: Prover) -> Dim:
+        def value_of(atom: Atom) -> Dim:
+            args = atom.args if isinstance(atom, Opaque) else ()
+            return canonical_atom(atom, tuple(self._canonical(arg, prover) for arg in args), prover.never_negative)
+
         try:
-            dim = dim.substitute(self._replace)
-            return dim.map_atoms(self._exact_atom) if self._divides else dim
+            dim = rewrite(dim.substitute(self._replace), self._rules)
+            plain = not any(isinstance(atom, Opaque) for atom in dim.atoms())
+            return dim if plain else rewrite(dim.map_atoms(value_of), self._rules)
         except DimError:
             return dim
 
-    def _exact_atom(self, atom: Symbol | Opaque) -> Dim:
-        if isinstance(atom, Opaque) and len(atom.args) == 2 and self._known_divisor(*atom.args):
-            quotient = atom.args[0].exact_div(atom.args[1])
-            exact = {"floor_div": quotient, "ceil_div": quotient, "mod": ZERO}
-            return exact.get(atom.function, of_atom(atom))
-        return of_atom(atom)
+    def _asker(self) -> Prover:
+        """The prover for what is known now. Its facts are brought to normal form without asking one another."""
+        if self._prover is None:
+            alone = Prover((), self._is_size, Budget(BUDGET))
+            facts = [*self._turns.values(), *self._at_least]
+            known = dict.fromkeys(self._canonical(fact, alone) for fact in facts)
+            self._prover = Prover(tuple(fact for fact in known if fact.fraction is None), self._is_size, Budget(0))
+        self._prover.budget = Budget(BUDGET)
+        return self._prover
 
-    def _known_divisor(self, dividend: Dim, divisor: Dim) -> bool:
-        return (divisor, dividend) in self._divides
+    def _is_size(self, name: str) -> bool:
+        return name not in self._signed
 
     def same(self, left: Dim, right: Dim) -> bool:
-        return left == right or self.normal(left) == self.normal(right)
+        """Whether two sizes are equal; where rounding or extremes hide it, by neither being above the other."""
+        if left == right or self.normal(left) == self.normal(right):
+            return True
+        gap = self.normal(left - right)
+        hidden = any(isinstance(atom, Opaque) for atom in gap.atoms())
+        return hidden and self._never_negative(gap) and self._never_negative(-gap)
 
     def divides(self, divisor: Dim, dividend: Dim) -> bool | None:
-        """Whether `dividend / divisor` is whole for all sizes."""
+        """Whether `dividend / divisor` is whole: for all sizes, for none, or who knows."""
         divisor, dividend = self.normal(divisor), self.normal(dividend)
-        if divisor == ONE or self._known_divisor(dividend, divisor):
+        if divisor == ONE or (divisor, dividend) in self._whole:
             return True
         if divisor == ZERO:
             return False
         quotient = dividend.exact_div(divisor)
-        if quotient.fraction is not None:
-            return quotient.constant is not None
-        return True if _is_whole(quotient) or self._follows(quotient) else None
+        varying = Dim(tuple(term for term in quotient.terms if term[0]))
+        if _is_whole(varying):
+            return (quotient - varying).constant is not None
+        return True if self._follows(quotient) else None
 
     def _follows(self, quotient: Dim) -> bool:
         """Whether the size is a multiple of a quotient that a fact says is whole: C*H / 4 where 4 divides C."""
-        known = (dividend.exact_div(divisor) for divisor, dividend in self._divides if divisor != ZERO)
+        known = (self.normal(e).exact_div(self.normal(d)) for d, e in self._whole if self.normal(d) != ZERO)
         return any(one != ZERO and _is_whole(quotient.exact_div(one)) for one in known)
 
     def at_least(self, left: Dim, right: Dim) -> bool | None:
-        """Whether `left >= right` for all sizes; symbols are sizes, hence at least 0."""
+        """Whether `left >= right`: for all sizes, for none, or who knows. Symbols are sizes, hence at least 0."""
         gap = self.normal(left - right)
-        if self._bounded_below(gap) or any(self._bounded_below(gap - fact) for fact in self._at_least):
+        if self._never_negative(gap):
             return True
-        return False if self._bounded_below(-gap - ONE) else None
+        return False if self._never_negative(-gap - ONE) else None
 
-    def _lowest(self, dim: Dim) -> Dim:
-        """The size with each loop index at the end of its range that makes it smallest."""
-        for name in reversed(self._ranges):
-            linear = linear_in(dim, name) if name in dim.symbols() else None
-            if linear is None:
-                continue
-            factor, rest = linear
-            if _never_negative(factor):
-                dim = factor * self._ranges[name].low + rest
-            elif _never_negative(-factor):
-                dim = factor * self._ranges[name].high + rest
-        return self.normal(dim)
+    def _never_negative(self, gap: Dim) -> bool:
+        return self._asker().never_negative(gap)
 
-    def _bounded_below(self, dim: Dim) -> bool:
-        """Whether the size is never negative; a loop index that may be is not taken for a size."""
-        lowest = self._lowest(dim)
-        indices = [self._ranges[name] for name in lowest.symbols() if name in self._ranges]
-        if _never_negative(lowest) and all(_never_negative(index.low) for index in indices):
-            return True
-        return any(map(self._bounded_below, _bounds_below(lowest)))
+    @property
+    def gave_up(self) -> bool:
+        """Whether the last question ended because its search was too long."""
+        return self._prover is not None and self._prover.budget.spent
 
     def is_index(self, name: str) -> bool:
-        return name in self._ranges
+        return name in self._indices
 
+    def at_ends(self, gap: Dim) -> Dim | None:
+        """A size that is at least 0 exactly if `gap` is so in every turn of the loops around; None if that is no
+        matter of the ends of their ranges."""
+        empty: list[Dim] = []
+        for name in reversed(self._ranges):
+            linear = linear_in(gap, name) if name in gap.symbols() else None
+            if linear is None:
+                continue
+            (factor, rest), range_ = linear, self._ranges[name]
+            rises = self.at_least(factor, ZERO)
+            if rises is None:
+                return None
+            gap = factor * (range_.first if rises == (range_.step > 0) else range_.last) + rest
+            way = range_.last - range_.first
+            empty += [] if range_.runs else [-way - ONE if range_.step > 0 else way - ONE]
+        if any(not dim.symbols().isdisjoint(self._indices) for dim in (gap, *empty)):
+            return None
+        for dim in empty:
+            gap = gap.max(dim)
+        return gap
 
-def _never_negative(dim: Dim) -> bool:
-    """Sizes are at least 0, hence sums and products of them."""
-    atoms_are = all(map(_atom_never_negative, dim.atoms()))
-    return atoms_are and all(coefficient > 0 for _, coefficient in dim.terms)
+    # ------------------------------------------------------------------------------------------- explaining
 
+    def reasons(self, dim: Dim) -> tuple[Link[Dim, Why], ...]:
+        """The equalities by which a size has its normal form, of the size as a whole or of the symbols in it."""
+        for part in (dim, *(Dim.sym(name) for name in sorted(dim.symbols()))):
+            links = self.equalities.explain(part, self.equalities.find(part))
+            if links:
+                return links
+        return ()
 
-def _bounds_below(dim: Dim) -> Iterator[Dim]:
-    """Sizes that are never above this one: `-min(M, N)` is at least `-M`, `2 * ceil_div(N, 2)` at least `N`."""
-    for monomial, coefficient in dim.terms:
-        if len(monomial) == 1 and monomial[0][1] == 1 and isinstance(atom := monomial[0][0], Opaque):
-            for bound in _bounds_of(atom, below=coefficient > 0):
-                yield dim + (bound - of_atom(atom)) * Dim.const(coefficient)
-
-
-def _bounds_of(atom: Opaque, *, below: bool) -> Sequence[Dim]:
-    """Simpler sizes that an atom is never below, or never above."""
-    if atom.function == ("max" if below else "min"):
-        return atom.args
-    if atom.function == ("ceil_div" if below else "floor_div") and atom.args[1].constant:
-        return (atom.args[0].exact_div(atom.args[1]),)
-    return ()
-
-
-def _atom_never_negative(atom: Symbol | Opaque) -> bool:
-    if isinstance(atom, Symbol):
-        return True
-    return (any if atom.function == "max" else all)(_never_negative(arg) for arg in atom.args)
+    def nearby(self, size: Dim) -> bool:
+        """Whether any fact speaks of a symbol of this size."""
+        names = size.symbols()
+        return any(not names.isdisjoint(stated.symbols()) for stated in self._stated)
 
 
 def _is_whole(dim: Dim) -> bool:
@@ -174,3 +244,9 @@ def _is_whole(dim: Dim) -> bool:
 
 def _is_quotient(dim: Dim) -> bool:
     return any(isinstance(atom, Opaque) and atom.function == "quotient" for atom in dim.atoms())
+
+
+# Note [Facts become replacements]
+# `D % h == 0` makes D `h * Q` for a new size Q, an equality makes one symbol an expression in others, and a loop index is
+# its first value plus a number of turns. So a question is asked of polynomials over independent symbols, where "is it
+# whole" and "is it the same" are read off, and only inequalities need a search. The replacements are never shown.

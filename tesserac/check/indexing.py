@@ -246,7 +246,8 @@ def _cut_slice(body: Body, node: ast.Slice, size: Dim) -> Cut | None:
         return _cut_backwards(body, node, size, (start, stop), step.constant)
     low = ZERO if start is None else _from_end(start, size)
     high = size if stop is None else _from_end(stop, size)
-    for left, right, at in ((low, ZERO, node.start), (size, high, node.stop), (high, low, node)):
+    last = step.constant - 1  # `x[1::2]` of no elements has none: the start may lie that far behind the end
+    for left, right, at in ((low, ZERO, node.start), (size, high, node.stop), (high + last, low, node)):
         if at is not None and not _at_least(body, left, right, at.span):
             body.sink.error(E0313, at=at.span, index=_slice_text(start, stop), size=dim_text(size))
             return None

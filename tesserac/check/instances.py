@@ -16,6 +16,7 @@ from tesserac.check.body import Body, WherePlace
 from tesserac.check.conform import agree, expected_storage
 from tesserac.check.control import always_returns
 from tesserac.check.effects import check_effects
+from tesserac.check.facts import Why
 from tesserac.check.scope import Binding
 from tesserac.check.specs import (
     AnySpec,
@@ -39,6 +40,7 @@ from tesserac.check.specs import (
     untold_sizes,
 )
 from tesserac.check.struct_items import is_test
+from tesserac.check.undecided import STATED
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0211, E0212
 from tesserac.syntax import ast
@@ -129,7 +131,7 @@ def enter(
         body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
     for fact in signature.facts:
         left, right = fact.left.substitute(body.symbols), fact.right.substitute(body.symbols)
-        body.facts.state(fact.kind, left, right)
+        body.facts.state(fact.kind, left, right, Why(f"where {body.rules.text(fact.span)}", fact.span))
     body.result_spec = None if isinstance(signature.result, AnySpec) else signature.result
     if isinstance(signature.result, TensorSpec):
         body.result_storage = expected_storage(body, signature.result)
@@ -229,11 +231,11 @@ def result_type(body: Body) -> Type:
 
 def where_guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:
     """The `where` facts come first: what follows from them is not checked again."""
-    facts = [
-        typed.Guard(fact.kind, fact.left.substitute(body.symbols), fact.right.substitute(body.symbols), fact.span)
-        for fact in signature.facts
-    ]
-    return (*facts, *body.guards.values())
+    stated: list[typed.Guard] = []
+    for fact in signature.facts:
+        left, right = fact.left.substitute(body.symbols), fact.right.substitute(body.symbols)
+        stated.append(typed.Guard(fact.kind, left, right, fact.span, STATED))
+    return (*stated, *body.guards.values())
 
 
 def is_export(node: ast.Expr) -> bool:

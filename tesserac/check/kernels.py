@@ -13,6 +13,7 @@ See Note [One block spans its dim].
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tesserac.base.source import Span
 from tesserac.check import typed
@@ -152,7 +153,7 @@ def _check_blocks(body: Body, kernel: Kernel, result: Type) -> None:
 def _guards(body: Body, signature: Signature, kernel: Kernel) -> tuple[typed.Guard, ...]:
     sizes = kernel.sizes()
     found = where_guards(body, signature)
-    return tuple(typed.Guard(g.kind, g.left.substitute(sizes), g.right.substitute(sizes), g.span) for g in found)
+    return tuple(replace(g, left=g.left.substitute(sizes), right=g.right.substitute(sizes)) for g in found)
 
 
 def _block_names(kernel: Kernel) -> list[str]:

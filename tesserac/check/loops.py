@@ -139,13 +139,11 @@ def _counted(
 ) -> list[typed.Stmt]:
     start, stop, step = bounds
     symbol = _index_symbol(body, target.id)
-    low, high = (start, stop - 1) if step > 0 else (stop + 1, start)
-    body.facts.state_index(symbol, low, high)
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
     loop = _enter(body, node.body, node.target.span.to(node.iterable.span), (), target.id)
     body.scope.bind(Binding(target.id, IntType(Dim.sym(symbol)), target.span, None))
-    with body.facts.within(low, high):
+    with body.facts.within(symbol, start, stop, step):
         if flag:
             block: typed.Block = (_unless(body, flag, node.body, node.span),)
         else:

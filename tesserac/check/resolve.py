@@ -112,7 +112,7 @@ Resolved = (
 )
 
 BUILTINS = (
-    "range", "float", "int", "print", "narrow", "transpose", "len", "isinstance", "key", "next_key",
+    "range", "float", "int", "print", "narrow", "transpose", "len", "ceil_div", "isinstance", "key", "next_key",
     "numerics", "device", "prefetch", "Schedule", "pipeline",
 )  # fmt: skip
 NAMESPACES = ("tile", "dist", "kernel", "graph", "verify")

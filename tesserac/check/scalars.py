@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.undecided import undecided
 from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0210, E0299
 from tesserac.diag.codes.shapes import E0315
@@ -110,12 +111,18 @@ def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: 
 
 
 def require_guard(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:
-    """A check on entry, from then on a fact; what depends on a loop index cannot be checked there."""
+    """A check on entry, from then on a fact. A bound that depends on loop indices is checked at the ends of their
+    ranges; anything else that depends on them cannot be checked there."""
+    reason = undecided(body, kind, left, right, at)
     indices = [name for name in sorted((left - right).symbols()) if body.facts.is_index(name)]
     if indices:
-        body.sink.error(E0299, at=at, feature=f"a check of sizes at every turn of a loop (of `{indices[0]}`)")
-    elif body.dead == 0:
-        body.add_guard(kind, left, right, at)
+        end = body.facts.at_ends(left - right) if kind == "at_least" else None
+        if end is None:
+            body.sink.error(E0299, at=at, feature=f"a check of sizes at every turn of a loop (of `{indices[0]}`)")
+            return
+        left, right = end, ZERO
+    if body.dead == 0:
+        body.add_guard(kind, left, right, at, reason)
         body.facts.state(kind, left, right)
 
 

@@ -253,12 +253,14 @@ Block = tuple[Stmt, ...]
 
 @dataclass(frozen=True)
 class Guard:
-    """One check of sizes on entry, as in the IR: left equals right, left divides right, or left is at least right."""
+    """One check of sizes on entry, as in the IR: left equals right, left divides right, or left is at least right.
+    `reason` says why it is not decided while compiling."""
 
     kind: GuardKind
     left: Dim
     right: Dim
     span: Span
+    reason: str
 
     @property
     def text(self) -> str:

@@ -99,10 +99,10 @@ def _count(number: int, word: str) -> str:
 
 
 def list_guards(checked: Checked) -> str:
-    """The checks that calls of each function make on entry, with where each came from."""
+    """The checks that calls of each function make on entry, with where each came from and why it is left to them."""
     source = checked.source
     lines = [
-        f"  {function.name}: {guard.text}  (line {source.position(guard.span.start)[0]})\n"
+        f"  {function.name}: {guard.text}  (line {source.position(guard.span.start)[0]})\n      {guard.reason}\n"
         for function in checked.result.module.functions
         for guard in function.guards
     ]
