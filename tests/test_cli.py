@@ -126,7 +126,8 @@ def test_guards_are_listed_with_their_lines(command: Program) -> None:
     )
     result = command("check", "--explain-guards", "guarded.tess", "warning.tess")
     assert result.out.endswith(
-        "guarded.tess: guards, checked on entry\n  f: D % 4 == 0  (line 1)\n      stated by `where`\nwarning.tess: no guards\n"
+        "guarded.tess: guards, checked on entry\n  f: D % 4 == 0  (line 1)\n      stated by `where`\n"
+        "warning.tess: no guards\n"
     )
     assert command("check", "--explain-guards", "--json", "guarded.tess").status == 2
 

@@ -247,6 +247,6 @@ def _is_quotient(dim: Dim) -> bool:
 
 
 # Note [Facts become replacements]
-# `D % h == 0` makes D `h * Q` for a new size Q, an equality makes one symbol an expression in others, and a loop index is
-# its first value plus a number of turns. So a question is asked of polynomials over independent symbols, where "is it
-# whole" and "is it the same" are read off, and only inequalities need a search. The replacements are never shown.
+# `D % h == 0` makes D `h * Q` for a new size Q, an equality makes one symbol an expression in others, and a loop index
+# is its first value plus a number of turns. So a question is asked of polynomials over independent symbols, where "is
+# it whole" and "is it the same" are read off, and only inequalities need a search. The replacements are never shown.
