@@ -7,18 +7,20 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
-from tesserac.check.decorators import Decorations, is_kernel, read_decorators
+from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
 from tesserac.check.expressions import infer_expression
 from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
 from tesserac.check.kernels import check_kernel
 from tesserac.check.names import check_names
 from tesserac.check.namespaces import namespace_member, namespace_names
 from tesserac.check.params import ModuleParams, read_params
+from tesserac.check.range_warnings import warn_of_ranges
 from tesserac.check.resolve import (
     ConstantRef,
     Exports,
@@ -209,9 +211,19 @@ class ModuleChecker:
             function = check_kernel(body, signature, types, spans, symbol, settings)
         else:
             function = check_instance(body, signature, types, spans, symbol)
-        if function is None or said.bounds is None:
-            return function
-        return verified(body, function, said.bounds)
+        if function is None:
+            return None
+        if body.at_definition and not is_kernel(signature.node) and not function.span.file.startswith(LIBRARY):
+            warn_of_ranges(body, function, self._known)
+        function = replace(function, within=said.within)
+        return function if said.bounds is None else verified(body, function, said.bounds, self._known)
+
+    def _known(self, symbol: str) -> typed.TypedFunction | None:
+        """A function that is checked already; of one under way nothing is known."""
+        try:
+            return self.find(symbol)
+        except KeyError:
+            return None
 
     def _decorations(self, name: str) -> Decorations:
         """What the decorators of a function say; reported once."""

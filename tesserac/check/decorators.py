@@ -6,7 +6,7 @@ Enters: a function as written. Leaves: diagnostics, and what its decorators say:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tesserac.base.source import Span
 from tesserac.check import typed
@@ -24,6 +24,10 @@ UPDATE = "update"
 ACCEPTED = ("export", "jit", "autodiff", UPDATE, "kernel", "kernel.auto")
 """What may stand alone. `@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
 LATER_DECORATORS = ("vjp_of", "jvp_of")
+WITHIN = "within"
+"""Only the library may say it."""
+LIBRARY = "stdlib/"
+"""Where the files of the library stand."""
 METRICS = ("latency_ms", "throughput")
 
 
@@ -41,6 +45,7 @@ class Decorations:
 
     schedule: RecordType | None = None
     bounds: Bounds | None = None
+    within: tuple[float, float] | None = None
     is_known: bool = True
 
 
@@ -84,7 +89,7 @@ def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decoratio
 
 def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
     node = decorator.expression
-    name, known = dotted_name(node), [*dict.fromkeys([*ACCEPTED, *_READERS])]
+    name, known = dotted_name(node), [each for each in dict.fromkeys([*ACCEPTED, *_READERS]) if each != WITHIN]
     if name in LATER_DECORATORS or name in known:
         body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}`")
     else:
@@ -94,7 +99,7 @@ def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decora
         if guess is not None:
             draft.replace(f"did you mean `@{guess}`?", at, guess)
         draft.remark(f"decorators are {', '.join(f'`@{each}`' for each in known)}")
-    return Decorations(found.schedule, found.bounds, is_known=False)
+    return replace(found, is_known=False)
 
 
 def _given(body: Body, node: ast.Call, names: Sequence[str]) -> dict[str, ast.Expr]:
@@ -122,7 +127,7 @@ def _schedule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@kernel.schedule(s)`."""
     values = [body.expression(argument.value).type for argument in node.arguments]
     if len(values) == 1 and isinstance(values[0], RecordType) and values[0].kind == SCHEDULE:
-        return Decorations(values[0], found.bounds, found.is_known)
+        return replace(found, schedule=values[0])
     if not body.sink.has_errors:
         body.sink.error(E0508, at=node.span, problem="`@kernel.schedule` takes one `Schedule`")
     return found
@@ -139,7 +144,7 @@ def _autotune(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     space = given.get("space")
     entries = _entries(body, space) if space is not None else []
     first = None if entries is None else check_space(body, entries)
-    return Decorations(first, found.bounds, found.is_known)
+    return replace(found, schedule=first)
 
 
 def _check_word(body: Body, node: ast.Expr | None, name: str, words: Sequence[str]) -> None:
@@ -192,14 +197,30 @@ def _numerics(body: Body, node: ast.Call, found: Decorations) -> Decorations:
         _wrong(body, given["stable"], "stable", "True or False", stable)
         return found
     if "bounded" not in given:
-        return Decorations(found.schedule, Bounds() if stable.value else None, found.is_known)
+        return replace(found, bounds=Bounds() if stable.value else None)
     value = body.expression(given["bounded"]).type
-    ends = [_number(item) for item in value.items] if isinstance(value, TupleType) else []
-    numbers = [end for end in ends if end is not None]
-    if len(numbers) != 2 or len(ends) != 2 or numbers[0] > numbers[1]:
+    ends = _ends(value.items) if isinstance(value, TupleType) else None
+    if ends is None:
         _wrong(body, given["bounded"], "bounded", "two numbers, the lower one first", value)
         return found
-    return Decorations(found.schedule, Bounds(numbers[0], numbers[1]), found.is_known)
+    return replace(found, bounds=Bounds(*ends))
+
+
+def _within(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@within(0, 1)`: what the library says of every element that a function returns for finite arguments. It is
+    believed, so that a program cannot say it: `@verify.numerics` is checked."""
+    ends = _ends([body.expression(argument.value).type for argument in node.arguments])
+    if ends is None or not node.span.file.startswith(LIBRARY):
+        body.sink.error(E0508, at=node.span, problem="`@within` is what the library says of its results")
+        return replace(found, is_known=False)
+    return replace(found, within=ends)
+
+
+def _ends(types: Sequence[Type]) -> tuple[float, float] | None:
+    """Two numbers, the lower one first."""
+    numbers = [end for end in map(_number, types) if end is not None]
+    ordered = len(types) == len(numbers) == 2 and numbers[0] <= numbers[1]
+    return (numbers[0], numbers[1]) if ordered else None
 
 
 def _number(type_: Type) -> float | None:
@@ -214,4 +235,5 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     "kernel.autotune": _autotune,
     "graph.module": _module,
     "verify.numerics": _numerics,
+    WITHIN: _within,
 }

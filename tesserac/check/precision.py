@@ -13,8 +13,9 @@ from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text
 from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, W0401, W0402
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
-from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
+from tesserac.ops.cumulative import Cumulative
+from tesserac.ops.einsum import Einsum
 from tesserac.ops.reduce import Reduction
 from tesserac.types.dtype import DType, component, lookup
 from tesserac.types.policy import NO_POLICY, compute_dtype
@@ -86,9 +87,9 @@ def explain_lost_part(body: Body, use: Use, operand: typed.Expr, dtype: DType) -
 
 def check_precision(body: Body, use: Use) -> None:
     """Warns of, or forbids, a contraction or reduction whose running sum would be narrow."""
-    contraction = isinstance(use.op, MatMul)
-    if not contraction and not (isinstance(use.op, Reduction) and use.op.accumulates):
+    if not use.op.accumulates:
         return
+    contraction = use.op.mixes_fp8
     operand = next((o for o in use.operands if _needs_accumulator(_tensor(o).dtype)), None)
     if operand is None:
         return
@@ -145,7 +146,11 @@ def _cast_edits(body: Body, use: Use, policy: str) -> list[Edit]:
 def _terms(use: Use, ty: TensorType) -> str:
     if isinstance(use.op, Reduction):
         return " * ".join(dim_text(ty.dims[axis]) for axis in use.op.axes) or "1"
-    return dim_text(ty.dims[-1])
+    if isinstance(use.op, Einsum):
+        sizes = {label: dim for term, o in zip(use.op.terms, use.operands, strict=True)
+                 for label, dim in zip(term, _tensor(o).dims, strict=True)}  # fmt: skip
+        return " * ".join(dim_text(dim) for label, dim in sizes.items() if label not in use.op.output) or "1"
+    return dim_text(ty.dims[use.op.axis if isinstance(use.op, Cumulative) else -1])
 
 
 def _declared_element(body: Body, operand: typed.Expr) -> Span | None:

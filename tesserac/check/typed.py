@@ -271,6 +271,14 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class Promise:
+    """What is promised of a result: proven while compiling, or checked by every call of a debug build."""
+
+    text: str
+    is_proven: bool
+
+
+@dataclass(frozen=True)
 class Param:
     """A parameter. One of a static type is already part of the function and takes no argument at run time."""
 
@@ -285,7 +293,9 @@ class TypedFunction:
 
     `symbols` are the sizes it is polymorphic in; all are bound by the dims of its parameters or by int
     parameters of that name. `result` is the type of every `Return` in `body`. `reads` are the params of the module that
-    it and its callees read, or need for a size of the module: at run time they are parameters after its own.
+    it and its callees read, or need for a size of the module: at run time they are parameters after its own. `within`
+    is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
+    `@verify.numerics` asks of the results.
     """
 
     symbol: str
@@ -300,6 +310,8 @@ class TypedFunction:
     exported: bool
     doc: str
     reads: tuple[Param, ...] = ()
+    within: tuple[float, float] | None = None
+    promises: tuple[Promise, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

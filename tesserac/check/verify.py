@@ -1,7 +1,7 @@
 """Checks of results: `@verify.numerics(bounded=[-100, 100])`.
 
-Enters: a checked function and what is promised of its results. Leaves: a function of the same name that calls it and
-asserts the promise; a release leaves assertions out.
+Enters: a checked function and what is promised of its results. Leaves: the function, if its ranges prove that; else one
+of the same name that calls it and asserts the promise. A release leaves assertions out.
 """
 
 from __future__ import annotations
@@ -14,15 +14,35 @@ from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.decorators import Bounds
+from tesserac.check.ranges import Find, Ranges, extent_of, ranges_of
 from tesserac.check.tuples import tuple_items
 from tesserac.ops.compare import BitAnd, IsFinite, LessEqual
 from tesserac.ops.search import All
 from tesserac.types.dims import Dim
-from tesserac.types.ty import Aggregate, FloatType, TensorType
+from tesserac.types.ty import Aggregate, FloatType, TensorType, Type, parts
 
 
-def verified(body: Body, function: typed.TypedFunction, bounds: Bounds) -> typed.TypedFunction:
+def verified(body: Body, function: typed.TypedFunction, bounds: Bounds, find: Find) -> typed.TypedFunction:
     """The function with its results checked; what it was is left among the functions of the body."""
+    ranges = ranges_of(Ranges(find, extent_of(body.facts)).function(function))
+    proven = all(r.within(bounds.low, bounds.high) and r.finite for r in ranges) and not _integers(function.result)
+    said = f"every element that `{function.name}` returns is {_text(bounds)}"
+    function = replace(function, promises=(typed.Promise(said, proven),))
+    return function if proven else _with_checks(body, function, bounds)
+
+
+def _integers(ty: Type) -> bool:
+    """Whether a result has parts besides floats, which a promise does not speak of."""
+    if isinstance(ty, Aggregate):
+        return any(map(_integers, parts(ty) or ()))
+    return not (isinstance(ty, TensorType) and ty.dtype.is_float)
+
+
+def _text(bounds: Bounds) -> str:
+    return "finite" if bounds == Bounds() else f"in [{bounds.low:g}, {bounds.high:g}]"
+
+
+def _with_checks(body: Body, function: typed.TypedFunction, bounds: Bounds) -> typed.TypedFunction:
     inner = replace(function, symbol=f"{function.symbol}.unverified")
     body.functions.append(inner)
     span = function.span
@@ -50,13 +70,12 @@ def _floats(value: typed.Expr, span: Span) -> Iterator[typed.Expr]:
 
 def _check(body: Body, name: str, value: typed.Expr, bounds: Bounds, span: Span) -> typed.Assert:
     if bounds == Bounds():
-        holds, said = apply_operator(body, IsFinite(), [value], span, span), "finite"
+        holds = apply_operator(body, IsFinite(), [value], span, span)
     else:
         low, high = (typed.Static(FloatType(end), span) for end in (bounds.low, bounds.high))
         above = apply_operator(body, LessEqual(), [low, value], span, span)
         below = apply_operator(body, LessEqual(), [value, high], span, span)
         holds = apply_operator(body, BitAnd(), [above, below], span, span)
-        said = f"in [{bounds.low:g}, {bounds.high:g}]"
     rank = value.type.rank if isinstance(value.type, TensorType) else 0
     every = apply_operator(body, All(tuple(range(rank)), False), [holds], span, span) if rank else holds
-    return typed.Assert(span, every, f"every element that `{name}` returns is {said}")
+    return typed.Assert(span, every, f"every element that `{name}` returns is {_text(bounds)}")

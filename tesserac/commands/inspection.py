@@ -55,6 +55,7 @@ def signature(function: TypedFunction) -> str:
     lines = ["", f"{function.name}({params}) -> {function.result.show()}"]
     lines += [f"for all {', '.join(function.symbols)}"] if function.symbols else []
     lines += [f"guard on entry: {guard.text}" for guard in function.guards]
+    lines += [f"{'proven' if p.is_proven else 'checked at run time'}: {p.text}" for p in function.promises]
     lines += [f"effects: {', '.join(sorted(function.effects))}"] if function.effects else []
     return "".join(f"{line}\n" for line in lines)
 

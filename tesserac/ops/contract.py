@@ -13,9 +13,11 @@ import numpy as np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.numerics.interval import Interval, mul, total
 from tesserac.ops.lowering import contract_form, drop_unit_dims, sum_of_products
-from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.registry import Array, Extent, Operator, register
 from tesserac.types.dims import ONE
+from tesserac.types.policy import compute_dtype
 from tesserac.types.ty import TensorType
 
 
@@ -29,6 +31,7 @@ class MatMul(Operator):
 
     name = "matmul"
     mixes_fp8 = True
+    accumulates = True
     signatures = (
         "(x: N[s..., m, k], y: N[s..., k, n]) -> dot(N)[s..., m, n]",
         "(x: N[*s, m, k], y: N[k]) -> dot(N)[*s, m]",
@@ -50,6 +53,11 @@ class MatMul(Operator):
             ("c128[4]", "c128[4]"),
         )
         return [(cls(), operands) for operands in shapes]
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        [x, y] = ranges
+        accum = compute_dtype(operands[0].dtype, operands[0].policy)
+        return total(mul(x, y), extent(operands[0].dims[-1]), accum.significand)
 
     def reference(self, *operands: Array) -> Array:
         return np.asarray(np.matmul(*operands))

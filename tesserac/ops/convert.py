@@ -12,8 +12,9 @@ import numpy as np
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.numerics.interval import Interval, values_of, within_range
 from tesserac.ops.lowering import convert_form
-from tesserac.ops.registry import Array, Operator, numpy_dtype, register
+from tesserac.ops.registry import Array, Extent, Operator, numpy_dtype, register
 from tesserac.ops.unify import LostPart, Mismatch, SameSize
 from tesserac.types.dtype import BF16, C64, C128, F32, I32, DType
 from tesserac.types.policy import NO_POLICY, Policy
@@ -51,6 +52,11 @@ class Cast(Operator):
     def storage(self) -> tuple[DType, Policy]:
         return self.dtype, self.policy
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        """Integers of a byte have a range that says something; of wider ones it is only what they could hold."""
+        [x], source = ranges, operands[0].dtype
+        return within_range(x, values_of(source)) if source.is_integer and source.bits <= 8 else x
+
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         target = numpy_dtype(self.dtype)
@@ -77,6 +83,9 @@ class Wide(Operator):
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
         return [(cls(), ("bf16 @accum(f32)[3, 4]",)), (cls(), ("f32[3]",))]
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return ranges[0]
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

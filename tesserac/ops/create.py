@@ -12,8 +12,9 @@ import numpy as np
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.numerics.interval import TRUTH, Interval, point
 from tesserac.ops.lowering import Scalars, fill, map_form
-from tesserac.ops.registry import Array, Need, Operator, numpy_dtype, register
+from tesserac.ops.registry import Array, Extent, Need, Operator, numpy_dtype, register
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import F32, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
@@ -53,6 +54,9 @@ class Zeros(Created):
     name = "zeros"
     signatures = ("(shape: dims, dtype: dtype = f32) -> {dtype}[{dims}]",)
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return point(0.0)
+
     def reference(self, *operands: Array) -> Array:
         return self._filled(0)
 
@@ -70,6 +74,9 @@ class Ones(Created):
 
     name = "ones"
     signatures = ("(shape: dims, dtype: dtype = f32) -> {dtype}[{dims}]",)
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return point(1.0)
 
     def reference(self, *operands: Array) -> Array:
         return self._filled(1)
@@ -95,6 +102,9 @@ class Full(Created):
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
         return [(cls((Dim.const(2), Dim.const(3)), F32, NO_POLICY, 0.5), ())]
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return point(self.value)
 
     def reference(self, *operands: Array) -> Array:
         return self._filled(self.value)
@@ -125,6 +135,9 @@ class Eye(Operator):
 
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
         return (Need("at_least", self.size, ZERO, f"a tensor cannot have {self.size} rows"),)
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return TRUTH
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return self.size, self.size
@@ -179,6 +192,10 @@ class Arange(Operator):
             Need("at_least", step, ONE, "`arange` needs a step that is not 0"),
             Need("at_least", high, low, f"`arange` from {self._range[0]} never reaches {self._range[1]}"),
         )
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        low, high = self._range if self.step > 0 else self._range[::-1]
+        return Interval(extent(low).low, extent(high).high)
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         low, high = self._range if self.step > 0 else self._range[::-1]

@@ -49,7 +49,7 @@ class CumSum(Cumulative):
         return cumsum(x, axis=N)
     """
 
-    name, kind = "cumsum", "sum"
+    name, kind, accumulates = "cumsum", "sum", True
     signatures = ("(x: E[*s, n], axis: axis = -1) -> acc(E)[*s, n]",)
 
     def reference(self, *operands: Array) -> Array:
@@ -65,7 +65,7 @@ class CumProd(Cumulative):
         return cumprod(1.0 + x)
     """
 
-    name, kind = "cumprod", "prod"
+    name, kind, accumulates = "cumprod", "prod", True
     signatures = ("(x: O[*s, n], axis: axis = -1) -> acc(O)[*s, n]",)
 
     def reference(self, *operands: Array) -> Array:

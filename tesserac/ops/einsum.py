@@ -42,6 +42,7 @@ class Einsum(Operator):
 
     name = "einsum"
     mixes_fp8 = True
+    accumulates = True
     signatures = ("(*x: N[{dims}]) -> dot(N)[{dims}]",)
 
     equation: str

@@ -7,21 +7,39 @@ target.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tesserac.ir.core import Value
+from tesserac.numerics.interval import INF, UNIT, Interval, div, maximum, negate, point, rising, whole
 from tesserac.ops.complex_bodies import exponential, square_root
 from tesserac.ops.elementwise import ONE_ANALYTIC, ONE_FLOAT, TWO_FLOATS, Elementwise
 from tesserac.ops.lowering import Scalars
-from tesserac.ops.registry import Array, register
+from tesserac.ops.registry import Array, Extent, register
+from tesserac.types.dtype import DType
+from tesserac.types.policy import compute_dtype
+from tesserac.types.ty import TensorType
 
 
 def _each(function: Callable[[float], float], x: Array) -> Array:
     """A function of Python's floats at every point."""
     values: Array = np.vectorize(function, otypes=[np.float64])(x)
     return values.astype(x.dtype)
+
+
+def _error(operand: TensorType) -> float:
+    """More than the relative error of these functions: 4 units in the last place of what they compute in."""
+    return 2.0 ** (3 - compute_dtype(operand.dtype, operand.policy).significand)
+
+
+def _logarithm(x: Interval, function: Callable[[float], float], pole: float, error: float) -> Interval:
+    """A logarithm, which is -inf at its pole and NaN below; its error near 0 is absolute."""
+    inside = maximum(x, point(pole))
+    known = rising(inside, lambda v: function(v) if v > pole else -INF, -INF, INF, error)
+    low, high = known.low - error, known.high + error
+    return Interval(low, high, x.low > pole and x.finite, x.nan or x.low < pole)
 
 
 @register
@@ -36,6 +54,13 @@ class Exp(Elementwise):
 
     def on_complex(self, s: Scalars, args: list[Value]) -> Value:
         return exponential(s, *args)
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        [x] = ranges
+        return rising(x, math.exp, 0.0, 1.0 if x.high <= 0.0 else INF, _error(operands[0]))
+
+    def largest_argument(self, dtype: DType) -> float | None:
+        return math.log(dtype.largest)
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -52,6 +77,12 @@ class Exp2(Elementwise):
 
     name, primitive, signatures = "exp2", "exp2", ONE_FLOAT
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return rising(ranges[0], lambda x: 2.0**x, 0.0, INF, _error(operands[0]))
+
+    def largest_argument(self, dtype: DType) -> float | None:
+        return math.log2(dtype.largest)
+
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.exp2(*operands)
@@ -66,6 +97,12 @@ class Expm1(Elementwise):
     """
 
     name, primitive, signatures = "expm1", "expm1", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return rising(ranges[0], math.expm1, -1.0, INF, _error(operands[0]))
+
+    def largest_argument(self, dtype: DType) -> float | None:
+        return math.log(dtype.largest)
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -82,6 +119,9 @@ class Log(Elementwise):
 
     name, primitive, signatures = "log", "log", ONE_FLOAT
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return _logarithm(ranges[0], math.log, 0.0, _error(operands[0]))
+
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.log(*operands)
@@ -97,6 +137,9 @@ class Log2(Elementwise):
 
     name, primitive, signatures = "log2", "log2", ONE_FLOAT
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return _logarithm(ranges[0], math.log2, 0.0, _error(operands[0]))
+
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.log2(*operands)
@@ -111,6 +154,9 @@ class Log1p(Elementwise):
     """
 
     name, primitive, signatures = "log1p", "log1p", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return _logarithm(ranges[0], math.log1p, -1.0, _error(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -145,6 +191,11 @@ class Sqrt(Elementwise):
     def on_complex(self, s: Scalars, args: list[Value]) -> Value:
         return square_root(s, *args)
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        [x] = ranges
+        root = rising(maximum(x, point(0.0)), math.sqrt, 0.0, INF, _error(operands[0]))
+        return replace(root, finite=x.finite, nan=x.nan or x.low < 0.0)
+
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.sqrt(*operands)
@@ -159,6 +210,11 @@ class Rsqrt(Elementwise):
     """
 
     name, primitive, signatures = "rsqrt", "rsqrt", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        [x] = ranges
+        root = rising(maximum(x, point(0.0)), math.sqrt, 0.0, INF, _error(operands[0]))
+        return replace(div(point(1.0), root), nan=x.nan or x.low < 0.0)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -176,6 +232,9 @@ class Tanh(Elementwise):
 
     name, primitive, signatures = "tanh", "tanh", ONE_FLOAT
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return rising(ranges[0], math.tanh, -1.0, 1.0, _error(operands[0]))
+
     def reference(self, *operands: Array) -> Array:
         return np.tanh(*operands)
 
@@ -189,6 +248,9 @@ class Erf(Elementwise):
     """
 
     name, primitive, signatures = "erf", "erf", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return rising(ranges[0], math.erf, -1.0, 1.0, _error(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
         return _each(math.erf, operands[0])
@@ -204,6 +266,9 @@ class Erfc(Elementwise):
 
     name, primitive, signatures = "erfc", "erfc", ONE_FLOAT
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return rising(negate(ranges[0]), lambda x: math.erfc(-x), 0.0, 2.0, _error(operands[0]))
+
     def reference(self, *operands: Array) -> Array:
         return _each(math.erfc, operands[0])
 
@@ -217,6 +282,9 @@ class Sin(Elementwise):
     """
 
     name, primitive, signatures = "sin", "sin", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return replace(UNIT, nan=ranges[0].nan or not ranges[0].finite)
 
     def reference(self, *operands: Array) -> Array:
         return np.sin(*operands)
@@ -232,6 +300,9 @@ class Cos(Elementwise):
 
     name, primitive, signatures = "cos", "cos", ONE_FLOAT
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return replace(UNIT, nan=ranges[0].nan or not ranges[0].finite)
+
     def reference(self, *operands: Array) -> Array:
         return np.cos(*operands)
 
@@ -245,6 +316,9 @@ class Rint(Elementwise):
     """
 
     name, primitive, signatures = "rint", "rint", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return whole(ranges[0], round)
 
     def reference(self, *operands: Array) -> Array:
         return np.rint(*operands)
@@ -260,6 +334,9 @@ class Floor(Elementwise):
 
     name, primitive, signatures = "floor", "floor", ONE_FLOAT
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return whole(ranges[0], math.floor)
+
     def reference(self, *operands: Array) -> Array:
         return np.floor(*operands)
 
@@ -273,6 +350,9 @@ class Ceil(Elementwise):
     """
 
     name, primitive, signatures = "ceil", "ceil", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return whole(ranges[0], math.ceil)
 
     def reference(self, *operands: Array) -> Array:
         return np.ceil(*operands)

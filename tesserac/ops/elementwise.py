@@ -15,9 +15,11 @@ import numpy as np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.numerics import interval
+from tesserac.numerics.interval import Interval, hull
 from tesserac.ops.complex_bodies import magnitude
 from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
-from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.registry import Array, Extent, Operator, register
 from tesserac.ops.signature import ELEMENT_CLASSES, parse_signature
 from tesserac.types.ty import TensorType
 
@@ -79,6 +81,9 @@ class Add(Elementwise):
 
     name, primitive, signatures = "add", "add", TWO_NUMBERS
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.add(*ranges)
+
     def reference(self, *operands: Array) -> Array:
         return np.add(*operands)
 
@@ -92,6 +97,9 @@ class Sub(Elementwise):
     """
 
     name, primitive, signatures = "sub", "sub", TWO_NUMBERS
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.sub(*ranges)
 
     def reference(self, *operands: Array) -> Array:
         return np.subtract(*operands)
@@ -107,6 +115,9 @@ class Mul(Elementwise):
 
     name, primitive, signatures = "mul", "mul", TWO_NUMBERS
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.mul(*ranges)
+
     def reference(self, *operands: Array) -> Array:
         return np.multiply(*operands)
 
@@ -121,6 +132,9 @@ class Div(Elementwise):
     """
 
     name, primitive, signatures = "div", "div", TWO_ANALYTIC
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.div(*ranges)
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -152,6 +166,10 @@ class Mod(Elementwise):
 
     name, primitive, signatures = "mod", "mod", TWO_INTEGERS
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        y = ranges[1]
+        return Interval(min(y.low, 0.0), max(y.high, 0.0))
+
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.remainder(*operands)
@@ -166,6 +184,9 @@ class Neg(Elementwise):
     """
 
     name, primitive, signatures = "neg", "neg", ONE_NUMBER
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.negate(*ranges)
 
     def reference(self, *operands: Array) -> Array:
         return np.negative(*operands)
@@ -184,6 +205,9 @@ class Abs(Elementwise):
     def on_complex(self, s: Scalars, args: list[Value]) -> Value:
         return magnitude(s, *args)
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.magnitude(*ranges)
+
     def reference(self, *operands: Array) -> Array:
         return np.abs(*operands)
 
@@ -198,6 +222,9 @@ class Maximum(Elementwise):
 
     name, primitive, signatures = "maximum", "max", TWO_REALS
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.maximum(*ranges)
+
     def reference(self, *operands: Array) -> Array:
         return np.maximum(*operands)
 
@@ -211,6 +238,9 @@ class Minimum(Elementwise):
     """
 
     name, primitive, signatures = "minimum", "min", TWO_REALS
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.minimum(*ranges)
 
     def reference(self, *operands: Array) -> Array:
         return np.minimum(*operands)
@@ -233,6 +263,9 @@ class Power(Operator):
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
         return [(cls(exponent), (x,)) for exponent in (0, 1, 2, 3, -1) for x in ("f32[3, 4]", "c64[5]")]
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.power(ranges[0], self.exponent)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -273,6 +306,12 @@ class Where(Operator):
             (cls(), ("bool[3, 1]", "f32[3, 4]", "f32[4]")),
             (cls(), ("bool[3, 1]", "c64[3, 4]", "c64[4]")),
         ]
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        condition, x, y = ranges
+        if condition.low == condition.high:
+            return x if condition.low else y
+        return hull((x, y))
 
     def reference(self, *operands: Array) -> Array:
         return np.where(*operands)

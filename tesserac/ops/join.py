@@ -14,8 +14,9 @@ from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.numerics.interval import Interval, hull, point
 from tesserac.ops.lowering import assemble_form, map_form, view_form
-from tesserac.ops.registry import Array, Need, Operator, register
+from tesserac.ops.registry import Array, Extent, Need, Operator, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.policy import compute_dtype
@@ -160,6 +161,9 @@ class Pad(Operator):
             (cls(ZERO, two, 1, 0.5), ("f32[3, 4]",)),
             (cls(two, ZERO, 0, 7), ("i32[0, 3]",)),
         ]
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return hull((ranges[0], point(self.value)))
 
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
         widths = (self.before, self.after)

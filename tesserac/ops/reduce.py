@@ -7,7 +7,7 @@ accumulate in the accumulation type in the canonical order, and round once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,20 +15,26 @@ import numpy as np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Broadcast, tensor_type
+from tesserac.numerics.interval import INF, UNBOUNDED, Interval, summing_error, total
 from tesserac.ops.lowering import Scalars, map_form, reduce_form, scalar_dtype, view_form, widen, without_axes
-from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.registry import Array, Extent, Operator, register
 from tesserac.ops.signature import ELEMENT_CLASSES, parse_signature
 from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.policy import compute_dtype
 from tesserac.types.ty import TensorType
+
+
+def _bits(operand: TensorType) -> int:
+    """How many bits a running sum has."""
+    return compute_dtype(operand.dtype, operand.policy).significand
 
 
 @dataclass(frozen=True)
 class Reduction(Operator):
-    """A fold over `axes`, which count from 0 and are sorted. `kind` is that of the form; `accumulates` says that its
-    result may lose bits."""
+    """A fold over `axes`, which count from 0 and are sorted. `kind` is that of the form."""
 
     kind: ClassVar[str]
-    accumulates: ClassVar[bool] = True
+    accumulates = True
 
     axes: tuple[int, ...]
     keep: bool = False
@@ -62,6 +68,10 @@ class Reduction(Operator):
             return folded
         return view_form(builder, folded, result, Broadcast(self.kept_places(tensor_type(x).rank)))
 
+    def _count(self, operand: TensorType, extent: Extent) -> Interval:
+        """How many elements are folded into one."""
+        return extent(product(operand.dims[axis] for axis in self.axes))
+
     def kept_places(self, rank: int) -> tuple[int, ...]:
         """Where the dims that are left stand in the result."""
         kept = [axis for axis in range(rank) if axis not in self.axes]
@@ -79,6 +89,9 @@ class Sum(Reduction):
     name, kind = "sum", "sum"
     signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return total(ranges[0], self._count(operands[0], extent), _bits(operands[0]))
+
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return np.asarray(np.sum(x, axis=self.axes, keepdims=self.keep))
@@ -94,6 +107,13 @@ class Mean(Reduction):
 
     name, kind = "mean", "sum"
     signatures = ("(x: A[*s], axis: axes = None, keep: bool = False) -> A[{dims}]",)
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        [x], count = ranges, self._count(operands[0], extent)
+        if x.is_bounded:
+            error = summing_error(x, count, _bits(operands[0]))
+            x = replace(x, low=x.low - error, high=x.high + error) if error < INF else UNBOUNDED
+        return replace(x, finite=x.is_bounded and count.low > 0, nan=x.nan or count.low == 0)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -140,6 +160,10 @@ class Max(Reduction):
     name, kind, accumulates = "max", "max", False
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
 
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        [x] = ranges
+        return x if self._count(operands[0], extent).low > 0 else replace(x, low=-INF, finite=False)
+
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return np.asarray(np.max(x, axis=self.axes, keepdims=self.keep))
@@ -155,6 +179,10 @@ class Min(Reduction):
 
     name, kind, accumulates = "min", "min", False
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        [x] = ranges
+        return x if self._count(operands[0], extent).low > 0 else replace(x, high=INF, finite=False)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

@@ -8,7 +8,7 @@ One operator is one class, and its instances are uses of it: the fields are its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from operator import eq
 from typing import Any, ClassVar, Literal, TypeVar
@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
-from tesserac.ops.signature import ComputedDims, Signature, parse_signature
+from tesserac.numerics.interval import ANYTHING, Interval, hull
+from tesserac.ops.signature import ANY_ELEMENT, ComputedDims, Signature, parse_signature
 from tesserac.ops.unify import DimMatcher, Mismatch, SameSize, choose, match_elements, result_storage
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
@@ -27,6 +28,8 @@ from tesserac.types.ty import TensorType
 
 Array = npt.NDArray[Any]
 GuardKind = Literal["equal", "divides", "at_least"]
+Extent = Callable[[Dim], Interval]
+"""What is known of a size: at least 0, and at most what facts say."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Operator(ABC):
     """A tensor operator with its static attributes.
 
     Subclasses set `name` and `signatures` (text, see `signature.py`; several where they differ by rank).
-    `mixes_fp8` allows operands of two fp8 formats.
+    `mixes_fp8` allows operands of two fp8 formats; `accumulates` says that its result is a running sum or product,
+    which may lose bits.
     """
 
     name: ClassVar[str]
@@ -52,6 +56,7 @@ class Operator(ABC):
     parsed: ClassVar[tuple[Signature, ...]]
     surface: ClassVar[bool] = True  # whether programs may call it by name
     mixes_fp8: ClassVar[bool] = False
+    accumulates: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -81,6 +86,20 @@ class Operator(ABC):
     def demands(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         """Sizes that must be numbers when code is made: a function is compiled once for each value that they take."""
         return ()
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        """Between what the exact results lie, before they are rounded, for operands within `ranges`. What works on
+        elements of every kind can only move them (see Note [Operators that only move]); of others nothing is known
+        unless they say it."""
+        signature = self.parsed[0].for_count(len(operands))
+        if (signature.result.element.variable, signature.result.element.function) != (ANY_ELEMENT, ""):
+            return ANYTHING
+        patterns = zip(signature.operands, ranges, strict=True)
+        return hull(r for operand, r in patterns if operand.pattern.element.variable == ANY_ELEMENT)
+
+    def largest_argument(self, dtype: DType) -> float | None:
+        """The argument beyond which results overflow, of an operator that grows exponentially."""
+        return None
 
     def storage(self) -> tuple[DType, Policy]:
         """The element that the signature writes `{dtype}`."""
@@ -145,3 +164,8 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 # `register` runs at import, so an operator without a signature, a NumPy reference, a lowering to forms, an example
 # or test cases cannot exist. Rules that arrive later (derivative, batching) become abstract methods of `Operator`
 # on the day they land, and from then on the same check refuses a class without them.
+
+# Note [Operators that only move]
+# A signature that gives `E` for `E` holds for numbers, bools and complex numbers alike, so that the operator cannot
+# compute with its elements: each element of the result is one of an operand. One that puts in something of its own
+# (`pad` and its value) says so in `bounds`.

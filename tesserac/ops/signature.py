@@ -28,6 +28,7 @@ ELEMENT_CLASSES = {
     "N": "fiuc", "F": "f", "I": "iu", "L": "iub", "E": "fiucb", "R": "fiu", "A": "fc", "C": "c", "O": "fiub",
 }  # fmt: skip
 """The dtype kinds that each class of element variables allows."""
+ANY_ELEMENT = "E"
 
 
 class SignatureError(ValueError):

@@ -16,3 +16,5 @@ E0415 = Code("E0415", "a cast from {source} to {target} would lose the imaginary
 W0401 = Code("W0401", "{operation} would accumulate in {dtype}")
 W0403 = Code("W0403", "`{name}` would lose precision with these arguments")
 W0402 = Code("W0402", "fp8 {operation} has neither scale nor saturation")
+W0404 = Code("W0404", "{operation} can overflow {dtype}: {reason}")
+W0405 = Code("W0405", "{what} loses bits in {dtype}: {reason}")
