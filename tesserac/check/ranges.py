@@ -186,8 +186,10 @@ class Ranges:
         carried: Sequence[typed.Carried],
         names: dict[str, Value],
     ) -> None:
-        """Turns are tried until what is carried stays within its range; only the last one is watched."""
+        """Turns are tried until what is carried stays within its range; then it is what the first turn starts with or
+        any other ends with. Only the last turn tried is watched."""
         watch, self.watch = self.watch, None
+        before = dict(names)
         for turn in range(MAX_TURNS + 1):
             inner = self._turn(body, test, names)
             grown = {c.name: _join(names[c.name], inner[c.name], widened) for c in carried}
@@ -195,6 +197,8 @@ class Ranges:
             names.update(grown if turn < MAX_TURNS else {c.name: of_type(c.type) for c in carried})
             if stable:
                 break
+        inner = self._turn(body, test, names)
+        names.update((c.name, _hull(before[c.name], inner[c.name])) for c in carried)
         self.watch = watch
         if watch is not None:
             self._turn(body, test, names)

@@ -41,7 +41,7 @@ def check_files(session: Session, paths: Sequence[str], wanted: Wanted) -> Outco
             said += _lowering_mistakes(session, checked) if session.verify else ()
     said = _circles_once(said)
     output = show(session, said, wanted.format, wanted.palette)
-    output += "".join(map(list_guards, sound)) if wanted.guards else ""
+    output += "".join(list_guards(one) + list_promises(one) for one in sound) if wanted.guards else ""
     status = MISTAKES if any(d.severity is Severity.ERROR for d in said) else OK
     return Outcome(output, "" if wanted.format == "json" else summary(said, len(files)), status)
 
@@ -108,3 +108,12 @@ def list_guards(checked: Checked) -> str:
     ]
     head = f"{source.path}: {'guards, checked on entry' if lines else 'no guards'}\n"
     return head + "".join(lines)
+
+
+def list_promises(checked: Checked) -> str:
+    """What `@verify.numerics` promises of each function, and who sees to it."""
+    return "".join(
+        f"  {function.name}: {promise.text}  ({'proven' if promise.is_proven else 'checked when a debug build runs'})\n"
+        for function in checked.result.module.functions
+        for promise in function.promises
+    )

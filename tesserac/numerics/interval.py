@@ -209,6 +209,13 @@ def whole(x: Interval, function: Callable[[float], int]) -> Interval:
     return replace(x, low=low, high=high)
 
 
+def truncated(x: Interval, held: Interval) -> Interval:
+    """A float as an integer: towards zero, out of range the nearest end, NaN as 0. An unknown side stays one."""
+    cut = whole(x, math.trunc)
+    low, high = (end if math.isinf(end) else min(max(end, held.low), held.high) for end in (cut.low, cut.high))
+    return Interval(min(low, 0.0), max(high, 0.0)) if x.nan else Interval(low, high)
+
+
 # ------------------------------------------------------------------------------------------------------- storage
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
-from tesserac.numerics.interval import Interval, values_of, within_range
+from tesserac.numerics.interval import Interval, truncated, values_of, within_range
 from tesserac.ops.lowering import convert_form
 from tesserac.ops.registry import Array, Extent, Operator, numpy_dtype, register
 from tesserac.ops.unify import LostPart, Mismatch, SameSize
@@ -55,6 +55,8 @@ class Cast(Operator):
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         """Integers of a byte have a range that says something; of wider ones it is only what they could hold."""
         [x], source = ranges, operands[0].dtype
+        if source.is_float and self.dtype.is_integer:
+            return truncated(x, values_of(self.dtype))
         return within_range(x, values_of(source)) if source.is_integer and source.bits <= 8 else x
 
     def reference(self, *operands: Array) -> Array:
