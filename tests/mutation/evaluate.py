@@ -1,0 +1,499 @@
+"""The oracle: runs the syntax tree of a program on shapes, every symbol a prime, by the strict rules of the language.
+
+Enters: a parsed module. Leaves: nothing if every function, method and test that could be run is sound; `Rejected` if one
+is not; `Unjudged` if none is wrong and one needs a rule that the oracle does not have.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tesserac.base.resources import stdlib_files
+from tesserac.base.source import SourceFile
+from tesserac.ops.registry import OPERATORS
+from tesserac.syntax import ast
+from tesserac.syntax.parse import parse_module
+from tests.mutation.annotations import Signatures
+from tests.mutation.natives import NATIVES, call_native
+from tests.mutation.rules import COMPARISONS, binary, indexed
+from tests.mutation.values import (
+    FLOATS,
+    INTEGERS,
+    NAMES,
+    Array,
+    Closure,
+    DType,
+    Rejected,
+    Sizes,
+    Struct,
+    StructType,
+    Unjudged,
+    Value,
+    type_of,
+)
+
+Names = dict[str, Value]
+UNJUDGED = "range len narrow print transpose op tuple str int bool Axis Shape Key isinstance key next_key".split()
+"""Names of the language that have no rule here."""
+
+
+class Returned(Exception):
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+@cache
+def library() -> dict[str, ast.FunctionDef | ast.StructDef]:
+    """The library's definitions by name, from its text."""
+    found: dict[str, ast.FunctionDef | ast.StructDef] = {}
+    for path, text in stdlib_files().items():
+        for item in parse_module(SourceFile(path, text)).module.items:
+            if isinstance(item, ast.FunctionDef | ast.StructDef):
+                found[item.name] = item
+    return found
+
+
+def judge(module: ast.Module) -> None:
+    """Runs all that can be run without knowing a caller."""
+    Oracle(module).run()
+
+
+class Oracle:
+    def __init__(self, module: ast.Module) -> None:
+        self.module = module
+        self.globals: Names = {"INF": float("inf")}
+        self.constants: dict[str, ast.Expr] = {}
+        self.depth = 0
+        self.symbols = Sizes()  # those of params: one size for the whole module
+        self._declare()
+
+    def _declare(self) -> None:
+        for item in self.module.items:
+            if isinstance(item, ast.FunctionDef):
+                self.globals[item.name] = Closure(item.name, item, self.globals)
+            elif isinstance(item, ast.StructDef):
+                self.globals[item.name] = StructType(item)
+            elif isinstance(item, ast.ConstDef) and isinstance(item.targets[0], ast.Name):
+                self.constants[item.targets[0].id] = item.value
+            elif isinstance(item, ast.ParamDecl):
+                self.globals[item.name] = Signatures(self).made(item.annotation, self.globals, self.symbols)
+        self.globals.update(self.symbols.taken)
+
+    def run(self) -> None:
+        unknown: Unjudged | None = None
+        for item in self.module.items:
+            try:
+                self._run_item(item)
+            except Unjudged as missing:
+                unknown = missing
+        if unknown is not None:
+            raise unknown
+
+    def _run_item(self, item: ast.Item) -> None:
+        if isinstance(item, ast.FunctionDef):
+            self.enter(Closure(item.name, item, self.globals))
+        elif isinstance(item, ast.StructDef):
+            self._run_struct(item)
+        elif isinstance(item, ast.TestBlock):
+            self.block(item.body, dict(self.globals))
+
+    def _run_struct(self, item: ast.StructDef) -> None:
+        sizes = Sizes()
+        value = Signatures(self).new_struct(item, tuple(sizes.of(p.id) for p in item.parameters), self.globals)
+        for field in item.fields:
+            if field.init is not None:
+                names = {**self.globals, **dict(zip((p.id for p in item.parameters), value.sizes, strict=True))}
+                Signatures(self).fits(field.annotation, self.expression(field.init, names), names)
+        for method in item.methods:
+            self.enter(Closure(method.name, method, self.globals, value), sizes)
+
+    # ------------------------------------------------------------------------------------------------ calls
+
+    def enter(self, function: Closure, sizes: Sizes | None = None) -> None:
+        """A function on values made from its own signature; one with an open parameter waits for its callers."""
+        assert isinstance(function.definition, ast.FunctionDef)
+        parameters = function.definition.parameters[1 if function.bound else 0 :]
+        if any(p.annotation is None and p.default is None for p in parameters):
+            return
+        values = Signatures(self).arguments(function, sizes or Sizes())
+        self.call(function, [], values)
+
+    def call(self, function: Value, positional: list[Value], named: Names) -> Value:
+        if isinstance(function, StructType):
+            return Signatures(self).construct(function, positional, named)
+        if isinstance(function, Struct):
+            return self.call(self.attribute(function, "apply"), positional, named)
+        if not isinstance(function, Closure):
+            raise Rejected("not a function")
+        if function.definition is None:
+            return call_native(function.name, positional, named)
+        self.depth += 1
+        try:
+            if self.depth > 30:
+                raise Unjudged("calls too deep")
+            return self._called(function, positional, named)
+        finally:
+            self.depth -= 1
+
+    def _called(self, function: Closure, positional: list[Value], named: Names) -> Value:
+        names = Signatures(self).bound(function, positional, named)
+        definition = function.definition
+        if isinstance(definition, ast.Lambda):
+            return self.expression(definition.body, names)
+        assert definition is not None
+        try:
+            self.block(definition.body, names)
+            result: Value = None
+        except Returned as returned:
+            result = returned.value
+        except Unjudged:
+            if definition.returns is None or definition.name not in library():
+                raise
+            return Signatures(self).made(definition.returns, names, None)
+        if definition.returns is not None:
+            Signatures(self).fits(definition.returns, result, names)
+        return result
+
+    # ------------------------------------------------------------------------------------------- statements
+
+    def block(self, body: tuple[ast.Stmt, ...], names: Names) -> None:
+        for statement in body:
+            self.statement(statement, names)
+
+    def statement(self, node: ast.Stmt, names: Names) -> None:
+        match node:
+            case ast.Return(value=value):
+                raise Returned(None if value is None else self.expression(value, names))
+            case ast.Assignment(targets=targets, value=value):
+                for target in targets:
+                    self.assign(target, self.expression(value, names), names)
+            case ast.AnnotatedAssignment(target=target, annotation=annotation, value=value) if value is not None:
+                found = self.expression(value, names)
+                Signatures(self).fits(annotation, found, names)
+                self.assign(target, found, names)
+            case ast.AugmentedAssignment(target=target, op=op, value=value):
+                new = self.operate(op, self.expression(target, names), self.expression(value, names))
+                self.assign(target, new, names, must_fit=True)
+            case ast.ExpressionStatement(value=value):
+                self.expression(value, names)
+            case ast.Assert(test=test):
+                self.condition(self.expression(test, names))
+            case ast.FunctionDef():
+                names[node.name] = Closure(node.name, node, names)
+            case ast.Pass() | ast.Break() | ast.Continue():
+                pass
+            case _:
+                self.control(node, names)
+
+    def control(self, node: ast.Stmt, names: Names) -> None:
+        match node:
+            case ast.If(test=test, body=body, otherwise=otherwise):
+                self.branch(self.expression(test, names), body, otherwise, names)
+            case ast.For(target=target, iterable=iterable, body=body):
+                over = self.expression(iterable, names)
+                if isinstance(over, range):
+                    self.assign(target, over.start, names)
+                    self.loop(body, names)
+                elif isinstance(over, list | tuple):
+                    for value in over:
+                        self.assign(target, value, names)
+                        self.block(body, names)
+                else:
+                    raise Rejected("not to be iterated")
+            case ast.While(test=test, body=body):
+                self.condition(self.expression(test, names))
+                self.loop(body, names)
+            case ast.With(body=body):
+                self.block(body, names)
+            case _:
+                raise Unjudged(type(node).__name__)
+
+    def loop(self, body: tuple[ast.Stmt, ...], names: Names) -> None:
+        """What lives before a loop keeps its type through it."""
+        before = {name: type_of(value) for name, value in names.items() if isinstance(value, Array | Struct)}
+        self.block(body, names)
+        if any(type_of(names[name]) != kind for name, kind in before.items()):
+            raise Rejected("a type changes in a loop")
+
+    def branch(
+        self, test: Value, body: tuple[ast.Stmt, ...], otherwise: tuple[ast.Stmt, ...], names: Names
+    ) -> None:
+        if not isinstance(test, Array):
+            return self.block(body if test else otherwise, names)
+        self.condition(test)
+        ways = (dict(names), dict(names))
+        self.block(body, ways[0])
+        self.block(otherwise, ways[1])
+        for name in ways[0].keys() & ways[1].keys():
+            if type_of(ways[0][name]) != type_of(ways[1][name]):
+                raise Rejected("two types after a branch")
+            names[name] = ways[0][name]
+        return None
+
+    def condition(self, value: Value) -> None:
+        if isinstance(value, Array) and (value.shape or value.dtype.name != "bool"):
+            raise Rejected("a condition is one bool")
+
+    def assign(self, target: ast.Expr, value: Value, names: Names, must_fit: bool = False) -> None:
+        match target:
+            case ast.Name(id=name):
+                if must_fit and isinstance(value, Array) and type_of(names[name]) != type_of(value):
+                    raise Rejected("an update changes the type")
+                names[name] = value
+            case ast.TupleExpr(items=items):
+                if not isinstance(value, tuple | list) or len(value) != len(items):
+                    raise Rejected("another number of values")
+                for item, part in zip(items, value, strict=True):
+                    self.assign(item, part, names)
+            case ast.Subscript():
+                place = self.expression(target, names)
+                if isinstance(place, Array) and isinstance(value, Array):
+                    if place.dtype.name != value.dtype.name or binary("==", place, value).shape != place.shape:
+                        raise Rejected("does not fit there")
+            case ast.Attribute(value=owner, name=name):
+                self.update_field(self.expression(owner, names), name, value)
+            case _:
+                raise Unjudged("a target")
+
+    def update_field(self, owner: Value, name: str, value: Value) -> None:
+        if not isinstance(owner, Struct) or name not in owner.fields:
+            raise Rejected("no such field")
+        if type_of(owner.fields[name]) != type_of(value):
+            raise Rejected("a field changes its type")
+
+    # ------------------------------------------------------------------------------------------ expressions
+
+    def name(self, name: str, names: Names) -> Value:
+        if name in names:
+            return names[name]
+        if name in self.globals:
+            return self.globals[name]
+        if name in self.constants:
+            return self.expression(self.constants[name], self.globals)
+        if name in NAMES:
+            return DType(NAMES[name])
+        if name in NATIVES:
+            return Closure(name, None, {})
+        found = library().get(name)
+        if isinstance(found, ast.StructDef):
+            return StructType(found)
+        if found is not None:
+            return Closure(name, found, self.globals)
+        if name in OPERATORS or name in UNJUDGED:
+            raise Unjudged(name)
+        raise Rejected(f"no `{name}`")
+
+    def expression(self, node: ast.Expr, names: Names) -> Value:
+        match node:
+            case ast.IntLiteral(value=value) | ast.FloatLiteral(value=value) | ast.BoolLiteral(value=value):
+                return value
+            case ast.StringLiteral(value=text):
+                return text
+            case ast.NoneLiteral():
+                return None
+            case ast.Name(id=name):
+                return self.name(name, names)
+            case ast.TupleExpr(items=items):
+                return tuple(self.expression(item, names) for item in items)
+            case ast.ListExpr(items=items):
+                return [self.expression(item, names) for item in items]
+            case ast.BinaryOp(left=left, op=op, right=right):
+                return self.binary(node, op, left, right, names)
+            case ast.UnaryOp(op=op, operand=operand):
+                return self.unary(op, self.expression(operand, names))
+            case ast.Comparison(first=first, links=links):
+                return self.comparison(self.expression(first, names), links, names)
+            case ast.Call():
+                return self.called(node, names)
+            case ast.Attribute(value=value, name=name):
+                return self.attribute(self.expression(value, names), name)
+            case ast.Subscript():
+                return self.subscript(node, names)
+            case _:
+                return self.rarer(node, names)
+
+    def rarer(self, node: ast.Expr, names: Names) -> Value:
+        match node:
+            case ast.LogicalOp(left=left, op=op, right=right):
+                sides = self.expression(left, names), self.expression(right, names)
+                for side in sides:
+                    self.condition(side)
+                if isinstance(sides[0], Array) or isinstance(sides[1], Array):
+                    return Array((), DType("bool"))
+                return (sides[0] and sides[1]) if op == "and" else (sides[0] or sides[1])
+            case ast.Conditional(then=then, test=test, otherwise=otherwise):
+                chosen = self.expression(test, names)
+                if not isinstance(chosen, Array):
+                    return self.expression(then if chosen else otherwise, names)
+                ways = self.expression(then, names), self.expression(otherwise, names)
+                if type_of(ways[0]) != type_of(ways[1]):
+                    raise Rejected("two types")
+                return ways[0]
+            case ast.Lambda():
+                return Closure("lambda", node, names)
+            case ast.ListComprehension(element=element, clauses=(clause,)) if not clause.conditions:
+                over = self.expression(clause.iterable, names)
+                if not isinstance(over, range | list | tuple):
+                    raise Rejected("not to be iterated")
+                results: list[Value] = []
+                for value in over:
+                    inner = dict(names)
+                    self.assign(clause.target, value, inner)
+                    results.append(self.expression(element, inner))
+                return results
+            case _:
+                raise Unjudged(type(node).__name__)
+
+    def binary(self, node: ast.Expr, op: str, left: ast.Expr, right: ast.Expr, names: Names) -> Value:
+        first = self.expression(left, names)
+        if op == "@" and isinstance(first, DType):
+            return Signatures(self).dtype(node, names)
+        return self.operate(op, first, self.expression(right, names))
+
+    def operate(self, op: str, left: Value, right: Value) -> Value:
+        if isinstance(left, Struct) or isinstance(right, Struct):
+            return self.vector(op, left, right)
+        if isinstance(left, Array) or isinstance(right, Array):
+            if op == "**":
+                return left
+            return binary(op, left, right)
+        if not (isinstance(left, int | float) and isinstance(right, int | float)):
+            if isinstance(left, list) and isinstance(right, list) and op == "+":
+                return [*left, *right]
+            raise Rejected("not numbers")
+        return self.number(op, left, right)
+
+    def number(self, op: str, left: float, right: float) -> Value:
+        if op == "/" and isinstance(left, int) and isinstance(right, int):
+            if not right or left % right:
+                raise Rejected("does not divide")
+            return left // right
+        if op in ("/", "//", "%") and not right:
+            raise Rejected("division by zero")
+        table = {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right,
+                 "/": lambda: left / right, "//": lambda: left // right, "%": lambda: left % right,
+                 "**": lambda: left**right if abs(right) < 50 else 1}  # fmt: skip
+        if op not in table:
+            raise Unjudged(op)
+        return table[op]()
+
+    def vector(self, op: str, left: Value, right: Value) -> Value:
+        """Structs of tensors add; a number scales them."""
+        if isinstance(left, Struct) and isinstance(right, Struct):
+            if op not in "+-" or type_of(left) != type_of(right):
+                raise Rejected("two structs")
+            return left
+        struct, other = (left, right) if isinstance(left, Struct) else (right, left)
+        if op not in "*/" or (isinstance(other, Array) and other.shape):
+            raise Rejected("a struct is a vector")
+        return struct
+
+    def unary(self, op: str, value: Value) -> Value:
+        if isinstance(value, Array):
+            allowed = {"~": (*INTEGERS, "bool"), "not": ("bool",)}.get(op, (*FLOATS, *INTEGERS, "c64", "c128"))
+            if value.dtype.name not in allowed:
+                raise Rejected(f"{op} of {value.dtype.name}")
+            return value
+        if isinstance(value, Struct):
+            return value
+        if op == "not":
+            return not value
+        if not isinstance(value, int | float):
+            raise Rejected("not a number")
+        return -value if op == "-" else value
+
+    def comparison(self, left: Value, links: tuple[ast.ComparisonLink, ...], names: Names) -> Value:
+        result: Value = True
+        for link in links:
+            right = self.expression(link.operand, names)
+            if link.op in ("is", "is not"):
+                result = (left is right) == (link.op == "is")
+            elif link.op not in COMPARISONS:
+                raise Unjudged(link.op)
+            elif isinstance(left, Array) or isinstance(right, Array):
+                result = binary(link.op, left, right)
+            else:
+                result = _compare(link.op, left, right)
+            left = right
+        return result
+
+    def called(self, node: ast.Call, names: Names) -> Value:
+        if isinstance(node.function, ast.Name) and node.function.id in ("range", "len") and node.function.id not in names:
+            given = [self.expression(a.value, names) for a in node.arguments]
+            return self.counted(node.function.id, given)
+        positional = [self.argument(a, names) for a in node.arguments if a.name is None]
+        named = {a.name: self.argument(a, names) for a in node.arguments if a.name is not None}
+        if isinstance(node.function, ast.Attribute):
+            owner = self.expression(node.function.value, names)
+            if isinstance(owner, Array) and node.function.name not in ("T", "shape", "dtype"):
+                return self.call(self.name(node.function.name, {}), [owner, *positional], named)
+            return self.call(self.attribute(owner, node.function.name), positional, named)
+        return self.call(self.expression(node.function, names), positional, named)
+
+    def argument(self, argument: ast.Argument, names: Names) -> Value:
+        """An axis may be the name of a dim in quotes."""
+        if argument.name in ("axis", "dim") and isinstance(argument.value, ast.StringLiteral):
+            return self.name(argument.value.value, names)
+        return self.expression(argument.value, names)
+
+    def counted(self, name: str, given: list[Value]) -> Value:
+        if name == "len":
+            return len(given[0]) if isinstance(given[0], tuple | list) else given[0].shape[0]  # type: ignore[union-attr]
+        if any(isinstance(v, Array) for v in given):
+            if any(isinstance(v, Array) and (v.shape or v.dtype.name not in INTEGERS) for v in given):
+                raise Rejected("not an integer")
+            return range(0, 2)  # type: ignore[return-value]
+        if not all(isinstance(v, int) for v in given):
+            raise Rejected("range of ints")
+        return range(*given)  # type: ignore[arg-type, return-value]
+
+    def attribute(self, owner: Value, name: str) -> Value:
+        if isinstance(owner, Array):
+            if name == "T":
+                return call_native("transpose", [owner], {})
+            if name in ("shape", "dtype"):
+                return owner.shape if name == "shape" else owner.dtype
+            return Closure(name, None, {}, native=None)
+        if isinstance(owner, Struct):
+            if name in owner.fields:
+                return owner.fields[name]
+            methods = [m for m in owner.of.methods if m.name == name]
+            if not methods:
+                raise Rejected(f"no field `{name}`")
+            return Closure(name, methods[0], self.globals, owner)
+        raise Unjudged(f".{name}")
+
+    def subscript(self, node: ast.Subscript, names: Names) -> Value:
+        owner = self.expression(node.value, names)
+        if isinstance(owner, StructType):
+            sizes = [self.expression(a.value, names) for a in node.arguments]
+            if len(sizes) != len(owner.definition.parameters) or not all(isinstance(s, int) for s in sizes):
+                raise Rejected("sizes of a struct")
+            return StructType(owner.definition, tuple(sizes))  # type: ignore[arg-type]
+        items = [self.index(a.value, names) for a in node.arguments]
+        if isinstance(owner, Array):
+            return indexed(owner, items)
+        if isinstance(owner, tuple | list) and len(items) == 1 and isinstance(items[0], int):
+            if not -len(owner) <= items[0] < len(owner):
+                raise Rejected("no such item")
+            return owner[items[0]]
+        raise Unjudged("a subscript")
+
+    def index(self, node: ast.Expr, names: Names) -> Value:
+        if isinstance(node, ast.EllipsisLiteral):
+            return Ellipsis  # type: ignore[return-value]
+        if isinstance(node, ast.Slice):
+            parts = (node.start, node.stop, node.step)
+            return slice(*(None if part is None else self.expression(part, names) for part in parts))
+        return self.expression(node, names)
+
+
+def _compare(op: str, left: Value, right: Value) -> bool:
+    if not (isinstance(left, int | float) and isinstance(right, int | float)):
+        if op in ("==", "!="):
+            return (left == right) == (op == "==")
+        raise Rejected("no order")
+    return {
+        "<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right, "==": left == right,
+        "!=": left != right,
+    }[op]  # fmt: skip
