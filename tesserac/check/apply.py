@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.declared import show_dtypes
 from tesserac.check.mismatch import explain
 from tesserac.check.precision import check_precision
 from tesserac.check.scalars import apply_to_scalars, require_guard
@@ -110,27 +111,30 @@ def _meet_elements(
             text = body.rules.text(operand.span)
             draft.replace("give it a dtype", operand.span, f"cast({text}, f32)")
             return None
-        operand_met = meet_storage(body, operand, *storage)
+        operand_met = meet_storage(body, operand, *storage, beside=use.operands)
         if operand_met is None:
             return None
         met.append(operand_met)
     return tuple(met)
 
 
-def meet_storage(body: Body, operand: typed.Expr, dtype: DType, policy: Policy) -> typed.Expr | None:
-    """`operand` as a value of that dtype and policy: a scalar is coerced, a tensor without a policy takes it."""
+def meet_storage(
+    body: Body, operand: typed.Expr, dtype: DType, policy: Policy, *, beside: Sequence[typed.Expr] = ()
+) -> typed.Expr | None:
+    """`operand` as a value of that dtype and policy: a scalar is coerced, a tensor without a policy takes it. Those
+    `beside` it have the dtype, which is said where it does not fit."""
     ty = operand.type
     if isinstance(ty, TensorType):
         takes = ty.policy == NO_POLICY and policy != NO_POLICY and policy.scale_axis is None
         if takes and ty.dtype == dtype:
             return typed.Apply(TensorType(ty.dims, dtype, policy), operand.span, Cast(dtype, policy), (operand,))
         return operand
-    if not _fits(body, operand, dtype):
+    if not _fits(body, operand, dtype, beside):
         return None
     return typed.Coerce(TensorType((), dtype, policy), operand.span, operand)
 
 
-def _fits(body: Body, operand: typed.Expr, dtype: DType) -> bool:
+def _fits(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[typed.Expr]) -> bool:
     """Whether a scalar may take a dtype: an int any that holds it, a float any float dtype, a bool only bool."""
     ty = operand.type
     if isinstance(ty, IntType):
@@ -148,6 +152,7 @@ def _fits(body: Body, operand: typed.Expr, dtype: DType) -> bool:
         )
         if isinstance(ty, FloatType) and dtype.is_integer:
             draft.remark(f"a float meets {dtype} here; cast the tensor to a float dtype, or use a whole number")
+        show_dtypes(body, draft, *beside)
     return fits
 
 

@@ -12,6 +12,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.binding import Misfit, Reason
 from tesserac.check.body import Body
+from tesserac.check.declared import show_declared
 from tesserac.check.specs import OptionalSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.trace import trace
 from tesserac.check.words import dim_text, dims_text, storage_text, type_text
@@ -93,6 +94,7 @@ def explain_misfit(
         expected = _spec_text(body, spec)
         draft = body.sink.error(E0210, at=argument.span, expected=expected, found=type_text(misfit.found))
     draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` is declared here")
+    show_declared(body, draft, argument, *(value for value in values if value is not argument))
 
 
 def _explain_tensor(body: Body, spec: TensorSpec, found: TensorType, argument: typed.Expr) -> Draft:

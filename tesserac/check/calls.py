@@ -14,6 +14,7 @@ from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.binding import CallBinding, Reason, substitute_type
 from tesserac.check.body import Body, Instance, is_static
 from tesserac.check.call_errors import explain_conflict, explain_misfit
+from tesserac.check.declared import show_declared
 from tesserac.check.decorators import is_kernel
 from tesserac.check.kernel_state import TILE_RANK
 from tesserac.check.resolve import FunctionRef
@@ -108,7 +109,8 @@ def _call(
         elif instance.needs_value:
             _report_unknown(body, values, callee)
         else:
-            _report_instance(body, ref, instance, _in_caller_terms(signature, binding, solver.values()), callee)
+            types = _in_caller_terms(signature, binding, solver.values())
+            _report_instance(body, ref, instance, types, values, callee)
         return body.error(callee.span)
     _pass_on_warnings(body, instance, callee)
     return _finish(body, instance.function, values, solver.values(), callee, key)
@@ -137,8 +139,8 @@ def _finish(
     key: typed.Expr | None,
 ) -> typed.Expr:
     try:
-        for guard in function.guards:
-            _require(body, guard, sizes, callee)
+        if not all([_require(body, guard, sizes, callee) for guard in function.guards]):
+            return body.error(callee.span)
         result = substitute_type(function.result, sizes)
     except DimError as error:
         body.sink.error(E0315, at=callee.at, problem=str(error))
@@ -244,8 +246,8 @@ def _pass(body: Body, wanted: Type, value: typed.Expr) -> typed.Expr:
     return rebuilt(value, [_pass(body, own, item) for own, item in zip(inner, items, strict=True)])
 
 
-def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee) -> None:
-    """What the callee demands of sizes: proved here, refuted here, or checked on this function's entry."""
+def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee) -> bool:
+    """What the callee demands of sizes: proved here, refuted here (then False), or checked on this function's entry."""
     facts = body.facts
     left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)
     if guard.kind == "equal":
@@ -260,6 +262,7 @@ def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Call
         body.sink.error(E0309, at=callee.at, label=label, fact=guard.text).note(guard.span, "demanded here")
     elif holds is None:
         require_guard(body, guard.kind, left, right, callee.at)
+    return holds is not False
 
 
 def _pass_on_warnings(body: Body, instance: Instance, callee: Callee) -> None:
@@ -289,7 +292,12 @@ def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:
 
 
 def _report_instance(
-    body: Body, ref: FunctionRef, instance: Instance, types: tuple[Type, ...], callee: Callee
+    body: Body,
+    ref: FunctionRef,
+    instance: Instance,
+    types: tuple[Type, ...],
+    values: Sequence[typed.Expr],
+    callee: Callee,
 ) -> None:
     """A body that fails only for these types is reported where they were given, with the place inside."""
     errors = [d for d in instance.diagnostics if d.severity == "error"]
@@ -302,6 +310,7 @@ def _report_instance(
         cause, place = first.primary.text, first.secondary[0]
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause)
     draft.note(place.span, place.text or "here")
+    show_declared(body, draft, *values)
 
 
 def _in_caller_terms(signature: Signature, binding: CallBinding, sizes: dict[str, Dim]) -> tuple[Type, ...]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tesserac.base.source import NO_SPAN, Span
 from tesserac.check import typed
 from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
+from tesserac.check.declared import dims_behind, is_cast, show_declared, show_dtypes
 from tesserac.check.scalars import to_float
 from tesserac.check.specs import (
     DTypeOf,
@@ -31,6 +33,7 @@ from tesserac.check.words import dim_text, dims_text, storage_text, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0308
+from tesserac.diag.sink import Draft
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
     Aggregate,
@@ -153,11 +156,7 @@ def _meet(body: Body, spec: TensorSpec, value: typed.Expr, storage: Storage) -> 
     if not isinstance(found, TensorType) or (found.dtype, found.policy) == (storage.dtype, storage.policy):
         return value
     if found.dtype != storage.dtype:
-        draft = body.sink.error(E0407, at=value.span, expected=storage, found=storage_text(found))
-        draft.note(spec.element_span, "declared here")
-        if not (isinstance(value, typed.Item) and value.span == value.value.span):  # a field of the struct written here
-            text = body.rules.text(value.span)
-            draft.replace(f"round it once, to {storage.dtype}", value.span, f"cast({text}, {storage})")
+        _explain_dtype(body, spec, value, found, storage)
         return None
     met = meet_storage(body, value, storage.dtype, storage.policy)
     if met is value:
@@ -165,8 +164,35 @@ def _meet(body: Body, spec: TensorSpec, value: typed.Expr, storage: Storage) -> 
             E0401, at=value.span, operation="this result", left=storage_text(found), right=storage
         )
         draft.note(spec.element_span, "declared here")
+        show_dtypes(body, draft, value)
         return None
     return met
+
+
+def _explain_dtype(body: Body, spec: TensorSpec, value: typed.Expr, found: TensorType, storage: Storage) -> None:
+    """Where nothing in the body chose the dtype, the signature contradicts itself, and the result's part is shown."""
+    contradicts = _is_result(body, spec.element_span) and not is_cast(body, value)
+    shown = storage_text(found)
+    if contradicts:
+        draft = body.sink.error(
+            E0407, at=spec.element_span, label="the result is declared here", expected=storage, found=shown
+        )
+        draft.note(value.span, f"this is {shown}")
+        draft.replace(f"declare the result as {shown}", spec.element_span, shown)
+    else:
+        draft = body.sink.error(E0407, at=value.span, expected=storage, found=shown)
+        draft.note(spec.element_span, "declared here")
+    show_dtypes(body, draft, value)
+    text = body.rules.text(value.span)
+    if isinstance(value, typed.Item) and value.span == value.value.span:
+        return  # a part of a struct or tuple that has no text of its own
+    draft.replace(f"round it once, to {storage.dtype}", value.span, f"cast({text}, {storage})")
+
+
+def _is_result(body: Body, place: Span) -> bool:
+    """Whether a place is in the declared result of this function."""
+    whole = body.result_spec.span if body.result_spec is not None else NO_SPAN
+    return place.known and whole.file == place.file and whole.start <= place.start and place.end <= whole.end
 
 
 def _same_dims(
@@ -178,18 +204,41 @@ def _same_dims(
     wrong = _first_difference(body, expected, found)
     if wrong is not None and not body.first_telling(expected[wrong], found.dims[wrong]):
         return False
-    draft = body.sink.error(
-        E0308, at=value.span, label=f"this is {dims_text(found.dims)}",
-        expected=dims_text(expected), found=dims_text(found.dims),
-    )  # fmt: skip
-    place = spec.dims[wrong - len(expected)].span if wrong is not None and spec.dims else spec.span
-    draft.note(place, "declared here")
+    place = _declared_place(spec, expected, wrong)
+    draft = _draft_dims(body, place, value, (expected, found.dims))
     if wrong is not None:
         draft.because(f"{dim_text(found.dims[wrong])} is not {dim_text(expected[wrong])}")
         for step in reversed(trace(body, value, wrong).steps):
             name = f"{step.name} = " if step.name else ""
             draft.because(f"{name}{body.rules.text(step.span)} : {step.shapes}", step.span)
+    show_declared(body, draft, value)
     return False
+
+
+def _declared_place(spec: TensorSpec, expected: tuple[Dim, ...], wrong: int | None) -> Span:
+    """Where the dim that differs is written; the dims of `...` have no place of their own."""
+    from_right = 0 if wrong is None else len(expected) - wrong
+    return spec.dims[-from_right].span if 0 < from_right <= len(spec.dims) else spec.span
+
+
+def _draft_dims(
+    body: Body, place: Span, value: typed.Expr, sizes: tuple[tuple[Dim, ...], tuple[Dim, ...]]
+) -> Draft:
+    """A dim of the result that no tensor in the body has was misnamed where it is declared; one that the body had, and
+    lost or moved, is a matter of the body."""
+    expected, found = sizes
+    shown, wanted = dims_text(found), dims_text(expected)
+    differing = [(own, other) for own, other in zip(expected, found, strict=False) if not body.facts.same(own, other)]
+    alone = len(expected) == len(found) and len(differing) == 1 and len(differing[0][0].terms) <= 1
+    if alone and _is_result(body, place) and differing[0][0] not in dims_behind(body, value):
+        own, other = differing[0]
+        draft = body.sink.error(
+            E0308, at=place, label=f"no tensor here has {dim_text(own)}", expected=wanted, found=shown
+        )
+        draft.note(value.span, f"this is {shown}")
+        return draft.replace(f"declare the result with {dim_text(other)}", place, str(other))
+    draft = body.sink.error(E0308, at=value.span, label=f"this is {shown}", expected=wanted, found=shown)
+    return draft.note(place, "declared here")
 
 
 def _first_difference(body: Body, expected: tuple[Dim, ...], found: TensorType) -> int | None:

@@ -91,3 +91,6 @@ def unknown_name(body: Body, node: ast.Name) -> None:
     guess = closest(node.id, known)
     if guess:
         draft.replace(f"did you mean `{guess}`?", node.span, guess)
+    if node.id[0].isupper() and body.dim_spans:
+        first = min((span for spans in body.dim_spans.values() for span in spans), key=lambda span: span.start)
+        draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.dim_spans)}")

@@ -7,6 +7,7 @@ labels, the declarations the sizes came from, the steps between, and fixes. Dtyp
 from __future__ import annotations
 
 from tesserac.check.body import Body
+from tesserac.check.declared import show_declared
 from tesserac.check.precision import explain_kind, explain_lost_part, explain_policies, explain_two_dtypes
 from tesserac.check.sides import Side, is_used_once, show_origin, show_steps
 from tesserac.check.use import Use
@@ -196,6 +197,7 @@ def _explain_rank(body: Body, use: Use, position: int) -> None:
     problem = f"`{operation}` does not work on a tensor with {_dims_count(operand.type.rank)}"
     draft = body.sink.error(E0311, at=use.at, problem=problem)
     draft.note(operand.span, f"this is {dims_text(operand.type.dims)}")
+    show_declared(body, draft, operand)
 
 
 def _dims_count(rank: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.declared import declared_element, show_dtypes
 from tesserac.check.use import Use
 from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text
 from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, W0401, W0402
@@ -36,7 +37,7 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
     )
     for operand, ty in ((left, left_type), (right, right_type)):
         draft.note(operand.span, storage_text(ty))
-        _show_declared(body, draft, operand)
+    show_dtypes(body, draft, left, right)
     wide, narrow = _by_width(left, right)
     wide_type, narrow_type = _tensor(wide), _tensor(narrow)
     if wide_type.dtype.is_complex != narrow_type.dtype.is_complex:
@@ -48,16 +49,19 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
 
 
 def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:
+    """Two policies in one operator. Of two parameters it is the signature that says so, and is to be changed."""
     left_type, right_type = _tensor(left), _tensor(right)
-    draft = body.sink.error(
-        E0401,
-        at=use.at,
-        label="one policy is needed here",
-        operation=f"`{SYMBOLS.get(use.op.name, use.op.name)}`",
-        left=storage_text(left_type),
-        right=storage_text(right_type),
-    )
+    operation = f"`{SYMBOLS.get(use.op.name, use.op.name)}`"
+    ours, theirs = declared_element(body, left), declared_element(body, right)
+    values = {"operation": operation, "left": storage_text(left_type), "right": storage_text(right_type)}
+    if ours is not None and theirs is not None:
+        draft = body.sink.error(E0401, at=theirs, label="another policy", **values)
+        draft.note(ours, "one policy").note(use.at, "here they meet")
+        draft.replace("give both one policy", theirs, storage_text(left_type))
+        return
+    draft = body.sink.error(E0401, at=use.at, label="one policy is needed here", **values)
     draft.note(left.span, storage_text(left_type)).note(right.span, storage_text(right_type))
+    show_dtypes(body, draft, left, right)
     _suggest_cast(body, draft, right, storage_text(left_type), "use the policy of the left operand")
 
 
@@ -66,6 +70,7 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     operation = f"`{SYMBOLS.get(use.op.name, use.op.name)}`"
     draft = body.sink.error(E0405, at=use.at, operation=operation, dtype=dtype)
     draft.note(operand.span, f"this is {dtype}").remark(f"{operation} works on {kinds_text(kinds)}")
+    show_dtypes(body, draft, operand)
     if use.op.name == "div" and dtype.is_integer:
         draft.replace("round down", use.at, "//")
     elif dtype.is_complex:
@@ -156,12 +161,6 @@ def _terms(use: Use, ty: TensorType) -> str:
 def _declared_element(body: Body, operand: typed.Expr) -> Span | None:
     """Where the dtype of a parameter is written."""
     return body.parameter_elements.get(operand.name) if isinstance(operand, typed.Local) else None
-
-
-def _show_declared(body: Body, draft: Draft, operand: typed.Expr) -> None:
-    declared = _declared_element(body, operand)
-    if declared is not None and isinstance(operand, typed.Local):
-        draft.because(f"`{operand.name}` is declared {storage_text(_tensor(operand))}", declared)
 
 
 def _suggest_cast(body: Body, draft: Draft, operand: typed.Expr, storage: str, title: str) -> None:

@@ -102,7 +102,9 @@ def read_signature(
     if node.returns is not None:
         shared = [name for size in module_sizes.values() for name in size.symbols()]
         result, unbound = _result(reader, node.returns, merged, (*symbols, *shared), names, sink)
+    given = frozenset(names.spans) | frozenset(ints)
     facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
+    _check_facts(node, names, given, sink)
     hidden = tuple(sorted({name for dim in merged for name in dim.symbols()}))
     return Signature(node, parameters, result, symbols, facts, unbound, hidden), names.spans
 
@@ -195,6 +197,16 @@ def _fact(reader: AnnotationReader, clause: ast.Expr, sink: Sink) -> Fact | None
     draft = sink.error(E0204, at=clause.span, problem="this is not a fact about sizes")
     draft.remark("facts are `D % h == 0`, `F == H`, `N >= 2`, `N < M`")
     return None
+
+
+def _check_facts(node: ast.FunctionDef, names: SignatureNames, given: frozenset[str], sink: Sink) -> None:
+    """A fact about a size that nothing in the signature has says nothing."""
+    for name in [name for name in names.spans if name not in given]:
+        span = names.spans.pop(name)[0]
+        draft = sink.error(E0204, at=span, problem=f"`{name}` is a size of no argument of `{node.name}`")
+        guess = closest(name, given) or (next(iter(given)) if len(given) == 1 else None)
+        if guess:
+            draft.replace(f"did you mean `{guess}`?", span, guess)
 
 
 def _is_zero(node: ast.Expr) -> bool:

@@ -88,7 +88,7 @@ def _check_sizes(
             guess = closest(name, parameters)
             if guess:
                 draft.replace(f"did you mean `{guess}`?", spans[0], guess)
-    broken = any(isinstance(field.spec, ErrorSpec) for field in fields)
+    broken = any(isinstance(field.spec, ErrorSpec) for field in fields) or not names.spans.keys() <= set(parameters)
     untold = frozenset() if broken else untold_sizes(frozenset(parameters), [field.spec for field in fields])
     for parameter in node.parameters:
         if parameter.id in untold:

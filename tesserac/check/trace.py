@@ -44,7 +44,7 @@ def trace(body: Body, expr: typed.Expr, axis: int) -> Trail:
         if isinstance(expr, typed.Local):
             binding = body.origins.get(expr)
             if binding is None or binding.value is None:
-                return Trail(tuple(steps[:MAX_STEPS]), *_declaration(body, expr, axis))
+                return Trail(_chosen(steps), *_declaration(body, expr, axis))
             name, expr = binding.name, binding.value
             continue
         if isinstance(expr, typed.Apply | typed.Call):
@@ -53,7 +53,13 @@ def trace(body: Body, expr: typed.Expr, axis: int) -> Trail:
         if source is None:
             break
         (expr, axis), name = source, ""
-    return Trail(tuple(steps[:MAX_STEPS]), None, "")
+    return Trail(_chosen(steps), None, "")
+
+
+def _chosen(steps: list[Step]) -> tuple[Step, ...]:
+    """The steps that are shown: those with a name before parts of an expression, late ones before early ones."""
+    kept = sorted(range(len(steps)), key=lambda place: (not steps[place].name, place))[:MAX_STEPS]
+    return tuple(steps[place] for place in sorted(kept))
 
 
 def _declaration(body: Body, expr: typed.Local, axis: int) -> tuple[Span | None, str]:

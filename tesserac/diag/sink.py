@@ -34,6 +34,11 @@ class Draft:
         self._because.append(Step(text, span))
         return self
 
+    @property
+    def steps(self) -> int:
+        """How many steps the reason has so far."""
+        return len(self._because)
+
     def remark(self, text: str) -> Draft:
         """A fact worth knowing that has no place in the source."""
         self._notes.append(text)

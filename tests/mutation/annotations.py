@@ -1,4 +1,4 @@
-"""The oracle's reading of signatures: values made from types, arguments bound to parameters, results held against them."""
+"""The oracle's reading of signatures: values from types, arguments for parameters, results against types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
-from tests.mutation.values import FLOATS, NAMES, Array, Closure, DType, Rejected, Sizes, Struct, StructType, Unjudged, Value
+from tests.mutation.rules import undivided
+from tests.mutation.values import (
+    FLOATS,
+    NAMES,
+    Array,
+    Closure,
+    DType,
+    Rejected,
+    Sizes,
+    Struct,
+    StructType,
+    Unjudged,
+    Value,
+)
 
 if TYPE_CHECKING:
     from tests.mutation.evaluate import Names, Oracle
@@ -215,8 +228,9 @@ class Signatures:
                 if parameter.default is None:
                     raise Rejected(f"`{parameter.name}` is missing")
                 given[parameter.name] = self.oracle.expression(parameter.default, names)
-        names.update({n: v for n, v in given.items()})
-        self.bind_all([(p.annotation, given[p.name]) for p in parameters if p.annotation is not None], names, parameters)
+        names.update(given)
+        pairs = [(p.annotation, given[p.name]) for p in parameters if p.annotation is not None]
+        self.bind_all(pairs, names, parameters)
         if isinstance(definition, ast.FunctionDef):
             self.hold(definition.where, names)
         return names
@@ -224,7 +238,7 @@ class Signatures:
     def hold(self, facts: tuple[ast.Expr, ...], names: Names) -> None:
         for fact in facts:
             if self.oracle.expression(fact, names) is False:
-                raise Rejected("a fact does not hold")
+                raise undivided(*(n for n in (names.get(s) for s in _names(fact)) if isinstance(n, int)), 0)
 
     def bind_all(
         self, pairs: list[tuple[ast.Expr, Value]], names: Names, parameters: tuple[ast.Parameter, ...]
@@ -279,7 +293,7 @@ class Signatures:
         if not (isinstance(at[0], int) and isinstance(at[1], int)) or at[1] == at[0]:
             raise Unjudged("not linear")
         if (size - at[0]) % (at[1] - at[0]):
-            raise Rejected("does not divide")
+            raise undivided(size)
         names[symbol] = (size - at[0]) // (at[1] - at[0])
         free.discard(symbol)
 
@@ -377,6 +391,10 @@ class Signatures:
             raise Rejected("sizes of nothing")
         sizes = [names[p.id] for p in definition.parameters]
         return self.new_struct(definition, tuple(size for size in sizes if isinstance(size, int)), names)
+
+
+def _names(node: ast.Expr) -> list[str]:
+    return [below.id for below in descendants(node) if isinstance(below, ast.Name)]
 
 
 def _below(node: ast.Expr | None) -> list[ast.Node]:

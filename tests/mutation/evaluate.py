@@ -1,7 +1,7 @@
 """The oracle: runs the syntax tree of a program on shapes, every symbol a prime, by the strict rules of the language.
 
-Enters: a parsed module. Leaves: nothing if every function, method and test that could be run is sound; `Rejected` if one
-is not; `Unjudged` if none is wrong and one needs a rule that the oracle does not have.
+Enters: a parsed module. Leaves: nothing if every function, method and test that could be run is sound; `Rejected` if
+one is not; `Unjudged` if none is wrong and one needs a rule that the oracle does not have.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 from tests.mutation.annotations import Signatures
 from tests.mutation.natives import NATIVES, call_native
-from tests.mutation.rules import COMPARISONS, binary, indexed
+from tests.mutation.rules import COMPARISONS, binary, indexed, undivided
 from tests.mutation.values import (
     FLOATS,
     INTEGERS,
@@ -33,7 +33,11 @@ from tests.mutation.values import (
 )
 
 Names = dict[str, Value]
-UNJUDGED = "range len narrow print transpose op tuple str int bool Axis Shape Key isinstance key next_key".split()
+LITERALS = (ast.IntLiteral, ast.FloatLiteral, ast.BoolLiteral, ast.StringLiteral)
+UNJUDGED = (
+    "range", "len", "narrow", "print", "transpose", "op", "tuple", "str", "int", "bool", "Axis", "Shape",
+    "Key", "isinstance", "key", "next_key",
+)  # fmt: skip
 """Names of the language that have no rule here."""
 
 
@@ -246,14 +250,17 @@ class Oracle:
                 for item, part in zip(items, value, strict=True):
                     self.assign(item, part, names)
             case ast.Subscript():
-                place = self.expression(target, names)
-                if isinstance(place, Array) and isinstance(value, Array):
-                    if place.dtype.name != value.dtype.name or binary("==", place, value).shape != place.shape:
-                        raise Rejected("does not fit there")
+                self.update_part(self.expression(target, names), value)
             case ast.Attribute(value=owner, name=name):
                 self.update_field(self.expression(owner, names), name, value)
             case _:
                 raise Unjudged("a target")
+
+    def update_part(self, place: Value, value: Value) -> None:
+        if not (isinstance(place, Array) and isinstance(value, Array)):
+            return
+        if place.dtype.name != value.dtype.name or binary("==", place, value).shape != place.shape:
+            raise Rejected("does not fit there")
 
     def update_field(self, owner: Value, name: str, value: Value) -> None:
         if not isinstance(owner, Struct) or name not in owner.fields:
@@ -284,19 +291,14 @@ class Oracle:
         raise Rejected(f"no `{name}`")
 
     def expression(self, node: ast.Expr, names: Names) -> Value:
+        if isinstance(node, LITERALS):
+            return node.value
+        if isinstance(node, ast.Name):
+            return self.name(node.id, names)
+        if isinstance(node, ast.TupleExpr | ast.ListExpr):
+            items = [self.expression(item, names) for item in node.items]
+            return items if isinstance(node, ast.ListExpr) else tuple(items)
         match node:
-            case ast.IntLiteral(value=value) | ast.FloatLiteral(value=value) | ast.BoolLiteral(value=value):
-                return value
-            case ast.StringLiteral(value=text):
-                return text
-            case ast.NoneLiteral():
-                return None
-            case ast.Name(id=name):
-                return self.name(name, names)
-            case ast.TupleExpr(items=items):
-                return tuple(self.expression(item, names) for item in items)
-            case ast.ListExpr(items=items):
-                return [self.expression(item, names) for item in items]
             case ast.BinaryOp(left=left, op=op, right=right):
                 return self.binary(node, op, left, right, names)
             case ast.UnaryOp(op=op, operand=operand):
@@ -314,13 +316,10 @@ class Oracle:
 
     def rarer(self, node: ast.Expr, names: Names) -> Value:
         match node:
+            case ast.NoneLiteral():
+                return None
             case ast.LogicalOp(left=left, op=op, right=right):
-                sides = self.expression(left, names), self.expression(right, names)
-                for side in sides:
-                    self.condition(side)
-                if isinstance(sides[0], Array) or isinstance(sides[1], Array):
-                    return Array((), DType("bool"))
-                return (sides[0] and sides[1]) if op == "and" else (sides[0] or sides[1])
+                return self.logical(op, self.expression(left, names), self.expression(right, names))
             case ast.Conditional(then=then, test=test, otherwise=otherwise):
                 chosen = self.expression(test, names)
                 if not isinstance(chosen, Array):
@@ -332,17 +331,27 @@ class Oracle:
             case ast.Lambda():
                 return Closure("lambda", node, names)
             case ast.ListComprehension(element=element, clauses=(clause,)) if not clause.conditions:
-                over = self.expression(clause.iterable, names)
-                if not isinstance(over, range | list | tuple):
-                    raise Rejected("not to be iterated")
-                results: list[Value] = []
-                for value in over:
-                    inner = dict(names)
-                    self.assign(clause.target, value, inner)
-                    results.append(self.expression(element, inner))
-                return results
+                return self.comprehension(element, clause, names)
             case _:
                 raise Unjudged(type(node).__name__)
+
+    def logical(self, op: str, left: Value, right: Value) -> Value:
+        for side in (left, right):
+            self.condition(side)
+        if isinstance(left, Array) or isinstance(right, Array):
+            return Array((), DType("bool"))
+        return (left and right) if op == "and" else (left or right)
+
+    def comprehension(self, element: ast.Expr, clause: ast.ComprehensionClause, names: Names) -> Value:
+        over = self.expression(clause.iterable, names)
+        if not isinstance(over, range | list | tuple):
+            raise Rejected("not to be iterated")
+        results: list[Value] = []
+        for value in over:
+            inner = dict(names)
+            self.assign(clause.target, value, inner)
+            results.append(self.expression(element, inner))
+        return results
 
     def binary(self, node: ast.Expr, op: str, left: ast.Expr, right: ast.Expr, names: Names) -> Value:
         first = self.expression(left, names)
@@ -366,7 +375,7 @@ class Oracle:
     def number(self, op: str, left: float, right: float) -> Value:
         if op == "/" and isinstance(left, int) and isinstance(right, int):
             if not right or left % right:
-                raise Rejected("does not divide")
+                raise undivided(left, right)
             return left // right
         if op in ("/", "//", "%") and not right:
             raise Rejected("division by zero")
@@ -418,9 +427,9 @@ class Oracle:
         return result
 
     def called(self, node: ast.Call, names: Names) -> Value:
-        if isinstance(node.function, ast.Name) and node.function.id in ("range", "len") and node.function.id not in names:
-            given = [self.expression(a.value, names) for a in node.arguments]
-            return self.counted(node.function.id, given)
+        name = node.function.id if isinstance(node.function, ast.Name) else ""
+        if name in ("range", "len") and name not in names:
+            return self.counted(name, [self.expression(a.value, names) for a in node.arguments])
         positional = [self.argument(a, names) for a in node.arguments if a.name is None]
         named = {a.name: self.argument(a, names) for a in node.arguments if a.name is not None}
         if isinstance(node.function, ast.Attribute):
@@ -442,7 +451,7 @@ class Oracle:
         if any(isinstance(v, Array) for v in given):
             if any(isinstance(v, Array) and (v.shape or v.dtype.name not in INTEGERS) for v in given):
                 raise Rejected("not an integer")
-            return range(0, 2)  # type: ignore[return-value]
+            return range(2)  # type: ignore[return-value]
         if not all(isinstance(v, int) for v in given):
             raise Rejected("range of ints")
         return range(*given)  # type: ignore[arg-type, return-value]

@@ -14,11 +14,12 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from tesserac.base.source import SourceFile, Span
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
-from tesserac.syntax.walk import descendants
+from tesserac.syntax.walk import children, descendants
 from tests.mutation.programs import Program, programs
 from tests.mutation.values import NAMES
 
@@ -74,7 +75,8 @@ def _mutant(program: Program, place: Place, new: str) -> Mutant:
 def places(program: Program) -> tuple[Place, ...]:
     source = SourceFile("example.tess", program.text)
     module = parse_module(source).module
-    symbols = tuple(sorted({n.id for n in descendants(module) if isinstance(n, ast.Name) and _symbol(n.id)} - _types(module)))
+    names = {node.id for node in descendants(module) if isinstance(node, ast.Name) and _symbol(node.id)}
+    symbols = tuple(sorted(names - _types(module)))
     found = [
         *_dims(module, symbols), *_sizes(module), *_axes(module, symbols), *_dtypes(module), *_policies(module, source),
         *_swaps(module, source),
@@ -107,8 +109,6 @@ def _outside_axes(node: ast.Node) -> Iterator[ast.Node]:
 
 
 def _direct(node: ast.Node) -> Iterator[ast.Node]:
-    from tesserac.syntax.walk import children
-
     if not isinstance(node, ast.StructDef):
         yield from children(node)
 
@@ -123,7 +123,8 @@ def _sizes(module: ast.Module) -> Iterator[Place]:
         for literal in inside:
             if isinstance(literal, ast.IntLiteral):
                 value = literal.value
-                yield Place("size", literal.span, tuple(str(v) for v in (value + 1, 2 * value, value - 1) if 0 < v != value))
+                others = (value + 1, 2 * value, value - 1)
+                yield Place("size", literal.span, tuple(str(v) for v in others if 0 < v != value))
 
 
 def _called(node: ast.Call) -> str:
@@ -144,7 +145,8 @@ def _axes(module: ast.Module, symbols: tuple[str, ...]) -> Iterator[Place]:
 def _axis_values(value: ast.Expr, symbols: tuple[str, ...]) -> Iterator[Place]:
     for node in value.items if isinstance(value, ast.TupleExpr) else (value,):
         if isinstance(node, ast.IntLiteral):
-            yield Place("axis", node.span, tuple(str(v) for v in (node.value + 1, node.value - 1, -1) if v != node.value))
+            others = (node.value + 1, node.value - 1, -1)
+            yield Place("axis", node.span, tuple(str(v) for v in others if v != node.value))
         elif isinstance(node, ast.UnaryOp):
             yield Place("axis", node.span, ("0", "-2", "1"))
         elif isinstance(node, ast.Name):
@@ -178,7 +180,7 @@ def _swaps(module: ast.Module, source: SourceFile) -> Iterator[Place]:
             yield from _swapped(node.left.span, node.right.span, source)
         elif isinstance(node, ast.Call):
             given = [a for a in node.arguments if a.name is None]
-            for first, second in zip(given, given[1:], strict=False):
+            for first, second in pairwise(given):
                 yield from _swapped(first.span, second.span, source)
 
 

@@ -19,8 +19,13 @@ def merged(a: DType, b: DType) -> DType:
     if a.name != b.name:
         raise Rejected(f"{a.name} meets {b.name}")
     if a.policy and b.policy and a.policy != b.policy:
-        raise Rejected("two policies")
+        raise Unjudged("two policies of fp8") if a.name.startswith("fp8") else Rejected("two policies")
     return a if a.policy else b
+
+
+def undivided(*sizes: int) -> Exception:
+    """A size that does not divide is wrong where it is a number; of symbols it is checked on entry."""
+    return Unjudged("a guard") if max(sizes) >= FIRST_PRIME else Rejected("does not divide")
 
 
 def accepts_number(dtype: DType, number: float) -> None:
@@ -37,8 +42,8 @@ def accepts_number(dtype: DType, number: float) -> None:
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Dims from the right; equal, or a 1 that stretches, but not against an operand that was extended."""
-    result = shapes[0]
-    for shape in shapes[1:]:
+    result, *others = sorted(shapes, key=lambda shape: (-len(shape), -prod(shape)))
+    for shape in others:
         rank = max(len(result), len(shape))
         pairs = list(zip(_led(result, rank), _led(shape, rank), strict=True))
         for mine, other in pairs:
@@ -161,7 +166,7 @@ def reshaped(array: Array, shape: tuple[int, ...]) -> Array:
     if shape.count(-1) == 1:
         rest = prod(d for d in shape if d != -1)
         if not rest or prod(array.shape) % rest:
-            raise Rejected("the rest does not divide")
+            raise undivided(prod(array.shape))
         shape = tuple(prod(array.shape) // rest if d == -1 else d for d in shape)
     if prod(shape) != prod(array.shape):
         raise Rejected("another number of elements")
@@ -184,7 +189,7 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int],
     while a and b:
         mine, other = [a.pop(0)], [b.pop(0)]
         while prod(mine) != prod(other) and (a or b):
-            if prod(mine) < prod(other) and a or not b:
+            if (prod(mine) < prod(other) and a) or not b:
                 mine.append(a.pop(0))
             else:
                 other.append(b.pop(0))
@@ -260,9 +265,9 @@ def _one_index(size: int, item: Value, tensors: int) -> tuple[int, ...]:
         if any(isinstance(b, Array) for b in bounds):
             raise Unjudged("a slice of the run")
         if any(abs(b) > size for b in bounds):
-            raise Rejected("a slice beyond the end")
+            raise Unjudged("a guard") if size >= FIRST_PRIME else Rejected("a slice beyond the end")
         count = len(range(size)[item])
-        if item.start is not None and item.stop is not None and range(size)[item.start :].start > (item.stop % (size + 1)):
+        if len(bounds) == 2 and range(size)[item.start :].start > item.stop % (size + 1):
             raise Rejected("a slice that ends before it starts")
         return (count,)
     if isinstance(item, Array):

@@ -1,7 +1,7 @@
 """Mutants judged by the oracle and by the checker, and the figures of the comparison.
 
-Scored are the mutants that the oracle rejects: whether the checker has an error for each, only one, where it points, and
-whether its first fix mends it. The others are counted.
+Scored are the mutants that the oracle rejects: whether the checker has an error for each, only one, where it points,
+and whether its first fix mends it. The others are counted.
 """
 
 from __future__ import annotations

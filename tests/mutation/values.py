@@ -73,8 +73,9 @@ class Sizes:
 
 
 Value = (
-    Array | Struct | Closure | StructType | DType | int | float | str | None | slice | tuple["Value", ...] | list["Value"]
-)
+    Array | Struct | Closure | StructType | DType | int | float | str | None | slice
+    | tuple["Value", ...] | list["Value"]
+)  # fmt: skip
 
 FLOATS = ("f64", "f32", "tf32", "bf16", "f16", "fp8_e4m3", "fp8_e5m2")
 INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u8")
