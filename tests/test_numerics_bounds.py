@@ -52,12 +52,14 @@ WIDE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "expm1": np.expm1,
     "log": np.log,
     "log2": np.log2,
+    "log10": np.log10,
     "log1p": np.log1p,
     "tanh": np.tanh,
     "erf": np.vectorize(math.erf),
     "erfc": np.vectorize(math.erfc),
     "sin": np.sin,
     "cos": np.cos,
+    "atan": np.arctan,
 }
 POINTS = {
     "exp": [spread(-104, 89), spread(-1, 1)],
@@ -65,17 +67,19 @@ POINTS = {
     "expm1": [spread(-26, 89), spread(-1, 1), signed(sizes(-149, 0))],
     "log": [sizes(-149, 128), spread(0.5, 2)],
     "log2": [sizes(-149, 128), spread(0.5, 2)],
+    "log10": [sizes(-149, 128), spread(0.5, 2)],
     "log1p": [spread(-0.999999, 1), signed(sizes(-149, -1)), sizes(-1, 128)],
     "tanh": [spread(-10, 10), spread(-1e-3, 1e-3), spread(0.5, 0.7)],
     "erf": [spread(-4.5, 4.5), spread(0.8, 0.95), signed(sizes(-149, 0))],
     "erfc": [spread(-5, 10.2), spread(-1, 1), signed(sizes(-149, 0))],
     "sin": [spread(-10, 10), spread(-(2.0**17), 2.0**17), signed(sizes(-149, 24))],
     "cos": [spread(-10, 10), spread(-(2.0**17), 2.0**17), signed(sizes(-149, 24))],
+    "atan": [spread(-3, 3), spread(0.99, 1.01), signed(sizes(-149, 127))],
 }
 
 
 def test_every_bound_is_tested() -> None:
-    assert set(WIDE) | {"pow", "exp_frac"} == set(BOUNDS)
+    assert set(WIDE) | {"pow", "exp_frac", "atan2"} == set(BOUNDS)
 
 
 @pytest.mark.parametrize("name", WIDE)
@@ -107,7 +111,8 @@ def ulps(result: float, exact: mpmath.mpf, dtype: type[np.floating]) -> float:
 
 
 EXACT: dict[str, Callable[[mpmath.mpf], mpmath.mpf]] = {
-    name: getattr(mpmath, name) for name in ("exp", "expm1", "log", "log1p", "tanh", "erf", "erfc", "sin", "cos")
+    name: getattr(mpmath, name)
+    for name in ("exp", "expm1", "log", "log1p", "log10", "tanh", "erf", "erfc", "sin", "cos", "atan")
 }
 EXACT |= {"exp2": lambda x: mpmath.power(2, x), "log2": lambda x: mpmath.log(x) / mpmath.log(2)}
 RANGES_F64 = {
@@ -116,12 +121,14 @@ RANGES_F64 = {
     "expm1": [(-40, 709), (0.3, 0.5), (-1, 1)],
     "log": [(0.3, 3), (1e-310, 1e-300), (1e200, 1e300)],
     "log2": [(0.3, 3), (1e-310, 1e-300), (1e200, 1e300)],
+    "log10": [(0.3, 3), (1e-310, 1e-300), (1e200, 1e300)],
     "log1p": [(-0.99, 1), (-1e-10, 1e-10), (1e200, 1e300)],
     "tanh": [(1e-5, 20), (0.4, 0.8)],
     "erf": [(-6, 6), (0.8, 0.95), (-1e-10, 1e-10)],
     "erfc": [(-6, 27.2), (0, 1), (20, 26.5)],
     "sin": [(-10, 10), (-(2.0**30), 2.0**30)],
     "cos": [(-10, 10), (-(2.0**30), 2.0**30)],
+    "atan": [(-3, 3), (0.99, 1.01), (1e10, 1e20)],
 }
 
 
@@ -247,3 +254,36 @@ def test_corners_of_pow(kind: DType) -> None:
     np.testing.assert_allclose(result, expected, rtol=2 * np.finfo(dtype).eps, atol=0)
     numbers = ~np.isnan(expected)
     assert np.array_equal(np.signbit(result[numbers]), np.signbit(expected[numbers]))
+
+
+def test_atan2_of_f32() -> None:
+    for low, high in ((-20, 20), (-149, 127)):
+        y = signed(sizes(low, high)).astype(np.float32)
+        x = RNG.permutation(y)
+        exact = np.arctan2(y.astype(np.float64), x.astype(np.float64))
+        assert f32_ulps(evaluate(program("atan2", F32), y, x), exact) <= BOUNDS["atan2"]
+
+
+def test_atan2_of_f64() -> None:
+    y, x = RNG.normal(size=(2, 1000))
+    result = evaluate(program("atan2", F64), y, x)
+    with mpmath.workdps(50):
+        found = zip(y.tolist(), x.tolist(), result.tolist(), strict=True)
+        assert max(ulps(r, mpmath.atan2(a, b), np.float64) for a, b, r in found) <= BOUNDS["atan2"]
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_atan2_at_zeros_and_infinities(dtype: DType) -> None:
+    corners = np.array([0.0, -0.0, 1.0, -1.0, INF, -INF, NAN], dtype.numpy_name)
+    y, x = (grid.ravel() for grid in np.meshgrid(corners, corners))
+    result, exact = evaluate(program("atan2", dtype), y, x), np.arctan2(y, x)
+    numbers = ~np.isnan(exact)
+    assert np.array_equal(np.isnan(result), ~numbers)
+    assert np.array_equal(np.signbit(result[numbers]), np.signbit(exact[numbers]))
+    np.testing.assert_allclose(result[numbers], exact[numbers], rtol=2 * np.finfo(result.dtype).eps)
+
+
+@pytest.mark.parametrize(("dtype", "count"), [(F32, 11), (F64, 23)], ids=str)
+def test_log10_of_powers_of_ten_is_whole(dtype: DType, count: int) -> None:
+    powers = np.array([10.0**n for n in range(count)], dtype.numpy_name)
+    np.testing.assert_array_equal(evaluate(program("log10", dtype), powers), np.arange(count))

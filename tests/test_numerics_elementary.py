@@ -44,6 +44,8 @@ CORNERS = [
     ("erfc", [NAN, INF, -INF, 0.0, -0.0, 100, -1e30], [NAN, 0, 2, 1, 1, 0, 2]),
     ("sin", [NAN, INF, -INF, 0.0, -0.0, 1e-40, -1e-40], [NAN, NAN, NAN, 0.0, -0.0, 1e-40, -1e-40]),
     ("cos", [NAN, INF, -INF, 0.0, -0.0, 1e-40], [NAN, NAN, NAN, 1, 1, 1]),
+    ("log10", [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 1000], [NAN, INF, NAN, -INF, -INF, 0, NAN, 3]),
+    ("atan", [NAN, 0.0, -0.0, 1e-40, -1e-40], [NAN, 0.0, -0.0, 1e-40, -1e-40]),
     ("rsqrt", [NAN, INF, 0.0, -0.0, 4.0, -1.0], [NAN, 0, INF, -INF, 0.5, NAN]),
     ("exp_frac", [NAN, INF, -INF, 0.0, 2.0**22, -(2.0**22), 3.4e38, -3.4e38], [NAN, 1, 1, 1, 1, 1, 1, 1]),
 ]
@@ -52,7 +54,7 @@ CORNERS = [
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("name", "points", "expected"), CORNERS)
 def test_corner_cases(name: str, points: list[float], expected: list[float], dtype: str) -> None:
-    if dtype == "f64" and name != "log2":
+    if dtype == "f64" and name not in ("log2", "log10"):
         points = [p * 2.0**30 if abs(p) >= 80 else p for p in points]
     result = run(name, points, dtype=DTYPES[dtype])
     assert np.array_equal(result, np.asarray(expected, result.dtype), equal_nan=True)
@@ -204,7 +206,7 @@ def test_programs_are_well_formed(name: str, dtype: str) -> None:
 
 
 LENGTHS = {"exp": 28, "exp2": 30, "expm1": 22, "log": 33, "log2": 34, "log1p": 42, "pow": 112, "tanh": 44, "erf": 36}
-LENGTHS |= {"erfc": 41, "sin": 30, "cos": 29}
+LENGTHS |= {"erfc": 41, "sin": 30, "cos": 29, "log10": 48, "atan": 23, "atan2": 34}
 
 
 @pytest.mark.parametrize("name", LENGTHS)

@@ -16,12 +16,15 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 | add_ln2  | two roundings | x + n ln2, as fma(n, ln2_high, fma(n, ln2_low, x))                                    |
 | log      | 1.0           | 0 gives -inf, below gives NaN                                                         |
 | log2     | 1.1           | the same; powers of two give whole numbers                                            |
+| log10    | 1.1           | the same; powers of ten that are floats give whole numbers                            |
 | log1p    | 1.5           | -1 gives -inf, below gives NaN; -0 stays                                              |
 | pow      | 1.1           | as IEEE 754 has it; an exact result comes out exact                                   |
 | tanh     | 1.5           | odd, also for -0                                                                      |
 | erf      | 1.2           | odd, also for -0                                                                      |
 | erfc     | 3.6           | relative, also in the tail; 1 at 0                                                    |
 | sin, cos | 1.7           | for every finite x; NaN at infinities; sin is odd, also for -0                        |
+| atan     | 1.5           | odd, also for -0; pi/2 at infinity                                                    |
+| atan2    | 1.6           | as IEEE 754 has it: zeros keep their signs, infinities lie on axes and diagonals      |
 | rsqrt    | two roundings | 1 / sqrt(x); -0 gives -inf                                                            |
 
 `exp(x)` has the same bits as `ldexp(exp_frac(x), exp_int(x))`: a softmax by integer exponents and a plain exp agree.
@@ -32,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from tesserac.numerics import error_function, exponential, logarithm, philox, trigonometric
+from tesserac.numerics import arctangent, error_function, exponential, logarithm, philox, trigonometric
 from tesserac.numerics.formats import parts
 from tesserac.numerics.power import power
 from tesserac.numerics.program import Draft, Program, Ref
@@ -62,6 +65,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "add_ln2": (2, exponential.add_ln2),
     "log": (1, logarithm.log),
     "log2": (1, logarithm.log2),
+    "log10": (1, logarithm.log10),
     "log1p": (1, logarithm.log1p),
     "pow": (2, power),
     "tanh": (1, exponential.tanh),
@@ -69,6 +73,8 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "erfc": (1, error_function.erfc),
     "sin": (1, trigonometric.sin),
     "cos": (1, trigonometric.cos),
+    "atan": (1, arctangent.atan),
+    "atan2": (2, arctangent.atan2),
     "rsqrt": (1, _rsqrt),
 }
 _FUNCTIONS.update({program_name(dtype): (2, rounding_to(dtype)) for dtype in ROUNDED_AT_RANDOM})

@@ -1,4 +1,4 @@
-"""Logarithms: log, log1p, log2, and the log2 in twice the precision that pow needs.
+"""Logarithms: log, log1p, log2, log10, and the log2 in twice the precision that pow needs.
 
 Enters: a draft and its inputs. Leaves: the value of the function. A positive number is taken apart into m * 2**k with
 m in [sqrt(1/2), sqrt(2)), so that f = m - 1 is exact and small where the logarithm is small.
@@ -39,6 +39,22 @@ def log2(d: Draft, x: Ref) -> Ref:
     half_square, rest = _square_and_rest(d, f)
     small = d.fma(f, low, (rest - half_square) * high)
     return _with_corners(d, x, d.fma(f, high, small) + k)
+
+
+def log10(d: Draft, x: Ref) -> Ref:
+    """k log10(2) + log10e (f - t), what both constants lack among the small terms."""
+    m, k = take_apart(d, x)
+    f = m - d.constant(1.0)
+    high, low = map(d.constant, parts("log10e", d.dtype))
+    two_high, two_low = map(d.constant, parts("log10_2", d.dtype))
+    half_square, rest = _square_and_rest(d, f)
+    small = d.fma(k, two_low, d.fma(f, low, (rest - half_square) * high))
+    whole, lost = two_product(d, k, two_high)
+    total, left = quick_sum(whole, f * high)
+    missed = d.fma(f, high, -(f * high))
+    far = total + (left + (lost + (missed + small)))
+    near = d.fma(f, high, small)
+    return _with_corners(d, x, d.select(d.step("eq", k, d.constant(0.0)), near, far))
 
 
 def take_apart(d: Draft, x: Ref) -> tuple[Ref, Ref]:

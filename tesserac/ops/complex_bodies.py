@@ -56,6 +56,23 @@ def exponential(s: Scalars, z: Value) -> Value:
     return s.complex(s.primitive("mul", size, s.primitive("cos", imag)), imaginary)
 
 
+def logarithm(s: Scalars, z: Value) -> Value:
+    """log(abs(z)) and the angle. Near the unit circle the former is half of log1p((m - 1) (m + 1) + n^2) for the larger
+    part m and the smaller n: parts of f32 compute in f64, those of f64 are off by at most 2^-54 there."""
+    parts = s.parts(z)
+    own = scalar_dtype(parts[0])
+    real, imag = (s.cast(part, F64) for part in parts) if own == F32 else parts
+    sizes = s.primitive("abs", real), s.primitive("abs", imag)
+    larger, smaller = s.primitive("max", *sizes), s.primitive("min", *sizes)
+    half, one = s.constant(0.5, F64), s.constant(1.0, F64)
+    around = s.primitive("mul", s.primitive("sub", larger, one), s.primitive("add", larger, one))
+    near = s.primitive("mul", half, s.primitive("log1p", s.primitive("fma", smaller, smaller, around)))
+    length = _hypot(s, real, imag)
+    close = s.primitive("and", s.primitive("lt", half, length), s.primitive("lt", length, s.constant(2.0, F64)))
+    size = s.select(close, near, s.primitive("log", length))
+    return s.complex(s.cast(size, own) if own == F32 else size, s.primitive("atan2", parts[1], parts[0]))
+
+
 def square_root(s: Scalars, z: Value) -> Value:
     """The root with a real part of at least 0; its imaginary part has the sign of the operand's."""
     parts = s.parts(z)

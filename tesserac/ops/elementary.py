@@ -14,7 +14,7 @@ import numpy as np
 
 from tesserac.ir.core import Value
 from tesserac.numerics.interval import INF, UNIT, Interval, div, maximum, negate, point, rising, whole
-from tesserac.ops.complex_bodies import exponential, square_root
+from tesserac.ops.complex_bodies import exponential, logarithm, square_root
 from tesserac.ops.elementwise import ONE_ANALYTIC, ONE_FLOAT, TWO_FLOATS, Elementwise
 from tesserac.ops.lowering import Scalars
 from tesserac.ops.registry import Array, Extent, register
@@ -111,13 +111,16 @@ class Expm1(Elementwise):
 
 @register
 class Log(Elementwise):
-    """Natural logarithm.
+    """Natural logarithm; of a complex number the one with an imaginary part from -pi to pi.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return log(x)
     """
 
-    name, primitive, signatures = "log", "log", ONE_FLOAT
+    name, primitive, signatures = "log", "log", ONE_ANALYTIC
+
+    def on_complex(self, s: Scalars, args: list[Value]) -> Value:
+        return logarithm(s, *args)
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return _logarithm(ranges[0], math.log, 0.0, _error(operands[0]))
@@ -143,6 +146,24 @@ class Log2(Elementwise):
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.log2(*operands)
+
+
+@register
+class Log10(Elementwise):
+    """Logarithm to base 10; exact for powers of ten.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return log10(x)
+    """
+
+    name, primitive, signatures = "log10", "log10", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return _logarithm(ranges[0], math.log10, 0.0, _error(operands[0]))
+
+    def reference(self, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.log10(*operands)
 
 
 @register
@@ -305,6 +326,42 @@ class Cos(Elementwise):
 
     def reference(self, *operands: Array) -> Array:
         return np.cos(*operands)
+
+
+@register
+class Atan(Elementwise):
+    """The angle in radians, from -pi/2 to pi/2, whose tangent is x.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return atan(x)
+    """
+
+    name, primitive, signatures = "atan", "atan", ONE_FLOAT
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        limit = math.pi / 2 * (1 + _error(operands[0]))
+        return rising(ranges[0], math.atan, -limit, limit, _error(operands[0]))
+
+    def reference(self, *operands: Array) -> Array:
+        return np.arctan(*operands)
+
+
+@register
+class Atan2(Elementwise):
+    """The angle in radians, from -pi to pi, of the point (x, y); y comes first.
+
+    def f(y: Tensor[N, f32], x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return atan2(y, x)
+    """
+
+    name, primitive, signatures = "atan2", "atan2", TWO_FLOATS
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        limit = math.pi * (1 + _error(operands[0]))
+        return Interval(-limit, limit, True, any(each.nan for each in ranges))
+
+    def reference(self, *operands: Array) -> Array:
+        return np.arctan2(*operands)
 
 
 @register

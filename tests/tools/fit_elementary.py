@@ -152,6 +152,18 @@ def cos_tail(z: mp.mpf) -> mp.mpf:
 
 
 @cache
+def atan_tail(z: mp.mpf) -> mp.mpf:
+    """(atan(x) - x) / x**3 with z = x**2"""
+    x = mp.sqrt(z)
+    return -mp.mpf(1) / 3 if z < mp.mpf(10) ** -20 else (mp.atan(x) - x) / (x * z)
+
+
+def atan_weight(z: mp.mpf) -> mp.mpf:
+    x = mp.sqrt(z)
+    return mp.mpf(0.001) + z * x / mp.atan(x) if z > 0 else mp.mpf(0.001)
+
+
+@cache
 def erf_near(z: mp.mpf) -> mp.mpf:
     """erf(x) / x - 1 with z = x**2"""
     x = mp.sqrt(z)
@@ -209,6 +221,7 @@ FITS = (
     Fit("erf_far", "f64", erf_far, erf_far_weight, mp.mpf(0.875), mp.mpf(6), 20),
     Fit("erfc", "f32", erfc_slope, erfc_weight, mp.mpf(-1), erfc_place(10.125), 10),
     Fit("erfc", "f64", erfc_slope, erfc_weight, mp.mpf(-1), erfc_place(27.25), 27),
+    *both("atan", atan_tail, atan_weight, 0, 1, 10, 22),
 )
 
 CONSTANTS = {
@@ -216,6 +229,8 @@ CONSTANTS = {
     "log2e": (1 / mp.log(2), 2),
     "two_log2e": (2 / mp.log(2), 2),
     "third_of_two_log2e": (2 / (3 * mp.log(2)), 2),
+    "log10e": (1 / mp.log(10), 2),
+    "log10_2": (mp.log10(2), 2),
     "half_pi": (mp.pi / 2, 3),
     "two_over_pi": (2 / mp.pi, 1),
 }
