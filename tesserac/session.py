@@ -17,6 +17,7 @@ from tessera.returned import VALUE, Returned
 from tesserac.base.source import SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.infer import CheckResult, check_module
+from tesserac.check.lint import lint_module
 from tesserac.diag.codes.files import E0904
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925
@@ -162,7 +163,10 @@ class Session:
         parsed = parse_module(source)
         imports, reads = self._importer.imports_of(parsed.module, source.path)
         result = check_module(parsed.module, source, PROGRAM, self.library, imports)
-        said = sorted((*parsed.diagnostics, *result.diagnostics), key=lambda d: d.primary.span.start)
+        said = [*parsed.diagnostics, *result.diagnostics]
+        if not any(d.severity is Severity.ERROR for d in said):
+            said += lint_module(parsed.module, source)
+        said.sort(key=lambda d: d.primary.span.start)
         self._checked[source.path] = Checked(source, result, tuple(said), reads)
         return self._checked[source.path]
 

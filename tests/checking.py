@@ -7,7 +7,8 @@ from functools import cache
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
-from tesserac.diag.diagnostic import Diagnostic
+from tesserac.check.lint import lint_module
+from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.library import place_of
 from tesserac.syntax.parse import parse_module
 
@@ -32,4 +33,6 @@ def check_text(text: str, path: str = "example.tess") -> CheckResult:
 def diagnose(source: SourceFile) -> tuple[Diagnostic, ...]:
     """Everything that `tesserac check` would say about a file."""
     parsed = parse_module(source)
-    return (*parsed.diagnostics, *check_module(parsed.module, source, "example", library()).diagnostics)
+    said = (*parsed.diagnostics, *check_module(parsed.module, source, "example", library()).diagnostics)
+    has_errors = any(d.severity is Severity.ERROR for d in said)
+    return said if has_errors else (*said, *lint_module(parsed.module, source))

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.infer import CheckResult, Imported, check_module
+from tesserac.check.lint import Piece, lint
 from tesserac.check.resolve import ImportPath
-from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.incremental.findings import Finding, Key, key_of
-from tesserac.incremental.outline import Outline, OutlineItem, defined_names
+from tesserac.incremental.outline import Outline, OutlineItem, defined_names, usage
 from tesserac.syntax import ast
 from tesserac.syntax.parse import ParsedItem, moved_item, stray_docs, too_large
 from tesserac.types.ty import Type
@@ -229,6 +230,8 @@ class _State:
             found = {**self._before(latest), **self.found}
             views = tuple(_view(item, found.get(index)) for index, item in enumerate(self.outline.items))
             said = {(d.code, d.primary.span): d for d in (*self._syntax(), *self._checked(found))}
+            if not any(d.severity is Severity.ERROR for d in said.values()):
+                said |= {(d.code, d.primary.span): d for d in self._lint()}
             ordered = sorted(said.values(), key=lambda d: d.primary.span.start)
             self._analysis = Analysis(self.source, self.outline, views, tuple(ordered), len(self.missing))
         return self._analysis
@@ -247,6 +250,10 @@ class _State:
             return [self.refusal]
         pieces = [_piece(item) if _has_more(item.parsed) else item.parsed for item in self.outline.items]
         return [diagnostic for piece in pieces for diagnostic in piece.diagnostics] + stray_docs(pieces)
+
+    def _lint(self) -> tuple[Diagnostic, ...]:
+        pieces = [Piece(item.parsed.items, usage(item.parsed), item.by) for item in self.outline.items]
+        return lint(pieces, self.source)
 
     def _checked(self, found: Mapping[int, Finding]) -> list[Diagnostic]:
         said: list[Diagnostic] = []

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.usage import Usage, usage_of
 from tesserac.syntax import ast
 from tesserac.syntax.parse import ParsedItem, parse_items
 from tesserac.syntax.walk import descendants
@@ -90,6 +91,12 @@ def words_of(text: str) -> frozenset[str]:
 def defined_names(item: ParsedItem) -> tuple[str, ...]:
     """Every name that an item gives a meaning in its module; tests count by their titles."""
     return tuple(dict.fromkeys(name for node in item.items for name in _defined(node)))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def usage(item: ParsedItem) -> Usage:
+    """What an item mentions, and what it assigns for nothing."""
+    return usage_of(item.items)
 
 
 def _defined(node: ast.Item) -> Iterator[str]:

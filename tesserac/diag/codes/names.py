@@ -25,3 +25,6 @@ E0220 = Code("E0220", "this name has a type but no value")
 E0299 = Code("E0299", "not supported yet: {feature}")
 
 W0201 = Code("W0201", "the value of this expression is not used")
+W0211 = Code("W0211", "imported and not used: {names}")
+W0212 = Code("W0212", "`{name}` is assigned and never read")
+W0213 = Code("W0213", "`{name}` hides the {kind} of that name")
