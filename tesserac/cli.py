@@ -68,14 +68,17 @@ def check(files: tuple[str, ...], error_format: str, as_json: bool, explain_guar
     A folder stands for the programs in it. Without FILE, the project of the current folder is checked: see
     `tessera.toml` in docs/modules.md.
     """
-    from tesserac.commands.checking import Wanted, check_files
-    from tesserac.session import Session
+    from tesserac.commands.checking import Wanted, check_deeply, check_files
 
     format_ = "json" if as_json else error_format
     if explain_guards and format_ == "json":
         raise UsageMistake("guards are no diagnostics: --explain-guards goes with the formats human and short")
     wanted = Wanted(format_, palette_of(sys.stdout), explain_guards)
-    return finish(check_files(Session(verify=verify), files, wanted))
+    if not (explain_guards or verify):
+        return finish(check_files(files, wanted))
+    from tesserac.session import Session
+
+    return finish(check_deeply(Session(verify=verify), files, wanted))
 
 
 @compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}")

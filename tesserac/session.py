@@ -23,11 +23,12 @@ from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
+from tesserac.diag.verdict import Reads
 from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.graph.build import Unsupported
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused
-from tesserac.imports import Importer, Reads, fresh
+from tesserac.imports import Importer, fresh
 from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.forms import Guard
 from tesserac.ir.passes import run_passes

@@ -6,7 +6,7 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
@@ -15,7 +15,7 @@ from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
 from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
 from tesserac.check.expressions import infer_expression
-from tesserac.check.instances import check_instance, instance_symbol, representative, without_optionals
+from tesserac.check.instances import check_instance, instance_symbol, is_generic, representative, without_optionals
 from tesserac.check.kernels import check_kernel
 from tesserac.check.names import check_names
 from tesserac.check.namespaces import namespace_member, namespace_names
@@ -70,6 +70,7 @@ class ModuleChecker:
         self._qualifier = qualifier
         self.sink = Sink()
         self._modules: dict[str, ModuleChecker] = {name: self}
+        self._file = source.path
         self._sources = {source.path: source}
         imported = dict(imports or {})
         for other in (*libraries, *(found for found in imported.values() if isinstance(found, ModuleChecker))):
@@ -105,6 +106,22 @@ class ModuleChecker:
         for name in self.names.constants if all(unpacked) else ():
             self._check_constant(name)
         return typed.TypedModule(self.name, tuple(functions), tuple(tests)), self._diagnostics()
+
+    def definitions(self) -> Iterator[tuple[str, tuple[Type, ...], typed.TypedFunction]]:
+        """The functions that have one instance only, whoever calls them, each with the types of its parameters."""
+        for name in self.names.functions:
+            signature = self.own_signature(name)
+            if not signature.has_open_parameters and not is_generic(signature):
+                types = self.representatives(name)[0]
+                function = self.own_instance(name, types).function
+                if function is not None:
+                    yield name, types, function
+
+    def adopt(self, functions: Iterable[tuple[str, tuple[Type, ...], typed.TypedFunction]]) -> None:
+        """Takes in what `definitions` gave for the same module."""
+        for name, types, function in functions:
+            self._instances[name, types] = Instance(function)
+            self._by_symbol[function.symbol] = function
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         """In the order of the text, each once."""
@@ -219,11 +236,14 @@ class ModuleChecker:
         return function if said.bounds is None else verified(body, function, said.bounds, self._known)
 
     def _known(self, symbol: str) -> typed.TypedFunction | None:
-        """A function that is checked already; of one under way nothing is known."""
+        """A function that is checked already; of one under way nothing is known. Of one in another file of the program
+        only what it promises: its body may change without this module being checked again."""
         try:
-            return self.find(symbol)
+            function = self.find(symbol)
         except KeyError:
             return None
+        own = function.span.file == self._file or function.span.file.startswith(LIBRARY)
+        return function if own else replace(function, body=())
 
     def _decorations(self, name: str) -> Decorations:
         """What the decorators of a function say; reported once."""

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from tesserac.base.source import SourceFile
 from tesserac.check import typed
@@ -27,15 +28,18 @@ from tesserac.types.ty import Type
 class CheckResult:
     """A checked module.
 
-    `functions` has every instance that the module's own functions and tests reach, by symbol, the library's among them.
     `types` gives the type of each expression: as the definition has it, or in the first call that completes it.
     """
 
     module: typed.TypedModule
-    functions: Mapping[str, typed.TypedFunction]
     types: Mapping[ast.Expr, Type]
     diagnostics: tuple[Diagnostic, ...]
     checker: ModuleChecker
+
+    @cached_property
+    def functions(self) -> Mapping[str, typed.TypedFunction]:
+        """Every instance that the module's own functions and tests reach, by symbol, the library's among them."""
+        return reachable([*self.module.functions, *self.module.tests], self.checker.find)
 
     @property
     def has_errors(self) -> bool:
@@ -71,12 +75,35 @@ def check_module(
     `imports` has every other file that it imports; None where nobody looks for files. `qualifier` stands before the
     names of its params where another module imports it."""
     with deep_recursion():
-        files = {path: f.checker if isinstance(f, CheckResult) else f for path, f in (imports or {}).items()}
-        beneath = [library.checker for library in libraries]
-        checker = ModuleChecker(module, source, name, beneath, None if imports is None else files, qualifier)
+        checker = _checker(module, source, name, libraries, imports, qualifier)
         found, diagnostics = checker.run()
-        reached = reachable([*found.functions, *found.tests], checker.find)
-        return CheckResult(found, reached, checker.types, diagnostics, checker)
+        return CheckResult(found, checker.types, diagnostics, checker)
+
+
+def unchecked_module(
+    module: ast.Module,
+    source: SourceFile,
+    name: str,
+    libraries: Sequence[CheckResult],
+    imports: Mapping[ImportPath, Imported],
+    qualifier: str,
+) -> CheckResult:
+    """A module that is known to be right, as others see it: nothing in it is checked before it is asked for."""
+    checker = _checker(module, source, name, libraries, imports, qualifier)
+    return CheckResult(typed.TypedModule(name, (), ()), checker.types, (), checker)
+
+
+def _checker(
+    module: ast.Module,
+    source: SourceFile,
+    name: str,
+    libraries: Sequence[CheckResult],
+    imports: Mapping[ImportPath, Imported] | None,
+    qualifier: str,
+) -> ModuleChecker:
+    files = {path: f.checker if isinstance(f, CheckResult) else f for path, f in (imports or {}).items()}
+    beneath = [library.checker for library in libraries]
+    return ModuleChecker(module, source, name, beneath, None if imports is None else files, qualifier)
 
 
 @contextmanager

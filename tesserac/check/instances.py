@@ -366,7 +366,7 @@ def instance_symbol(module: str, signature: Signature, types: tuple[Type, ...]) 
     if is_test(name):  # a title is any text, a symbol is a name
         name = f"test_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     base = f"{module}.{name}"
-    if not _is_generic(signature):
+    if not is_generic(signature):
         return base
     parts = [_slug(type_) for type_ in types]
     digest = hashlib.sha256("; ".join(map(_key, types)).encode()).hexdigest()[:6]
@@ -389,7 +389,8 @@ def _slug(type_: Type) -> str:
     return str(type_.value) if isinstance(type_, BoolType) else ""
 
 
-def _is_generic(signature: Signature) -> bool:
+def is_generic(signature: Signature) -> bool:
+    """Whether calls decide more than sizes: dtypes, ranks, values known while compiling."""
     return any(_leaves_open(parameter.spec) for parameter in signature.parameters)
 
 

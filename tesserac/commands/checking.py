@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from tesserac.commands.files import files_of, program_files, project_here
+from tesserac.base.records import Records
+from tesserac.base.source import SourceFile
+from tesserac.commands.files import FoundSources, files_of, program_files, project_here, project_mistakes
 from tesserac.commands.outcome import MISTAKES, OK, Outcome
 from tesserac.diag.codes.projects import E0947
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.formats import render_json, render_short
 from tesserac.diag.render import Palette, render
-from tesserac.session import Checked, ProgramError, Session, SizesMissing
+from tesserac.diag.verdict import verdict_of
+
+if TYPE_CHECKING:
+    from tesserac.session import Checked, Session
+    from tesserac.verdicts import Verdicts
 
 
 @dataclass(frozen=True)
@@ -23,11 +30,33 @@ class Wanted:
     guards: bool
 
 
-def check_files(session: Session, paths: Sequence[str], wanted: Wanted) -> Outcome:
-    """Checks files and the programs in folders, one by one, or without paths the project of the current folder; under
-    `session.verify` also lowers what is sound, verifying every pass."""
+def check_files(paths: Sequence[str], wanted: Wanted) -> Outcome:
+    """Checks files and the programs in folders, or without paths the project of the current folder. What an earlier
+    run has found of files that have not changed is said again, without looking at them."""
     files = program_files(paths) if paths else files_of(project_here())
-    said = _project_mistakes(session, files)
+    records = Records()
+    said = list(project_mistakes(files))
+    verdicts: Verdicts | None = None
+    for path in files:
+        verdict = verdict_of(path, records)
+        if verdict is None:
+            verdicts = verdicts or _verdicts(records)
+            verdict = verdicts.of(path)
+        said += verdict.diagnostics
+    return _outcome(_circles_once(said), len(files), FoundSources(), wanted)
+
+
+def _verdicts(records: Records) -> Verdicts:
+    from tesserac.verdicts import Verdicts
+
+    return Verdicts(records)
+
+
+def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outcome:
+    """The same with every function at hand: lists guards, and under `session.verify` lowers what is sound, verifying
+    every pass."""
+    files = program_files(paths) if paths else files_of(project_here())
+    said = list(project_mistakes(files))
     sound: list[Checked] = []
     for path in files:
         source = session.read(path)
@@ -39,17 +68,15 @@ def check_files(session: Session, paths: Sequence[str], wanted: Wanted) -> Outco
         if not checked.errors:
             sound.append(checked)
             said += _lowering_mistakes(session, checked) if session.verify else ()
-    said = _circles_once(said)
-    output = show(session, said, wanted.format, wanted.palette)
-    output += "".join(list_guards(one) + list_promises(one) for one in sound) if wanted.guards else ""
+    outcome = _outcome(_circles_once(said), len(files), session.sources(), wanted)
+    guards = "".join(list_guards(one) + list_promises(one) for one in sound) if wanted.guards else ""
+    return replace(outcome, output=outcome.output + guards)
+
+
+def _outcome(said: Sequence[Diagnostic], files: int, sources: Mapping[str, SourceFile], wanted: Wanted) -> Outcome:
+    output = rendered(said, sources, wanted.format, wanted.palette)
     status = MISTAKES if any(d.severity is Severity.ERROR for d in said) else OK
-    return Outcome(output, "" if wanted.format == "json" else summary(said, len(files)), status)
-
-
-def _project_mistakes(session: Session, files: Sequence[str]) -> list[Diagnostic]:
-    """What is wrong with the project files of programs, each once."""
-    projects = (session.project_of(path) for path in files)
-    return list(dict.fromkeys(d for project in projects if project is not None for d in project.diagnostics))
+    return Outcome(output, "" if wanted.format == "json" else summary(said, files), status)
 
 
 def _circles_once(said: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -64,6 +91,7 @@ def _circles_once(said: Sequence[Diagnostic]) -> list[Diagnostic]:
 def _lowering_mistakes(session: Session, checked: Checked) -> Sequence[Diagnostic]:
     """What the levels below the checker do not support yet."""
     from tesserac.commands.targets import find_target
+    from tesserac.session import ProgramError, SizesMissing
 
     target = find_target("cpu")
     found: list[Diagnostic] = []
@@ -79,7 +107,12 @@ def _lowering_mistakes(session: Session, checked: Checked) -> Sequence[Diagnosti
 
 
 def show(session: Session, diagnostics: Sequence[Diagnostic], format_: str, palette: Palette) -> str:
-    sources = session.sources()
+    return rendered(diagnostics, session.sources(), format_, palette)
+
+
+def rendered(
+    diagnostics: Sequence[Diagnostic], sources: Mapping[str, SourceFile], format_: str, palette: Palette
+) -> str:
     if format_ == "json":
         return render_json(diagnostics, sources) + "\n"
     if format_ == "short":

@@ -1,13 +1,17 @@
-"""Which programs a command is about: files, the programs in folders, or a whole project."""
+"""Which programs a command is about: files, the programs in folders, or a whole project; and their texts."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from tesserac.base.resources import library_file
+from tesserac.base.source import SourceFile
 from tesserac.commands.outcome import UsageMistake
+from tesserac.diag.diagnostic import Diagnostic
 from tesserac.project.layout import MANIFEST, Project, files_below
 from tesserac.project.manifest import find_manifest, read_project
+from tesserac.syntax.files import read_source
 
 
 def program_files(paths: Sequence[str]) -> list[str]:
@@ -32,3 +36,32 @@ def project_here() -> Project:
 def files_of(project: Project) -> list[str]:
     """Every program of a project, by its path from the current folder."""
     return [os.path.relpath(path) for path in project.modules()]
+
+
+def project_mistakes(files: Sequence[str]) -> Sequence[Diagnostic]:
+    """What is wrong with the project files of programs, each once."""
+    found = (find_manifest(os.path.dirname(os.path.abspath(path))) for path in files)
+    manifests = dict.fromkeys(manifest for manifest in found if manifest is not None)
+    said = (d for manifest in manifests for d in read_project(os.path.relpath(manifest)).diagnostics)
+    return list(dict.fromkeys(said))
+
+
+class FoundSources(Mapping[str, SourceFile]):
+    """Any file that a diagnostic speaks of, read when it is asked for; those of the library by the path spans have."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, SourceFile] = {}
+
+    def __getitem__(self, path: str) -> SourceFile:
+        if path not in self._read:
+            found = read_source(library_file(path) or path)
+            if isinstance(found, Diagnostic):
+                raise KeyError(path)
+            self._read[path] = SourceFile(path, found.text)
+        return self._read[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
+    def __len__(self) -> int:
+        return len(self._read)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.infer import CheckResult, Imported, check_module
@@ -82,6 +82,7 @@ class Analyser:
         self._latest: dict[ParsedItem, Finding] = {}
         self._wrong: set[tuple[str, ...]] = set()  # items, by what they define, that had diagnostics the last time
         self._state: _State | None = None
+        self._has_failed = False
 
     @property
     def reads(self) -> Reads:
@@ -113,6 +114,42 @@ class Analyser:
         for index in suspects:
             self._check_alone(state, index)
         return state.analysis(self._latest)
+
+    # ------------------------------------------------------------------------------------------- between runs
+
+    def learn(self, source: SourceFile, diagnostics: Sequence[Diagnostic]) -> None:
+        """Takes in that the whole file was checked, with these diagnostics: items with clean contexts are known."""
+        state = self._state = _State(source)
+        wrong = {state.outline.index_at(diagnostic.primary.span.start) for diagnostic in diagnostics}
+        for index, context in enumerate(state.contexts):
+            if wrong.isdisjoint(context):
+                self._keep(state, index, None, ())
+
+    def settle(self, source: SourceFile) -> Analysis | None:
+        """What is to be said of a file, after checking all that is new together; None where the checker failed, or so
+        much is wrong that checking the whole file is cheaper than finding out which items are to blame."""
+        state = self._state = self._read(source)
+        suspects = self._check_together(state, state.missing) if state.missing else []
+        if len(suspects) > BATCH:
+            return None
+        for index in suspects:
+            self._check_alone(state, index)
+        return None if self._has_failed else state.analysis(self._latest)
+
+    def items(self) -> tuple[OutlineItem, ...]:
+        """The items of the last text."""
+        return self._state.outline.items if self._state is not None else ()
+
+    def known(self) -> dict[Key, Finding]:
+        """The findings about the last text, without what a later run cannot use."""
+        state = self._state
+        assert state is not None, "nothing was read yet"
+        found = state.found.items()
+        return {state.keys[index]: replace(finding, nodes=(), result=None) for index, finding in found}
+
+    def adopt(self, findings: Mapping[Key, Finding]) -> None:
+        """Takes in what `known` gave in an earlier run, with the same imports."""
+        self._findings.update(findings)
 
     def _read(self, source: SourceFile) -> _State:
         state = _State(source)
@@ -172,6 +209,7 @@ class Analyser:
             return check_module(module, state.source, self._module, self._library, imports)
         except Exception:  # a fault of the checker spoils the item, not the editor
             log.exception("checking failed")
+            self._has_failed = True
             return None
 
     def _keep(

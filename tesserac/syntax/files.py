@@ -8,7 +8,9 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.files import E0901, E0902, E0903
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
-from tesserac.syntax.parse import MAX_SOURCE
+
+MAX_SOURCE = 512 * 1024
+"""Bytes of UTF-8."""
 
 
 def read_source(path: str | Path) -> SourceFile | Diagnostic:

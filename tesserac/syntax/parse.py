@@ -7,6 +7,7 @@ a file again after an edit costs one item.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple, cast
@@ -19,6 +20,7 @@ from tesserac.diag.move import moved_diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.syntax.build import Builder
+from tesserac.syntax.files import MAX_SOURCE as MAX_SOURCE
 from tesserac.syntax.lalr import Machine, SyntaxFailure
 from tesserac.syntax.lexer import Lexed, tokenize
 from tesserac.syntax.placement import module_items, typed_statements
@@ -26,9 +28,6 @@ from tesserac.syntax.split import split_items
 from tesserac.syntax.syntax_errors import report_failure
 from tesserac.syntax.tables import load_tables
 from tesserac.syntax.walk import moved
-
-MAX_SOURCE = 512 * 1024
-"""Bytes of UTF-8."""
 
 REMEMBERED_TEXT = 2 * MAX_SOURCE
 """Characters of items whose trees are remembered: those used last. A tree takes some hundred bytes for each."""
@@ -107,6 +106,11 @@ def parse_items(source: SourceFile) -> list[PlacedItem]:
         placed.append(PlacedItem(item, start - item.span.start))
     _forget()
     return placed
+
+
+def remember(path: str, items: Iterable[tuple[str, ParsedItem]]) -> None:
+    """Takes in items of a file, each with its text, that an earlier run has parsed."""
+    _remembered.update(((path, text), item) for text, item in items)
 
 
 def _forget() -> None:

@@ -1,0 +1,44 @@
+"""All that is to be said about a file, and what that depends on: readable without the rooms that found it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tesserac.base.records import Records
+from tesserac.diag.diagnostic import Diagnostic
+
+Reads = tuple[tuple[str, str], ...]
+"""Paths of files, each with the SHA-256 of its content; that of a file which is not there is empty."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`text` is the digest of the file, `reads` are all other files that checking it can have read, `imports` those
+    that it imports itself, each with the digest of its interface. `alone`: no diagnostic points into one of them."""
+
+    text: str
+    reads: Reads
+    imports: Reads
+    alone: bool
+    diagnostics: tuple[Diagnostic, ...]
+
+    def holds(self, path: str, records: Records) -> bool:
+        """Whether no file has changed since."""
+        return bool(self.text) and records.digest(path) == self.text and records.fresh(self.reads)
+
+
+def verdict_of(path: str, records: Records) -> Verdict | None:
+    """The verdict of an earlier run, if it still holds."""
+    known = records.read("verdict", path)
+    return known if isinstance(known, Verdict) and known.holds(path, records) else None
+
+
+def points_elsewhere(diagnostics: Iterable[Diagnostic], files: Iterable[str]) -> bool:
+    """Whether a diagnostic shows a place in one of some files."""
+    others = frozenset(files)
+    return any(
+        span.file in others
+        for d in diagnostics
+        for span in (d.primary.span, *(label.span for label in d.secondary), *(step.span for step in d.because))
+    )

@@ -1,0 +1,45 @@
+"""What is known of the items of a file, on disk between runs.
+
+Enters: an `Analyser` that has read a file. Leaves: its trees and findings, for another one that meets the same texts.
+The trees hold whatever was checked; findings only as long as the interfaces of the imported files are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesserac.base.records import Records
+from tesserac.base.source import SourceFile
+from tesserac.diag.verdict import Reads
+from tesserac.incremental.analyser import Analyser
+from tesserac.incremental.findings import Finding, Key
+from tesserac.syntax.parse import ParsedItem, remember
+
+MAX_CONTEXTS = 200_000
+"""Items that all contexts may hold together: a chain of a thousand calls is not worth writing down."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """`items` are by their texts."""
+
+    imports: Reads
+    items: tuple[tuple[str, ParsedItem], ...]
+    findings: dict[Key, Finding]
+
+
+def read_ledger(records: Records, path: str) -> Ledger | None:
+    """What was written for the file; its trees are known to the parser from now on."""
+    ledger = records.read("ledger", path)
+    if not isinstance(ledger, Ledger):
+        return None
+    remember(path, ledger.items)
+    return ledger
+
+
+def write_ledger(records: Records, source: SourceFile, analyser: Analyser, imports: Reads) -> None:
+    findings = analyser.known()
+    if sum(len(context) for _, context in findings) > MAX_CONTEXTS:
+        return
+    items = tuple((source.slice(item.span), item.parsed) for item in analyser.items())
+    records.write("ledger", source.path, Ledger(imports, items, findings))
