@@ -87,7 +87,8 @@ def _parts(module: ast.Module, source: SourceFile, summaries: Mapping[str, Summa
 def _summary(function: typed.TypedFunction) -> str:
     guards = "; ".join(guard.text for guard in function.guards)
     reads = "; ".join(f"{param.name}: {param.type.show()}" for param in function.reads)
-    return f"{function.result.show()} | {guards} | {sorted(function.effects)} | {reads} | {function.symbols} | {function.within}"
+    rest = (sorted(function.effects), function.symbols, function.within)
+    return f"{function.result.show()} | {guards} | {reads} | {rest}"
 
 
 # Note [What an interface is]
