@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from message_rules import assert_reads_well
+
 from tesserac.base.source import SourceFile
 from tesserac.diag import codes
 from tesserac.diag.diagnostic import Diagnostic
@@ -17,7 +19,6 @@ from tesserac.diag.render import render
 
 Check = Callable[[SourceFile], tuple[Diagnostic, ...]]
 FOLDER = Path(codes.__file__).parent
-JARGON = re.compile(r"\b(unify|DSL|skolem|existential|internal|LALR|traceback|AST|token|lexer)\b|@_|Int\[")
 
 
 def assert_page(page: Page, check: Check, *, update: bool = False) -> None:
@@ -30,15 +31,8 @@ def assert_page(page: Page, check: Check, *, update: bool = False) -> None:
         write_message(page, message)
     else:
         assert page.message == message, "run pytest --update and read the diff"
-    assert_form(diagnostics[0], message)
+    assert_reads_well(diagnostics[0], message)
     assert check(SourceFile("example.tess", page.fixed)) == ()
-
-
-def assert_form(diagnostic: Diagnostic, message: str) -> None:
-    assert len(diagnostic.title) <= 100
-    assert not JARGON.search(message)
-    assert max(len(line) for line in message.splitlines()) <= 100
-    assert len(message.splitlines()) <= 25
 
 
 def write_message(page: Page, message: str) -> None:

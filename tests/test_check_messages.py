@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from checking import check_text, diagnose
-from page_checks import JARGON
+from message_rules import assert_reads_well, source_files
 
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic, Fix, Severity
@@ -45,17 +45,7 @@ def test_the_exact_text(path: Path, golden: Golden) -> None:
 def test_the_form_of_every_message(name: str, text: str) -> None:
     source = SourceFile("example.tess", text)
     for diagnostic in diagnose(source):
-        shown = render(diagnostic, {source.path: source, **library_sources()})
-        assert len(diagnostic.title) <= 100
-        assert not JARGON.search(shown)
-        assert len(shown.splitlines()) <= 25
-        assert len(diagnostic.because) <= 5
-
-
-def library_sources() -> dict[str, SourceFile]:
-    from tesserac.base.resources import stdlib_files
-
-    return {f"stdlib/{path}": SourceFile(f"stdlib/{path}", text) for path, text in stdlib_files().items()}
+        assert_reads_well(diagnostic, render(diagnostic, source_files(source)))
 
 
 def fixes() -> Iterator[tuple[str, str, Diagnostic, Fix]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from page_checks import JARGON, assert_page
+from message_rules import JARGON
+from page_checks import assert_page
 
 from tesserac.base.source import SourceFile
 from tesserac.diag import codes

@@ -115,7 +115,7 @@ def transpose(body: Body, value: typed.Expr, callee: Callee) -> typed.Expr:
     rank = value.type.rank
     if rank < 2:
         problem = f"`{callee.name}` exchanges the last two dims; this has {dims_text(value.type.dims)}"
-        body.sink.error(E0311, at=callee.at, problem=problem)
+        body.sink.error(E0311, at=callee.at, problem=problem).note(value.span, dims_text(value.type.dims))
         return body.error(callee.span)
     order = (*range(rank - 2), rank - 1, rank - 2)
     return apply_operator(body, Permute(order), [value], callee.at, callee.span)

@@ -7,6 +7,7 @@ declaration.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
@@ -20,8 +21,8 @@ from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0307, E0308, E0311
 from tesserac.diag.sink import Draft
-from tesserac.types.dims import Dim
-from tesserac.types.ty import TensorType
+from tesserac.types.dims import ONE, Dim
+from tesserac.types.ty import IntType, TensorType
 from tesserac.types.unify import Conflict
 
 
@@ -41,7 +42,9 @@ def explain_conflict(
         _show_origin(body, draft, argument, conflict.found)
         return
     symbol, bound = causes[0]
-    pattern = dim_text(conflict.pattern)
+    known = {p.name: v.type.value for p, v in zip(signature.parameters, values, strict=True)
+             if isinstance(v.type, IntType)}  # fmt: skip
+    pattern = dim_text(conflict.pattern.substitute(known))
     draft = body.sink.error(
         E0307, at=argument.span, label=f"gives {pattern} = {dim_text(conflict.found)}",
         symbol=pattern, first=dim_text(conflict.bound), second=dim_text(conflict.found),
@@ -88,6 +91,12 @@ def explain_misfit(
     """An argument of another kind, rank or dtype than the parameter's annotation."""
     argument, parameter = values[misfit.parameter], signature.parameters[misfit.parameter]
     spec = misfit.spec.inner if isinstance(misfit.spec, OptionalSpec) else misfit.spec
+    model = _leading_model(signature, values)
+    if isinstance(spec, TensorSpec) and spec.leading and isinstance(misfit.found, TensorType) and model is not None:
+        own = misfit.found.dims[: max(misfit.found.rank - len(spec.dims), 0)]
+        if len(own) != len(model.leading):
+            _explain_leading(body, argument, own, model, callee)
+            return
     if isinstance(spec, TensorSpec) and isinstance(misfit.found, TensorType):
         draft = _explain_tensor(body, spec, misfit.found, argument)
     else:
@@ -97,13 +106,44 @@ def explain_misfit(
     show_declared(body, draft, argument, *(value for value in values if value is not argument))
 
 
+@dataclass(frozen=True)
+class _Leading:
+    """The first argument whose leading dims all others must have."""
+
+    name: str
+    argument: typed.Expr
+    leading: tuple[Dim, ...]
+
+
+def _leading_model(signature: Signature, values: Sequence[typed.Expr]) -> _Leading | None:
+    for parameter, value in zip(signature.parameters, values, strict=True):
+        if isinstance(parameter.spec, TensorSpec) and parameter.spec.leading and isinstance(value.type, TensorType):
+            count = max(value.type.rank - len(parameter.spec.dims), 0)
+            return _Leading(parameter.name, value, value.type.dims[:count])
+    return None
+
+
+def _explain_leading(
+    body: Body, argument: typed.Expr, own: tuple[Dim, ...], model: _Leading, callee: Callee
+) -> None:
+    """Arguments that must have the same shape, or the same leading dims, have not even as many."""
+    problem = f"`{callee.name}` needs tensors of one shape, found {dims_text(model.leading)} and {dims_text(own)}"
+    draft = body.sink.error(E0311, at=argument.span, label=_argument_label(body, argument), problem=problem)
+    draft.note(model.argument.span, _argument_label(body, model.argument))
+    draft.because(f"`{callee.name}` does not broadcast: element by element means equal shapes")
+    for longer, dims, shorter in ((model.argument, model.leading, own), (argument, own, model.leading)):
+        text = body.rules.text(longer.span)
+        if dims == (*shorter, ONE) and text.isidentifier():
+            draft.replace("drop the unit dim", longer.span, f"{text}[{', '.join([':'] * len(shorter) + ['0'])}]")
+
+
 def _explain_tensor(body: Body, spec: TensorSpec, found: TensorType, argument: typed.Expr) -> Draft:
     rank, least = found.rank, len(spec.dims)
     if rank < least or (rank > least and not spec.leading):
         wanted = dims_text(dim.dim for dim in spec.dims)
         leading = "at least " if spec.leading else ""
         problem = f"expected {leading}{least} dims {wanted}, found {rank}: {dims_text(found.dims)}"
-        return body.sink.error(E0311, at=argument.span, problem=problem)
+        return body.sink.error(E0311, at=argument.span, label=f"this is {dims_text(found.dims)}", problem=problem)
     if isinstance(spec.element, Storage) and spec.element.dtype == found.dtype:
         return body.sink.error(
             E0401, at=argument.span, operation="this call", left=storage_text(found), right=str(spec.element)

@@ -10,6 +10,7 @@ from tesserac.check.body import Body
 from tesserac.check.kinds import asks_kind
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0214
+from tesserac.diag.sink import Draft
 from tesserac.ops.compare import NotEqual
 from tesserac.syntax import ast
 from tesserac.types.dtype import BOOL
@@ -26,7 +27,29 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
     draft = body.sink.error(E0214, at=value.span, found=type_text(type_))
     if isinstance(type_, TensorType) and type_.dtype == BOOL:
         draft.remark("for every element use `&`, `|`, `~` and `where`")
+        _suggest_whole(body, draft, value)
     return body.error(value.span)
+
+
+def refuse_elementwise(body: Body, node: ast.LogicalOp, value: typed.Expr) -> typed.Expr:
+    """`x > 0 and x < 1` of tensors: the sign that works on every element is `&`."""
+    draft = body.sink.error(E0214, at=value.span, found=type_text(value.type))
+    draft.note(node.op_span, f"`{node.op}` decides between two bools")
+    sign = "&" if node.op == "and" else "|"
+    left, right = body.rules.text(node.left.span), body.rules.text(node.right.span)
+    draft.replace(f"`{sign}` works on every element", node.span, f"({left}) {sign} ({right})")
+    return body.error(node.span)
+
+
+def is_elementwise(value: typed.Expr) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype == BOOL and value.type.rank > 0
+
+
+def _suggest_whole(body: Body, draft: Draft, value: typed.Expr) -> None:
+    """What one bool can be made of a tensor of them."""
+    text = body.rules.text(value.span)
+    draft.replace("ask whether it holds anywhere", value.span, f"any({text})")
+    draft.replace("or everywhere", value.span, f"all({text})")
 
 
 def _is_not_zero(value: typed.Expr, type_: FloatType) -> typed.Expr:

@@ -45,7 +45,9 @@ def call_einsum(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     try:
         explicit = explicit_equation(equation.type.value, ranks)
     except EquationError as error:
-        body.sink.error(E0311, at=equation.span, problem=str(error))
+        draft = body.sink.error(E0311, at=equation.span, problem=str(error))
+        for number, operand in enumerate(operands, start=1):
+            draft.note(operand.span, f"tensor {number}: {type_text(operand.type)}")
         return body.error(callee.span)
     op = Einsum(explicit)
     if not check_labels(body, Equation(equation, op), operands, callee):

@@ -14,6 +14,7 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
+from tesserac.check.mismatch import suggest_renaming
 from tesserac.check.sides import Side, show_origin, show_steps
 from tesserac.check.use import Use
 from tesserac.check.words import dim_text, dims_text
@@ -76,6 +77,7 @@ def check_labels(body: Body, equation: Equation, operands: list[typed.Expr], cal
     if body.first_telling(first.dim, second.dim):
         draft = _explain(body, equation, mismatch, first, second)
         _suggest_order(body, draft, equation, types, mismatch.right.operand)
+        suggest_renaming(body, draft, first, second)
     return False
 
 

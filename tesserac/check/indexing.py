@@ -221,7 +221,11 @@ def _in_range(body: Body, position: Dim, size: Dim, index: typed.Expr) -> bool:
     assert isinstance(index.type, IntType)
     for left, right in ((position, ZERO), (size, position + 1)):
         if not _at_least(body, left, right, index.span):
-            body.sink.error(E0313, at=index.span, index=dim_text(index.type.value), size=dim_text(size))
+            label = f"positions are 0 to {size - 1}" if size.constant is not None else ""
+            index_text = dim_text(index.type.value)
+            draft = body.sink.error(E0313, at=index.span, label=label, index=index_text, size=dim_text(size))
+            if size.constant:
+                draft.replace("take the last one", index.span, str(size - 1))
             return False
     return True
 

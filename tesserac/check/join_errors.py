@@ -12,6 +12,7 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
+from tesserac.check.mismatch import suggest_renaming
 from tesserac.check.sides import Side, show_origin, show_steps
 from tesserac.check.use import Use
 from tesserac.check.words import dim_text, dims_text
@@ -37,7 +38,7 @@ def check_join(
     first, second = Side.of(body, use, mismatch.left), Side.of(body, use, mismatch.right)
     if body.first_telling(first.dim, second.dim):
         draft = _explain(body, op, first, second, axis, callee)
-        _suggest_axis(body, draft, types, axis, callee)
+        _suggest_axis(body, draft, types, axis, callee, (first, second))
     return False
 
 
@@ -61,9 +62,14 @@ def _explain(
 
 
 def _suggest_axis(
-    body: Body, draft: Draft, types: Sequence[TensorType], axis: typed.Expr | None, callee: Callee
+    body: Body,
+    draft: Draft,
+    types: Sequence[TensorType],
+    axis: typed.Expr | None,
+    callee: Callee,
+    sides: tuple[Side, Side],
 ) -> None:
-    """The one dim in which the shapes differ is the one to join along."""
+    """The one dim in which the shapes differ is the one to join along; of several, one may be misnamed."""
     shapes = [ty.dims for ty in types]
     differing = [
         place
@@ -71,6 +77,7 @@ def _suggest_axis(
         if not all(body.facts.same(dims[0], dim) for dim in dims)
     ]
     if len(differing) != 1:
+        suggest_renaming(body, draft, *sides)
         return
     (place,) = differing
     along = " + ".join(dim_text(dims[place]) for dims in shapes)

@@ -26,7 +26,7 @@ from tesserac.ops.unify import (
     PolicyMismatch,
     RankMismatch,
 )
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import TensorType
 
 
@@ -71,7 +71,7 @@ def _explain_contraction(body: Body, use: Use, left: Side, right: Side) -> None:
     show_origin(body, draft, right)
     show_steps(body, draft, left, right)
     _suggest_transpose(body, draft, use, left, right)
-    _suggest_renaming(body, draft, left, right)
+    suggest_renaming(body, draft, left, right)
     _suggest_fact(body, draft, left, right)
 
 
@@ -94,7 +94,7 @@ def _transposed(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return (*dims[:-2], dims[-1], dims[-2])
 
 
-def _suggest_renaming(body: Body, draft: Draft, left: Side, right: Side) -> None:
+def suggest_renaming(body: Body, draft: Draft, left: Side, right: Side) -> None:
     """A number, or a dim that is declared once and only here meets another, is most likely the wrong one."""
     for wrong, other in ((right, left), (left, right)):
         declared = wrong.trail.declared
@@ -110,7 +110,8 @@ def _suggest_renaming(body: Body, draft: Draft, left: Side, right: Side) -> None
 
 def _suggest_fact(body: Body, draft: Draft, left: Side, right: Side) -> None:
     both_symbols = left.dim.symbol is not None and right.dim.symbol is not None
-    if not both_symbols or body.where_at is None:
+    misplaced = left.dim in right.dims or right.dim in left.dims
+    if not both_symbols or misplaced or body.where_at is None:
         return
     insertion = body.where_at.text.format(fact=f"{right.dim} == {left.dim}")
     title = f"if {dim_text(right.dim)} and {dim_text(left.dim)} are equal by design, say so once"
@@ -133,7 +134,10 @@ def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:
     show_origin(body, draft, long)
     show_steps(body, draft, short, long)
     draft.remark(_alignment(short, long))
-    _suggest_axis(body, draft, short, long)
+    if len(short.dims) == len(long.dims):
+        suggest_renaming(body, draft, short, long)
+    else:
+        _suggest_axis(body, draft, short, long)
 
 
 def _alignment(short: Side, long: Side) -> str:
@@ -164,12 +168,13 @@ def _suggest_axis(body: Body, draft: Draft, short: Side, long: Side) -> None:
 
 
 def _explain_outer(body: Body, use: Use, unit: Side, extended: Side) -> None:
-    partner = unit.dims[unit.axis - 1] if unit.axis else extended.dim
+    beside = [dim for dim in reversed(unit.dims[: unit.axis]) if dim != ONE]
+    partner = beside[0] if beside else extended.dim
     itself = "itself" if partner == extended.dim else dim_text(extended.dim)
     draft = body.sink.error(
         E0303,
         at=use.at,
-        label=f"every {dim_text(partner)} of the left would meet every {dim_text(extended.dim)} of the right",
+        label=f"every {dim_text(partner)} of one would meet every {dim_text(extended.dim)} of the other",
         noun=noun(use.op.name).strip("`"),
         unit=dim_text(partner),
         extended=itself,
@@ -186,8 +191,10 @@ def _explain_outer(body: Body, use: Use, unit: Side, extended: Side) -> None:
     if unit.axis == len(unit.dims) - 1 and unit.text.isidentifier():
         index = "[" + ", ".join([":"] * unit.axis + ["0"]) + "]"
         draft.replace("drop the unit dim", unit.operand.span, unit.text + index)
-    if extended.text.isidentifier() and len(extended.dims) == 1:
+    if extended.text.isidentifier() and len(extended.dims) == 1 and len(unit.dims) == 2:
         draft.replace("or give both a unit dim", extended.operand.span, f"{extended.text}[:, None]")
+    elif len(extended.dims) > 1:
+        _suggest_axis(body, draft, extended, unit)
 
 
 def _explain_rank(body: Body, use: Use, position: int) -> None:

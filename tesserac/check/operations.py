@@ -10,7 +10,7 @@ from tesserac.check import typed
 from tesserac.check.annotations import read_attribute
 from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
-from tesserac.check.conditions import require_condition
+from tesserac.check.conditions import is_elementwise, refuse_elementwise, require_condition
 from tesserac.check.membership import membership
 from tesserac.check.tuples import join_tuples
 from tesserac.check.type_values import TYPE, first_alternative, with_type_attribute
@@ -105,7 +105,10 @@ def infer_unary(body: Body, node: ast.UnaryOp) -> typed.Expr:
 
 def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
     """`and`, `or`: one bool each. What the first decides while compiling leaves the second unasked."""
-    left = require_condition(body, body.expression(node.left))
+    first = body.expression(node.left)
+    if is_elementwise(first):
+        return refuse_elementwise(body, node, first)
+    left = require_condition(body, first)
     if isinstance(left.type, BoolType) and left.type.value == (node.op == "or"):
         return left
     right = body.expression(node.right)

@@ -198,7 +198,7 @@ def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Cal
         return make_tuple(parts, callee.span)
     if isinstance(op, Permute) and isinstance(operand_type, TensorType) and len(op.order) != operand_type.rank:
         problem = f"`permute` needs every axis of {dims_text(operand_type.dims)} once"
-        body.sink.error(E0314, at=callee.at, problem=problem)
+        body.sink.error(E0314, at=callee.at, problem=problem).note(operands[0].span, dims_text(operand_type.dims))
         return body.error(callee.span)
     return _apply(body, op, operands, callee)
 

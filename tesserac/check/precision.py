@@ -44,8 +44,25 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
         real, numbers = (narrow, wide_type) if wide_type.dtype.is_complex else (wide, narrow_type)
         _suggest_cast(body, draft, real, storage_text(numbers), "a real number is a complex one without imaginary part")
         return
+    if wide_type.dtype.is_float != narrow_type.dtype.is_float:
+        _suggest_kind(body, draft, use, *((wide, narrow) if wide_type.dtype.is_float else (narrow, wide)))
+        return
     _suggest_cast(body, draft, wide, storage_text(narrow_type), f"narrow to {narrow_type.dtype}")
     _suggest_cast(body, draft, narrow, storage_text(wide_type), f"or widen to {wide_type.dtype}")
+
+
+def _suggest_kind(body: Body, draft: Draft, use: Use, floats: typed.Expr, whole: typed.Expr) -> None:
+    """An integer and a float: which is to become the other, and what that costs. `x += y` keeps the dtype of x."""
+    dtype, kept = _tensor(floats).dtype, body.rules.text(use.at) in _UPDATES
+    draft.remark(f"{dtype} holds every whole number up to 2**{dtype.significand}, and not all above")
+    to_float = (whole, storage_text(_tensor(floats)), f"compute in {dtype}")
+    to_whole = (floats, storage_text(_tensor(whole)), f"drop the fraction, to {_tensor(whole).dtype}")
+    for operand, storage, title in (to_float, to_whole):
+        if not (kept and operand is use.operands[0]):
+            _suggest_cast(body, draft, operand, storage, title)
+
+
+_UPDATES = frozenset({"+=", "-=", "*=", "/=", "//=", "%=", "@="})
 
 
 def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:

@@ -94,12 +94,26 @@ def _fill(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...], callee: C
         return shape
     known, total = product(dim for dim in shape if dim != _OPEN), product(source)
     if shape.count(_OPEN) > 1 or body.facts.divides(known, total) is False:
-        problem = f"{dim_text(total)} elements cannot fill {dims_text(shape)}"
-        body.sink.error(E0315, at=callee.at, problem=problem)
+        _explain_rest(body, source, shape, callee)
         return None
     if body.facts.divides(known, total) is None:
         require_guard(body, "divides", known, total, callee.at)
     return tuple(total.exact_div(known) if dim == _OPEN else dim for dim in shape)
+
+
+def _explain_rest(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...], callee: Callee) -> None:
+    """`-1` has no whole number to stand for, or stands twice."""
+    if shape.count(_OPEN) > 1:
+        body.sink.error(E0315, at=callee.at, problem="a shape has one `-1` at most")
+        return
+    change = _Change.between(body, source, shape)
+    given = tuple(dim for dim in change.result if dim != _OPEN)
+    left, known = product(change.source), product(given)
+    problem = f"{dims_text(change.source)} cannot become {dims_text(change.result)}: no whole number is left for -1"
+    label = f"{dim_text(known)} does not divide {dim_text(left)}"
+    draft = body.sink.error(E0315, at=callee.at, label=label, problem=problem)
+    if change.kept:
+        draft.because(f"{' and '.join(map(dim_text, change.kept))} stay as they are")
 
 
 def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Callee) -> None:
@@ -171,7 +185,21 @@ def _suggest_permutation(body: Body, draft: Draft, operand: typed.Expr, change: 
             dims = ", ".join(map(str, shape))
             draft.replace(title, callee.span, f"permute(reshape({text}, ({dims})), ({order}))")
             return
-    draft.fix(f"{title} with `permute`")
+    if not _suggest_order(body, draft, text, change, callee):
+        draft.fix(f"{title} with `permute`")
+
+
+def _suggest_order(body: Body, draft: Draft, text: str, change: _Change, callee: Callee) -> bool:
+    """An order of the operand's own dims from which the shape is a legal reshape: `permute`, then merge."""
+    simple = text.isidentifier()
+    for places in islice(permutations(range(len(change.whole))), 1, 720):
+        if simple and keeps_neighbours(body, tuple(change.whole[place] for place in places), change.shape):
+            order, dims = ", ".join(map(str, places)), ", ".join(map(str, change.shape))
+            draft.replace(
+                "move the axes first, then merge neighbours", callee.span, f"permute({text}, ({order})).reshape({dims})"
+            )
+            return True
+    return False
 
 
 def _place(source: tuple[Dim, ...], shape: tuple[Dim, ...], axis: int) -> int:
@@ -196,5 +224,6 @@ def check_expand(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], callee
     )
     if not fits:
         expected, found = f"a tensor that broadcasts to {dims_text(shape)}", dims_text(dims)
-        body.sink.error(E0308, at=operand.span, expected=expected, found=found)
+        draft = body.sink.error(E0308, at=operand.span, label=f"this is {found}", expected=expected, found=found)
+        draft.because(f"from the right each dim must be 1 or that of {dims_text(shape)}", callee.at)
     return fits

@@ -72,9 +72,21 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
         return []
     has_effect = len(body.effects) > before or _calls_with_effect(body, value)
     if not has_effect:
-        body.sink.warning(W0201, at=node.span).remark("bind it to a name, or remove the statement")
+        _report_unused(body, node)
         return [typed.Evaluate(node.span, value)] if isinstance(value, typed.Call) else []  # it may assert
     return [typed.Evaluate(node.span, value)]
+
+
+def _report_unused(body: Body, node: ast.ExpressionStatement) -> None:
+    """A value that nobody reads. An update that is written as an expression was most likely to be kept."""
+    draft = body.sink.warning(W0201, at=node.span)
+    text = body.rules.text(node.span)
+    target, updates, _ = text.partition(".at[")
+    if updates and target.isidentifier():
+        draft.because("`.at` gives an updated copy and leaves the tensor as it is")
+        draft.replace("keep the updated tensor", node.span, f"{target} = {text}")
+    else:
+        draft.remark("bind it to a name, or remove the statement")
 
 
 def _calls_with_effect(body: Body, value: typed.Expr) -> bool:

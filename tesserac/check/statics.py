@@ -62,7 +62,7 @@ def read_axis(body: Body, type_: Type, span: Span, operand: typed.Expr) -> int |
             body.sink.error(E0210, at=operand.span, expected="a tensor", found=type_text(operand.type))
         return None
     if isinstance(type_, IntType) and type_.value.constant is not None:
-        return _position(body, type_.value.constant, span, operand.type)
+        return _position(body, type_.value.constant, span, operand, operand.type)
     if isinstance(type_, IntType):
         return _axis_of_dim(body, type_.value, span, operand, operand.type)
     if isinstance(type_, StrType):
@@ -76,11 +76,15 @@ def read_axis(body: Body, type_: Type, span: Span, operand: typed.Expr) -> int |
     return None
 
 
-def _position(body: Body, axis: int, span: Span, ty: TensorType) -> int | None:
+def _position(body: Body, axis: int, span: Span, operand: typed.Expr, ty: TensorType) -> int | None:
     if -ty.rank <= axis < ty.rank:
         return axis % ty.rank
     problem = f"axis {axis} is out of range for {dims_text(ty.dims)}"
-    body.sink.error(E0314, at=span, problem=problem)
+    draft = body.sink.error(E0314, at=span, problem=problem)
+    if ty.rank:
+        names = ", ".join(f"{place} is {dim_text(dim)}" for place, dim in enumerate(ty.dims))
+        draft.note(operand.span, f"axis {names}")
+        draft.replace(f"take the last axis, {dim_text(ty.dims[-1])}", span, "-1")
     return None
 
 

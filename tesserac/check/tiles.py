@@ -130,7 +130,9 @@ def _extent(body: Body, kernel: Kernel, size: Dim, extent: typed.Expr) -> Dim | 
     found = extent.type.value if isinstance(extent.type, IntType) else None
     if found is not None and (found in kernel.blocks.values() or body.facts.same(found, size)):
         return found
-    draft = body.sink.error(E0502, at=extent.span, problem=f"this is not a block of a dim of size {dim_text(size)}")
+    label = f"neither a block nor {dim_text(size)}"
+    problem = f"this is not a block of a dim of size {dim_text(size)}"
+    draft = body.sink.error(E0502, at=extent.span, label=label, problem=problem)
     draft.remark("a block is `T.m`, `T.n`, `T.k` or `T.d` of `T = tile.context()`, or the whole dim")
     return None
 
@@ -164,8 +166,9 @@ def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span) -> b
         require_guard(body, "equal", known.size, size, at)
         return True
     name = kernel.block_name(block)
-    draft = body.sink.error(E0503, at=at, block=name, first=dim_text(known.size), second=dim_text(size))
-    draft.note(known.span, f"here it cuts {dim_text(known.size)}")
+    first, second = dim_text(known.size), dim_text(size)
+    draft = body.sink.error(E0503, at=at, label=f"here it would cut {second}", block=name, first=first, second=second)
+    draft.note(known.span, f"here it cuts {first}")
     return False
 
 
