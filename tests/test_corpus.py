@@ -8,6 +8,7 @@ one to offer; nothing is said of what is right.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -17,13 +18,15 @@ from message_rules import assert_reads_well, source_files
 
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.diag.formats import render_json
 from tesserac.diag.render import apply_edits, render
 from tests.conftest import Golden
 
 CASES = Path(__file__).parent / "cases"
+EXAMPLES = Path(__file__).parent.parent / "examples"
 PUBLIC = sorted(path for path in (CASES / "public").glob("*.tess") if not path.stem.endswith(".fixed"))
 SHAPES = ("b01", "b02", "b03", "b04", "b05", "b06", "b07", "b08", "b10", "b11", "b12")
-PRECISION = ("p01", "p02", "p04")
+PRECISION = ("p01", "p02", "p03", "p04")
 CONTROLS = ("b09",)
 SOURCE = re.compile(r"# Source: (https://(?:github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/\d+|stackoverflow\.com/\S+))\n")
 
@@ -86,3 +89,40 @@ def test_most_first_fixes_mend_a_public_report() -> None:
             mending += not any(d.severity is Severity.ERROR for d in left)
     print(f"fixes offered for {offered} of {len(PUBLIC)} reports, {mending} leave no error")
     assert mending == offered >= 0.8 * len(PUBLIC)
+
+
+def test_a_message_as_json(golden: Golden) -> None:
+    source = bug("b01")
+    shown = render_json(diagnose(source), {source.path: source})
+    golden.check(CASES / "check" / "messages" / "bug_b01_contract.json", shown + "\n")
+
+
+def test_every_message_as_json_has_the_documented_fields() -> None:
+    place = ["file", "line", "column", "end_line", "end_column"]
+    fields = ["code", "severity", "message", *place, "labels", "because", "notes", "fixes"]
+    for path in PUBLIC:
+        source = load(path)
+        (entry,) = json.loads(render_json(diagnose(source), source_files(source)))
+        assert list(entry) == fields
+        assert all(list(part) == [*place, "text"] for part in (*entry["labels"], *entry["because"]))
+        assert all(list(fix) == ["title", "applicability", "edits"] for fix in entry["fixes"])
+        assert all(list(edit) == [*place, "replacement"] for fix in entry["fixes"] for edit in fix["edits"])
+        assert {fix["applicability"] for fix in entry["fixes"]} <= {"safe", "maybe"}
+        assert entry["labels"][0]["line"] == entry["line"] > 2
+
+
+def test_most_shape_errors_say_where_sizes_came_from() -> None:
+    """A reason, or a label at a declaration, beside the place of the mistake."""
+    told = []
+    for path in PUBLIC:
+        source = load(path)
+        (diagnostic,) = diagnose(source)
+        elsewhere = [label for label in diagnostic.secondary if label.text]
+        told.append(bool(diagnostic.because or elsewhere))
+    print(f"{sum(told)} of {len(told)} messages give a reason or a second place")
+    assert sum(told) >= 0.9 * len(told)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.tess")), ids=lambda path: path.stem)
+def test_no_axis_of_an_example_is_unusual(path: Path) -> None:
+    assert not [d.code for d in diagnose(load(path)) if d.code in ("W0301", "W0302")]
