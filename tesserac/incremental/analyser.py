@@ -36,6 +36,7 @@ ImportsOf = Callable[[ast.Module, str], tuple[Mapping[ImportPath, Imported], Rea
 """What the imports of a module mean, by the module and its path, and the files read for that with their digests."""
 
 log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())  # where nobody listens, nothing is written to the terminal
 
 
 @dataclass(frozen=True, eq=False)
