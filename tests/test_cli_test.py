@@ -104,3 +104,12 @@ def test_titles_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "twice.tess").write_text('test "a":\n    assert 1 == 1\n\ntest "a":\n    assert 1 == 1\n')
     status, said = run(capsys, str(tmp_path / "twice.tess"))
     assert status == 1 and "error[E0202]" in said
+
+
+def test_warnings_are_shown_before_the_tests(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = folder / "warned.tess"
+    function = "def f(x: Tensor[N, f32]):\n    x + 1.0\n    return x\n"
+    program.write_text(f'{function}\ntest "one":\n    assert sum(f(ones(2))) == 2.0\n')
+    status, said = run(capsys, str(program))
+    assert status == 0
+    assert "warning[W" in said and said.index("warning[W") < said.index(f"{program} .\n")

@@ -15,10 +15,13 @@ from pathlib import Path
 
 import tessera
 from tessera.module import Module, run_test, tests_of
+from tesserac.base.source import SourceFile
+from tesserac.commands.checking import show
 from tesserac.commands.files import program_files
 from tesserac.commands.outcome import MISTAKES, OK
 from tesserac.diag.render import Palette
 from tesserac.diag.snippet import Piece
+from tesserac.session import Session
 
 NO_TESTS = 5
 WIDTH = 80
@@ -81,6 +84,7 @@ def _run_file(path: str, wanted: Wanted, say: Say) -> Iterator[Result | None]:
         say(_line(result, wanted) if wanted.verbose else f"{path} {_mark(result, wanted)}\n")
         yield result
         return
+    _say_warnings(path, wanted.palette, say)
     titles = tests_of(module)
     meant = [title for title in titles if wanted.pattern.casefold() in title.casefold()]
     yield from [None] * (len(titles) - len(meant))
@@ -94,6 +98,14 @@ def _run_file(path: str, wanted: Wanted, say: Say) -> Iterator[Result | None]:
             break
     if meant and not wanted.verbose:
         say("\n")
+
+
+def _say_warnings(path: str, palette: Palette, say: Say) -> None:
+    """What `tesserac check` would say of a program that has no errors."""
+    session = Session()
+    source = session.read(path)
+    if isinstance(source, SourceFile):
+        say(show(session, session.check(source).diagnostics, "human", palette))
 
 
 def _run(module: Module, path: str, title: str) -> Result:
