@@ -49,6 +49,11 @@ def test_head_comment_and_style(path: Path) -> None:
     assert cli.main(cli.compiler, "tesserac", ["fmt", "--check", str(path)]) == 0
 
 
+@by_example
+def test_the_readme_names_it(path: Path) -> None:
+    assert f"(examples/{path.name})" in (path.parent.parent / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if "\ntest " in p.read_text("utf-8")], ids=lambda path: path.stem)
 def test_their_own_tests_pass(path: Path) -> None:
     assert cli.main(cli.compiler, "tesserac", ["test", str(path)]) == 0

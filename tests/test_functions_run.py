@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tessera
+from tessera.module import TesseraWarning
 
 PROGRAM = """
 def twice(f, x):
@@ -139,3 +142,14 @@ def test_break_where_the_loop_is_written_out(m: object, last: int, c: float) -> 
             break
         expected = expected * np.float32(k)
     assert np.array_equal(m.written_out(x, c, last), expected)  # type: ignore[attr-defined]
+
+
+def test_many_values_of_a_static_parameter_are_a_warning() -> None:
+    f = tessera.compile("def f(x: Tensor[N, f32], n: int): return x * float(n)").f
+    x = np.ones(2, np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(8):
+            f(x, n)
+    with pytest.warns(TesseraWarning, match="W0901.*`f` is compiled for the 9th"):
+        f(x, 8)

@@ -13,6 +13,7 @@ from tesserac.graph.interp import run_function
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.narrow import storage
 from tesserac.syntax import ast
+from tesserac.syntax.fmt import format_source
 from tesserac.syntax.parse import parse_module
 from tests.cpu_kernels import same_bits
 from tests.source_support import compile_to_forms, library
@@ -31,6 +32,12 @@ FUNCTIONS = [pytest.param(path, node, id=node.name) for path, node in public_fun
 
 def test_the_library_has_no_diagnostics() -> None:
     assert [d for checked in library() for d in checked.diagnostics] == []
+
+
+@pytest.mark.parametrize("path", sorted(stdlib_files()))
+def test_files_are_in_the_one_style(path: str) -> None:
+    text = stdlib_files()[path]
+    assert format_source(SourceFile(path, text)).text == text, "tesserac fmt brings it into shape"
 
 
 @pytest.mark.parametrize(("path", "node"), FUNCTIONS)
