@@ -13,6 +13,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.binding import Misfit, Reason
 from tesserac.check.body import Body
+from tesserac.check.call_fixes import suggest_move, suggest_unit
 from tesserac.check.declared import show_declared
 from tesserac.check.specs import OptionalSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.trace import trace
@@ -56,6 +57,7 @@ def explain_conflict(
     draft.because(f"{pattern} in `{callee.name}` is one size per call")
     _show_origin(body, draft, first, bound.value)
     _show_origin(body, draft, argument, conflict.found)
+    suggest_move(body, draft, signature, values, position, (conflict.found, conflict.bound))
     if conflict.pattern.symbol == symbol:
         _suggest_size(body, draft, argument, conflict.found, bound.value)
 
@@ -102,6 +104,7 @@ def explain_misfit(
     else:
         expected = _spec_text(body, spec)
         draft = body.sink.error(E0210, at=argument.span, expected=expected, found=type_text(misfit.found))
+    suggest_unit(body, draft, signature, values, misfit.parameter)
     draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` is declared here")
     show_declared(body, draft, argument, *(value for value in values if value is not argument))
 
