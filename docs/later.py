@@ -13,7 +13,6 @@ BODY = "def f(x: Tensor[N, f32], s: Tensor[f32], i: Tensor[K, i32], n: i32) -> T
 
 STATEMENTS = (
     "x[i] /= 2.0",
-    "y = x ∘ x",
 )
 ITEMS = (
     "@vjp_of(relu)\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",

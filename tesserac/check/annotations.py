@@ -23,6 +23,7 @@ from tesserac.check.specs import (
     FunctionSpec,
     ListSpec,
     NoneSpec,
+    OperatorSpec,
     OptionalSpec,
     ScalarSpec,
     Storage,
@@ -42,7 +43,7 @@ from tesserac.types.dims import Dim, DimError, parse_dim
 from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, placed_scale, with_attribute
 
 LATER_TYPES = (
-    "Operator", "SpectralOperator", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Dict",
+    "SpectralOperator", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Dict",
 )  # fmt: skip
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
@@ -106,6 +107,8 @@ class AnnotationReader:
                 return self._tensor(node)
             case ast.Name(id="List"):
                 return self._list(node)
+            case ast.Name(id="Operator"):
+                return self._operator(node)
         return self._struct(node, node.value, node.arguments) or self._no_type(node)
 
     def _list(self, node: ast.Subscript) -> TypeSpec:
@@ -116,6 +119,15 @@ class AnnotationReader:
         number, type_ = (argument.value for argument in node.arguments)
         count, item = self._dim_spec(number), self.read(type_, type_.span)
         return ErrorSpec(node.span) if count is None else ListSpec(node.span, count, item)
+
+    def _operator(self, node: ast.Subscript) -> TypeSpec:
+        if len(node.arguments) != 2 or any(argument.name for argument in node.arguments):
+            problem = "`Operator` takes the size of what it takes and of what it gives: `Operator[Din, Dout]`"
+            self._sink.error(E0204, at=node.span, problem=problem)
+            return ErrorSpec(node.span)
+        sizes = [self._dim_spec(argument.value) for argument in node.arguments]
+        found = tuple(size for size in sizes if size is not None)
+        return OperatorSpec(node.span, found) if len(found) == 2 else ErrorSpec(node.span)
 
     def _struct(
         self, node: ast.Expr, head: ast.Expr, arguments: tuple[ast.Argument, ...] | None
@@ -141,6 +153,8 @@ class AnnotationReader:
     def _named(self, node: ast.Name) -> TypeSpec:
         if node.id == "Tensor":
             return BareTensorSpec(node.span)
+        if node.id == "Operator":
+            return OperatorSpec(node.span, ())
         if node.id in ("Tile", "KTile"):
             return BareTileSpec(node.span)
         if node.id in _SCALARS:

@@ -23,6 +23,7 @@ from tesserac.check.specs import (
     FunctionSpec,
     ListSpec,
     NoneSpec,
+    OperatorSpec,
     OptionalSpec,
     ScalarSpec,
     Signature,
@@ -42,6 +43,7 @@ from tesserac.types.ty import (
     IntType,
     ListType,
     NoneType,
+    OperatorType,
     StrType,
     StructType,
     TensorType,
@@ -86,7 +88,7 @@ class CallBinding:
         self._fresh = 0
         self._leading: tuple[Dim, ...] | None = None
         self._expressions: dict[Dim, Dim] = {}
-        self._untyped = any(isinstance(parameter.spec, AnySpec) for parameter in signature.parameters)
+        self._untyped = any(isinstance(parameter.spec, AnySpec | OperatorSpec) for parameter in signature.parameters)
         self._storages: dict[str, Storage] = {}
         self._known: dict[str, Dim] = {}
         self._flexible = set(signature.symbols)
@@ -153,6 +155,8 @@ class CallBinding:
             pairs = zip(spec.dims, found.dims[max(found.rank - len(spec.dims), 0) :], strict=False)
         elif isinstance(spec, StructSpec) and isinstance(found, StructType):
             pairs = zip(spec.args or (), found.dims, strict=False)
+        elif isinstance(spec, OperatorSpec) and isinstance(found, OperatorType):
+            pairs = [(own, size) for own, size in zip(spec.args, found.shape, strict=False) if size is not None]
         for own, size in pairs:
             if own.dim.symbol is not None:
                 self._bind_name(own.dim.symbol, size)
@@ -179,6 +183,8 @@ class CallBinding:
             case BareTensorSpec() | BareTileSpec() | FunctionSpec() | AnySpec():
                 fits = isinstance(found, _FITTING.get(type(spec), object))
                 return self._rename(found, Reason(position, spec.span), out) if fits else None
+            case OperatorSpec():
+                return self._adapt_operator(spec, found, position, out)
             case ScalarSpec():
                 return self._adapt_scalar(name, spec, found, position, out)
             case OptionalSpec():
@@ -190,6 +196,17 @@ class CallBinding:
                 return found if isinstance(found, NoneType) else None
             case ErrorSpec():
                 return ErrorType()
+
+    def _adapt_operator(
+        self, spec: OperatorSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
+    ) -> Type | None:
+        """The operator that the call gives; its sizes are those of the signature."""
+        if not isinstance(found, OperatorType):
+            return None
+        for own, size in zip(spec.args, found.shape, strict=False):
+            if size is not None:
+                out.append((own.dim, size, Reason(position, own.span)))
+        return self._rename(found, Reason(position, spec.span), out)
 
     def _adapt_aggregate(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.algebra import rules as algebra
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee, check_arguments
 from tesserac.check.body import Body
@@ -23,6 +24,7 @@ from tesserac.check.iteration import items_of
 from tesserac.check.kinds import QUESTION, infer_isinstance
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
+    ALGEBRA,
     BuiltinRef,
     ConstantRef,
     DTypeRef,
@@ -58,6 +60,7 @@ from tesserac.types.ty import (
     ErrorType,
     FunctionType,
     IntType,
+    OperatorType,
     RecordType,
     StructType,
     TensorType,
@@ -130,6 +133,9 @@ def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
         return call_function_value(body, value, node)
     if isinstance(value.type, StructType):
         return call_method(body, value, "apply", check_arguments(body, node.arguments), at, node.span)
+    if isinstance(value.type, OperatorType):
+        args = [Arg(None, value.span, value), *check_arguments(body, node.arguments)]
+        return algebra.call_rule(body, "apply", args, Callee("apply", at, node.span))
     if not isinstance(value.type, ErrorType):
         body.sink.error(E0207, at=at, what=type_text(value.type))
     return body.error(node.span)
@@ -167,6 +173,8 @@ def call_method(
 def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: Callee) -> typed.Expr:
     """A call of what a name outside the function means."""
     match meaning:
+        case FunctionRef(name=name) if algebra.takes(name, args):
+            return algebra.call_rule(body, name, args, callee)
         case FunctionRef():
             return call_function(body, meaning, args, callee)
         case OperatorRef(op) if op.name in EXTREMES and _are_sizes(args):
@@ -177,6 +185,8 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
             return make_schedule(body, args, callee)
         case BuiltinRef("pipeline"):
             return _pipeline(body, args, callee)
+        case BuiltinRef(name) if name.startswith(ALGEBRA):
+            return algebra.call_rule(body, name.removeprefix(ALGEBRA), args, callee)
         case BuiltinRef(name):
             return call_builtin(body, name, args, callee)
         case StructRef():
@@ -199,6 +209,9 @@ def _pipeline(body: Body, args: list[Arg], callee: Callee) -> typed.Expr:
         return body.error(callee.span)
     value, *functions = tuple_items(stages, callee.span)
     for function in functions:
+        if isinstance(function.type, OperatorType):
+            value = algebra.call_rule(body, "apply", [Arg(None, v.span, v) for v in (function, value)], callee)
+            continue
         if not isinstance(function.type, FunctionType):
             body.sink.error(E0207, at=stages.span, what=type_text(function.type))
             return body.error(callee.span)
@@ -210,6 +223,8 @@ def _pipeline(body: Body, args: list[Arg], callee: Callee) -> typed.Expr:
 def _call_value_of(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """A call of a function that is a value: of the language itself, or of a module."""
     assert isinstance(function.type, FunctionType)
+    if function.type.module == BUILT_IN and function.type.name.startswith(ALGEBRA):
+        return call_meaning(body, BuiltinRef(function.type.name), list(args), callee)
     if function.type.module == BUILT_IN:
         return call_meaning(body, body.rules.library(function.type.name), list(args), callee)
     return call_closure(body, function, args, callee)
@@ -301,6 +316,8 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     type_ = value.type
     if isinstance(type_, StructType):
         return field_of(body, value, node)
+    if isinstance(type_, OperatorType) and node.name in algebra.ATTRIBUTES:
+        return algebra.attribute(body, value, node)
     known = type_.field(node.name) if isinstance(type_, RecordType) else None
     if known is not None:
         return _known_field(body, known, node)
@@ -364,6 +381,7 @@ def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
     known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
     known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
+    known += algebra.ATTRIBUTES if isinstance(type_, OperatorType) else []
     guess = closest(node.name, known)
     if guess:
         draft.replace(f"did you mean `{guess}`?", node.name_span, guess)

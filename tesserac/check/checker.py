@@ -380,11 +380,11 @@ class ModuleChecker:
 
     def members(self, container: Resolved) -> Sequence[str]:
         """Names to suggest for a misspelt one after a dot."""
-        if isinstance(container, NamespaceRef):
+        if isinstance(container, NamespaceRef) and container.name != "op":
             return namespace_names(container.name)
         if isinstance(container, ModuleRef):
             return list(self._modules[container.owner].names.public())
-        return self.suggestions() if isinstance(container, LibraryRef) else ()
+        return self.suggestions() if isinstance(container, LibraryRef | NamespaceRef) else ()
 
     def private(self, container: Resolved, name: str) -> Span | None:
         """Where another module defines a name that it keeps to itself."""

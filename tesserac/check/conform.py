@@ -18,6 +18,7 @@ from tesserac.check.specs import (
     DTypeOf,
     ListSpec,
     NoneSpec,
+    OperatorSpec,
     OptionalSpec,
     ScalarSpec,
     Storage,
@@ -43,6 +44,7 @@ from tesserac.types.ty import (
     IntType,
     ListType,
     NoneType,
+    OperatorType,
     StrType,
     StructType,
     TensorType,
@@ -68,6 +70,8 @@ def conform(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
             return _conform_list(body, spec, value)
         case StructSpec():
             return _conform_struct(body, spec, value)
+        case OperatorSpec():
+            return _conform_operator(body, spec, value)
         case OptionalSpec():
             return value if isinstance(value.type, NoneType) else conform(body, spec.inner, value)
         case NoneSpec() if not isinstance(value.type, NoneType):
@@ -103,6 +107,20 @@ def _conform_list(body: Body, spec: ListSpec, value: typed.Expr) -> typed.Expr:
     if count.constant is None and body.wants_value(count):
         return body.error(value.span)
     return _conform_items(body, spec, [spec.item] * (count.constant or 0), value)
+
+
+def _conform_operator(body: Body, spec: OperatorSpec, value: typed.Expr) -> typed.Expr:
+    found = value.type
+    if not isinstance(found, OperatorType):
+        return _wrong_kind(body, spec, value)
+    for arg, size in zip(spec.args, found.shape, strict=False):
+        wanted = arg.dim.substitute(body.symbols)
+        if size is not None and not body.facts.same(wanted, size):
+            expected = body.rules.text(spec.span)
+            draft = body.sink.error(E0308, at=value.span, expected=expected, found=found.show())
+            draft.note(arg.span, "declared here").because(f"{dim_text(size)} is not {dim_text(wanted)}")
+            return body.error(value.span)
+    return value
 
 
 def _conform_struct(body: Body, spec: StructSpec, value: typed.Expr) -> typed.Expr:

@@ -10,6 +10,7 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.later import TRANSFORMS
 from tesserac.check.resolve import (
+    ALGEBRA,
     BuiltinRef,
     ConstantRef,
     DTypeRef,
@@ -67,6 +68,8 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(DTypeType(dtype), node.span)
         case OperatorRef(op):
             return typed.Static(FunctionType(BUILT_IN, op.name), node.span)
+        case BuiltinRef(name) if name.startswith(ALGEBRA):
+            return typed.Static(FunctionType(BUILT_IN, name), node.span)
         case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
         case LaterRef(feature) if feature == TRANSFORMS:

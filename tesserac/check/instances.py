@@ -26,6 +26,7 @@ from tesserac.check.specs import (
     FunctionSpec,
     ListSpec,
     NoneSpec,
+    OperatorSpec,
     OptionalSpec,
     ScalarSpec,
     Signature,
@@ -54,6 +55,7 @@ from tesserac.types.ty import (
     IntType,
     ListType,
     NoneType,
+    OperatorType,
     StrType,
     StructType,
     TensorType,
@@ -127,6 +129,9 @@ def enter(
             _enter_tensor(body, parameter.name, spec, type_)
         elif isinstance(spec, StructSpec) and isinstance(type_, StructType):
             _enter_sizes(body, spec.args or (), type_.dims)
+        elif isinstance(spec, OperatorSpec) and isinstance(type_, OperatorType):
+            sizes = [size for size in type_.shape if size is not None]
+            _enter_sizes(body, spec.args if len(sizes) == 2 else (), sizes)
     for name in signature.unbound:
         body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
     for fact in signature.facts:

@@ -12,11 +12,7 @@ _FEATURES = {
     TRANSFORMS: (
         "grad value_and_grad vjp jvp vmap pmap scan map reduce checkpoint remat stop_gradient jit autodiff"
     ),
-    "operators": (
-        "compose adjoint tensor commutator sym skew resolvent apply spectral truncate reconstruct pseudoinverse "
-        "is_unitary spectral_radius zero dense projector kronecker "
-        "direct_sum low_rank block_sparse implicit"
-    ),
+    "operators": "block_sparse",
     "placement and distribution": "all_reduce all_gather reduce_scatter all_to_all",
 }
 

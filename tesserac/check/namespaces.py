@@ -1,11 +1,11 @@
-"""What `tile.name` and `dist.name` mean: a rule of the checker, or the library's function of that or another name."""
+"""What `op.name`, `tile.name` and `dist.name` mean: a rule of the checker, or the library's function of that or another name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tesserac.check import distribution
-from tesserac.check.resolve import BuiltinRef, FunctionRef, LaterRef, OperatorRef, Resolved
+from tesserac.check.resolve import ALGEBRA, CONSTRUCTORS, BuiltinRef, FunctionRef, LaterRef, OperatorRef, Resolved
 from tesserac.check.tiles import RULES
 
 _SAME = {"broadcast": "expand"}
@@ -14,6 +14,8 @@ _TILE = ("range_n", "range_k", "store", "zeros", "full", "transpose", "cast", "m
 
 
 def namespace_member(namespace: str, name: str, library: Callable[[str], Resolved | None]) -> Resolved | None:
+    if namespace == "op":
+        return BuiltinRef(f"{ALGEBRA}{name}") if name in CONSTRUCTORS else library(name)
     if namespace == "dist" and name in distribution.RULES:
         return BuiltinRef(f"dist.{name}")
     if namespace not in ("tile", "dist"):

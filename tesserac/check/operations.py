@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.algebra import rules as algebra
 from tesserac.check.annotations import read_attribute
 from tesserac.check.apply import apply_operator
+from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
 from tesserac.check.conditions import is_elementwise, refuse_elementwise, require_condition
 from tesserac.check.membership import membership
 from tesserac.check.tuples import join_tuples
 from tesserac.check.type_values import TYPE, first_alternative, with_type_attribute
 from tesserac.check.vectors import apply_to_structs, has_struct
-from tesserac.diag.codes.names import E0218, E0299
+from tesserac.diag.codes.names import E0218
 from tesserac.diag.codes.precision import E0408
 from tesserac.ops.compare import (
     BitAnd,
@@ -55,13 +57,12 @@ def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
     if node.op == "@" and isinstance(left.type, RecordType) and left.type.kind == TYPE:
         return with_type_attribute(body, node, left.type)
     right = body.expression(node.right)
+    if node.op == "∘" or algebra.has_operator(left, right):
+        return algebra.binary(body, node, left, right)
     if node.op == "**":
         return _power(body, node, left, right)
     if isinstance(left.type, TupleType) and isinstance(right.type, TupleType) and node.op == "+":
         return join_tuples(left, right, node.span)
-    if node.op not in _BINARY:
-        body.sink.error(E0299, at=node.op_span, feature=f"`{node.op}`")
-        return body.error(node.span)
     return _apply(body, _BINARY[node.op], [left, right], node.op_span, node.span)
 
 
@@ -95,6 +96,8 @@ def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
 
 def infer_unary(body: Body, node: ast.UnaryOp) -> typed.Expr:
     operand = body.expression(node.operand)
+    if algebra.has_operator(operand):
+        return algebra.negative(body, node, operand)
     if node.op == "not":
         return apply_operator(body, BitNot(), [require_condition(body, operand)], node.op_span, node.span)
     if node.op == "+":
@@ -142,6 +145,8 @@ def _compare(
     if link.op in ("in", "not in"):
         return membership(body, link, left, right, span)
     identity = link.op in ("is", "is not")
+    if not identity and algebra.has_operator(left, right):
+        return algebra.compare(body, link, left, right, Callee(link.op, link.op_span, span))
     plain = (StrType, NoneType, DTypeType, TupleType)
     if identity or (isinstance(left.type, plain) and isinstance(right.type, plain)):
         return _identity(body, link, left, right, span)

@@ -57,12 +57,12 @@ class DTypeRef:
 
 @dataclass(frozen=True)
 class LibraryRef:
-    """The whole library under a name: `op`, or `import tessera.stdlib as t`."""
+    """The whole library under a name: `import tessera.stdlib as t`."""
 
 
 @dataclass(frozen=True)
 class NamespaceRef:
-    """A part of the language under a name: `tile.load`, `dist.Mesh`, `kernel.auto`."""
+    """A part of the language under a name: `op.eye`, `tile.load`, `dist.Mesh`, `kernel.auto`."""
 
     name: str
 
@@ -115,7 +115,17 @@ BUILTINS = (
     "range", "float", "int", "print", "narrow", "transpose", "len", "ceil_div", "isinstance", "key", "next_key",
     "numerics", "device", "prefetch", "Schedule", "pipeline",
 )  # fmt: skip
-NAMESPACES = ("tile", "dist", "kernel", "graph", "verify")
+NAMESPACES = ("op", "tile", "dist", "kernel", "graph", "verify")
+ALGEBRA = "op."
+"""How the names of rules for operators as values start."""
+CONSTRUCTORS = ("eye", "diag", "fft", "ifft", "conv1d")
+"""Functions of tensors whose names stand for operators after `op.`."""
+OPERATIONS = (
+    "zero", "dense", "projector", "kronecker", "direct_sum", "low_rank", "implicit",
+    "apply", "compose", "adjoint", "tensor", "plus", "scale", "power", "commutator", "sym", "skew", "resolvent",
+    "spectral", "truncate", "reconstruct", "pseudoinverse", "is_unitary", "spectral_radius",
+)  # fmt: skip
+"""Names that mean operators everywhere."""
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 
@@ -132,7 +142,7 @@ class Exports:
     def __init__(self, libraries: Sequence[ModuleNames]) -> None:
         self._names: dict[str, Resolved] = {name: LaterRef(feature) for name, feature in LATER.items()}
         self._names.update({name: BuiltinRef(name) for name in BUILTINS})
-        self._names["op"] = LibraryRef()
+        self._names.update({name: BuiltinRef(f"{ALGEBRA}{name}") for name in OPERATIONS})
         self._names.update({name: NamespaceRef(name) for name in NAMESPACES})
         for operator in OPERATORS.values():
             if operator.surface:

@@ -163,6 +163,14 @@ class FunctionSpec:
 
 
 @dataclass(frozen=True)
+class OperatorSpec:
+    """`Operator[Din, Dout]`; without arguments, `Operator` alone, any sizes. Which operator it is, a call says."""
+
+    span: Span
+    args: tuple[DimSpec, ...]
+
+
+@dataclass(frozen=True)
 class AnySpec:
     """No annotation: whatever the call gives."""
 
@@ -187,9 +195,13 @@ TypeSpec = (
     | ListSpec
     | StructSpec
     | FunctionSpec
+    | OperatorSpec
     | AnySpec
     | ErrorSpec
 )
+
+
+_TOLD_BY_CALLS = (AnySpec, FunctionSpec, OperatorSpec, ErrorSpec)
 
 
 @dataclass(frozen=True)
@@ -235,7 +247,7 @@ class Signature:
     def has_open_parameters(self) -> bool:
         """Whether some parameter can only be known from a call."""
         return any(
-            is_bare(p.spec) or (p.default is None and isinstance(p.spec, AnySpec | FunctionSpec | ErrorSpec))
+            is_bare(p.spec) or (p.default is None and isinstance(p.spec, _TOLD_BY_CALLS))
             for p in self.parameters
         )
 
@@ -269,7 +281,7 @@ def dims_of(spec: TypeSpec) -> tuple[DimSpec, ...]:
         return tuple(dim for item in spec.items for dim in dims_of(item))
     if isinstance(spec, ListSpec):
         return (spec.count, *dims_of(spec.item))
-    return spec.args or () if isinstance(spec, StructSpec) else ()
+    return spec.args or () if isinstance(spec, StructSpec | OperatorSpec) else ()
 
 
 def untold_sizes(sizes: frozenset[str], specs: Iterable[TypeSpec]) -> frozenset[str]:
@@ -310,6 +322,8 @@ def substitute_spec(spec: TypeSpec, sizes: Mapping[str, Dim]) -> TypeSpec:
     match spec:
         case TensorSpec():
             return replace(spec, dims=_substitute(spec.dims, sizes))
+        case OperatorSpec():
+            return replace(spec, args=_substitute(spec.args, sizes))
         case StructSpec():
             return spec if spec.args is None else replace(spec, args=_substitute(spec.args, sizes))
         case ListSpec():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from tesserac.types.algebra import Tree
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import NO_POLICY, Policy
@@ -165,6 +166,21 @@ class FunctionType:
 
 
 @dataclass(frozen=True)
+class OperatorType:
+    """An operator: the expression it is, over the values at its leaves, which are its parts."""
+
+    tree: Tree
+    leaves: tuple[Type, ...]
+
+    @property
+    def shape(self) -> tuple[Dim | None, Dim | None]:
+        return self.tree.shape(self.leaves)
+
+    def show(self) -> str:
+        return f"Operator[{', '.join('any' if size is None else str(size) for size in self.shape)}]"
+
+
+@dataclass(frozen=True)
 class RecordType:
     """A compile-time value of a kind that the language itself has: a schedule, a mesh, the context of a kernel."""
 
@@ -198,7 +214,7 @@ SCALED_NAMES = ("q", "scale")
 """What the parts of a scaled value are called."""
 
 Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType | RecordType
-Aggregate = TupleType | DictType | StructType | FunctionType
+Aggregate = TupleType | DictType | StructType | FunctionType | OperatorType
 Type = TensorType | Scalar | ListType | Aggregate | ErrorType
 
 
@@ -210,12 +226,14 @@ def parts(type_: Type) -> tuple[Type, ...] | None:
         return tuple(field for _, field in type_.fields)
     if isinstance(type_, DictType):
         return tuple(value for _, value in type_.entries)
+    if isinstance(type_, OperatorType):
+        return type_.leaves
     return tuple(captured for _, captured in type_.captures) if isinstance(type_, FunctionType) else None
 
 
 def part_names(type_: Aggregate) -> tuple[str, ...]:
-    """What the parts are called; items of a tuple or dict by their position."""
-    if isinstance(type_, TupleType | DictType):
+    """What the parts are called; those without names by their position."""
+    if isinstance(type_, TupleType | DictType | OperatorType):
         return tuple(map(str, range(len(parts(type_) or ()))))
     named = type_.fields if isinstance(type_, StructType) else type_.captures
     return tuple(name for name, _ in named)
@@ -227,6 +245,8 @@ def with_parts(type_: Aggregate, new: Iterable[Type]) -> Aggregate:
         return TupleType(tuple(new))
     if isinstance(type_, DictType):
         return DictType(tuple((key, value) for (key, _), value in zip(type_.entries, new, strict=True)))
+    if isinstance(type_, OperatorType):
+        return OperatorType(type_.tree, tuple(new))
     named = tuple(zip(part_names(type_), new, strict=True))
     if isinstance(type_, StructType):
         return StructType(type_.module, type_.name, type_.dims, named)
@@ -247,7 +267,7 @@ def map_dims(type_: Type, change: Callable[[Dim], Dim]) -> Type:
             return StructType(type_.module, type_.name, tuple(map(change, type_.dims)), fields)
         case RecordType():
             return RecordType(type_.kind, tuple((name, map_dims(field, change)) for name, field in type_.fields))
-        case TupleType() | DictType() | FunctionType():
+        case TupleType() | DictType() | FunctionType() | OperatorType():
             return with_parts(type_, (map_dims(part, change) for part in parts(type_) or ()))
     return type_
 

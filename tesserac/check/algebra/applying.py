@@ -1,0 +1,96 @@
+"""Applies an operator expression: to tensors, or to the identity, which is its dense form.
+
+Enters: a tree, the values it is made of, and what it is applied to. Leaves: calls of the library's functions that apply
+each kind, `stdlib/operators/apply.tess`. A real tensor that meets a complex one becomes complex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.kinds import Dense
+from tesserac.check.algebra.pool import Pool
+from tesserac.check.apply import apply_operator
+from tesserac.check.arguments import Arg, Callee
+from tesserac.check.body import Body
+from tesserac.check.calls import call_function
+from tesserac.check.resolve import FunctionRef
+from tesserac.check.scalars import to_float
+from tesserac.ops.convert import Cast
+from tesserac.ops.create import Eye as EyeTensor
+from tesserac.ops.elementwise import Div, Mul
+from tesserac.types.algebra import Leaf, Tree, leaves_of
+from tesserac.types.dtype import C64, C128, F32, F64, DType
+from tesserac.types.ty import ErrorType, TensorType
+
+MODULE = "stdlib.operators.apply"
+_REAL: dict[DType, DType] = {C64: F32, C128: F64}
+_COMPLEX: dict[DType, DType] = {F32: C64, F64: C128}
+
+
+@dataclass(frozen=True, eq=False)
+class Application:
+    """One use of operators in the program: what `Kind.apply` works with."""
+
+    pool: Pool
+    callee: Callee
+
+    @property
+    def span(self) -> Span:
+        return self.callee.span
+
+    def value(self, leaf: Leaf) -> typed.Expr:
+        return self.pool.values[leaf.index]
+
+    def operator(self, tree: Tree) -> typed.Expr:
+        return self.pool.value(tree, self.span)
+
+    def call(self, function: str, *args: typed.Expr) -> typed.Expr:
+        """A function of the library on these arguments."""
+        if any(isinstance(arg.type, ErrorType) for arg in args):
+            return self.pool.body.error(self.span)
+        given = [Arg(None, self.span, arg) for arg in _met(self.pool.body, args, self.callee)]
+        return call_function(self.pool.body, FunctionRef(MODULE, function), given, self.callee)
+
+    def scale(self, factor: typed.Expr, y: typed.Expr, divide: bool) -> typed.Expr:
+        """A number times a tensor."""
+        y, factor = _met(self.pool.body, [y, to_float(factor)], self.callee)
+        op = Div() if divide else Mul()
+        return apply_operator(self.pool.body, op, [y, factor], self.callee.at, self.span)
+
+    def dense(self, tree: Kind) -> typed.Expr:
+        """The operator as a matrix."""
+        if isinstance(tree, Dense):
+            return self.value(tree.matrix)
+        size = tree.shape(self.pool.types)[0]
+        assert size is not None, "an operator without a size has no dense form"
+        identity = EyeTensor(size, element(self.pool, tree))
+        return tree.apply(self, apply_operator(self.pool.body, identity, [], self.callee.at, self.span))
+
+
+def element(pool: Pool, tree: Tree) -> DType:
+    """The real dtype of an operator's numbers: that of its tensors, else f32."""
+    types = (pool.types[place] for place in leaves_of(tree))
+    found = next((type_.dtype for type_ in types if isinstance(type_, TensorType) and type_.dims), F32)
+    return real_dtype(found)
+
+
+def real_dtype(dtype: DType) -> DType:
+    return _REAL.get(dtype, dtype)
+
+
+def _met(body: Body, args: Sequence[typed.Expr], callee: Callee) -> list[typed.Expr]:
+    """The arguments, all complex if one is."""
+    if not any(isinstance(arg.type, TensorType) and arg.type.dtype.is_complex for arg in args):
+        return list(args)
+    return [_as_complex(body, arg, callee) for arg in args]
+
+
+def _as_complex(body: Body, arg: typed.Expr, callee: Callee) -> typed.Expr:
+    if not isinstance(arg.type, TensorType) or arg.type.dtype not in _COMPLEX:
+        return arg
+    return apply_operator(body, Cast(_COMPLEX[arg.type.dtype]), [arg], callee.at, callee.span)

@@ -1,0 +1,56 @@
+"""What every kind of operator answers for itself.
+
+Enters: nothing. Leaves: `Kind`, whose subclasses are the one place that knows each kind: sizes, adjoint, flags, how it
+simplifies beside another, and how it applies.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Protocol
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.algebra.pool import Pool
+from tesserac.types.algebra import Leaf, Tree
+
+
+class Use(Protocol):
+    """One application of an operator: access to its values, and to the library's functions that apply operators."""
+
+    pool: Pool
+    span: Span
+
+    def value(self, leaf: Leaf) -> typed.Expr: ...
+    def call(self, function: str, *args: typed.Expr) -> typed.Expr: ...
+    def operator(self, tree: Tree) -> typed.Expr: ...
+    def dense(self, tree: Kind) -> typed.Expr: ...
+    def scale(self, factor: typed.Expr, y: typed.Expr, divide: bool) -> typed.Expr: ...
+
+
+class Kind(Tree):
+    """An operator expression in normal form."""
+
+    @abstractmethod
+    def adjoint(self, pool: Pool) -> Kind:
+        """The adjoint, in normal form."""
+
+    @abstractmethod
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        """The operator applied to a vector, or to the columns of a matrix, of the right size."""
+
+    def is_unitary(self, pool: Pool) -> bool:
+        """Whether it is known to be; that it is self-adjoint follows from its adjoint."""
+        return False
+
+    def before(self, pool: Pool, right: Kind) -> Kind | None:
+        """This composed with `right` as something simpler; None if there is no such law."""
+        return None
+
+    def inverted(self, pool: Pool) -> Kind | None:
+        """The inverse as an expression; None if there is none but to solve."""
+        return None
+
+    def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
+        """The inverse applied."""
+        return use.call("_solve", use.dense(self), y)

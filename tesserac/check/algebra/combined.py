@@ -1,0 +1,309 @@
+"""Sums, products by numbers, and compositions of operators, in the normal form that the laws give them.
+
+Enters: operators in normal form. Leaves: one. Compositions and sums are flat, numbers stand in front of the terms of a
+sum, equal terms are one, what is the identity is gone.
+
+    2 (A + B.H).H - A          A + 2 B
+    A ∘ I ∘ (B ∘ fft) ∘ ifft   A ∘ B
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+
+from tesserac.base.source import NO_SPAN
+from tesserac.check import typed
+from tesserac.check.algebra.base import Kind, Use
+from tesserac.check.algebra.pool import Pool
+from tesserac.types.algebra import Leaf, Shape
+from tesserac.types.dims import Dim
+from tesserac.types.ty import FloatType, IntType, TensorType, Type
+
+
+@dataclass(frozen=True)
+class Eye(Kind):
+    """The identity; without a size, that of any."""
+
+    size: Leaf | None
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        size = size_at(types, self.size)
+        return size, size
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return self
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return True
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return x
+
+
+@dataclass(frozen=True)
+class Zero(Kind):
+    """Takes everything to 0."""
+
+    domain: Leaf | None
+    codomain: Leaf | None
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return size_at(types, self.domain), size_at(types, self.codomain)
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Zero(self.codomain, self.domain)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return x if self.codomain is None else use.call("_zero", x, use.value(self.codomain))
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A number that only a run knows, in front of an operator."""
+
+    leaf: Leaf
+    conjugated: bool = False
+    reciprocal: bool = False
+
+
+@dataclass(frozen=True)
+class Scaled(Kind):
+    """A number times an operator: what is known of the number, and the factors that are not."""
+
+    coefficient: float
+    factors: tuple[Factor, ...]
+    of: Kind
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return self.of.shape(types)
+
+    def adjoint(self, pool: Pool) -> Kind:
+        turned = tuple(_conjugated(pool, factor) for factor in self.factors)
+        return scaled(pool, self.coefficient, turned, self.of.adjoint(pool))
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return not self.factors and abs(self.coefficient) == 1.0 and self.of.is_unitary(pool)
+
+    def inverted(self, pool: Pool) -> Kind | None:
+        turned = tuple(replace(factor, reciprocal=not factor.reciprocal) for factor in self.factors)
+        return scaled(pool, 1.0 / self.coefficient, turned, inverse(pool, self.of))
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        y = self.of.apply(use, x)
+        if self.coefficient != 1.0:
+            y = use.scale(typed.Static(FloatType(self.coefficient), use.span), y, False)
+        for factor in self.factors:
+            number = use.value(factor.leaf)
+            y = use.scale(use.call("_conj", number) if factor.conjugated else number, y, factor.reciprocal)
+        return y
+
+
+@dataclass(frozen=True)
+class Sum(Kind):
+    """Two or more operators, added in this order."""
+
+    terms: tuple[Kind, ...]
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        shapes = [term.shape(types) for term in self.terms]
+        return next((s for s in shapes if s[0] is not None), shapes[0])
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return added(pool, [term.adjoint(pool) for term in self.terms])
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return reduce(lambda y, z: use.call("_sum", y, z), [term.apply(use, x) for term in self.terms])
+
+
+@dataclass(frozen=True)
+class Compose(Kind):
+    """Two or more operators; the last is applied first."""
+
+    factors: tuple[Kind, ...]
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return self.factors[-1].shape(types)[0], self.factors[0].shape(types)[1]
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return composed(pool, [factor.adjoint(pool) for factor in reversed(self.factors)])
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return all(factor.is_unitary(pool) for factor in self.factors)
+
+    def inverted(self, pool: Pool) -> Kind | None:
+        shapes = [factor.shape(pool.types) for factor in self.factors]
+        if any(domain != codomain for domain, codomain in shapes):
+            return None
+        return composed(pool, [inverse(pool, factor) for factor in reversed(self.factors)])
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return reduce(lambda y, factor: factor.apply(use, y), reversed(self.factors), x)
+
+
+@dataclass(frozen=True)
+class Inverse(Kind):
+    """The inverse of an operator, by solving."""
+
+    of: Kind
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        domain, codomain = self.of.shape(types)
+        return codomain, domain
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return inverse(pool, self.of.adjoint(pool))
+
+    def inverted(self, pool: Pool) -> Kind | None:
+        return self.of
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return self.of.solve(use, x)
+
+
+# ---------------------------------------------------------------------------------------------------------- laws
+
+
+def scaled(pool: Pool, coefficient: float, factors: Iterable[Factor], of: Kind) -> Kind:
+    """A number times an operator."""
+    if isinstance(of, Sum):
+        return added(pool, [scaled(pool, coefficient, factors, term) for term in of.terms])
+    inner = of if isinstance(of, Scaled) else Scaled(1.0, (), of)
+    coefficient, remaining = coefficient * inner.coefficient, _cancelled([*factors, *inner.factors])
+    if coefficient == 0.0 or isinstance(inner.of, Zero):
+        return zero_like(pool, of)
+    return inner.of if coefficient == 1.0 and not remaining else Scaled(coefficient, remaining, inner.of)
+
+
+def added(pool: Pool, terms: Iterable[Kind]) -> Kind:
+    """A sum: equal terms are counted."""
+    flat = [part for term in terms for part in (term.terms if isinstance(term, Sum) else (term,))]
+    counts: dict[tuple[tuple[Factor, ...], Kind], float] = {}
+    for term in flat:
+        own = term if isinstance(term, Scaled) else Scaled(1.0, (), term)
+        if not isinstance(own.of, Zero):
+            key = _same_term(counts, own)
+            counts[key] = counts.get(key, 0.0) + own.coefficient
+    kept = [scaled(pool, count, factors, of) for (factors, of), count in counts.items() if count != 0.0]
+    if not kept:
+        return zero_like(pool, flat[0])
+    return kept[0] if len(kept) == 1 else Sum(tuple(kept))
+
+
+def _same_term(
+    counts: dict[tuple[tuple[Factor, ...], Kind], float], term: Scaled
+) -> tuple[tuple[Factor, ...], Kind]:
+    wanted = canonical(term.of)
+    for factors, of in counts:
+        if factors == term.factors and canonical(of) == wanted:
+            return factors, of
+    return term.factors, term.of
+
+
+def composed(pool: Pool, factors: Iterable[Kind]) -> Kind:
+    """A composition; the last factor is applied first."""
+    given = [part for factor in factors for part in (factor.factors if isinstance(factor, Compose) else (factor,))]
+    coefficient, numbers, plain = 1.0, [], []
+    for factor in given:
+        own = factor if isinstance(factor, Scaled) else Scaled(1.0, (), factor)
+        coefficient, numbers = coefficient * own.coefficient, [*numbers, *own.factors]
+        plain += own.of.factors if isinstance(own.of, Compose) else (own.of,)
+    if any(isinstance(factor, Zero) for factor in plain):
+        return _zero(pool, plain[-1].shape(pool.types)[0], plain[0].shape(pool.types)[1])
+    return scaled(pool, coefficient, numbers, _reduced(pool, plain))
+
+
+def _reduced(pool: Pool, factors: Sequence[Kind]) -> Kind:
+    """Neighbours are replaced by what they are together until none are."""
+    done: list[Kind] = []
+    waiting = [factor for factor in factors if not isinstance(factor, Eye)]
+    while waiting:
+        right = waiting.pop(0)
+        together = _together(pool, done[-1], right) if done else None
+        if together is None:
+            done.append(right)
+            continue
+        done.pop()
+        if isinstance(together, Scaled | Compose | Sum):
+            return composed(pool, [*done, together, *waiting])
+        waiting = waiting if isinstance(together, Eye) else [together, *waiting]
+    if not done:
+        return Eye(_common_size(pool, factors))
+    return done[0] if len(done) == 1 else Compose(tuple(done))
+
+
+def _together(pool: Pool, left: Kind, right: Kind) -> Kind | None:
+    """Two neighbours as one operator, if a law says so."""
+    inverses = isinstance(left, Inverse) and left.of == right or isinstance(right, Inverse) and right.of == left
+    opposite = left.is_unitary(pool) and canonical(right) == canonical(left.adjoint(pool))
+    if inverses or opposite:
+        return Eye(_common_size(pool, [left, right]))
+    return left.before(pool, right)
+
+
+def inverse(pool: Pool, tree: Kind) -> Kind:
+    """The inverse of a square operator."""
+    if isinstance(tree, Eye):
+        return tree
+    if tree.is_unitary(pool):
+        return tree.adjoint(pool)
+    return tree.inverted(pool) or Inverse(tree)
+
+
+def canonical(tree: Kind) -> Kind:
+    """The tree with the terms of every sum in one order, for comparing."""
+    match tree:
+        case Sum(terms=terms):
+            return Sum(tuple(sorted(map(canonical, terms), key=repr)))
+        case Compose(factors=factors):
+            return Compose(tuple(map(canonical, factors)))
+        case Scaled(factors=numbers, of=of):
+            return replace(tree, factors=tuple(sorted(numbers, key=repr)), of=canonical(of))
+    parts = {field.name: getattr(tree, field.name) for field in fields(tree)}  # type: ignore[arg-type]
+    changed = {name: canonical(part) for name, part in parts.items() if isinstance(part, Kind)}
+    return replace(tree, **changed) if changed else tree  # type: ignore[type-var]
+
+
+def zero_like(pool: Pool, tree: Kind) -> Kind:
+    return _zero(pool, *tree.shape(pool.types))
+
+
+def _zero(pool: Pool, domain: Dim | None, codomain: Dim | None) -> Kind:
+    return Zero(_size_leaf(pool, domain), _size_leaf(pool, codomain))
+
+
+def _size_leaf(pool: Pool, size: Dim | None) -> Leaf | None:
+    return None if size is None else pool.size(size, NO_SPAN)
+
+
+def _common_size(pool: Pool, factors: Sequence[Kind]) -> Leaf | None:
+    sizes = [size for factor in factors for size in factor.shape(pool.types) if size is not None]
+    return pool.size(sizes[0], NO_SPAN) if sizes else None
+
+
+def _cancelled(factors: Sequence[Factor]) -> tuple[Factor, ...]:
+    """Numbers without those that stand beside their own reciprocal."""
+    kept: list[Factor] = []
+    for factor in factors:
+        opposite = replace(factor, reciprocal=not factor.reciprocal)
+        if opposite in kept:
+            kept.remove(opposite)
+        else:
+            kept.append(factor)
+    return tuple(kept)
+
+
+def _conjugated(pool: Pool, factor: Factor) -> Factor:
+    type_ = pool.types[factor.leaf.index]
+    is_complex = isinstance(type_, TensorType) and type_.dtype.is_complex
+    return replace(factor, conjugated=not factor.conjugated) if is_complex else factor
+
+
+def size_at(types: Sequence[Type], leaf: Leaf | None) -> Dim | None:
+    """The size that stands at a place."""
+    if leaf is None:
+        return None
+    type_ = types[leaf.index]
+    assert isinstance(type_, IntType)
+    return type_.value

@@ -1,0 +1,161 @@
+"""`op.eye`, `op.dense`, ...: operators made of tensors, sizes and functions.
+
+Enters: checked arguments by name. Leaves: an operator value, or an error expression after a diagnostic.
+"""
+
+from __future__ import annotations
+
+from tesserac.check import typed
+from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.combined import Eye, Zero
+from tesserac.check.algebra.kinds import Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
+from tesserac.check.algebra.operands import read_both, refuse, require_fit, require_size, require_square
+from tesserac.check.algebra.pool import Pool
+from tesserac.check.algebra.products import direct_sum, kronecker
+from tesserac.check.arguments import Callee
+from tesserac.check.body import Body
+from tesserac.check.words import type_text
+from tesserac.diag.codes.names import E0210
+from tesserac.types.algebra import Leaf
+from tesserac.types.ty import BoolType, FunctionType, IntType, TensorType
+
+Given = dict[str, typed.Expr]
+
+
+def eye(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    pool = Pool(body)
+    size = _size(pool, given["size"])
+    return body.error(callee.span) if size is None else pool.value(Eye(size), callee.span)
+
+
+def zero(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    pool = Pool(body)
+    domain, codomain = _size(pool, given["domain"]), _size(pool, given.get("codomain", given["domain"]))
+    known = domain is not None and codomain is not None
+    return pool.value(Zero(domain, codomain), callee.span) if known else body.error(callee.span)
+
+
+def dense(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    pool = Pool(body)
+    matrix, flags = _tensor(pool, given["matrix"], 2), [_flag(body, given.get(name)) for name in PROMISES]
+    if matrix is None or None in flags:
+        return body.error(callee.span)
+    tree = Dense(matrix, *map(bool, flags))
+    square = not any(flags) or require_square(pool, tree, given["matrix"], callee)
+    return pool.value(tree, callee.span) if square else body.error(callee.span)
+
+
+PROMISES = ("unitary", "self_adjoint")
+
+
+def diag(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    pool = Pool(body)
+    entries = _tensor(pool, given["entries"], 1)
+    return body.error(callee.span) if entries is None else pool.value(Diag(entries), callee.span)
+
+
+def projector(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    pool = Pool(body)
+    basis = _tensor(pool, given["basis"], 2)
+    return body.error(callee.span) if basis is None else pool.value(Projector(basis), callee.span)
+
+
+def fft(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    return _fourier(body, callee, given, False)
+
+
+def ifft(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    return _fourier(body, callee, given, True)
+
+
+def _fourier(body: Body, callee: Callee, given: Given, is_inverse: bool) -> typed.Expr:
+    pool = Pool(body)
+    size = _size(pool, given["size"]) if "size" in given else None
+    unknown = "size" in given and size is None
+    return body.error(callee.span) if unknown else pool.value(Fourier(size, is_inverse), callee.span)
+
+
+def conv1d(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """Without a size, that of the taps."""
+    pool = Pool(body)
+    taps = _tensor(pool, given["taps"], 1)
+    if taps is None:
+        return body.error(callee.span)
+    type_ = pool.types[taps.index]
+    assert isinstance(type_, TensorType)
+    size = _size(pool, given["size"]) if "size" in given else pool.size(type_.dims[0], callee.span)
+    return body.error(callee.span) if size is None else pool.value(Conv1d(taps, size), callee.span)
+
+
+def low_rank(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    pool = Pool(body)
+    left, right = _tensor(pool, given["left"], 2), _tensor(pool, given["right"], 2)
+    if left is None or right is None:
+        return body.error(callee.span)
+    ranks = [type_.dims[1] for leaf in (left, right) if isinstance(type_ := pool.types[leaf.index], TensorType)]
+    what = "`left` has {wanted} columns and `right` has {found}"
+    fits = require_fit(body, callee, (ranks[0], ranks[1]), given["left"], given["right"], what)
+    return pool.value(LowRank(left, right), callee.span) if fits else body.error(callee.span)
+
+
+def implicit(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    pool = Pool(body)
+    forward, backward = _function(pool, given["forward"]), _function(pool, given["backward"])
+    domain, codomain = _size(pool, given["domain"]), _size(pool, given.get("codomain", given["domain"]))
+    if forward is None or backward is None or domain is None or codomain is None:
+        return body.error(callee.span)
+    return pool.value(Implicit(forward, backward, domain, codomain), callee.span)
+
+
+def tensor(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`kronecker(A, B)`, `tensor(A, B)`."""
+    pool = Pool(body)
+    both = _both_sized(pool, callee, given)
+    return body.error(callee.span) if both is None else pool.value(kronecker(pool, *both), callee.span)
+
+
+def sum_of_spaces(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`direct_sum(A, B)`."""
+    pool = Pool(body)
+    both = _both_sized(pool, callee, given)
+    return body.error(callee.span) if both is None else pool.value(direct_sum(pool, *both), callee.span)
+
+
+def _both_sized(pool: Pool, callee: Callee, given: Given) -> tuple[Kind, Kind] | None:
+    left, right = given["left"], given["right"]
+    both = read_both(pool, left, right, callee)
+    if both is None:
+        return None
+    sized = [require_size(pool.body, tree, value, callee) for tree, value in zip(both, (left, right), strict=True)]
+    return both if all(sized) else None
+
+
+def _size(pool: Pool, value: typed.Expr) -> Leaf | None:
+    if isinstance(value.type, IntType):
+        return pool.add(value)
+    return _wrong(pool, value, "a size, an int")
+
+
+def _function(pool: Pool, value: typed.Expr) -> Leaf | None:
+    return pool.add(value) if isinstance(value.type, FunctionType) else _wrong(pool, value, "a function")
+
+
+def _tensor(pool: Pool, value: typed.Expr, rank: int) -> Leaf | None:
+    """A tensor of floats or complex numbers."""
+    type_ = value.type
+    if not isinstance(type_, TensorType) or type_.rank != rank:
+        return _wrong(pool, value, "a vector, a tensor with one dim" if rank == 1 else "a matrix, a tensor with two dims")
+    if not (type_.dtype.is_float or type_.dtype.is_complex) or type_.is_scaled:
+        return _wrong(pool, value, "a tensor of floats or complex numbers")
+    return pool.add(value)
+
+
+def _wrong(pool: Pool, value: typed.Expr, expected: str) -> None:
+    pool.body.sink.error(E0210, at=value.span, expected=expected, found=type_text(value.type))
+
+
+def _flag(body: Body, value: typed.Expr | None) -> bool | None:
+    if value is None or isinstance(value.type, BoolType):
+        return value is not None and isinstance(value.type, BoolType) and value.type.value
+    refuse(body, Callee("", value.span, value.span), value.span, "a promise is True or False, known while compiling")
+    return None

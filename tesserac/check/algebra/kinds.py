@@ -1,0 +1,213 @@
+"""Operators that are made of tensors, sizes and functions: one class each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tesserac.check import typed
+from tesserac.check.algebra.base import Kind, Use
+from tesserac.check.algebra.combined import Eye, Factor, scaled, size_at
+from tesserac.check.algebra.pool import Pool
+from tesserac.types.algebra import Leaf, Shape
+from tesserac.types.dims import Dim
+from tesserac.types.ty import TensorType, Type
+
+
+@dataclass(frozen=True)
+class Dense(Kind):
+    """A matrix, with what its maker promises of it."""
+
+    matrix: Leaf
+    unitary: bool = False
+    self_adjoint: bool = False
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        rows, columns = _dims(types, self.matrix)
+        return columns, rows
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return self if self.self_adjoint else Adjoint(self)
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return self.unitary
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_dense", use.value(self.matrix), x)
+
+
+@dataclass(frozen=True)
+class Diag(Kind):
+    """Each entry times its own number."""
+
+    entries: Leaf
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        [size] = _dims(types, self.entries)
+        return size, size
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Adjoint(self) if _is_complex(pool, self.entries) else self
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_diag", use.value(self.entries), x)
+
+    def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
+        return use.call("_diag_solve", use.value(self.entries), y)
+
+
+@dataclass(frozen=True)
+class Conv1d(Kind):
+    """The circular convolution of vectors of one size with some taps."""
+
+    taps: Leaf
+    size: Leaf
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        size = size_at(types, self.size)
+        return size, size
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Adjoint(self)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_conv1d", use.value(self.taps), x)
+
+
+@dataclass(frozen=True)
+class Adjoint(Kind):
+    """The adjoint of a leaf that has no simpler form; that of any other operator is made of these."""
+
+    of: Dense | Diag | Conv1d
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        domain, codomain = self.of.shape(types)
+        return codomain, domain
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return self.of
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return self.of.is_unitary(pool)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        match self.of:
+            case Dense(matrix=leaf):
+                return use.call("_dense_adjoint", use.value(leaf), x)
+            case Diag(entries=leaf):
+                return use.call("_diag_adjoint", use.value(leaf), x)
+            case Conv1d(taps=leaf):
+                return use.call("_conv1d_adjoint", use.value(leaf), x)
+
+
+@dataclass(frozen=True)
+class Projector(Kind):
+    """The projection onto the span of the columns of a matrix, which are orthonormal."""
+
+    basis: Leaf
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        rows, _ = _dims(types, self.basis)
+        return rows, rows
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return self
+
+    def before(self, pool: Pool, right: Kind) -> Kind | None:
+        return self if right == self else None
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        basis = use.value(self.basis)
+        return use.call("_low_rank", basis, basis, x)
+
+
+@dataclass(frozen=True)
+class LowRank(Kind):
+    """`left` times the adjoint of `right`."""
+
+    left: Leaf
+    right: Leaf
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return _dims(types, self.right)[0], _dims(types, self.left)[0]
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return LowRank(self.right, self.left)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_low_rank", use.value(self.left), use.value(self.right), x)
+
+
+@dataclass(frozen=True)
+class Spectral(Kind):
+    """A self-adjoint operator by its eigenvalues, and eigenvectors as columns."""
+
+    values: Leaf
+    vectors: Leaf
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        rows, _ = _dims(types, self.vectors)
+        return rows, rows
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return self
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_spectral", use.value(self.values), use.value(self.vectors), x)
+
+
+@dataclass(frozen=True)
+class Fourier(Kind):
+    """`fft`, or its inverse, `ifft`; without a size, that of any."""
+
+    size: Leaf | None
+    is_inverse: bool
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        size = size_at(types, self.size)
+        return size, size
+
+    def adjoint(self, pool: Pool) -> Kind:
+        """N times the inverse: the transform is unitary but for that. The rules ask for a size before."""
+        assert self.size is not None, "the adjoint of a transform has a size"
+        return scaled(pool, 1.0, (Factor(self.size, reciprocal=self.is_inverse),), self.inverted(pool))
+
+    def before(self, pool: Pool, right: Kind) -> Kind | None:
+        opposite = isinstance(right, Fourier) and right.is_inverse != self.is_inverse
+        return Eye(self.size or right.size) if opposite and isinstance(right, Fourier) else None
+
+    def inverted(self, pool: Pool) -> Kind:
+        return Fourier(self.size, not self.is_inverse)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_ifft" if self.is_inverse else "_fft", x)
+
+
+@dataclass(frozen=True)
+class Implicit(Kind):
+    """A linear function and its adjoint, taken at their word."""
+
+    forward: Leaf
+    backward: Leaf
+    domain: Leaf
+    codomain: Leaf
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return size_at(types, self.domain), size_at(types, self.codomain)
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Implicit(self.backward, self.forward, self.codomain, self.domain)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_implicit", use.value(self.forward), x, use.value(self.codomain))
+
+
+def _dims(types: Sequence[Type], leaf: Leaf) -> tuple[Dim, ...]:
+    type_ = types[leaf.index]
+    assert isinstance(type_, TensorType)
+    return type_.dims
+
+
+def _is_complex(pool: Pool, leaf: Leaf) -> bool:
+    type_ = pool.types[leaf.index]
+    return isinstance(type_, TensorType) and type_.dtype.is_complex

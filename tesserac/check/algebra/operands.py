@@ -1,0 +1,135 @@
+"""Reads operators, and says what is wrong with those that do not fit.
+
+Enters: checked expressions. Leaves: trees over one pool, sizes filled in where only the other operand has them, or a
+diagnostic with where each size came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from tesserac.base.source import NO_SPAN, Span
+from tesserac.check import typed
+from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.kinds import Dense, Fourier
+from tesserac.check.algebra.pool import Pool
+from tesserac.check.arguments import Callee
+from tesserac.check.body import Body
+from tesserac.check.globals import BUILT_IN
+from tesserac.check.words import dim_text, type_text
+from tesserac.diag.codes.operators import E0801, E0802, E0803, E0804
+from tesserac.diag.sink import Draft
+from tesserac.types.algebra import Leaf, Tree
+from tesserac.types.dims import Dim
+from tesserac.types.ty import ErrorType, FunctionType, OperatorType, TensorType
+
+_TRANSFORMS = {"fft": False, "ifft": True}
+
+
+def read(pool: Pool, value: typed.Expr, callee: Callee) -> Kind | None:
+    """An operand as an operator: a matrix is one, and so are `fft` and `ifft`; None after a diagnostic."""
+    type_ = value.type
+    if isinstance(type_, OperatorType):
+        return as_kind(pool.take(value))
+    if isinstance(type_, TensorType) and type_.rank == 2:
+        return Dense(pool.add(value))
+    if isinstance(type_, FunctionType) and type_.module == BUILT_IN and type_.name in _TRANSFORMS:
+        return Fourier(None, _TRANSFORMS[type_.name])
+    if not isinstance(type_, ErrorType):
+        problem = f"`{callee.name}` takes an operator; this is {type_text(type_)}"
+        draft = pool.body.sink.error(E0802, at=value.span, problem=problem)
+        draft.remark("an operator is made by `op.dense(matrix)`, `op.diag(vector)`, `op.fft(N)`, ...")
+    return None
+
+
+def as_kind(tree: Tree) -> Kind:
+    assert isinstance(tree, Kind), "every operator is made by this package"
+    return tree
+
+
+def read_both(pool: Pool, left: typed.Expr, right: typed.Expr, callee: Callee) -> tuple[Kind, Kind] | None:
+    first, second = read(pool, left, callee), read(pool, right, callee)
+    if first is None or second is None:
+        return None
+    first = _with_size_of(pool, first, second.shape(pool.types)[1])
+    return first, _with_size_of(pool, second, first.shape(pool.types)[0])
+
+
+def lacks_size(tree: object) -> bool:
+    """Whether a part of the tree is of any size."""
+    if not isinstance(tree, Kind):
+        return any(map(lacks_size, tree)) if isinstance(tree, tuple) else False
+    parts = [getattr(tree, field.name) for field in fields(tree)]  # type: ignore[arg-type]
+    return any(part is None or lacks_size(part) for part in parts)
+
+
+def _with_size_of(pool: Pool, tree: Kind, size: Dim | None) -> Kind:
+    """What is of any size takes that of the operator beside it."""
+    if size is None or not lacks_size(tree):
+        return tree
+    return _sized(tree, pool.size(size, NO_SPAN))
+
+
+def _sized(tree: Kind, size: Leaf) -> Kind:
+    new = {}
+    for field in fields(tree):  # type: ignore[arg-type]
+        part = getattr(tree, field.name)
+        if part is None:
+            new[field.name] = size
+        elif isinstance(part, Kind):
+            new[field.name] = _sized(part, size)
+        elif isinstance(part, tuple) and part and isinstance(part[0], Kind):
+            new[field.name] = tuple(_sized(item, size) for item in part)
+    return replace(tree, **new)  # type: ignore[type-var]
+
+
+# ------------------------------------------------------------------------------------------------------- mistakes
+
+
+def require_fit(
+    body: Body, callee: Callee, sizes: tuple[Dim | None, Dim | None], left: typed.Expr, right: typed.Expr, what: str
+) -> bool:
+    """Whether two sizes are one; `what` says of the second operand what the first should be."""
+    wanted, found = sizes
+    if wanted is None or found is None or body.facts.same(wanted, found):
+        return True
+    problem = f"`{callee.name}`: {what.format(wanted=dim_text(wanted), found=dim_text(found))}"
+    draft = body.sink.error(E0801, at=callee.at, problem=problem)
+    for value in (left, right):
+        note_operand(body, draft, value)
+    return False
+
+
+def note_operand(body: Body, draft: Draft, value: typed.Expr) -> None:
+    """What an operand is, and where it got its name."""
+    draft.note(value.span, f"this is {type_text(value.type)}")
+    binding = body.origins.get(value) if isinstance(value, typed.Local) else None
+    if binding is not None:
+        draft.note(binding.span, f"`{binding.name}` is from here")
+
+
+def require_size(body: Body, tree: Kind, value: typed.Expr, callee: Callee) -> bool:
+    if not lacks_size(tree):
+        return True
+    problem = f"`{callee.name}` needs the size of this operator"
+    draft = body.sink.error(E0803, at=value.span, problem=problem)
+    draft.remark("`fft` and `ifft` are of any size; `op.fft(N)` and `op.ifft(N)` have one")
+    return False
+
+
+def require_square(pool: Pool, tree: Kind, value: typed.Expr, callee: Callee) -> bool:
+    domain, codomain = tree.shape(pool.types)
+    what = "a square operator is needed; this takes {wanted} and gives {found}"
+    if domain is None or codomain is None or pool.body.facts.same(domain, codomain):
+        return True
+    problem = what.format(wanted=dim_text(domain), found=dim_text(codomain))
+    note_operand(pool.body, pool.body.sink.error(E0801, at=callee.at, problem=f"`{callee.name}`: {problem}"), value)
+    return False
+
+
+def refuse(body: Body, callee: Callee, at: Span, problem: str, remark: str = "") -> typed.Expr:
+    """An operator that lacks what is asked of it."""
+    draft = body.sink.error(E0804, at=at, problem=problem)
+    if remark:
+        draft.remark(remark)
+    return body.error(callee.span)

@@ -1,0 +1,252 @@
+"""Operations on operators: composition, adjoint, sums, powers, comparison, application.
+
+Enters: checked operands. Leaves: an operator in normal form, a tensor where one is applied, a bool where two are
+compared, or an error expression after a diagnostic.
+"""
+
+from __future__ import annotations
+
+from tesserac.check import typed
+from tesserac.check.algebra.applying import Application, element, real_dtype
+from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.combined import Eye, Factor, added, canonical, composed, inverse, scaled
+from tesserac.check.algebra.constructors import Given
+from tesserac.check.algebra.operands import (
+    lacks_size,
+    note_operand,
+    read,
+    read_both,
+    refuse,
+    require_fit,
+    require_size,
+    require_square,
+)
+from tesserac.check.algebra.pool import Pool
+from tesserac.check.arguments import Callee
+from tesserac.check.body import Body
+from tesserac.check.words import dims_text, type_text
+from tesserac.diag.codes.names import E0210, E0215
+from tesserac.diag.codes.operators import E0802
+from tesserac.types.algebra import leaves_of
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, TensorType
+
+_MOST = 64
+"""The highest power: every factor is applied."""
+
+
+def apply(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`A @ x`, `apply(A, x)`; of two operators the composition."""
+    operator, x = given["operator"], given["x"]
+    if isinstance(x.type, OperatorType):
+        return compose(body, callee, {"left": operator, "right": x})
+    pool = Pool(body)
+    tree = read(pool, operator, callee)
+    if tree is None:
+        return body.error(callee.span)
+    if not isinstance(x.type, TensorType) or x.type.rank not in (1, 2):
+        found = dims_text(x.type.dims) if isinstance(x.type, TensorType) else type_text(x.type)
+        problem = f"an operator applies to a vector or to the columns of a matrix; this is {found}"
+        body.sink.error(E0802, at=x.span, problem=problem)
+        return body.error(callee.span)
+    what = "the operator takes {wanted} entries, and this has {found}"
+    sizes = (tree.shape(pool.types)[0], x.type.dims[0])
+    if not require_fit(body, callee, sizes, operator, x, what) or not _same_numbers(pool, tree, x, operator, callee):
+        return body.error(callee.span)
+    return tree.apply(Application(pool, callee), x)
+
+
+def _same_numbers(pool: Pool, tree: Kind, x: typed.Expr, operator: typed.Expr, callee: Callee) -> bool:
+    """An operator of f32 takes f32 and c64, one of f64 takes f64 and c128; one without tensors takes all."""
+    assert isinstance(x.type, TensorType)
+    own, found = element(pool, tree), real_dtype(x.type.dtype)
+    has_tensors = any(isinstance(pool.types[place], TensorType) for place in leaves_of(tree))
+    if found == own or (not has_tensors and (found.is_float or found.is_complex)):
+        return True
+    text = pool.body.rules.text(x.span)
+    problem = f"the numbers of this operator are {own}, those of what it is applied to {found}"
+    draft = pool.body.sink.error(E0802, at=callee.at, problem=problem)
+    note_operand(pool.body, draft, operator)
+    draft.replace(f"round once, to {own}", x.span, f"cast({text}, {own})")
+    return False
+
+
+def compose(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`A ∘ B`, `compose(A, B)`: B is applied first."""
+    pool, left, right = Pool(body), given["left"], given["right"]
+    both = read_both(pool, left, right, callee)
+    if both is None:
+        return body.error(callee.span)
+    sizes = (both[0].shape(pool.types)[0], both[1].shape(pool.types)[1])
+    what = "the first operator takes {wanted} entries, the second gives {found}"
+    if not require_fit(body, callee, sizes, left, right, what):
+        return body.error(callee.span)
+    return pool.value(composed(pool, both), callee.span)
+
+
+def adjoint(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`A.H`, `adjoint(A)`."""
+    pool, operator = Pool(body), given["operator"]
+    tree = read(pool, operator, callee)
+    if tree is None or not require_size(body, tree, operator, callee):
+        return body.error(callee.span)
+    return pool.value(tree.adjoint(pool), callee.span)
+
+
+def plus(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    return _added(body, callee, given, 1.0)
+
+
+def minus(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    return _added(body, callee, given, -1.0)
+
+
+def _added(body: Body, callee: Callee, given: Given, sign: float) -> typed.Expr:
+    pool, left, right = Pool(body), given["left"], given["right"]
+    both = read_both(pool, left, right, callee)
+    if both is None:
+        return body.error(callee.span)
+    (a, b), (c, d) = (tree.shape(pool.types) for tree in both)
+    what = "operators that are added take and give the same; here {wanted} meets {found}"
+    if not all(require_fit(body, callee, sizes, left, right, what) for sizes in ((a, c), (b, d))):
+        return body.error(callee.span)
+    return pool.value(added(pool, [both[0], scaled(pool, sign, (), both[1])]), callee.span)
+
+
+def scale(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`c * A`, `scale(A, c)`."""
+    return _scaled(body, callee, given, False)
+
+
+def divide(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    return _scaled(body, callee, given, True)
+
+
+def _scaled(body: Body, callee: Callee, given: Given, reciprocal: bool) -> typed.Expr:
+    pool, number = Pool(body), given["factor"]
+    tree = read(pool, given["operator"], callee)
+    parts = None if tree is None else number_parts(pool, number, reciprocal)
+    if tree is None or parts is None:
+        if tree is not None:
+            expected = "a number other than 0" if reciprocal else "a number"
+            body.sink.error(E0210, at=number.span, expected=expected, found=type_text(number.type))
+        return body.error(callee.span)
+    return pool.value(scaled(pool, *parts, tree), callee.span)
+
+
+def number_parts(pool: Pool, number: typed.Expr, reciprocal: bool) -> tuple[float, tuple[Factor, ...]] | None:
+    """A number as what is known of it and what is not; None where it is not one."""
+    match number.type:
+        case IntType(value=value) if value.constant is not None:
+            known: float | None = float(value.constant)
+        case FloatType(value=known):
+            pass
+        case IntType() | TensorType(dims=()):
+            known = None
+        case _:
+            return None
+    if known is None:
+        return 1.0, (Factor(pool.add(number), reciprocal=reciprocal),)
+    if reciprocal and known == 0.0:
+        return None
+    return (1.0 / known if reciprocal else known), ()
+
+
+def power(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`power(A, n)`: A composed n times; of a negative n the inverse."""
+    pool, operator, exponent = Pool(body), given["operator"], given["n"]
+    tree = read(pool, operator, callee)
+    if tree is None or not require_square(pool, tree, operator, callee):
+        return body.error(callee.span)
+    count = exponent.type.value.constant if isinstance(exponent.type, IntType) else None
+    if not isinstance(exponent.type, IntType) or (count is not None and abs(count) > _MOST):
+        return refuse(body, callee, exponent.span, f"the power of an operator is an int from -{_MOST} to {_MOST}")
+    if count is None:
+        if not body.wants_value(exponent.type.value):
+            body.sink.error(E0215, at=exponent.span, what="the power of an operator")
+        return body.error(callee.span)
+    if count == 0:
+        domain = tree.shape(pool.types)[0]
+        return pool.value(Eye(None if domain is None else pool.size(domain, callee.span)), callee.span)
+    base = tree if count > 0 else inverse(pool, tree)
+    return pool.value(composed(pool, [base] * abs(count)), callee.span)
+
+
+def commutator(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`A ∘ B - B ∘ A`."""
+    pool, left, right = Pool(body), given["left"], given["right"]
+    both = read_both(pool, left, right, callee)
+    if both is None:
+        return body.error(callee.span)
+    what = "operators that commute take and give the same; here {wanted} meets {found}"
+    sizes = (both[0].shape(pool.types)[0], both[1].shape(pool.types)[0])
+    pairs = zip(both, (left, right), strict=True)
+    if not all(require_square(pool, tree, value, callee) for tree, value in pairs):
+        return body.error(callee.span)
+    if not require_fit(body, callee, sizes, left, right, what):
+        return body.error(callee.span)
+    after = scaled(pool, -1.0, (), composed(pool, reversed(both)))
+    return pool.value(added(pool, [composed(pool, both), after]), callee.span)
+
+
+def sym(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`(A + A.H) / 2`."""
+    return _half(body, callee, given, 0.5)
+
+
+def skew(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`(A - A.H) / 2`."""
+    return _half(body, callee, given, -0.5)
+
+
+def _half(body: Body, callee: Callee, given: Given, other: float) -> typed.Expr:
+    pool, operator = Pool(body), given["operator"]
+    tree = read(pool, operator, callee)
+    fits = tree is not None and require_size(body, tree, operator, callee)
+    if tree is None or not fits or not require_square(pool, tree, operator, callee):
+        return body.error(callee.span)
+    halves = [scaled(pool, 0.5, (), tree), scaled(pool, other, (), tree.adjoint(pool))]
+    return pool.value(added(pool, halves), callee.span)
+
+
+def resolvent(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """The inverse of `z I - A`."""
+    pool, operator, z = Pool(body), given["operator"], given["z"]
+    tree = read(pool, operator, callee)
+    fits = tree is not None and require_size(body, tree, operator, callee)
+    if tree is None or not fits or not require_square(pool, tree, operator, callee):
+        return body.error(callee.span)
+    parts = number_parts(pool, z, False)
+    domain = tree.shape(pool.types)[0]
+    if parts is None or domain is None:
+        body.sink.error(E0210, at=z.span, expected="a number", found=type_text(z.type))
+        return body.error(callee.span)
+    shifted = scaled(pool, *parts, Eye(pool.size(domain, callee.span)))
+    return pool.value(inverse(pool, added(pool, [shifted, scaled(pool, -1.0, (), tree)])), callee.span)
+
+
+# ----------------------------------------------------------------------------------------------------- questions
+
+
+def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
+    """Whether the laws make both the same; decided while compiling."""
+    if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
+        return body.error(callee.span)
+    pool = Pool(body)
+    both = read_both(pool, left, right, callee)
+    if both is None:
+        return body.error(callee.span)
+    return typed.Static(BoolType(canonical(both[0]) == canonical(both[1])), callee.span)
+
+
+def is_self_adjoint(pool: Pool, tree: Kind) -> bool:
+    return not lacks_size(tree) and canonical(tree.adjoint(pool)) == canonical(tree)
+
+
+def is_normal(pool: Pool, tree: Kind) -> bool:
+    """Whether it is known to commute with its adjoint."""
+    if lacks_size(tree):
+        return tree.is_unitary(pool)
+    turned = tree.adjoint(pool)
+    return tree.is_unitary(pool) or canonical(composed(pool, [tree, turned])) == canonical(
+        composed(pool, [turned, tree])
+    )

@@ -1,0 +1,8 @@
+"""E08xx: operators as values."""
+
+from tesserac.diag.diagnostic import Code
+
+E0801 = Code("E0801", "{problem}")
+E0802 = Code("E0802", "{problem}")
+E0803 = Code("E0803", "{problem}")
+E0804 = Code("E0804", "{problem}")

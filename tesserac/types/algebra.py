@@ -1,0 +1,64 @@
+"""The shape of operator expressions, as far as types know them: trees whose leaves are places in a list of values.
+
+Enters: nothing. Leaves: what `OperatorType` holds. The kinds of trees and their laws are in `check/algebra`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from tesserac.types.dims import Dim
+
+if TYPE_CHECKING:
+    from tesserac.types.ty import Type
+
+_Tree = TypeVar("_Tree")
+
+Shape = tuple[Dim | None, Dim | None]
+"""The size of what an operator takes and of what it gives; None where any size will do, as for `fft`."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A value that an operator is made of, by its place: a tensor, a number, a size or a function."""
+
+    index: int
+
+
+class Tree(ABC):
+    """An operator as an expression; every subclass is a frozen dataclass of leaves, trees and plain values."""
+
+    @abstractmethod
+    def shape(self, types: Sequence[Type]) -> Shape:
+        """What it takes and gives, where its leaves have these types."""
+
+
+def leaves_of(tree: object) -> Iterator[int]:
+    """The places of the leaves, in the order of the tree."""
+    if isinstance(tree, Leaf):
+        yield tree.index
+    elif isinstance(tree, tuple):
+        for item in tree:
+            yield from leaves_of(item)
+    elif is_dataclass(tree):
+        for field in fields(tree):
+            yield from leaves_of(getattr(tree, field.name))
+
+
+def renumbered(tree: _Tree, place: Callable[[int], int]) -> _Tree:
+    """The same tree over values in other places."""
+    return mapped(tree, lambda leaf: Leaf(place(leaf.index)))
+
+
+def mapped(tree: _Tree, change: Callable[[Leaf], Leaf | None]) -> _Tree:
+    """The same tree with other leaves."""
+    if isinstance(tree, Leaf):
+        return change(tree)  # type: ignore[return-value]
+    if isinstance(tree, tuple):
+        return tuple(mapped(item, change) for item in tree)  # type: ignore[return-value]
+    if is_dataclass(tree) and not isinstance(tree, type):
+        return replace(tree, **{f.name: mapped(getattr(tree, f.name), change) for f in fields(tree)})
+    return tree
