@@ -13,7 +13,6 @@ import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
-from tesserac.diag.diagnostic import Severity
 from tesserac.diag.render import render
 from tesserac.session import Session
 from tesserac.syntax import ast
@@ -24,6 +23,17 @@ DECLARED = {
     "attention_module": "",
     "flash_attention": "",
     "mesh": "",
+    "operator_algebra": """
+M = arange(16, dtype=f32).reshape(4, 4) / 10.0
+A = op.dense(M + M.T, self_adjoint=True)
+I = op.eye(4)
+U = eye(4)[:, :2]
+S = spectral(A)
+k = 2
+x = arange(4, dtype=f32)
+dA = op.dense(M)
+dx = ones(4)
+""",
     "placement": """
 mesh = dist.Mesh(axes=["dp"], devices=range(1))
 BM, BN, BK = 128, 128, 64
@@ -51,10 +61,6 @@ ONLY_CHECKED = {
     "type_forms": "types alone: there is nothing to run",
 }
 """Snippets that do not run here, and why."""
-LATER = {
-    "operator_algebra": "operators are values of a later day",
-}
-"""Snippets that do not check yet, and why."""
 
 
 def text_of(name: str) -> str:
@@ -75,7 +81,7 @@ def test_seed_parses(path: Path) -> None:
 
 def test_the_seeds_are_there() -> None:
     assert len(SEEDS) == 13
-    assert {path.stem for path in SEEDS} == {*DECLARED, *LATER}
+    assert {path.stem for path in SEEDS} == {*DECLARED}
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -83,12 +89,6 @@ def test_seed_checks(name: str) -> None:
     source = SourceFile(f"{name}.tess", DECLARED[name] + text_of(name))
     found = Session().check(source).diagnostics
     assert not found, "\n".join(render(d, {source.path: source}) for d in found)
-
-
-@pytest.mark.parametrize("name", LATER)
-def test_a_seed_of_a_later_day_says_so(name: str) -> None:
-    found = Session().check(SourceFile(f"{name}.tess", text_of(name))).diagnostics
-    assert any(d.severity is Severity.ERROR for d in found), "it checks by now: move it to DECLARED"
 
 
 # ------------------------------------------------------------------------------------------------------------ runs
@@ -240,6 +240,32 @@ def test_schedule_inheritance() -> None:
 def test_tile_shape() -> None:
     found = compiled("tile_shape", "\ndef result(): return Y\n").result()
     assert np.array_equal(found, np.arange(12, dtype="f4").reshape(3, 4) @ np.ones((4, 5), "f4"))
+
+
+def test_operator_algebra() -> None:
+    more = """
+def result(): return applied, laws, checks, tangent
+def used(v: Tensor[4, f32]): return tuple_of(spectra, v)
+def tuple_of(forms, v): return [form @ v for form in forms]
+def made():
+    eye_, zero_, dense_, diag_, projector_, fft_, conv1d_, kronecker_, direct_sum_ = constructors
+    compose_, adjoint_ = operations[0], operations[1]
+    return eye_(2), compose_(dense_(M), adjoint_(dense_(M))) @ x, kronecker_(I, I) == op.eye(16)
+"""
+    m = compiled("operator_algebra", more)
+    matrix = np.arange(16, dtype="f8").reshape(4, 4) / 10
+    a, x = matrix + matrix.T, np.arange(4)
+    applied, laws, (size, unitary, radius), tangent = m.result()
+    assert all(np.allclose(y, a @ x, rtol=1e-6) for y in applied) and all(laws) and len(laws) == 4
+    w = np.abs(np.linalg.eigvalsh(a)).max()
+    assert np.allclose([size, radius], w, rtol=1e-6) and not unitary
+    assert np.allclose(tangent, matrix @ x + a @ np.ones(4), rtol=1e-6)
+    v = normal(4)
+    expected = (a, a, a, np.linalg.pinv(a, rcond=1e-6))  # of rank 2
+    for y, form in zip(m.used(v), expected, strict=True):
+        assert np.allclose(y, form @ v, rtol=1e-4, atol=1e-4)
+    identity, product, same = m.made()
+    assert np.array_equal(identity, np.eye(2)) and np.allclose(product, matrix @ matrix.T @ x, rtol=1e-5) and same
 
 
 def test_verify_numerics() -> None:

@@ -172,9 +172,12 @@ def call_method(
 
 def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: Callee) -> typed.Expr:
     """A call of what a name outside the function means."""
+    rule = _algebra_rule(meaning, args)
+    return algebra.call_rule(body, rule, args, callee) if rule else _call_other(body, meaning, args, callee)
+
+
+def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: Callee) -> typed.Expr:
     match meaning:
-        case FunctionRef(name=name) if algebra.takes(name, args):
-            return algebra.call_rule(body, name, args, callee)
         case FunctionRef():
             return call_function(body, meaning, args, callee)
         case OperatorRef(op) if op.name in EXTREMES and _are_sizes(args):
@@ -185,8 +188,6 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
             return make_schedule(body, args, callee)
         case BuiltinRef("pipeline"):
             return _pipeline(body, args, callee)
-        case BuiltinRef(name) if name.startswith(ALGEBRA):
-            return algebra.call_rule(body, name.removeprefix(ALGEBRA), args, callee)
         case BuiltinRef(name):
             return call_builtin(body, name, args, callee)
         case StructRef():
@@ -198,6 +199,18 @@ def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: 
         case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
+
+
+def _algebra_rule(meaning: Resolved | None, args: Sequence[Arg]) -> str:
+    """The rule for operators that a call means: by its name, or since `norm` or `expm` is given one; empty if none."""
+    match meaning:
+        case BuiltinRef(name) if name.startswith(ALGEBRA):
+            return name.removeprefix(ALGEBRA)
+        case FunctionRef(name=name) if algebra.takes(name, args):
+            return name
+        case OperatorRef(op) if algebra.takes(op.name, args):
+            return op.name
+    return ""
 
 
 def _pipeline(body: Body, args: list[Arg], callee: Callee) -> typed.Expr:

@@ -54,6 +54,9 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
 
 
 def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.Expr:
+    built_in = _built_in(node, meaning)
+    if built_in:
+        return typed.Static(FunctionType(BUILT_IN, built_in), node.span)
     match meaning:
         case ConstantRef(owner, name):
             return body.rules.constant(body, owner, name, node.span)
@@ -66,19 +69,25 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Weight(param.type, node.span, param.name) if known else body.error(node.span)
         case DTypeRef(dtype):
             return typed.Static(DTypeType(dtype), node.span)
-        case OperatorRef(op):
-            return typed.Static(FunctionType(BUILT_IN, op.name), node.span)
-        case BuiltinRef(name) if name.startswith(ALGEBRA):
-            return typed.Static(FunctionType(BUILT_IN, name), node.span)
         case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
-        case LaterRef(feature) if feature == TRANSFORMS:
-            return typed.Static(FunctionType(BUILT_IN, node.id), node.span)
         case LaterRef(feature):
             return report_later(body, node.span, feature)
         case None:
             unknown_name(body, node)
     return body.error(node.span)
+
+
+def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
+    """The name of a function of the language itself that may be a value; empty where there is none."""
+    match meaning:
+        case OperatorRef(op):
+            return op.name
+        case BuiltinRef(name) if name.startswith(ALGEBRA):
+            return name
+        case LaterRef(feature) if feature == TRANSFORMS:
+            return node.id
+    return ""
 
 
 def report_later(body: Body, at: Span, feature: str) -> typed.Expr:

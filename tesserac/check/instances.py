@@ -127,11 +127,8 @@ def enter(
             body.symbols[parameter.name] = type_.value
         if isinstance(spec, TensorSpec):
             _enter_tensor(body, parameter.name, spec, type_)
-        elif isinstance(spec, StructSpec) and isinstance(type_, StructType):
-            _enter_sizes(body, spec.args or (), type_.dims)
-        elif isinstance(spec, OperatorSpec) and isinstance(type_, OperatorType):
-            sizes = [size for size in type_.shape if size is not None]
-            _enter_sizes(body, spec.args if len(sizes) == 2 else (), sizes)
+        else:
+            _enter_sizes(body, spec, type_)
     for name in signature.unbound:
         body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
     for fact in signature.facts:
@@ -150,11 +147,21 @@ def _enter_tensor(body: Body, name: str, spec: TensorSpec, type_: Type) -> None:
     body.element_spans.append(spec.element_span)
     if isinstance(type_, TensorType):
         own = type_.rank - len(spec.dims)
-        _enter_sizes(body, spec.dims, type_.dims[own:])
+        _enter_dims(body, spec.dims, type_.dims[own:])
         body.leading = type_.dims[:own] if spec.leading else body.leading
 
 
-def _enter_sizes(body: Body, specs: Sequence[DimSpec], dims: Sequence[Dim]) -> None:
+def _enter_sizes(body: Body, spec: TypeSpec, type_: Type) -> None:
+    """The sizes of a struct or an operator, under the names that the annotation gives them."""
+    if isinstance(spec, StructSpec) and isinstance(type_, StructType):
+        _enter_dims(body, spec.args or (), type_.dims)
+    elif isinstance(spec, OperatorSpec) and isinstance(type_, OperatorType):
+        domain, codomain = type_.shape
+        if domain is not None and codomain is not None:
+            _enter_dims(body, spec.args, (domain, codomain))
+
+
+def _enter_dims(body: Body, specs: Sequence[DimSpec], dims: Sequence[Dim]) -> None:
     pairs = zip(specs, dims, strict=False)
     body.symbols.update((spec.dim.symbol, size) for spec, size in pairs if spec.dim.symbol)
 

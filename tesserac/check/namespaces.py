@@ -1,4 +1,8 @@
-"""What `op.name`, `tile.name` and `dist.name` mean: a rule of the checker, or the library's function of that or another name."""
+"""What `op.name`, `tile.name` and `dist.name` mean.
+
+Enters: a namespace and a name after its dot. Leaves: a rule of the checker, or the library's function of that or
+another name.
+"""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ CONSTRUCTORS = ("eye", "diag", "fft", "ifft", "conv1d")
 """Functions of tensors whose names stand for operators after `op.`."""
 OPERATIONS = (
     "zero", "dense", "projector", "kronecker", "direct_sum", "low_rank", "implicit",
-    "apply", "compose", "adjoint", "tensor", "plus", "scale", "power", "commutator", "sym", "skew", "resolvent",
+    "apply", "compose", "adjoint", "tensor", "plus", "scale", "commutator", "sym", "skew", "resolvent",
     "spectral", "truncate", "reconstruct", "pseudoinverse", "is_unitary", "spectral_radius",
 )  # fmt: skip
 """Names that mean operators everywhere."""

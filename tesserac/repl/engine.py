@@ -24,7 +24,7 @@ from tesserac.repl.workspace import INPUT, Workspace, assigned_names, input_func
 from tesserac.session import Checked, ProgramError, Session
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_input, parse_module
-from tesserac.types.ty import DTypeType, ErrorType, FunctionType, Type, parts
+from tesserac.types.ty import DTypeType, ErrorType, FunctionType, OperatorType, Type, parts
 
 MODULE = "repl"
 LAST = "_"
@@ -270,8 +270,8 @@ def _has_error(type_: Type) -> bool:
 
 
 def _can_be_bound(type_: Type) -> bool:
-    """Whether a value may be passed on as an argument; dtypes and functions only have names."""
-    return not isinstance(type_, DTypeType | FunctionType)
+    """Whether a value may be passed on as an argument; dtypes, functions and operators only have names."""
+    return not isinstance(type_, DTypeType | FunctionType | OperatorType)
 
 
 def _within(diagnostic: Diagnostic, span: Span) -> bool:

@@ -18,7 +18,7 @@ from tessera_lsp.features.places import Place, place_at
 from tessera_lsp.features.scopes import visible
 from tesserac.base.source import SourceFile
 from tesserac.check.decorators import ACCEPTED
-from tesserac.check.resolve import BUILTINS, LibraryRef
+from tesserac.check.resolve import BUILTINS, OPERATIONS, LibraryRef, NamespaceRef
 from tesserac.incremental.analyser import Analysis
 from tesserac.incremental.outline import defined_names
 from tesserac.ops.registry import OPERATORS
@@ -147,7 +147,7 @@ def _after_dot(session: Session, analysis: Analysis, before: str) -> Iterator[Su
 def _is_library(analysis: Analysis, name: str) -> bool:
     checked = (view.result.checker.names for view in analysis.items if view.result is not None)
     names = next(checked, None)
-    return name == "op" if names is None else isinstance(names.lookup(name), LibraryRef)
+    return name == "op" if names is None else names.lookup(name) in (LibraryRef(), NamespaceRef("op"))
 
 
 # ----------------------------------------------------------------------------------------------------- candidates
@@ -205,7 +205,7 @@ def _library_names(session: Session) -> Iterator[Suggestion]:
     for operator in OPERATORS.values():
         if operator.surface:
             yield Suggestion(operator.name, "operator", 2, "operator")
-    yield from (Suggestion(name, "function", 2) for name in BUILTINS)
+    yield from (Suggestion(name, "function", 2) for name in (*BUILTINS, *OPERATIONS))
 
 
 def _dtypes() -> Iterator[Suggestion]:

@@ -1,1 +1,1 @@
-"""Operators as values: expressions that are put into a normal form while compiling, and applied by library functions."""
+"""Operators as values: expressions that are put into a normal form while compiling, and applied by the library."""

@@ -18,14 +18,16 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body
 from tesserac.check.calls import call_function
+from tesserac.check.function_values import call_closure
 from tesserac.check.resolve import FunctionRef
 from tesserac.check.scalars import to_float
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Eye as EyeTensor
 from tesserac.ops.elementwise import Div, Mul
 from tesserac.types.algebra import Leaf, Tree, leaves_of
+from tesserac.types.dims import Dim
 from tesserac.types.dtype import C64, C128, F32, F64, DType
-from tesserac.types.ty import ErrorType, TensorType
+from tesserac.types.ty import ErrorType, IntType, TensorType
 
 MODULE = "stdlib.operators.apply"
 _REAL: dict[DType, DType] = {C64: F32, C128: F64}
@@ -56,6 +58,13 @@ class Application:
         given = [Arg(None, self.span, arg) for arg in _met(self.pool.body, args, self.callee)]
         return call_function(self.pool.body, FunctionRef(MODULE, function), given, self.callee)
 
+    def function(self, function: typed.Expr, x: typed.Expr) -> typed.Expr:
+        """A function of the program, called where it is known: the library does not see it."""
+        return call_closure(self.pool.body, function, [Arg(None, self.span, x)], self.callee)
+
+    def size(self, dim: Dim) -> typed.Expr:
+        return typed.Static(IntType(dim), self.span)
+
     def scale(self, factor: typed.Expr, y: typed.Expr, divide: bool) -> typed.Expr:
         """A number times a tensor."""
         y, factor = _met(self.pool.body, [y, to_float(factor)], self.callee)
@@ -75,7 +84,7 @@ class Application:
 def element(pool: Pool, tree: Tree) -> DType:
     """The real dtype of an operator's numbers: that of its tensors, else f32."""
     types = (pool.types[place] for place in leaves_of(tree))
-    found = next((type_.dtype for type_ in types if isinstance(type_, TensorType) and type_.dims), F32)
+    found = next((type_.dtype for type_ in types if isinstance(type_, TensorType)), F32)
     return real_dtype(found)
 
 

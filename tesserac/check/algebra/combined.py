@@ -204,7 +204,9 @@ def _same_term(
 def composed(pool: Pool, factors: Iterable[Kind]) -> Kind:
     """A composition; the last factor is applied first."""
     given = [part for factor in factors for part in (factor.factors if isinstance(factor, Compose) else (factor,))]
-    coefficient, numbers, plain = 1.0, [], []
+    coefficient = 1.0
+    numbers: list[Factor] = []
+    plain: list[Kind] = []
     for factor in given:
         own = factor if isinstance(factor, Scaled) else Scaled(1.0, (), factor)
         coefficient, numbers = coefficient * own.coefficient, [*numbers, *own.factors]
@@ -235,7 +237,7 @@ def _reduced(pool: Pool, factors: Sequence[Kind]) -> Kind:
 
 def _together(pool: Pool, left: Kind, right: Kind) -> Kind | None:
     """Two neighbours as one operator, if a law says so."""
-    inverses = isinstance(left, Inverse) and left.of == right or isinstance(right, Inverse) and right.of == left
+    inverses = (isinstance(left, Inverse) and left.of == right) or (isinstance(right, Inverse) and right.of == left)
     opposite = left.is_unitary(pool) and canonical(right) == canonical(left.adjoint(pool))
     if inverses or opposite:
         return Eye(_common_size(pool, [left, right]))

@@ -9,11 +9,12 @@ from tesserac.check import typed
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero
 from tesserac.check.algebra.kinds import Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
-from tesserac.check.algebra.operands import read_both, refuse, require_fit, require_size, require_square
+from tesserac.check.algebra.operands import read, refuse, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import direct_sum, kronecker
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
+from tesserac.check.globals import BUILT_IN
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.types.algebra import Leaf
@@ -122,32 +123,37 @@ def sum_of_spaces(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 
 def _both_sized(pool: Pool, callee: Callee, given: Given) -> tuple[Kind, Kind] | None:
-    left, right = given["left"], given["right"]
-    both = read_both(pool, left, right, callee)
-    if both is None:
+    left, right = read(pool, given["left"], callee), read(pool, given["right"], callee)
+    if left is None or right is None:
         return None
-    sized = [require_size(pool.body, tree, value, callee) for tree, value in zip(both, (left, right), strict=True)]
-    return both if all(sized) else None
+    sized = [require_size(pool.body, tree, given[name], callee) for name, tree in (("left", left), ("right", right))]
+    return (left, right) if all(sized) else None
 
 
 def _size(pool: Pool, value: typed.Expr) -> Leaf | None:
     if isinstance(value.type, IntType):
         return pool.add(value)
-    return _wrong(pool, value, "a size, an int")
+    _wrong(pool, value, "a size, an int")
+    return None
 
 
 def _function(pool: Pool, value: typed.Expr) -> Leaf | None:
-    return pool.add(value) if isinstance(value.type, FunctionType) else _wrong(pool, value, "a function")
+    if isinstance(value.type, FunctionType) and value.type.module != BUILT_IN:
+        return pool.add(value)
+    _wrong(pool, value, "a function of a module, or a lambda")
+    return None
 
 
 def _tensor(pool: Pool, value: typed.Expr, rank: int) -> Leaf | None:
     """A tensor of floats or complex numbers."""
     type_ = value.type
     if not isinstance(type_, TensorType) or type_.rank != rank:
-        return _wrong(pool, value, "a vector, a tensor with one dim" if rank == 1 else "a matrix, a tensor with two dims")
-    if not (type_.dtype.is_float or type_.dtype.is_complex) or type_.is_scaled:
-        return _wrong(pool, value, "a tensor of floats or complex numbers")
-    return pool.add(value)
+        _wrong(pool, value, "a vector, a tensor with one dim" if rank == 1 else "a matrix, a tensor with two dims")
+    elif not (type_.dtype.is_float or type_.dtype.is_complex) or type_.is_scaled:
+        _wrong(pool, value, "a tensor of floats or complex numbers")
+    else:
+        return pool.add(value)
+    return None
 
 
 def _wrong(pool: Pool, value: typed.Expr, expected: str) -> None:

@@ -199,7 +199,7 @@ class Implicit(Kind):
         return Implicit(self.backward, self.forward, self.codomain, self.domain)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("_implicit", use.value(self.forward), x, use.value(self.codomain))
+        return use.call("_as_declared", use.function(use.value(self.forward), x), x, use.value(self.codomain))
 
 
 def _dims(types: Sequence[Type], leaf: Leaf) -> tuple[Dim, ...]:

@@ -71,7 +71,7 @@ def _with_size_of(pool: Pool, tree: Kind, size: Dim | None) -> Kind:
 
 
 def _sized(tree: Kind, size: Leaf) -> Kind:
-    new = {}
+    new: dict[str, object] = {}
     for field in fields(tree):  # type: ignore[arg-type]
         part = getattr(tree, field.name)
         if part is None:

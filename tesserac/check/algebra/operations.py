@@ -144,6 +144,8 @@ def number_parts(pool: Pool, number: typed.Expr, reciprocal: bool) -> tuple[floa
             known = None
         case _:
             return None
+    if isinstance(number, typed.Coerce) and isinstance(number.value.type, IntType):
+        number = number.value
     if known is None:
         return 1.0, (Factor(pool.add(number), reciprocal=reciprocal),)
     if reciprocal and known == 0.0:
@@ -247,6 +249,9 @@ def is_normal(pool: Pool, tree: Kind) -> bool:
     if lacks_size(tree):
         return tree.is_unitary(pool)
     turned = tree.adjoint(pool)
-    return tree.is_unitary(pool) or canonical(composed(pool, [tree, turned])) == canonical(
-        composed(pool, [turned, tree])
-    )
+    orders = [canonical(composed(pool, pair)) for pair in ([tree, turned], [turned, tree])]
+    return is_skew(pool, tree) or tree.is_unitary(pool) or orders[0] == orders[1]
+
+
+def is_skew(pool: Pool, tree: Kind) -> bool:
+    return canonical(tree.adjoint(pool)) == canonical(scaled(pool, -1.0, (), tree))

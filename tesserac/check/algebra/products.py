@@ -49,7 +49,11 @@ class Kronecker(Kind):
         return kronecker(pool, inverse(pool, self.left), inverse(pool, self.right))
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("_kronecker", use.operator(self.left), use.operator(self.right), x)
+        """On a matrix of N rows and P columns, and on its transpose; columns of x go along as they are."""
+        (n, m), (p, q) = self.left.shape(use.pool.types), self.right.shape(use.pool.types)
+        y = self.left.apply(use, use.call("_as_matrix", x, use.size(known(n)), use.size(known(p))))
+        z = self.right.apply(use, use.call("_exchanged", y, x, use.size(known(m)), use.size(known(p))))
+        return use.call("_as_vector", z, x, use.size(known(m)), use.size(known(q)))
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,9 @@ class DirectSum(Kind):
         return direct_sum(pool, inverse(pool, self.first), inverse(pool, self.second))
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        first, second = use.operator(self.first), use.operator(self.second)
-        return use.call("_stacked", use.call("_head", first, x), use.call("_tail", first, second, x))
+        count = use.size(known(self.first.shape(use.pool.types)[0]))
+        head, tail = use.call("_head", x, count), use.call("_tail", x, count)
+        return use.call("_stacked", self.first.apply(use, head), self.second.apply(use, tail))
 
 
 def kronecker(pool: Pool, left: Kind, right: Kind) -> Kind:

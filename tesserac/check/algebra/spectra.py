@@ -11,11 +11,11 @@ from collections.abc import Callable
 from tesserac.check import typed
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
-from tesserac.check.algebra.combined import Eye, Zero, scaled
+from tesserac.check.algebra.combined import Eye, Zero
 from tesserac.check.algebra.constructors import Given
 from tesserac.check.algebra.kinds import Dense, Diag, Spectral
 from tesserac.check.algebra.operands import read, refuse, require_size, require_square
-from tesserac.check.algebra.operations import is_normal, is_self_adjoint
+from tesserac.check.algebra.operations import is_normal, is_self_adjoint, is_skew
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
@@ -109,9 +109,8 @@ def _expm(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
             return _made(use, use.call("_exponential", use.value(entries)), Diag)
         case Spectral(values=values, vectors=vectors) if _is_whole(use, tree):
             return _made(use, use.call("_exponential", use.value(values)), lambda leaf: Spectral(leaf, vectors))
-    is_skew = tree.adjoint(pool) == scaled(pool, -1.0, (), tree)
-    itself = is_self_adjoint(pool, tree)
-    return _made(use, use.call("_matrix_expm", use.dense(tree)), lambda leaf: Dense(leaf, is_skew, itself))
+    unitary, itself = is_skew(pool, tree), is_self_adjoint(pool, tree)
+    return _made(use, use.call("_matrix_expm", use.dense(tree)), lambda leaf: Dense(leaf, unitary, itself))
 
 
 def _is_whole(use: Application, tree: Spectral) -> bool:

@@ -1,0 +1,367 @@
+"""Operators as values: what a normal form does is what the matrices say, the laws hold, and mistakes are told."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.base.source import SourceFile
+from tesserac.session import Session
+
+HEADER = """
+def f{number}(
+    M: Tensor[4, 4, f64], C: Tensor[4, 4, c128], d: Tensor[4, f64], e: Tensor[4, c128], Q: Tensor[4, 2, f64],
+    L: Tensor[4, 3, f64], R: Tensor[4, 3, c128], t: Tensor[3, f64], m: Tensor[2, 2, f64], n: Tensor[2, c128],
+    s: f64, x: Tensor[4, f64], X: Tensor[4, 3, f64],
+):
+    A = {tree}
+    return A @ x, A @ X, A.H @ x
+"""
+NAMES = "MCdeQLRtmnsxX"
+
+
+def values() -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+
+    def real(*shape: int) -> Any:
+        return rng.normal(size=shape)
+
+    def both(*shape: int) -> Any:
+        return real(*shape) + 1j * real(*shape)
+
+    basis, _ = np.linalg.qr(real(4, 2))
+    return {
+        "M": real(4, 4), "C": both(4, 4), "d": real(4), "e": both(4), "Q": basis, "L": real(4, 3), "R": both(4, 3),
+        "t": real(3), "m": real(2, 2), "n": both(2), "s": np.float64(1.75), "x": real(4), "X": real(4, 3),
+    }  # fmt: skip
+
+
+V = values()
+
+
+def circulant(taps: Any, size: int) -> Any:
+    matrix = np.zeros((size, size))
+    for i in range(size):
+        for j, tap in enumerate(taps):
+            matrix[i, (i - j) % size] += tap
+    return matrix
+
+
+def joined(first: Any, second: Any) -> Any:
+    rows, columns = first.shape
+    whole = np.zeros((rows + second.shape[0], columns + second.shape[1]), complex)
+    whole[:rows, :columns], whole[rows:, columns:] = first, second
+    return whole
+
+
+LEAVES = {
+    "op.dense(M)": V["M"],
+    "op.dense(C)": V["C"],
+    "op.diag(d)": np.diag(V["d"]),
+    "op.diag(e)": np.diag(V["e"]),
+    "op.projector(Q)": V["Q"] @ V["Q"].T,
+    "op.low_rank(L, R)": V["L"] @ V["R"].conj().T,
+    "op.eye(4)": np.eye(4),
+    "op.zero(4)": np.zeros((4, 4)),
+    "op.fft(4)": np.fft.fft(np.eye(4), axis=0),
+    "op.ifft(4)": np.fft.ifft(np.eye(4), axis=0),
+    "op.conv1d(t, 4)": circulant(V["t"], 4),
+    "op.kronecker(op.dense(m), op.diag(n))": np.kron(V["m"], np.diag(V["n"])),
+    "op.kronecker(op.diag(n), op.fft(2))": np.kron(np.diag(V["n"]), np.fft.fft(np.eye(2))),
+    "op.direct_sum(op.dense(m), op.diag(n))": joined(V["m"], np.diag(V["n"])),
+    "op.direct_sum(op.eye(2), op.dense(m))": joined(np.eye(2), V["m"]),
+    "op.implicit(lambda v: 3.0 * v, lambda v: 3.0 * v, 4)": 3 * np.eye(4),
+}
+
+
+def grown(rng: random.Random, depth: int) -> tuple[str, Any]:
+    """A random expression, and the matrix it stands for."""
+    if depth == 0:
+        return rng.choice(list(LEAVES.items()))
+    a, first = grown(rng, depth - 1)
+    b, second = grown(rng, rng.randrange(depth))
+    turned = first.conj().T
+    return rng.choice(
+        [
+            (f"({a} ∘ {b})", first @ second),
+            (f"compose({b}, {a})", second @ first),
+            (f"({a} + {b})", first + second),
+            (f"({a} - {b} + {a})", 2 * first - second),
+            (f"adjoint({a})", turned),
+            (f"({a}).H", turned),
+            (f"(-2.5 * {a})", -2.5 * first),
+            (f"({a} * s)", V["s"] * first),
+            (f"({a} / s)", first / V["s"]),
+            (f"power({a}, 2)", first @ first),
+            (f"commutator({a}, {b})", first @ second - second @ first),
+            (f"sym({a})", (first + turned) / 2),
+            (f"skew({a})", (first - turned) / 2),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_random_operator_is_its_matrix(seed: int) -> None:
+    rng = random.Random(seed)
+    trees = [grown(rng, depth) for depth in (1, 2, 3)]
+    module = tessera.compile("\n".join(HEADER.format(number=i, tree=text) for i, (text, _) in enumerate(trees)))
+    for i, (text, matrix) in enumerate(trees):
+        found = getattr(module, f"f{i}")(*(V[name] for name in NAMES))
+        for y, expected in zip(found, (matrix @ V["x"], matrix @ V["X"], matrix.conj().T @ V["x"]), strict=True):
+            assert np.allclose(y, expected, rtol=1e-9, atol=1e-9), text
+
+
+def test_every_kind_is_its_matrix() -> None:
+    module = tessera.compile("\n".join(HEADER.format(number=i, tree=text) for i, text in enumerate(LEAVES)))
+    for i, (text, matrix) in enumerate(LEAVES.items()):
+        y, columns, turned = getattr(module, f"f{i}")(*(V[name] for name in NAMES))
+        assert np.allclose(y, matrix @ V["x"], rtol=1e-12, atol=1e-12), text
+        assert np.allclose(columns, matrix @ V["X"], rtol=1e-12, atol=1e-12), text
+        assert np.allclose(turned, matrix.conj().T @ V["x"], rtol=1e-12, atol=1e-12), text
+
+
+# ------------------------------------------------------------------------------------------------------------ laws
+
+BEFORE = """
+def laws(M: Tensor[N, N, f32], B: Tensor[N, N, f32], C: Tensor[N, N, c64], U: Tensor[N, K, f32], d: Tensor[N, f32],
+         p: Tensor[P, P, f32], c: Tensor[c64]):
+    A, b, z, D, I = op.dense(M), op.dense(B), op.dense(C), op.diag(d), op.eye(N)
+    O, S, T = op.dense(B, unitary=True), op.dense(M, self_adjoint=True), op.dense(p)
+    F, G = op.fft(N), op.ifft(N)
+    return {law}
+"""
+HOLD = [
+    "adjoint(adjoint(A)) == A",
+    "compose(A, I) == A",
+    "I ∘ A ∘ I == A",
+    "compose(fft, ifft) == I",
+    "fft ∘ A ∘ ifft ∘ fft == F ∘ A",
+    "F ∘ G == I",
+    "F.H.H == F",
+    "F.H == float(N) * G",
+    "projector(U) ∘ projector(U) == projector(U)",
+    "projector(U).H == projector(U)",
+    "power(projector(U), 5) == projector(U)",
+    "(A ∘ b).H == b.H ∘ A.H",
+    "(A ∘ b) ∘ z == A ∘ (b ∘ z)",
+    "O.H ∘ O == I",
+    "A ∘ O ∘ O.H ∘ b == A ∘ b",
+    "A + b == b + A",
+    "A + A == 2.0 * A",
+    "A - A == op.zero(N)",
+    "2.0 * (A + b) == b * 2 + A / 0.5",
+    "(c * z).H.H == c * z",
+    "A ∘ op.zero(N) == op.zero(N)",
+    "A + op.zero(N) == A",
+    "power(A, 0) == I",
+    "power(A, 3) == A ∘ A ∘ A",
+    "A ** 2 == A ∘ A",
+    "A ** -1 ∘ A == I",
+    "power(O, -1) == O.H",
+    "commutator(A, A) == op.zero(N)",
+    "commutator(A, b) == -commutator(b, A)",
+    "sym(S) == S",
+    "skew(S) == op.zero(N)",
+    "sym(A) + skew(A) == A",
+    "sym(A).self_adjoint",
+    "(A.H ∘ A).self_adjoint",
+    "D.self_adjoint and D.normal",
+    "skew(A).normal",
+    "(O ∘ O).unitary and tensor(O, O).unitary",
+    "not A.unitary and not A.normal",
+    "tensor(A, T) ∘ tensor(b, T) == tensor(A ∘ b, T ∘ T)",
+    "tensor(A, T).H == tensor(A.H, T.H)",
+    "op.direct_sum(A, T) ∘ op.direct_sum(b, T) == op.direct_sum(A ∘ b, T ∘ T)",
+    "op.kronecker(I, op.eye(P)) == op.eye(N * P)",
+    "op.low_rank(U, U).H == op.low_rank(U, U)",
+    "expm(op.zero(N)) == I",
+    "expm(skew(A)).unitary",
+    "resolvent(A, 2.0) == (2.0 * I - A) ** -1",
+    "A != b",
+    "A ∘ b != b ∘ A",
+    "A != A.H",
+    "op.dense(M + B) != op.dense(B + M)",
+    "is_unitary(O)",
+    "A.shape == (N, N)",
+]
+
+
+def test_laws() -> None:
+    """Sizes are names here: the laws hold for all."""
+    asserted = "".join(f'    assert {law}, "{law}"\n' for law in HOLD)
+    text = BEFORE.replace("    return {law}\n", f"{asserted}    return 0\n")
+    found = Session().check(SourceFile("laws.tess", text)).diagnostics
+    assert not found, "\n".join(d.title for d in found)
+
+
+def test_a_law_that_does_not_hold_is_told() -> None:
+    text = BEFORE.replace("    return {law}\n", '    assert A ∘ b == b ∘ A, "matrices commute"\n    return 0\n')
+    assert Session().check(SourceFile("laws.tess", text)).diagnostics
+
+
+def test_a_draw_is_not_another_draw() -> None:
+    text = "def f(): return op.dense(normal(3, 3)) == op.dense(normal(3, 3)), (op.dense(normal(3, 3, seed=1)) == A)\n"
+    module = tessera.compile(text + "A = op.dense(normal(3, 3, seed=1))\n")
+    assert module.f()[0] is False
+
+
+# ------------------------------------------------------------------------------------------------ the rest of it
+
+FUNCTIONS = """
+A = op.dense(reshape(arange(9, dtype=f32), (3, 3)))
+def twice(B: Operator[D, D], v: Tensor[D, f32]) -> Tensor[D, f32]: return B @ (B @ v)
+def shifted(B: Operator[D, D], c: float) -> Operator[D, D]: return B + c * op.eye(D)
+def constant(v: Tensor[3, f32]): return twice(shifted(A, 2.0), v)
+def wide(m: Tensor[M, N, f32], v: Tensor[N, f32]): return moved(op.dense(m), v), op.dense(m)(v), apply(m, v)
+def moved(B: Operator[Din, Dout], v: Tensor[Din, f32]) -> Tensor[Dout, f32]: return B @ v
+def general(m: Tensor[N, N, f32], v: Tensor[N, f32]): return twice(shifted(op.dense(m), 0.5), v)
+def piped(v: Tensor[3, f32]): return op.pipeline([v, A, relu, A.H])
+def in_loop(m: Tensor[N, N, f32], v: Tensor[N, f32]):
+    B = op.dense(m)
+    for i in range(3):
+        v = B @ v
+    return v
+def complex_result(v: Tensor[8, f32]): return op.ifft(8) @ (op.fft(8) @ v), (op.fft(8) + op.eye(8)) @ v
+"""
+
+
+def test_operators_go_through_functions() -> None:
+    module = tessera.compile(FUNCTIONS)
+    a, v = np.arange(9, dtype="f4").reshape(3, 3), np.array([1, -2, 3], "f4")
+    b = a + 2 * np.eye(3)
+    assert np.allclose(module.constant(v), b @ b @ v, rtol=1e-6)
+    m = np.arange(6, dtype="f4").reshape(2, 3)
+    assert all(np.array_equal(y, m @ v) for y in module.wide(m, v))
+    g = a + 0.5 * np.eye(3)
+    assert np.allclose(module.general(a, v), g @ g @ v, rtol=1e-6)
+    assert np.allclose(module.piped(v), a.T @ np.maximum(a @ v, 0), rtol=1e-6)
+    assert np.allclose(module.in_loop(a, v), a @ a @ a @ v, rtol=1e-6)
+    signal = np.arange(8, dtype="f4")
+    back, both = module.complex_result(signal)
+    assert back.dtype == both.dtype == np.complex64
+    assert np.allclose(back, signal, atol=1e-5) and np.allclose(both, np.fft.fft(signal) + signal, atol=1e-4)
+
+
+SPECTRA = """
+def real(m: Tensor[N, N, f64], d: Tensor[N, f64], v: Tensor[N, f64]):
+    A = op.dense(m)
+    S = spectral(sym(A))
+    forms = (S @ v, truncate(S, 2) @ v, reconstruct(truncate(S, 2)) @ v, pseudoinverse(S) @ v)
+    functions = (expm(A) @ v, expm(S) @ v, expm(op.diag(d)) @ v, resolvent(A, 5.0) @ v, A ** -1 @ v)
+    sizes = (norm(A), norm(S), spectral_radius(A), spectral_radius(S), is_unitary(A), is_unitary(expm(skew(A))))
+    return forms, functions, sizes
+def turned(c: Tensor[4, 4, c128], z: Tensor[c128], v: Tensor[4, f64]):
+    A = op.dense(c)
+    return expm(A) @ v, resolvent(A, z) @ v, norm(A), spectral_radius(A), is_unitary(op.fft(4) / 2.0)
+def nilpotent(v: Tensor[N, f64]): return spectral_radius(op.low_rank(v[:, None], zeros(N, 1, dtype=f64)))
+def orthogonal(q: Tensor[N, N, f64]): return is_unitary(op.dense(q)), norm(op.dense(q))
+"""
+
+
+def exponential(a: Any) -> Any:
+    total, term = np.eye(len(a), dtype=a.dtype), np.eye(len(a), dtype=a.dtype)
+    for k in range(1, 80):
+        term = term @ a / k
+        total = total + term
+    return total
+
+
+def test_spectral_forms_and_functions() -> None:
+    m, d, v = V["M"], V["d"], V["x"]
+    module = tessera.compile(SPECTRA)
+    forms, functions, sizes = module.real(m, d, v)
+    symmetric = (m + m.T) / 2
+    w, vectors = np.linalg.eigh(symmetric)
+    kept = np.argsort(-np.abs(w))[:2]
+    low = (vectors[:, kept] * w[kept]) @ vectors[:, kept].T
+    for found, matrix in zip(forms, (symmetric, low, low, np.linalg.pinv(symmetric)), strict=True):
+        assert np.allclose(found, matrix @ v, rtol=1e-9, atol=1e-9)
+    inverse = np.linalg.inv
+    expected = (exponential(m), exponential(symmetric), np.diag(np.exp(d)), inverse(5 * np.eye(4) - m), inverse(m))
+    for found, matrix in zip(functions, expected, strict=True):
+        assert np.allclose(found, matrix @ v, rtol=1e-9, atol=1e-9)
+    radius = np.abs(np.linalg.eigvals(m)).max()
+    largest = np.linalg.norm(m, 2), np.abs(w).max(), radius, np.abs(w).max()
+    assert np.allclose(sizes[:4], largest, rtol=1e-8)
+    assert not sizes[4] and sizes[5]
+
+
+def test_complex_functions_and_measures() -> None:
+    module = tessera.compile(SPECTRA)
+    c, v, z = V["C"], V["x"], np.complex128(3 + 4j)
+    exp, solved, size, radius, unitary = module.turned(c, z, v)
+    assert np.allclose(exp, exponential(c) @ v, rtol=1e-9, atol=1e-9)
+    assert np.allclose(solved, np.linalg.inv(z * np.eye(4) - c) @ v, rtol=1e-9, atol=1e-9)
+    assert np.allclose([size, radius], [np.linalg.norm(c, 2), np.abs(np.linalg.eigvals(c)).max()], rtol=1e-8)
+    assert unitary
+    assert module.nilpotent(v) == 0
+    basis, _ = np.linalg.qr(V["M"])
+    assert module.orthogonal(basis)[0] and abs(module.orthogonal(basis)[1] - 1) < 1e-12
+
+
+WRONG = [
+    ("E0801", "op.dense(m) ∘ op.dense(m)"),
+    ("E0801", "op.dense(m) @ y"),
+    ("E0801", "op.dense(m) + op.dense(m).H"),
+    ("E0801", "commutator(op.dense(m), op.dense(m))"),
+    ("E0801", "sym(op.dense(m))"),
+    ("E0801", "op.dense(m, unitary=True)"),
+    ("E0801", "power(op.dense(m), 2)"),
+    ("E0801", "op.low_rank(m, zeros(3, 3))"),
+    ("E0802", "compose(x, x)"),
+    ("E0802", "x ∘ x"),
+    ("E0802", "x @ op.eye(N)"),
+    ("E0802", "op.eye(N) @ 3.0"),
+    ("E0802", "op.eye(N) @ zeros(N, 2, 2)"),
+    ("E0802", "op.dense(m) @ cast(x, f64)"),
+    ("E0802", "op.eye(N) % op.eye(N)"),
+    ("E0803", "adjoint(fft)"),
+    ("E0803", "tensor(fft, op.eye(N))"),
+    ("E0803", "norm(op.fft())"),
+    ("E0804", "spectral(op.dense(m.T @ m))"),
+    ("E0804", "truncate(op.eye(N), 2)"),
+    ("E0804", "power(op.eye(N), 65)"),
+    ("E0804", "op.eye(N) < op.eye(N)"),
+    ("E0804", "~op.eye(N)"),
+    ("E0804", "op.fft().shape"),
+    ("E0210", "op.dense(x)"),
+    ("E0210", "op.diag(m)"),
+    ("E0210", "op.eye(x)"),
+    ("E0210", "op.diag(arange(3))"),
+    ("E0210", "op.implicit(x, x, N)"),
+    ("E0210", "op.eye(N) * m"),
+    ("E0210", "op.eye(N) / 0.0"),
+    ("E0208", "op.eye(N).G"),
+    ("E0205", "op.eye()"),
+    ("E0210", "takes(m)"),
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session()
+
+
+@pytest.mark.parametrize(("code", "text"), WRONG, ids=[text for _, text in WRONG])
+def test_a_mistake_has_its_code(session: Session, code: str, text: str) -> None:
+    program = f"""
+def takes(A: Operator[D, D]) -> Operator[D, D]: return A
+def f(m: Tensor[M, N, f32], x: Tensor[N, f32], y: Tensor[M, f32]):
+    a = {text}
+    return x
+"""
+    assert [d.code for d in session.check(SourceFile("wrong.tess", program)).diagnostics][:1] == [code]
+
+
+def test_annotations_are_held() -> None:
+    program = """
+def f(A: Operator[D, E]) -> Operator[D, D]: return A
+def g(m: Tensor[M, N, f32]): return f(op.dense(m)) @ zeros(N)
+def h(A: Operator[D]): return 0
+"""
+    found = [d.code for d in Session().check(SourceFile("held.tess", program)).diagnostics]
+    assert sorted(found) == ["E0204", "E0217"]
