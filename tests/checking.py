@@ -20,7 +20,7 @@ def library() -> tuple[CheckResult, ...]:
     files = stdlib_files()
     for path in sorted(files, key=place_of):
         source = SourceFile(f"stdlib/{path}", files[path])
-        name = path.removesuffix(".tess").replace("/", ".")
+        name = source.path.removesuffix(".tess").replace("/", ".")
         checked.append(check_module(parse_module(source).module, source, name, checked))
     return tuple(checked)
 
