@@ -26,7 +26,7 @@ from tesserac.types.ty import IntType, TensorType
 
 _SOFTMAXES = frozenset({"softmax", "softmax_safe", "log_softmax"})
 _ORDERED = _SOFTMAXES | {"argmax", "argmin", "cumsum", "cumprod", "sort", "argsort", "topk"}
-_WEIGHTS = ("nn.softmax.softmax.", "nn.softmax.softmax_safe.")
+_WEIGHTS = ("stdlib.nn.softmax.softmax.", "stdlib.nn.softmax.softmax_safe.")
 """What the symbols of functions start with whose results sum to 1."""
 _BATCH = frozenset({"B", "Batch", "BS"})
 _HEADS = frozenset({"H", "NH", "Heads"})
