@@ -31,7 +31,7 @@ DTYPES = (F32, F32, F32, F32, F32, F64, I32, BOOL)
 CASTS = (F32, F32, F64, I32, I64, U8, BF16)
 FUNCTIONS = (
     *("softmax", "log_softmax", "softmax_safe", "layernorm", "layernorm_safe", "rmsnorm", "rmsnorm_safe"),
-    *("relu", "gelu", "silu", "sigmoid"),
+    *("relu", "gelu", "silu", "sigmoid", "softplus", "mish", "hardswish", "elu", "sort"),
 )
 """Functions of the library that take one float tensor with at least one dim and give one of the same type."""
 
@@ -126,7 +126,7 @@ class _Writer:
 
     def _operator(self) -> None:
         """A call drawn from a signature of the registry."""
-        drawable = [cls for name, cls in OPERATORS.items() if cls.surface and name not in NOT_DRAWN]
+        drawable = [cls for name, cls in OPERATORS.items() if _drawn(cls)]
         cls = self.rng.choice(drawable)
         signature = self.rng.choice(cls.parsed)
         elements: dict[str, str] = {}
@@ -348,7 +348,8 @@ class _Writer:
     def _digest(self, name: str, dtype: DType) -> str:
         """A number that follows from all of a tensor, so that what a block computes is seen outside of it."""
         total = self._fresh()
-        summed = f"count_nonzero({name})" if self.names[name].dtype is BOOL else f"sum(cast({name}, {dtype}))"
+        kind = self.names[name].dtype.kind
+        summed = {"b": f"count_nonzero({name})", "c": f"sum(abs({name}))"}.get(kind, f"sum(cast({name}, {dtype}))")
         self._write(f"{total} = cast({summed}, {dtype})")
         return f"where(isfinite({total}), {total}, 1.0)"
 
@@ -390,6 +391,11 @@ class _Writer:
 
     def _write(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
+
+
+def _drawn(cls: type[Operator]) -> bool:
+    """Sizes of random programs are those of a call, so operators that demand numbers do not fit."""
+    return cls.surface and cls.name not in NOT_DRAWN and cls.demands is Operator.demands
 
 
 def _grouped(dim: Dim) -> str:

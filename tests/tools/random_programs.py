@@ -73,6 +73,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="report what was run when these are over")
     chosen = parser.parse_args()
     began = time.time()
     outcomes: list[Outcome] = []
@@ -80,6 +81,8 @@ def main() -> int:
         seeds = range(chosen.start, chosen.start + chosen.count)
         for outcome in pool.imap_unordered(run_one, seeds, chunksize=4):
             outcomes.append(outcome)
+            if time.time() - began > chosen.seconds:
+                break
             failed = sum(bool(o.problem) for o in outcomes)
             if outcome.problem or len(outcomes) % 100 == 0:
                 print(f"{len(outcomes)} of {chosen.count}, {failed} failed", outcome.problem[:300], flush=True)
