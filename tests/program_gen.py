@@ -35,7 +35,7 @@ FUNCTIONS = (
 )
 """Functions of the library that take one float tensor with at least one dim and give one of the same type."""
 
-NOT_DRAWN = {"einsum", "gather", "take_along_axis", "slice"}
+NOT_DRAWN = {"einsum", "gather", "take_along_axis", "slice", "scatter_add"}
 """Their operands stand in relations that a signature does not say; `_Writer` has statements of its own for them."""
 
 Sizes = Mapping[str, int]
@@ -172,8 +172,8 @@ class _Writer:
                 left, right = need.left.evaluate(sizes), need.right.evaluate(sizes)
             except DimError:
                 return False
-            kinds = {"equal": left == right, "at_least": left >= right, "divides": left != 0 and right % left == 0}
-            if not kinds[need.kind]:
+            divides = left != 0 and right % left == 0
+            if not {"equal": need.left == need.right, "at_least": left >= right, "divides": divides}[need.kind]:
                 return False
         return True
 
@@ -215,7 +215,8 @@ class _Writer:
                 dtype = self.rng.choice(CASTS)
                 policy = Policy(accum=F32) if dtype is BF16 else NO_POLICY
                 return f"{static.name}={dtype}{policy}", {"dtype": dtype, "policy": policy}
-        value = self._plain_static(static.kind, rank)
+        of_bools = static.kind == "number" and bool(types) and types[0].dtype is BOOL
+        value = True if of_bools else self._plain_static(static.kind, rank)
         return f"{static.name}={value}", {static.name: value}
 
     def _plain_static(self, kind: str, rank: int) -> object:
@@ -225,7 +226,7 @@ class _Writer:
             "bool": lambda: self.rng.random() < 0.5,
             "int": lambda: self.rng.choice((1, 2, 3)),
             "size": self._dim,
-            "number": lambda: 2,
+            "number": lambda: self.rng.choice((0, 1, 2)),
         }
         if kind not in draws:
             raise _NoFit
@@ -272,7 +273,12 @@ class _Writer:
         if any(type_.dims[0].evaluate(sizes) < 1 for sizes in self.sizes):
             raise _NoFit
         rows = TensorType((*places.dims, *type_.dims[1:]), type_.dtype, type_.policy)
-        self._bind(f"{name}[{index} % {_grouped(type_.dims[0])}]", rows, "gather")
+        place = f"{index} % {_grouped(type_.dims[0])}"
+        added = [other for other, t in self.names.items() if t == rows and rows.dtype.is_float]
+        if added and self.rng.random() < 0.5:
+            self._bind(f"scatter_add({name}, {place}, {self.rng.choice(added)})", type_, "scatter_add")
+        else:
+            self._bind(f"{name}[{place}]", rows, "gather")
 
     def _update(self) -> None:
         """`x[i] = v` on a copy of a name, so that the old value stays visible under its own."""
@@ -302,7 +308,7 @@ class _Writer:
         carried = self._carried()
         count = self.rng.choice(("3", "N", "2", "range(1, 4)"))
         loop = count if count.startswith("range") else f"range({count})"
-        self._write(f"for i{self.count} in {loop}:")
+        self._write(f"for turn{self.count} in {loop}:")
         self._block(carried)
         self.used.append("for")
 
@@ -375,7 +381,7 @@ class _Writer:
         return name
 
     def _refuse_large(self, type_: TensorType) -> None:
-        if type_.rank > MOST_DIMS or any(len(str(dim)) > 24 for dim in type_.dims):
+        if type_.rank > MOST_DIMS or any(len(str(dim)) > 24 or "ceil_div" in str(dim) for dim in type_.dims):
             raise _NoFit
         for sizes in self.sizes:
             try:

@@ -36,20 +36,22 @@ def nothing_fused() -> Iterator[None]:
         fuse.MAX_BODY, fuse.MAX_GROUP = usual
 
 
-def run_program(session: Session, program: Program) -> None:
-    """Raises AssertionError where results differ, ProgramError where the checker says no."""
+def run_program(session: Session, program: Program, *, unfused: bool = True) -> None:
+    """Raises AssertionError where results differ, ProgramError where the checker says no. The third way is left out
+    without `unfused`."""
     source = SourceFile(f"random{program.seed}.tess", program.text)
     function = session.function(source, "f")
     platform = host_platform()
     forms = session.levels(source, function, platform.schedule).forms
-    compiled = CompiledFunction(session.artifact(source, function, platform))
-    with nothing_fused():
-        unfused = CompiledFunction(session.artifact(source, function, platform))
+    ways = [CompiledFunction(session.artifact(source, function, platform))]
+    if unfused:
+        with nothing_fused():
+            ways.append(CompiledFunction(session.artifact(source, function, platform)))
     session.forget(source.path)
     for number, sizes in enumerate(program.sizes):
         args = arguments(program, sizes, number)
         expected = run_function(forms, function.symbol, args)
-        for made in (compiled, unfused):
+        for made in ways:
             got = made(*args)
             for one, other in zip(got if isinstance(got, tuple) else (got,), expected, strict=True):
                 same_bits(_as_reals(np.asarray(one)), _as_reals(other))

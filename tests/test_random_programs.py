@@ -8,7 +8,10 @@ from functools import cache
 import pytest
 
 from tesserac.session import ProgramError, Session
-from tests.program_gen import random_program
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import F32
+from tesserac.types.ty import TensorType
+from tests.program_gen import Program, random_program
 from tests.random_runs import run_program, shown
 
 START = int(os.environ.get("TESSERA_TEST_SEED", "0"))
@@ -29,3 +32,20 @@ def test_interpreted_compiled_and_unfused_agree(seed: int) -> None:
         run_program(session(), program)
     except ProgramError as problem:
         pytest.fail(shown(problem, program))
+
+
+FOUND = {
+    "a reduction of what has no elements keeps nothing in scratch": """
+def f(p0: Tensor[N, M, f32]):
+    v1 = min(min(p0, axis=0, keep=True), axis=(0, 1), keep=True)[0][1:]
+    v2 = log(mish(v1))
+    return gelu(v2), count_nonzero(v2, axis=0, keep=True)
+""",
+}
+"""Programs that once failed, cut down."""
+
+
+@pytest.mark.parametrize("text", FOUND.values(), ids=FOUND)
+def test_programs_that_once_failed(text: str) -> None:
+    matrix = TensorType((Dim.sym("N"), Dim.sym("M")), F32)
+    run_program(session(), Program(0, text, (matrix,), ({"N": 3, "M": 2}, {"N": 1, "M": 600}), ()))

@@ -129,13 +129,14 @@ def meet_storage(
         if takes and ty.dtype == dtype:
             return typed.Apply(TensorType(ty.dims, dtype, policy), operand.span, Cast(dtype, policy), (operand,))
         return operand
-    if not _fits(body, operand, dtype, beside):
+    if not fits_dtype(body, operand, dtype, beside):
         return None
     return typed.Coerce(TensorType((), dtype, policy), operand.span, operand)
 
 
-def _fits(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[typed.Expr]) -> bool:
-    """Whether a scalar may take a dtype: an int any that holds it, a float any float dtype, a bool only bool."""
+def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[typed.Expr] = ()) -> bool:
+    """Whether a scalar may take a dtype: an int any that holds it, a float any float dtype, a bool only bool. Says so
+    where it may not."""
     ty = operand.type
     if isinstance(ty, IntType):
         value = ty.value.constant

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.check import typed
-from tesserac.check.apply import apply_operator, meet_storage
+from tesserac.check.apply import apply_operator, fits_dtype, meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
 from tesserac.check.einsum import call_einsum
@@ -77,7 +77,7 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
         body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs `{many.name}`")
         return body.error(callee.span)
     fields = _fields(body, signature, given, grouped, operands)
-    if fields is None:
+    if fields is None or not _numbers_fit(body, operator(**fields), given, operands):
         return body.error(callee.span)
     return _build_along(body, operator(**fields), operands, given.get("axis"), callee)
 
@@ -96,6 +96,21 @@ def _build_along(
     if axis is not None and len(axes) == 1:
         check_axis(body, op.name, operands[0], axes[0], axis.span)
     return _build(body, op, operands, callee)
+
+
+def _numbers_fit(
+    body: Body, op: Operator, given: Mapping[str, typed.Expr], operands: Sequence[typed.Expr]
+) -> bool:
+    """Whether the elements of the result hold the numbers that the call gives, as in `full(N, 2, dtype=u8)`."""
+    signature = op.parsed[0]
+    numbers = [given[static.name] for static in signature.statics if static.kind == "number" and static.name in given]
+    if signature.result.element.variable == "{dtype}":
+        dtype, _ = op.storage()
+    elif operands and isinstance(operands[0].type, TensorType):
+        dtype = operands[0].type.dtype
+    else:
+        return True
+    return all(fits_dtype(body, number, dtype) for number in numbers)
 
 
 def _operands(body: Body, signature: Signature, given: Mapping[str, typed.Expr]) -> list[typed.Expr] | None:

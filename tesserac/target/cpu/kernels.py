@@ -22,7 +22,7 @@ from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.trees import emit_tree
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import for_loop, if_then
-from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64
+from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, zero
 from tesserac.tile.cpu.target import TARGETS, Micro
 from tesserac.tile.dialect import grid, kernel_memrefs
 from tesserac.types.dims import Dim
@@ -66,18 +66,20 @@ def _slot(function: Function, context: Value, number: int) -> Value:
 
 
 def _add_scratch(frame: Frame, kernel: Op, context: Value, slot: int, worker: Value) -> None:
-    """The parts of this worker's scratch."""
-    if kernel.attrs["scratch"] == Dim.const(0):
-        return
+    """The parts of this worker's scratch; parts without elements lie nowhere."""
     b = frame.b
+    parts = [op for op in kernel.body.ops if op.name == "cpu.scratch"]
+    if kernel.attrs["scratch"] == Dim.const(0):
+        for op in parts:
+            frame.add_memory(op.result, zero(PTR))
+        return
     start = b.load(PTR, b.gep(I64, context, slot), 8)
     size = b.load(I64, b.gep(I64, context, slot + 1), 8)
     own = b.gep(I8, start, b.mul(worker, size))
-    for op in kernel.body.ops:
-        if op.name == "cpu.scratch":
-            offset = op.attrs["offset"]
-            assert isinstance(offset, Dim)
-            frame.add_memory(op.result, b.gep(I8, own, frame.dim(offset)))
+    for op in parts:
+        offset = op.attrs["offset"]
+        assert isinstance(offset, Dim)
+        frame.add_memory(op.result, b.gep(I8, own, frame.dim(offset)))
 
 
 def _position(frame: Frame, number: Value, sizes: Sequence[Value]) -> list[Value]:
