@@ -182,7 +182,7 @@ def summing_error(x: Interval, count: Interval, significand: int) -> float:
     largest = _times(x.magnitude, count.high)
     if largest == INF:
         return INF
-    exact = all(end == int(end) for end in (x.low, x.high)) and largest <= 2.0**significand
+    exact = all(float(end).is_integer() for end in (x.low, x.high)) and largest <= 2.0**significand
     return 0.0 if exact else largest * count.high * 2.0**-significand
 
 
