@@ -186,8 +186,18 @@ def runner() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--NAME VALUE]...")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
 @click.option("--release", is_flag=True, help=RELEASE_HELP)
+@click.option("--trace-shapes", is_flag=True, help="Show each operator with shapes, dtypes, bytes and source line.")
+@click.option("--watch-numerics", is_flag=True, help="Name the first operator that makes an inf or NaN.")
 @click.option("--save", metavar="PATH", help="Write what main returns to a .npy, .npz or .png file instead.")
-def run(file: str | None, arguments: tuple[str, ...], threads: int | None, release: bool, save: str | None) -> int:
+def run(
+    file: str | None,
+    arguments: tuple[str, ...],
+    threads: int | None,
+    release: bool,
+    trace_shapes: bool,
+    watch_numerics: bool,
+    save: str | None,
+) -> int:
     """Run the main() of a program or a bundle, and print what it returns. Code is compiled once and then cached.
 
     Parameters of main are given by name: numbers, true or false, text, and files *.npy for tensors. What follows `--`
@@ -197,8 +207,9 @@ def run(file: str | None, arguments: tuple[str, ...], threads: int | None, relea
         from tesserac.repl.loop import start
 
         return start(threads, palette_of(sys.stderr))
-    from tesserac.commands.running import run_main
+    from tesserac.commands.running import run_main, show_calls
 
+    show_calls(shapes=trace_shapes, numerics=watch_numerics)
     return finish(run_main(file, threads, arguments, release=release, save=save))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tessera.arguments import Array
 from tessera.artifact import Artifact
 from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
 from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
+from tessera.tracing import Wanted
 from tesserac.base.collecting import collection_paused
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
@@ -38,6 +40,16 @@ class EmbeddedCompiler:
             session = self._session(source)
             function = session.function(file, name, specialization)
             return session.artifact_of_each_size(file, function, host_platform(), chosen_sizes(specialization))
+
+    def trace(
+        self, source: Source, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted
+    ) -> None:
+        from tesserac.tracing import observers
+
+        with self._mistakes(source):
+            file, session = SourceFile(source.path, source.text), self._session(source)
+            function = session.function(file, name, specialization)
+            session.trace(file, function, args, observers(wanted.modes, name, wanted.say, session.locate))
 
     @contextmanager
     def _mistakes(self, source: Source) -> Iterator[None]:

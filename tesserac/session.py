@@ -6,8 +6,8 @@ asking for compiled code of such a program raises `ProgramError`, which carries 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,21 +25,24 @@ from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.diag.verdict import Reads
 from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
-from tesserac.graph.build import Unsupported
+from tesserac.graph.build import Unsupported, build_module
 from tesserac.graph.dialect import PREFIX
+from tesserac.graph.interp import AssertionFailed, InterpreterError
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused
+from tesserac.graph.trace import Observe, run_traced
 from tesserac.imports import Importer, fresh
 from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.forms import Guard
 from tesserac.ir.passes import run_passes
 from tesserac.library import Library, library_sources, load_library
+from tesserac.numerics.exact import Array
 from tesserac.pipeline import Levels, lower
 from tesserac.project.layout import Project
 from tesserac.specialize import argument_types
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
-from tesserac.types.dims import Dim
+from tesserac.types.dims import Dim, DimError
 from tesserac.types.ty import map_dims
 
 if TYPE_CHECKING:
@@ -247,6 +250,13 @@ class Session:
             raise ProgramError(_sizes_refused(function, problem.guard)) from None
         except SizesDemanded as problem:
             raise SizesMissing(_sizes_missing(function, problem), problem) from None
+
+    def trace(self, source: SourceFile, function: typed.TypedFunction, args: Sequence[Array], observe: Observe) -> None:
+        """Runs a function operator by operator; it ends where the program cannot go on, which a call then explains."""
+        reached = self.check(source).result.reach(function)
+        module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
+        with suppress(AssertionFailed, InterpreterError, DimError):
+            run_traced(module, function.symbol, args, observe)
 
     @contextmanager
     def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:

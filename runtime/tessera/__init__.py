@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Scaled", "TesseraError", "__version__", "compile", "freeze", "get_num_threads", "load", "pack_i4",
-    "set_num_threads", "unpack_i4",
+    "set_num_threads", "trace", "unpack_i4",
 ]  # fmt: skip
 __version__ = "0.1.0"
 
@@ -42,6 +42,14 @@ def compile(text: str, *, release: bool = False) -> Module:
     from tessera.loading import module_of
 
     return module_of("text", Source("<text>", text, release))
+
+
+def trace(*modes: str) -> None:
+    """Makes calls show what they do, on standard error: "shapes" each operator with its shapes, dtypes, bytes and
+    source line, "numerics" the first operator that makes an inf or NaN. Without a mode they show nothing."""
+    from tessera.dispatch import trace as chosen
+
+    chosen(modes)
 
 
 def freeze(model: object) -> object:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tessera.artifact import Artifact, read_artifact, unreadable
 from tessera.container import pack, unpack
 from tessera.errors import NO_SUCH_FUNCTION, failure
 from tessera.interface import ModuleInterface, Specialization, read_interface
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+    from tessera.tracing import Wanted
 
 _KIND = "bundle 1"
 
@@ -53,6 +58,10 @@ class BundleReader:
                 NO_SUCH_FUNCTION, message, ("build it with these compile-time arguments, or load the source",)
             )
         return read_artifact(data, self._path)
+
+    def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None:
+        """A bundle has no operators left."""
+        wanted.say(f"{name}: a bundle shows no operators; load the source `{self._path}` was built from\n")
 
 
 def _key(name: str, specialization: Specialization) -> str:

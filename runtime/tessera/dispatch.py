@@ -8,8 +8,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
+from weakref import WeakSet
 
-from tessera.arguments import match_arguments
+from tessera import tracing
+from tessera.arguments import Array, arrays_of, match_arguments
 from tessera.artifact import Artifact
 from tessera.function import CompiledFunction, Unsized
 from tessera.interface import (
@@ -26,6 +28,7 @@ from tessera.outputs import OUT
 from tessera.returned import assemble, is_flat
 from tessera.stream import STREAM, Stream, key_array
 from tessera.structs import StructValue
+from tessera.tracing import Wanted
 from tessera.values import Flattening
 from tessera.weights import Weights
 
@@ -46,6 +49,10 @@ class Surroundings(Protocol):
     def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue: ...
 
 
+Show = Callable[[Specialization, Sequence[Array], Wanted], None]
+"""Shows what a call with these arguments does."""
+
+
 class Function:
     """A function of a module. Calling it compiles it if need be.
 
@@ -53,20 +60,28 @@ class Function:
     C function in the image, and nothing of Python stands before it.
     """
 
-    __slots__ = ("__call__", "_compile", "_compiled", "_home", "interface")
+    __slots__ = ("__call__", "__weakref__", "_compile", "_compiled", "_home", "_show", "interface")
 
     def __init__(
         self,
         interface: FunctionInterface,
         compile_: Callable[[Specialization], Artifact],
+        show: Show,
         home: Surroundings,
     ) -> None:
         self.interface = interface
         self._compile = compile_
+        self._show = show
         self._home = home
         self._compiled: dict[str, CompiledFunction | Unsized] = {}
-        direct = all(_is_plain(p) for p in interface.parameters)
-        self.__call__: Callable[..., object] = self._compile_and_call if direct else self._dispatch
+        self.__call__: Callable[..., object] = self._dispatch
+        self.start()
+        _FUNCTIONS.add(self)
+
+    def start(self) -> None:
+        """Forgets the short way into compiled code, which shows nothing; a call finds it again."""
+        direct = all(_is_plain(p) for p in self.interface.parameters)
+        self.__call__ = self._compile_and_call if direct and tracing.wanted() is None else self._dispatch
 
     @property
     def __name__(self) -> str:
@@ -107,6 +122,8 @@ class Function:
                 taken.add(name, weights.kind_of(name).kind, weights.get(name))
         if isinstance(compiled, Unsized):
             compiled = self._sized(tuple(chosen), compiled, taken.leaves)
+        if (wanted := tracing.wanted()) is not None:
+            self._show(tuple(chosen), arrays_of(compiled.signature, taken.leaves, {}), wanted)
         if out is not None:
             return compiled(*taken.leaves, out=out)
         result = compiled.fast(*taken.leaves)
@@ -138,6 +155,16 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<tessera function {self.interface.name}>"
+
+
+_FUNCTIONS: WeakSet[Function] = WeakSet()
+
+
+def trace(modes: tuple[str, ...]) -> None:
+    """From now on calls show these; nothing where there are none."""
+    tracing.choose(modes)
+    for function in list(_FUNCTIONS):
+        function.start()
 
 
 def _is_plain(parameter: Parameter) -> bool:

@@ -6,15 +6,17 @@ call its functions as it likes: nothing here hides one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from tessera.arguments import Array
 from tessera.artifact import Artifact
 from tessera.dispatch import Function
 from tessera.errors import NO_SUCH_FUNCTION, MissingFunctionError, render
 from tessera.interface import TEST_PREFIX, Kind, ModuleInterface, Specialization, StructInterface
 from tessera.stream import Stream, fold_in, key_array, read_seed
 from tessera.structs import StructValue, struct_class
+from tessera.tracing import Wanted
 from tessera.weights import Weights
 
 
@@ -24,6 +26,8 @@ class Provider(Protocol):
     def interface(self) -> ModuleInterface: ...
 
     def function(self, interface: ModuleInterface, name: str, specialization: Specialization) -> Artifact: ...
+
+    def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None: ...
 
 
 class Home:
@@ -49,7 +53,8 @@ class Home:
         if name not in self._by_name:
             raise self._no_such(name)
         compile_ = lambda chosen: self._provider.function(self._interface, name, chosen)  # noqa: E731
-        return Function(self._by_name[name], compile_, self)
+        show = lambda *call: self._provider.trace(name, *call)  # noqa: E731
+        return Function(self._by_name[name], compile_, show, self)
 
     def shown(self) -> list[str]:
         """What the program has; of the library's structs, which are all there, those that its functions take."""

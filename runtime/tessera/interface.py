@@ -5,11 +5,15 @@ The compiler is reached through `Compiler` alone. It is called for what the cach
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from tessera.artifact import Artifact
 from tessera.container import Row, pack, unpack
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+    from tessera.tracing import Wanted
 
 _KIND = "module 3"
 
@@ -175,6 +179,10 @@ class Compiler(Protocol):
     def interface(self, source: Source) -> ModuleInterface: ...
 
     def compile_function(self, source: Source, name: str, specialization: Specialization) -> Artifact: ...
+
+    def trace(
+        self, source: Source, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted
+    ) -> None: ...
 
 
 def read_interface(data: bytes) -> ModuleInterface:

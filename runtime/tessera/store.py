@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tessera.artifact import Artifact, read_artifact
 from tessera.cache import DiskCache, cache_key
 from tessera.errors import TesseraError
 from tessera.interface import Compiler, ModuleInterface, Source, Specialization, read_interface
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+    from tessera.tracing import Wanted
 
 _COMPILING = threading.RLock()
 """The compiler serves one thread at a time."""
@@ -56,6 +61,11 @@ class Store:
                 found = self._compiler().compile_function(self._source, name, specialization)
             self._cache.write(key, found.to_bytes())
         return found
+
+    def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None:
+        """Shows what a call with these arguments does, operator by operator."""
+        with _COMPILING:
+            self._compiler().trace(self._source, name, specialization, args, wanted)
 
     def _cached_function(self, key: str) -> Artifact | None:
         data = self._cache.read(key)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tessera
 from tessera.errors import NO_SUCH_FUNCTION, WRONG_ARGUMENTS, failure
 from tessera.module import Function
+from tessera.tracing import NUMERICS, SHAPES
 from tesserac.commands.main_arguments import MainSignature, main_arguments
 from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, Outcome
 from tesserac.commands.saving import refuse_ending, save_value
@@ -14,6 +15,13 @@ from tesserac.commands.showing import show_value
 from tesserac.faults import INTERNAL_FAULT
 
 _STATUS = {INTERNAL_FAULT: FAULT, WRONG_ARGUMENTS: BAD_USAGE}
+
+
+def show_calls(*, shapes: bool, numerics: bool) -> None:
+    """What the options ask for; without one the environment decides."""
+    modes = [mode for mode, wanted in ((SHAPES, shapes), (NUMERICS, numerics)) if wanted]
+    if modes:
+        tessera.trace(*modes)
 
 
 def run_main(

@@ -26,7 +26,7 @@ from tesserac.numerics.order import Order, block_prod, block_scan, block_sum, ch
 from tesserac.types.dims import Dim, DimError
 from tesserac.types.dtype import TF32, DType
 
-__all__ = ["InterpreterError", "bind_sizes", "run_function"]
+__all__ = ["AssertionFailed", "Frame", "InterpreterError", "bind_sizes", "run_function"]
 
 Sizes = Mapping[str, int]
 
@@ -41,7 +41,7 @@ def run_function(module: Module, name: str, args: Sequence[Array]) -> tuple[Arra
     sizes = bind_sizes([tensor_type(v).dims for v in values], [a.shape for a in arrays])
     for guard in func.guards(function):
         _check(guard, sizes)
-    results = _Frame(sizes).run(function.body, arrays)
+    results = Frame(sizes).run(function.body, arrays)
     return tuple(np.array(r, order="C") for r in results)
 
 
@@ -99,7 +99,7 @@ class AssertionFailed(Exception):
     """An `assert` of the program does not hold."""
 
 
-class _Frame:
+class Frame:
     """Values and sizes while a block runs. Regions see the values around them, so there is one table."""
 
     def __init__(self, sizes: Sizes) -> None:
