@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("imports",),
     ("verdicts",),
     ("session",),
+    ("tracing",),
     ("embed", "prepare", "commands"),
     ("repl",),
     ("cli",),

@@ -283,6 +283,8 @@ class ModuleChecker:
         value = checker.expression(inner, checker.names.constants[name].value)
         checker._constants.pop()
         body.reads.update(inner.reads)
+        for effect in inner.effects:
+            body.add_effect(effect, span)
         return value
 
     def signature(self, owner: str, name: str) -> Signature:

@@ -18,16 +18,17 @@ def check_effects(body: Body, node: ast.FunctionDef) -> None:
     """Holds `uses` against what the body does; without `uses` anything goes."""
     if node.uses is None:
         return
+    function = node.name.partition("$")[0]  # of one inside another function what it is called there
     known = [name for name in node.uses if _is_effect(body, name)]
     declared = [name.id for name in known]
     for effect, span in body.effects.items():
         if effect not in declared:
             shown = ", ".join(declared) or "none"
-            draft = body.sink.error(E0601, at=span, function=node.name, declared=shown, effect=effect)
-            draft.note(node.name_span, f"`{node.name}` promises this")
+            draft = body.sink.error(E0601, at=span, function=function, declared=shown, effect=effect)
+            draft.note(node.name_span, f"`{function}` promises this")
     for name in known:
         if name.id not in body.effects:
-            body.sink.warning(W0601, at=name.span, function=node.name, effect=name.id)
+            body.sink.warning(W0601, at=name.span, function=function, effect=name.id)
 
 
 def _is_effect(body: Body, name: ast.Name) -> bool:

@@ -119,4 +119,4 @@ for _name in OPERATORS:
 define_op("graph.func", pure=False, verify=_verify_func)
 define_op("graph.return", pure=False, verify=_verify_tensors, terminator=True)
 define_op("graph.size", pure=True, verify=_verify_size)
-define_op("graph.call", pure=True, verify=_verify_call)
+define_op("graph.call", pure=False, verify=_verify_call)  # what the callee does besides is known once it is inlined
