@@ -165,7 +165,15 @@ class Body:
             gap = (left - right).terms
             left = Dim(tuple(term for term in gap if term[1] > 0))
             right = -Dim(tuple(term for term in gap if term[1] < 0))
+            self._drop_weaker(left - right)
         self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason))
+
+    def _drop_weaker(self, gap: Dim) -> None:
+        """A bound makes the same one with a lower number needless."""
+        for key, guard in list(self.guards.items()):
+            more = (guard.left - guard.right - gap).constant if guard.kind == "at_least" else None
+            if more is not None and more > 0:
+                del self.guards[key]
 
     def mention(self, name: str) -> None:
         """Notes the use of a size: one of the module is told by a param, which must be at hand at run time."""

@@ -19,7 +19,7 @@ from tesserac.types.terms import Atom, Monomial, Opaque, Symbol, join
 BUDGET = 4_000
 """Combinations of rows for one question: far more than a program written by hand needs."""
 
-_ROWS = 48
+_ROWS = 32
 _CASES = 3
 _DEPTH = 4
 

@@ -6,6 +6,7 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -42,16 +43,19 @@ from tesserac.check.struct_decl import read_struct
 from tesserac.check.struct_items import is_constructor, is_test
 from tesserac.check.verify import verified
 from tesserac.diag.codes.names import E0202, E0204
+from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
-from tesserac.types.dims import Dim
+from tesserac.types.dims import Dim, TooComplex
 from tesserac.types.ty import IntType, StructType, Type
 
 MAX_RECHECKS = 4
 """Calls in a row whose failure is explained by that of the next."""
 MAX_DEPTH = 64
-"""Instances within instances: recursion on compile-time arguments ends before this, or not at all."""
+"""Instances of one function within one another: recursion on compile-time arguments ends before this, or not at all."""
+MAX_CALLS = 300
+"""Instances of any functions within one another."""
 
 
 class ModuleChecker:
@@ -90,7 +94,7 @@ class ModuleChecker:
         self._representatives: dict[str, tuple[tuple[Type, ...], ...]] = {}
         self._found: list[Diagnostic] = []
         self._constants: list[str] = []
-        self._depth = 0
+        self._open: Counter[str] = Counter()
         self._rechecks = 0
 
     def run(self) -> tuple[typed.TypedModule, tuple[Diagnostic, ...]]:
@@ -195,12 +199,14 @@ class ModuleChecker:
         known = self._instances.get((name, types))
         if known is not None:
             return known
-        if (name, types) in self._instances or self._depth >= MAX_DEPTH:
+        if (name, types) in self._instances or self._open[name] >= MAX_DEPTH:
             return Instance(None, recursive=True)
+        if self._open.total() >= MAX_CALLS:
+            raise TooComplex(f"more than {MAX_CALLS} calls stand in one another")
         self._instances[name, types] = None
-        self._depth += 1
+        self._open[name] += 1
         self._instances[name, types] = instance = self._check(name, types)
-        self._depth -= 1
+        self._open[name] -= 1
         return instance
 
     def _check(self, name: str, types: tuple[Type, ...]) -> Instance:
@@ -223,6 +229,23 @@ class ModuleChecker:
         self, body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
     ) -> typed.TypedFunction | None:
         said = self._decorations(signature.name)
+        try:
+            return self._check_kind(body, signature, types, spans, symbol, said)
+        except TooComplex as problem:
+            where = signature.node.where
+            at = where[0].span.to(where[-1].span) if where else signature.node.name_span
+            body.sink.error(E0316, at=at, label=str(problem))
+            return None
+
+    def _check_kind(
+        self,
+        body: Body,
+        signature: Signature,
+        types: tuple[Type, ...],
+        spans: dict[str, list[Span]],
+        symbol: str,
+        said: Decorations,
+    ) -> typed.TypedFunction | None:
         if is_kernel(signature.node):
             settings = int_settings(said.schedule)
             function = check_kernel(body, signature, types, spans, symbol, settings)
@@ -262,7 +285,11 @@ class ModuleChecker:
     # ------------------------------------------------------------------------------------- rules for bodies
 
     def expression(self, body: Body, node: ast.Expr) -> typed.Expr:
-        result = infer_expression(body, node)
+        try:
+            result = infer_expression(body, node)
+        except TooComplex as problem:
+            body.sink.error(E0316, at=node.span, label=str(problem))
+            result = body.error(node.span)
         if body.at_definition:
             self.types[node] = result.type
         else:

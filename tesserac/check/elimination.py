@@ -11,14 +11,13 @@ Work is counted, not timed: more combinations than `budget` end the search, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tesserac.types.polynomial import Dim
 from tesserac.types.terms import Monomial
 
-Row = tuple[frozenset[tuple[Monomial, int]], int]
+Rows = dict[frozenset[tuple[Monomial, int]], int]
 """Coefficients, without common factor, and the constant: their sum is at least 0."""
 
 
@@ -27,10 +26,8 @@ class Budget:
     """How many combinations of rows are left; shared by the cases of one question."""
 
     left: int
-    asked: int = field(default=0, init=False)
 
     def take(self) -> bool:
-        self.asked += 1
         self.left -= 1
         return self.left >= 0
 
@@ -41,23 +38,26 @@ class Budget:
 
 def contradicts(sizes: Iterable[Dim], budget: Budget) -> bool:
     """Whether the sizes cannot all be at least 0. False also where the budget ends first."""
-    rows: dict[frozenset[tuple[Monomial, int]], int] = {}
+    rows: Rows = {}
     for size in sizes:
-        _add(rows, dict(size.terms))
+        scale = math.lcm(*(c.denominator for _, c in size.terms))
+        _add(rows, {monomial: int(c * scale) for monomial, c in size.terms})
     while not budget.spent:
         if rows.get(frozenset(), 0) < 0:
             return True
-        variable = _cheapest(rows)
-        if variable is None:
+        signs = _signs(rows)
+        if not signs:
             return False
-        rows = _eliminate(rows, variable, budget)
+        one_sided = {monomial for monomial, (below, above) in signs.items() if not below or not above}
+        if one_sided:  # a row with such a variable holds once that is large enough: it cannot be in a contradiction
+            rows = {row: c for row, c in rows.items() if one_sided.isdisjoint(monomial for monomial, _ in row)}
+        else:
+            rows = _eliminate(rows, min(signs, key=lambda m: signs[m][0] * signs[m][1]), budget)
     return False
 
 
-def _add(rows: dict[frozenset[tuple[Monomial, int]], int], terms: Mapping[Monomial, Fraction | int]) -> None:
+def _add(rows: Rows, scaled: dict[Monomial, int]) -> None:
     """Adds a row in lowest terms; of rows with the same coefficients the strictest stays."""
-    scale = math.lcm(*(Fraction(c).denominator for c in terms.values()))
-    scaled = {monomial: int(c * scale) for monomial, c in terms.items()}
     constant = scaled.pop((), 0)
     divisor = math.gcd(*scaled.values()) or max(abs(constant), 1)
     whole = all(exponent > 0 for monomial in scaled for _, exponent in monomial)
@@ -68,20 +68,18 @@ def _add(rows: dict[frozenset[tuple[Monomial, int]], int], terms: Mapping[Monomi
     rows[coefficients] = min(rows.get(coefficients, bound), bound)
 
 
-def _cheapest(rows: Mapping[frozenset[tuple[Monomial, int]], int]) -> Monomial | None:
-    """The variable whose elimination makes the fewest rows; None if none is left."""
+def _signs(rows: Rows) -> dict[Monomial, list[int]]:
+    """In how many rows each variable is negative, and in how many positive."""
     signs: dict[Monomial, list[int]] = {}
     for coefficients in rows:
         for monomial, c in coefficients:
             signs.setdefault(monomial, [0, 0])[c > 0] += 1
-    return min(signs, key=lambda m: signs[m][0] * signs[m][1], default=None)
+    return signs
 
 
-def _eliminate(
-    rows: Mapping[frozenset[tuple[Monomial, int]], int], variable: Monomial, budget: Budget
-) -> dict[frozenset[tuple[Monomial, int]], int]:
+def _eliminate(rows: Rows, variable: Monomial, budget: Budget) -> Rows:
     """Every row without the variable, and every sum of two rows in which it cancels."""
-    kept: dict[frozenset[tuple[Monomial, int]], int] = {}
+    kept: Rows = {}
     above: list[dict[Monomial, int]] = []
     below: list[dict[Monomial, int]] = []
     for coefficients, constant in rows.items():

@@ -17,10 +17,14 @@ from tesserac.check.canonical import canonical_atom
 from tesserac.check.elimination import Budget
 from tesserac.check.solving import Rule, Solved, rewrite, solve_divides, solve_equal
 from tesserac.check.typed import GuardKind
-from tesserac.types.dims import ONE, ZERO, Dim, DimError
+from tesserac.types.dims import ONE, ZERO, Dim, DimError, TooComplex
 from tesserac.types.forest import Link, ProofForest
 from tesserac.types.terms import Atom, Opaque, is_whole
 from tesserac.types.unify import linear_in
+
+
+MAX_WORK = 6_000
+"""Symbols written in all replacements of one function together: below it, facts are taken in well under a second."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,9 @@ class Facts:
 
     def __init__(self) -> None:
         self._replace: dict[str, Dim] = {}
+        self._mentions: dict[str, set[str]] = {}
+        self._work = 0
+        self._forms: dict[Dim, Dim] = {}
         self._rules: list[Rule] = []
         self._whole: list[tuple[Dim, Dim]] = []
         self._at_least: list[Dim] = []
@@ -83,6 +90,7 @@ class Facts:
             self._take(found)
             return
         self._rules += found.rules
+        self._forms = {}
         self._at_least += [left - right, right - left]
 
     def _solve_divides(self, divisor: Dim, dividend: Dim) -> None:
@@ -96,11 +104,22 @@ class Facts:
     def _take(self, found: Solved) -> None:
         """A symbol is replaced by what it equals; that it is a size stays known."""
         values = {found.name: found.value}
-        self._replace = {name: dim.substitute(values) for name, dim in self._replace.items()}
-        self._replace[found.name] = found.value
+        for name in self._mentions.pop(found.name, ()):
+            self._set(name, self._replace[name].substitute(values))
+        self._set(found.name, found.value)
         self._signed |= found.signed
-        if found.name not in self._signed:
+        if found.name not in self._signed and any(c < 0 for _, c in found.value.terms):
             self._at_least.append(found.value)
+
+    def _set(self, name: str, value: Dim) -> None:
+        """Replaces a symbol. What all replacements cost together is limited, since each may make others longer."""
+        self._replace[name] = value
+        for mentioned in value.symbols():
+            self._mentions.setdefault(mentioned, set()).add(name)
+        self._work += sum(1 + len(monomial) for monomial, _ in value.terms)
+        if self._work > MAX_WORK:
+            raise TooComplex("these facts about sizes make one another too long")
+        self._forms = {}
         self._changed()
 
     def _changed(self) -> None:
@@ -115,11 +134,14 @@ class Facts:
         runs = self.at_least(distance, ONE) is True
         self._indices |= {name, turn}
         self._ranges[name] = IndexRange(first, first + (distance - ONE).floor_div(abs(step)) * step, step, runs)
-        self._replace[name] = self.normal(first) + Dim.sym(turn) * step
+        self._set(name, self.normal(first) + Dim.sym(turn) * step)
         self._turns[name] = last - Dim.sym(turn)
         self._changed()
         yield
         del self._turns[name], self._replace[name], self._ranges[name]
+        for names in self._mentions.values():
+            names.discard(name)
+        self._forms = {}
         self._changed()
 
     # ----------------------------------------------------------------------------------------------- asking
@@ -128,7 +150,13 @@ class Facts:
         """The size with stated facts applied: what is equal because of them has one form."""
         known = self._normal.get(dim)
         if known is None:
-            known = self._normal[dim] = self._canonical(dim, self._asker())
+            try:
+                known = rewrite(dim.substitute(self._replace), self._rules)
+            except DimError:
+                known = dim
+            if known.nesting:
+                known = self._canonical(known, self._asker())
+            self._normal[dim] = known
         return known
 
     def _canonical(self, dim: Dim, prover: Prover) -> Dim:
@@ -138,8 +166,7 @@ class Facts:
 
         try:
             dim = rewrite(dim.substitute(self._replace), self._rules)
-            plain = not any(isinstance(atom, Opaque) for atom in dim.atoms())
-            return dim if plain else rewrite(dim.map_atoms(value_of), self._rules)
+            return rewrite(dim.map_atoms(value_of), self._rules) if dim.nesting else dim
         except DimError:
             return dim
 
@@ -148,7 +175,10 @@ class Facts:
         if self._prover is None:
             alone = Prover((), self._is_size, Budget(BUDGET))
             facts = [*self._turns.values(), *self._at_least]
-            known = dict.fromkeys(self._canonical(fact, alone) for fact in facts)
+            for fact in facts:
+                if fact not in self._forms:
+                    self._forms[fact] = self._canonical(fact, alone)
+            known = dict.fromkeys(self._forms[fact] for fact in facts)
             self._prover = Prover(tuple(fact for fact in known if fact.fraction is None), self._is_size, Budget(0))
         self._prover.budget = Budget(BUDGET)
         return self._prover

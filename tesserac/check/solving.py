@@ -3,8 +3,8 @@
 Enters: an equality or a divisibility between sizes in normal form. Leaves: the symbol that is replaced and what by; for
 an equality in which no symbol stands alone, a rule that replaces a product.
 
-    D % h == 0        D  is  h*D'h               (D'h is a new size)
-    N % 4 == 3        N  is  4*N'4 + 3
+    D % h == 0        D  is  h*D'                (D' is a new size)
+    N % 4 == 3        N  is  4*N' + 3
     A*B == C*D        A*B  is  C*D
 """
 
@@ -120,6 +120,6 @@ def _solve_modulo(number: int, dividend: Dim, fixed: Container[str]) -> Solved |
 
 def _multiple(name: str, divisor: Dim, rest: Dim) -> Solved:
     """`name` is `divisor * new + rest`; where the rest is a number below the divisor, `new` is a size as `name` is."""
-    new = f"{name}'{divisor}"
+    new = f"{name}'"
     small = rest == ZERO or (divisor.constant is not None and rest.constant is not None)
     return Solved(name, Dim.sym(new) * divisor + rest, frozenset() if small else frozenset({new}))

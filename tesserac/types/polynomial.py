@@ -16,12 +16,16 @@ from functools import cached_property
 from typing import Literal
 
 from tesserac.types.terms import (
+    MAX_NESTING,
+    MAX_TERMS,
     Atom,
+    DimError,
     Function,
     Monomial,
     Opaque,
     Symbol,
     Term,
+    TooComplex,
     atoms_of,
     collect,
     content,
@@ -33,10 +37,6 @@ from tesserac.types.terms import (
 )
 
 __all__ = ["Atom", "Dim", "DimError", "Function", "Monomial", "ONE", "Opaque", "Symbol", "ZERO", "of_atom", "product"]
-
-
-class DimError(ValueError):
-    """A size that has no integer value: a division that leaves a rest, or by zero, or an unknown symbol."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class Dim:
 
     def __mul__(self, other: Dim | int) -> Dim:
         right = _dim(other).terms
+        if len(self.terms) * len(right) > MAX_TERMS:
+            raise TooComplex(f"a product of sums with {len(self.terms)} and {len(right)} terms is too long")
         return Dim(collect((join(m, n), c * d) for m, c in self.terms for n, d in right))
 
     __radd__ = __add__
@@ -137,9 +139,22 @@ class Dim:
         return None
 
     def atoms(self) -> frozenset[Atom]:
+        return self._atoms
+
+    @cached_property
+    def _atoms(self) -> frozenset[Atom]:
         return atoms_of(self.terms)
 
+    @cached_property
+    def nesting(self) -> int:
+        """How deep functions stand in functions: 0 for a polynomial."""
+        return max((atom.nesting for atom in self.atoms() if isinstance(atom, Opaque)), default=0)
+
     def symbols(self) -> frozenset[str]:
+        return self._symbols
+
+    @cached_property
+    def _symbols(self) -> frozenset[str]:
         names: set[str] = set()
         for atom in self.atoms():
             if isinstance(atom, Symbol):
@@ -247,7 +262,15 @@ _CONSTANT: dict[Function, Callable[[int, int], int]] = {
 def _opaque(function: Function, left: Dim, right: Dim) -> Dim:
     if left.constant is not None and right.constant is not None:
         return Dim.const(_CONSTANT[function](left.constant, right.constant))
-    return of_atom(Opaque(function, (left, right)))
+    return _function(function, (left, right))
+
+
+def _function(function: Function, args: tuple[Dim, ...]) -> Dim:
+    """An atom, unless functions stand too deep in one another."""
+    atom = Opaque(function, args)
+    if atom.nesting > MAX_NESTING:
+        raise TooComplex(f"more than {MAX_NESTING} divisions, `min` or `max` stand in one another")
+    return of_atom(atom)
 
 
 def _extreme(function: Literal["min", "max"], left: Dim, right: Dim) -> Dim:
@@ -259,7 +282,7 @@ def _extreme(function: Literal["min", "max"], left: Dim, right: Dim) -> Dim:
         if any(worse):
             continue
         kept = [other for other, gap in zip(kept, gaps, strict=True) if gap is None] + [arg]
-    return kept[0] if len(kept) == 1 else of_atom(Opaque(function, tuple(sorted(kept, key=str))))
+    return kept[0] if len(kept) == 1 else _function(function, tuple(sorted(kept, key=str)))
 
 
 def _arguments(function: Function, dim: Dim) -> tuple[Dim, ...]:

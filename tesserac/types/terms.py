@@ -8,14 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from tesserac.types.polynomial import Dim
 
+MAX_TERMS = 1_000
+MAX_POWER = 64
+MAX_NESTING = 32
+"""Sizes beyond these are refused: no program needs them, and all that is done with a size stays quick below them."""
+
 Function = Literal["quotient", "floor_div", "mod", "ceil_div", "min", "max"]
 Monomial = tuple[tuple["Atom", int], ...]
 Term = tuple[Monomial, Fraction]
+
+
+class DimError(ValueError):
+    """A size that has no integer value: a division that leaves a rest, or by zero, or an unknown symbol."""
+
+
+class TooComplex(DimError):
+    """A size, or a set of facts about sizes, that is beyond what the compiler is willing to work out."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,14 @@ class Opaque:
 
     function: Function
     args: tuple[Dim, ...]
+
+    @cached_property
+    def nesting(self) -> int:
+        """How deep functions stand in functions."""
+        return 1 + max(arg.nesting for arg in self.args)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"function": self.function, "args": self.args}
 
     @property
     def bare(self) -> str:
@@ -74,6 +96,8 @@ def join(left: Monomial, right: Monomial) -> Monomial:
     exponents = dict(left)
     for atom, exponent in right:
         exponents[atom] = exponents.get(atom, 0) + exponent
+        if abs(exponents[atom]) > MAX_POWER:
+            raise TooComplex(f"`{atom}` to the power {exponents[atom]} is too high")
     return tuple(sorted(((a, e) for a, e in exponents.items() if e), key=lambda pair: str(pair[0])))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tesserac.types.dims import ONE, ZERO, Dim, DimError
+from tesserac.types.terms import Monomial, Symbol, collect, join, power
 
 R = TypeVar("R")
 
@@ -101,6 +102,8 @@ class DimSolver(Generic[R]):
 
 def linear_in(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
     """`(factor, rest)` with `dim == factor * name + rest`, neither of which mentions `name`; None if it is not so."""
+    if dim.nesting == 0:
+        return _linear_polynomial(dim, ((Symbol(name), 1),))
     try:
         rest = dim.substitute({name: ZERO})
         factor = dim.substitute({name: ONE}) - rest
@@ -109,3 +112,13 @@ def linear_in(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
     symbol = Dim.sym(name)
     whole = factor * symbol + rest == dim and factor.terms and name not in factor.symbols() | rest.symbols()
     return (factor, rest) if whole else None
+
+
+def _linear_polynomial(dim: Dim, symbol: Monomial) -> tuple[Dim, Dim] | None:
+    """The same, read off the terms."""
+    [(atom, _)] = symbol
+    with_it = [(m, c) for m, c in dim.terms if any(own == atom for own, _ in m)]
+    if not with_it or any(dict(m)[atom] != 1 for m, _ in with_it):
+        return None
+    rest = Dim(tuple(term for term in dim.terms if term not in with_it))
+    return Dim(collect((join(m, power(symbol, -1)), c) for m, c in with_it)), rest

@@ -17,6 +17,7 @@ E0312 = Code("E0312", "{symbol} is in the result only, so no argument gives its 
 E0313 = Code("E0313", "index {index} is out of range for a dim of size {size}")
 E0314 = Code("E0314", "{problem}")
 E0315 = Code("E0315", "{problem}")
+E0316 = Code("E0316", "the sizes here are too complex to check")
 E0320 = Code("E0320", "label `{letter}` stands for both {first} and {second}")
 E0321 = Code("E0321", "{problem}")
 
