@@ -123,6 +123,18 @@ def inspect(place: str, target: str | None, level: str | None) -> int:
 
 
 @compiler.command()
+@click.argument("place", metavar="FILE:LINE")
+@click.argument("name")
+def why(place: str, name: str) -> int:
+    """Say where the dims of a name came from, or what is known of a dim, at a line of a program."""
+    from tesserac.commands.tracing import trace_name
+    from tesserac.session import Session
+
+    session = Session()
+    return report(session, lambda: trace_name(session, place, name))
+
+
+@compiler.command()
 @click.argument("code", required=False)
 def explain(code: str | None) -> int:
     """Explain a diagnostic code: why it is a mistake, a program that makes it, the program mended.

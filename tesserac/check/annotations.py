@@ -36,10 +36,11 @@ from tesserac.check.specs import (
 )
 from tesserac.diag.codes.names import E0204, E0299
 from tesserac.diag.codes.precision import E0408
+from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
-from tesserac.types.dims import Dim, DimError, parse_dim
+from tesserac.types.dims import Dim, DimError, TooComplex, parse_dim
 from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, placed_scale, with_attribute
 
 LATER_TYPES = (
@@ -235,6 +236,9 @@ class AnnotationReader:
         """The size an expression in a type stands for; None after a diagnostic."""
         try:
             return self._dim(node)
+        except TooComplex as problem:
+            self._sink.error(E0316, at=node.span, label=str(problem))
+            return None
         except DimError as error:
             self._sink.error(E0204, at=node.span, problem=str(error))
             return None

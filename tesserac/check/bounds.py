@@ -9,7 +9,7 @@ that makes a product of the question (`i <= Q - 1` by `c`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tesserac.check.elimination import Budget, contradicts
 from tesserac.types.dims import ONE, Dim
@@ -19,6 +19,8 @@ from tesserac.types.terms import Atom, Monomial, Opaque, Symbol, join
 BUDGET = 4_000
 """Combinations of rows for one question: far more than a program written by hand needs."""
 
+_SEARCH = 40
+"""What a search costs before any rows are combined."""
 _ROWS = 32
 _CASES = 3
 _DEPTH = 4
@@ -31,14 +33,20 @@ class Prover:
     facts: Sequence[Dim]
     is_size: Callable[[str], bool]
     budget: Budget
+    _proved: dict[tuple[Dim, int], bool] = field(default_factory=dict, init=False)
 
     def never_negative(self, size: Dim, depth: int = _DEPTH) -> bool:
         """Whether a canonical size is at least 0 whatever the symbols are, as long as the facts hold."""
         if all(c >= 0 and self._is_natural(monomial, 0) for monomial, c in size.terms):
             return True
-        if size.fraction is not None or depth == 0:
+        if size.fraction is not None or depth == 0 or not self.budget.take(_SEARCH):
             return False
-        return self._by_cases(size, (), depth, _CASES)
+        known = self._proved.get((size, depth))
+        if known is None:
+            known = self._by_cases(size, (), depth, _CASES)
+            if not self.budget.spent:
+                self._proved[size, depth] = known
+        return known
 
     def _by_cases(self, size: Dim, assumed: tuple[Dim, ...], depth: int, cases: int) -> bool:
         """A `min` or `max` in the question is one of its arguments, which is then below or above the others."""

@@ -225,6 +225,13 @@ class ModuleChecker:
         self._found += body.sink.diagnostics
         return Instance(function)
 
+    def checked_body(self, name: str) -> Body:
+        """What checking a definition leaves: names, and where each came from. Its diagnostics were given before."""
+        signature, spans = self.own_signature(name), self._signatures[name][1]
+        body, types = Body(self, Sink(), name), self.representatives(name)[0]
+        self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        return body
+
     def _check_body(
         self, body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
     ) -> typed.TypedFunction | None:

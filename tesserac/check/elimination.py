@@ -27,8 +27,8 @@ class Budget:
 
     left: int
 
-    def take(self) -> bool:
-        self.left -= 1
+    def take(self, cost: int = 1) -> bool:
+        self.left -= cost
         return self.left >= 0
 
     @property

@@ -22,7 +22,6 @@ from tesserac.types.forest import Link, ProofForest
 from tesserac.types.terms import Atom, Opaque, is_whole
 from tesserac.types.unify import linear_in
 
-
 MAX_WORK = 6_000
 """Symbols written in all replacements of one function together: below it, facts are taken in well under a second."""
 
@@ -254,11 +253,11 @@ class Facts:
     # ------------------------------------------------------------------------------------------- explaining
 
     def reasons(self, dim: Dim) -> tuple[Link[Dim, Why], ...]:
-        """The equalities by which a size has its normal form, of the size as a whole or of the symbols in it."""
+        """The equalities that lead from a size, or from a symbol in it, to the first of what it was stated to be."""
         for part in (dim, *(Dim.sym(name) for name in sorted(dim.symbols()))):
-            links = self.equalities.explain(part, self.equalities.find(part))
-            if links:
-                return links
+            others = sorted(self.equalities.members(part) - {part}, key=str)
+            if others:
+                return self.equalities.explain(part, others[0]) or ()
         return ()
 
     def nearby(self, size: Dim) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.trace import Trail, trace
+from tesserac.check.trace import MAX_STEPS, Trail, trace
 from tesserac.check.use import Use
 from tesserac.check.words import axis_text, dim_text, dims_text
 from tesserac.diag.sink import Draft
@@ -78,11 +78,16 @@ def one_line(body: Body, span: Span) -> str:
 
 
 def show_steps(body: Body, draft: Draft, *sides: Side) -> None:
-    seen: set[Span] = set()
+    """What the dims went through, and the facts by which they are what they are: each once, four in all."""
+    steps: dict[Span, str] = {}
     for side in sides:
         for step in reversed(side.trail.steps):
-            if step.span in seen or len(seen) == 4:
-                continue
-            seen.add(step.span)
             name = f"{step.name} = " if step.name else ""
-            draft.because(f"{name}{one_line(body, step.span)} : {step.shapes}", step.span)
+            steps.setdefault(step.span, f"{name}{one_line(body, step.span)} : {step.shapes}")
+    for side in sides:
+        for link in body.facts.reasons(side.dim):
+            if link.reason.span is not None:
+                text = f"{dim_text(link.left)} is {dim_text(link.right)}: `{link.reason.text}`"
+                steps.setdefault(link.reason.span, text)
+    for span, text in list(steps.items())[:MAX_STEPS]:
+        draft.because(text, span)
