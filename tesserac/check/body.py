@@ -171,7 +171,9 @@ class Body:
     def _drop_weaker(self, gap: Dim) -> None:
         """A bound makes the same one with a lower number needless."""
         for key, guard in list(self.guards.items()):
-            more = (guard.left - guard.right - gap).constant if guard.kind == "at_least" else None
+            if guard.kind != "at_least" or guard.left.symbols() | guard.right.symbols() != gap.symbols():
+                continue
+            more = (guard.left - guard.right - gap).constant
             if more is not None and more > 0:
                 del self.guards[key]
 

@@ -57,7 +57,7 @@ class Opaque:
     def __getstate__(self) -> dict[str, object]:
         return {"function": self.function, "args": self.args}
 
-    @property
+    @cached_property
     def bare(self) -> str:
         """Text that may stand alone; `str()` adds the brackets it needs inside a product."""
         infix = {"quotient": "/", "floor_div": "//", "mod": "%"}.get(self.function)
