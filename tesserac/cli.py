@@ -17,7 +17,7 @@ import click
 
 from tessera import __version__
 from tesserac.commands import names
-from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, Outcome, UsageMistake
+from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, OK, Outcome, UsageMistake
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -62,7 +62,17 @@ def compiler() -> None:
 @click.option("--json", "as_json", is_flag=True, help="The same as --error-format=json: one array of objects.")
 @click.option("--explain-guards", is_flag=True, help="List the checks of sizes that calls make on entry.")
 @click.option("--verify", is_flag=True, help="Lower every function, and verify the IR after every pass.")
-def check(files: tuple[str, ...], error_format: str, as_json: bool, explain_guards: bool, verify: bool) -> int:
+@click.option("--fix", is_flag=True, help="Make the safe fixes in the files, then report what is left.")
+@click.option("--diff", is_flag=True, help="With --fix: write nothing, show what the fixes would change.")
+def check(
+    files: tuple[str, ...],
+    error_format: str,
+    as_json: bool,
+    explain_guards: bool,
+    verify: bool,
+    fix: bool,
+    diff: bool,
+) -> int:
     """Report the errors and warnings of programs. The exit status is 1 if there are errors.
 
     A folder stands for the programs in it. Without FILE, the project of the current folder is checked: see
@@ -73,6 +83,15 @@ def check(files: tuple[str, ...], error_format: str, as_json: bool, explain_guar
     format_ = "json" if as_json else error_format
     if explain_guards and format_ == "json":
         raise UsageMistake("guards are no diagnostics: --explain-guards goes with the formats human and short")
+    if diff and not fix:
+        raise UsageMistake("--diff shows what --fix would change: it goes with --fix")
+    if fix:
+        from tesserac.commands.fixing import fix_files
+        from tesserac.session import Session
+
+        click.echo(fix_files(Session(), files, diff=diff), nl=False, err=not diff)
+        if diff:
+            return OK
     wanted = Wanted(format_, palette_of(sys.stdout), explain_guards)
     if not (explain_guards or verify):
         return finish(check_files(files, wanted))

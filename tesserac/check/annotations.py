@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 from tesserac.base.source import Span
+from tesserac.base.spelling import closest
 from tesserac.check.specs import (
     AnyDType,
     AnySpec,
@@ -46,6 +47,8 @@ from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, place
 LATER_TYPES = (
     "SpectralOperator", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Dict",
 )  # fmt: skip
+TYPE_NAMES = ("Tensor", "List", "KVCache", "Tile", "Key", "int", "bool", "str", "float")
+ATTRIBUTE_NAMES = ("accum", "saturate", "stochastic_round", "loss_scale", "scale")
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
 _DIM_OPERATORS: dict[str, Callable[[Dim, Dim], Dim]] = {
@@ -180,12 +183,14 @@ class AnnotationReader:
         name = head.id if isinstance(head, ast.Name) else ""
         if self._names.is_reported(name):
             return ErrorSpec(node.span)
-        if name in LATER_TYPES or isinstance(node, ast.Subscript):
+        misspelt = name not in LATER_TYPES and closest(name, TYPE_NAMES) is not None
+        if name in LATER_TYPES or (isinstance(node, ast.Subscript) and not misspelt):
             self._sink.error(E0299, at=node.span, feature=f"the type `{name or 'of this form'}`")
         elif name:
-            self._sink.error(E0204, at=node.span, problem=f"`{name}` is not a type").remark(
+            draft = self._sink.error(E0204, at=node.span, problem=f"`{name}` is not a type")
+            draft.remark(
                 "types are Tensor[dims, dtype], a dtype such as f32, int, bool, str, float, structs, tuples of types"
-            )
+            ).did_you_mean(name, [*TYPE_NAMES, *dtypes.spellings()], head.span)
         else:
             self._sink.error(E0204, at=node.span, problem="this is not a type")
         return ErrorSpec(node.span)
@@ -303,9 +308,11 @@ class AnnotationReader:
         try:
             return Storage(base.dtype, fitting(base.dtype, read_attribute(base.policy, attribute)))
         except PolicyError as error:
-            self._sink.error(E0408, at=attribute.span, problem=str(error)).remark(
-                "policies are @accum(dtype), @saturate, @stochastic_round, @loss_scale(n), @scale(axis=n)"
-            )
+            draft = self._sink.error(E0408, at=attribute.span, problem=str(error))
+            draft.remark("policies are @accum(dtype), @saturate, @stochastic_round, @loss_scale(n), @scale(axis=n)")
+            name = attribute.function if isinstance(attribute, ast.Call) else attribute
+            if isinstance(name, ast.Name) and name.id not in ATTRIBUTE_NAMES:
+                draft.did_you_mean(name.id, ATTRIBUTE_NAMES, name.span)
             return ErrorElement()
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.resolve import closest
 from tesserac.diag.codes.names import E0205
 from tesserac.syntax import ast
 
@@ -89,9 +88,8 @@ def _put(
         given[name] = arg.value
         return True
     draft = body.sink.error(E0205, at=arg.span, problem=problem)
-    guess = closest(name, names)
-    if name not in names and guess:
-        draft.replace(f"did you mean `{guess}`?", arg.span, guess)
+    if name not in names:
+        draft.did_you_mean(name, names, arg.span)
     return False
 
 

@@ -37,7 +37,6 @@ from tesserac.check.resolve import (
     ParamRef,
     Resolved,
     StructRef,
-    closest,
 )
 from tesserac.check.schedules import call_schedule_method, make_schedule, with_schedule
 from tesserac.check.specs import StructDecl
@@ -311,9 +310,7 @@ def _no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, nod
     names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
     what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
     draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
-    guess = closest(node.name, body.rules.members(container))
-    if guess:
-        draft.replace(f"did you mean `{guess}`?", node.name_span, guess)
+    draft.did_you_mean(node.name, body.rules.members(container), node.name_span)
 
 
 def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
@@ -384,9 +381,7 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
     if node.name in body.rules.methods(type_):
         draft.remark(f"`{node.name}` is a method, which can only be called")
-    guess = closest(node.name, [name for name, _ in type_.fields])
-    if guess:
-        draft.replace(f"did you mean `{guess}`?", node.name_span, guess)
+    draft.did_you_mean(node.name, [name for name, _ in type_.fields], node.name_span)
     return body.error(node.span)
 
 
@@ -395,6 +390,4 @@ def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
     known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
     known += algebra.ATTRIBUTES if isinstance(type_, OperatorType) else []
-    guess = closest(node.name, known)
-    if guess:
-        draft.replace(f"did you mean `{guess}`?", node.name_span, guess)
+    draft.did_you_mean(node.name, known, node.name_span)

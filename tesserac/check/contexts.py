@@ -13,7 +13,7 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.decorators import dotted_name
 from tesserac.check.distribution import MESH, SHARDS
-from tesserac.check.resolve import ConstantRef, closest
+from tesserac.check.resolve import ConstantRef
 from tesserac.check.words import type_text
 from tesserac.diag.codes.effects import E0603
 from tesserac.diag.sink import Draft
@@ -109,8 +109,7 @@ def _numerics(body: Body, item: ast.Call) -> None:
     else:
         draft = _problem(body, mode, f"`{mode.id}` is no mode of numerics")
         draft.remark(f"there are `{FAST}` and `{FAST}({NONDET})`")
-        if closest(mode.id, [FAST]):
-            draft.replace(f"did you mean `{FAST}`?", mode.span, FAST)
+        draft.did_you_mean(mode.id, [FAST], mode.span)
 
 
 def _is_fast(body: Body, node: ast.Expr) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.resolve import closest
 from tesserac.check.schedules import SCHEDULE, check_space
 from tesserac.check.words import type_text
 from tesserac.diag.codes.kernels import E0508
@@ -95,9 +94,7 @@ def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decora
     else:
         at = node.function.span if isinstance(node, ast.Call) else node.span
         draft = body.sink.error(E0201, at=at, name=f"@{name}")
-        guess = closest(name, known)
-        if guess is not None:
-            draft.replace(f"did you mean `@{guess}`?", at, guess)
+        draft.did_you_mean(name, known, at)
         draft.remark(f"decorators are {', '.join(f'`@{each}`' for each in known)}")
     return replace(found, is_known=False)
 

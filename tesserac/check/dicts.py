@@ -11,7 +11,6 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
-from tesserac.check.resolve import closest
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0202, E0205, E0208, E0210, E0215
@@ -81,10 +80,9 @@ def dict_item(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Expr:
 def _report_missing(body: Body, type_: DictType, key: Key, at: ast.Expr) -> None:
     draft = body.sink.error(E0208, at=at.span, what="this dict", name=repr(key))
     names = [known for known, _ in type_.entries if isinstance(known, str)]
-    guess = closest(key, names) if isinstance(key, str) else None
-    if guess:
-        draft.replace(f"did you mean {guess!r}?", at.span, f'"{guess}"')
-    elif type_.entries:
+    if isinstance(key, str):
+        draft.did_you_mean(key, names, at.span, quote="'", written='"{}"')
+    if type_.entries:
         draft.remark(f"its keys are {', '.join(repr(known) for known, _ in type_.entries)}")
 
 

@@ -7,7 +7,6 @@ Effects are inferred; `uses` is a promise that is checked.
 from __future__ import annotations
 
 from tesserac.check.body import Body
-from tesserac.check.resolve import closest
 from tesserac.diag.codes.effects import E0601, E0602, W0601
 from tesserac.syntax import ast
 
@@ -35,7 +34,5 @@ def _is_effect(body: Body, name: ast.Name) -> bool:
     if name.id in EFFECTS:
         return True
     draft = body.sink.error(E0602, at=name.span, name=name.id).remark(f"effects are {', '.join(EFFECTS)}, or none")
-    guess = closest(name.id, EFFECTS)
-    if guess:
-        draft.replace(f"did you mean `{guess}`?", name.span, guess)
+    draft.did_you_mean(name.id, EFFECTS, name.span)
     return False

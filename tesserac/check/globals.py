@@ -23,7 +23,6 @@ from tesserac.check.resolve import (
     ParamRef,
     Resolved,
     StructRef,
-    closest,
 )
 from tesserac.diag.codes.names import E0201, E0203, E0299
 from tesserac.diag.codes.shapes import E0306
@@ -100,9 +99,7 @@ def report_later(body: Body, at: Span, feature: str) -> typed.Expr:
 def unknown_name(body: Body, node: ast.Name) -> None:
     known = [*body.scope.bindings, *body.symbols, *body.rules.suggestions()]
     draft = body.sink.error(E0201, at=node.span, name=node.id)
-    guess = closest(node.id, known)
-    if guess:
-        draft.replace(f"did you mean `{guess}`?", node.span, guess)
+    draft.did_you_mean(node.id, known, node.span)
     if node.id[0].isupper() and body.dim_spans:
         first = min((span for spans in body.dim_spans.values() for span in spans), key=lambda span: span.start)
         draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.dim_spans)}")

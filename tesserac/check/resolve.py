@@ -7,8 +7,7 @@ still to come.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tesserac.base.source import Span
@@ -127,13 +126,6 @@ OPERATIONS = (
 )  # fmt: skip
 """Names that mean operators everywhere."""
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
-
-
-def closest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that a misspelt name most likely means."""
-    known = {candidate.lower(): candidate for candidate in candidates}
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6 if len(name) <= 3 else 0.75)
-    return known[close[0]] if close else None
 
 
 class Exports:
@@ -386,9 +378,7 @@ class ModuleNames:
 
     def _unknown_import(self, name: ast.Name, where: str, known: list[str]) -> None:
         draft = self._sink.error(E0209, at=name.span, problem=f"{where} has no `{name.id}`")
-        guess = closest(name.id, known)
-        if guess:
-            draft.replace(f"did you mean `{guess}`?", name.span, guess)
+        draft.did_you_mean(name.id, known, name.span)
 
     def _module(self, path: ast.ModulePath) -> ModuleNames | None:
         """Another file; None after a diagnostic."""

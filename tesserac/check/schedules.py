@@ -13,7 +13,6 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body
-from tesserac.check.resolve import closest
 from tesserac.check.words import type_text
 from tesserac.diag.codes.kernels import E0507
 from tesserac.types.ty import BoolType, ErrorType, IntType, RecordType, StrType, TupleType, Type, sizes_in
@@ -127,9 +126,7 @@ def with_setting(
         return None
     if name not in SETTINGS:
         draft = body.sink.error(E0507, at=at, problem=f"a schedule has no setting `{name}`")
-        guess = closest(name, SETTINGS)
-        if guess:
-            draft.replace(f"did you mean `{guess}`?", at, guess)
+        draft.did_you_mean(name, SETTINGS, at)
         return None
     if any(body.wants_value(size) for size in sizes_in(value)):
         return None

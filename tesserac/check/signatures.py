@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tesserac.base.source import Span
 from tesserac.check.annotations import AnnotationReader
-from tesserac.check.resolve import ModuleNames, closest
+from tesserac.check.resolve import ModuleNames
 from tesserac.check.specs import (
     AnySpec,
     ErrorSpec,
@@ -29,6 +29,7 @@ from tesserac.diag.codes.shapes import E0312
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dtype import spellings
 
 StructOf = Callable[[ast.Expr], StructDecl | None]
 """The struct that a name, or a name of another module, stands for."""
@@ -72,9 +73,7 @@ class SignatureNames:
         if name not in self.ints and not name[0].isupper():
             draft = self._sink.error(E0204, at=span, problem=f"`{name}` is not a size")
             draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
-            guess = closest(name, [*self.ints, *self.spans])
-            if guess:
-                draft.replace(f"did you mean `{guess}`?", span, guess)
+            draft.did_you_mean(name, [*self.ints, *self.spans, *spellings()], span)
             return None
         self.spans.setdefault(name, []).append(span)
         return Dim.sym(name)
@@ -169,16 +168,14 @@ def _result(
     ]
     for name, span in unknown:
         draft = sink.error(E0312, at=span, symbol=f'"{name}"')
-        guess = closest(name, symbols)
-        if guess:
-            draft.replace(f'did you mean "{guess}"?', span, _as_written(span, guess))
+        draft.did_you_mean(name, symbols, span, quote='"', written=_as_written(span, name))
         names.spans.pop(name, None)
     return (ErrorSpec(node.span) if unknown else spec), tuple(name for name, _ in unknown)
 
 
 def _as_written(span: Span, name: str) -> str:
-    """The replacement of a dim; it stays quoted if it was: a quoted name is two characters longer."""
-    return name if span.end - span.start <= len(name) + 1 else f'"{name}"'
+    """How a dim is written: it stays quoted if it was, and a quoted name is two characters longer."""
+    return "{}" if span.end - span.start <= len(name) + 1 else '"{}"'
 
 
 def _fact(reader: AnnotationReader, clause: ast.Expr, sink: Sink) -> Fact | None:
@@ -204,9 +201,7 @@ def _check_facts(node: ast.FunctionDef, names: SignatureNames, given: frozenset[
     for name in [name for name in names.spans if name not in given]:
         span = names.spans.pop(name)[0]
         draft = sink.error(E0204, at=span, problem=f"`{name}` is a size of no argument of `{node.name}`")
-        guess = closest(name, given) or (next(iter(given)) if len(given) == 1 else None)
-        if guess:
-            draft.replace(f"did you mean `{guess}`?", span, guess)
+        draft.did_you_mean(name, given, span)
 
 
 def _is_zero(node: ast.Expr) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.resolve import closest
 from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0310, E0314
@@ -103,10 +102,9 @@ def _axis_of_dim(body: Body, dim: Dim, span: Span, operand: typed.Expr, ty: Tens
     draft = body.sink.error(
         E0310, at=span, label=f"dims of {shown} are {dims_text(ty.dims)}", name=dim_text(dim), operand=shown
     )
-    guess = closest(str(dim), [str(own) for own in ty.dims if own.constant is None])
-    if guess:
-        quoted = body.rules.text(span).startswith('"')
-        draft.replace(f"did you mean {guess}?", span, f'"{guess}"' if quoted else guess)
+    written = '"{}"' if body.rules.text(span).startswith('"') else "{}"
+    named = [str(own) for own in ty.dims if own.constant is None]
+    draft.did_you_mean(str(dim), named, span, quote="", written=written)
     return None
 
 
@@ -141,7 +139,9 @@ def read_dtype(body: Body, arg: typed.Expr) -> DTypeType | None:
         if dtype is not None:
             return DTypeType(dtype, NO_POLICY)
     if not isinstance(arg.type, ErrorType):
-        body.sink.error(E0210, at=arg.span, expected="a dtype", found=type_text(arg.type))
+        draft = body.sink.error(E0210, at=arg.span, expected="a dtype", found=type_text(arg.type))
+        if isinstance(arg.type, StrType):
+            draft.did_you_mean(arg.type.value, dtypes.spellings(), arg.span, written='"{}"')
     return None
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from tesserac.base.source import Span
 from tesserac.check.annotations import AnnotationReader
-from tesserac.check.resolve import closest
 from tesserac.check.signatures import SignatureNames
 from tesserac.check.specs import (
     AnyDType,
@@ -85,9 +84,7 @@ def _check_sizes(
     for name, spans in names.spans.items():
         if name not in parameters:
             draft = sink.error(E0204, at=spans[0], problem=f"`{name}` is not a size of `{node.name}`")
-            guess = closest(name, parameters)
-            if guess:
-                draft.replace(f"did you mean `{guess}`?", spans[0], guess)
+            draft.did_you_mean(name, parameters, spans[0])
     broken = any(isinstance(field.spec, ErrorSpec) for field in fields) or not names.spans.keys() <= set(parameters)
     untold = frozenset() if broken else untold_sizes(frozenset(parameters), [field.spec for field in fields])
     for parameter in node.parameters:

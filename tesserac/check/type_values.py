@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.resolve import StructRef, closest
+from tesserac.check.resolve import StructRef
 from tesserac.check.scope import Binding
 from tesserac.diag.codes.names import E0204
 from tesserac.syntax import ast
@@ -57,9 +57,7 @@ def with_type_attribute(body: Body, node: ast.BinaryOp, type_: RecordType) -> ty
     name = attribute.id if isinstance(attribute, ast.Name) else ""
     if name not in ATTRIBUTES:
         draft = body.sink.error(E0204, at=node.right.span, problem=f"`@{name}` is not an attribute of a type")
-        guess = closest(name, ATTRIBUTES)
-        if guess:
-            draft.replace(f"did you mean `{guess}`?", attribute.span, guess)
+        draft.did_you_mean(name, ATTRIBUTES, attribute.span)
         return body.error(node.span)
     given = [body.expression(argument.value).type for argument in getattr(node.right, "arguments", ())]
     if any(isinstance(value, ErrorType) for value in given):

@@ -8,7 +8,10 @@ finished `Diagnostic` values in the order they were made, each code at most once
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tesserac.base.source import NO_SPAN, Span
+from tesserac.base.spelling import closest, is_evident
 from tesserac.diag.diagnostic import Applicability, Code, Diagnostic, Edit, Fix, Label, Severity, Step
 
 
@@ -54,6 +57,18 @@ class Draft:
     ) -> Draft:
         """The common fix: put `text` where `span` is."""
         return self.fix(title, Edit(span, text), applicability=applicability)
+
+    def did_you_mean(
+        self, name: str, candidates: Iterable[str], at: Span, *, quote: str = "`", written: str = "{}"
+    ) -> Draft:
+        """A fix that puts the closest candidate, as `written`, where a misspelt name stands; safe if it is evident."""
+        known = list(candidates)
+        guess = closest(name, known)
+        if guess is None:
+            return self
+        applicability = Applicability.SAFE if is_evident(name, guess, known) else Applicability.MAYBE
+        title = f"did you mean {quote}{guess}{quote}?"
+        return self.replace(title, at, written.format(guess), applicability=applicability)
 
     def finish(self) -> Diagnostic:
         return Diagnostic(

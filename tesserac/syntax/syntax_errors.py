@@ -7,9 +7,9 @@ order; the first that recognises the mistake reports it, and the last one always
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from tesserac.base.source import SourceFile, Span
+from tesserac.base.spelling import closest, is_evident
 from tesserac.diag.codes.syntax import E0101, E0105, E0107, E0113, E0116
 from tesserac.diag.diagnostic import Applicability
 from tesserac.diag.sink import Sink
@@ -170,11 +170,14 @@ def _first_word(site: _Site) -> bool:
     if word in _DECLARATIONS:
         site.sink.error(E0101, at=site.span, problem=_DECLARATIONS[word])
         return True
-    meant = get_close_matches(word, [*vocabulary().keywords, *_DECLARATIONS], n=1, cutoff=0.75)
-    if not meant:
+    known = [*vocabulary().keywords, *_DECLARATIONS]
+    meant = closest(word, known) if len(word) > 2 else None
+    if meant is None:
         return False
     at = site.source.span(site.before.start, site.before.end)
-    site.sink.error(E0101, at=at, problem=f"`{word}` starts no statement").replace(f"write `{meant[0]}`", at, meant[0])
+    applicability = Applicability.SAFE if is_evident(word, meant, known) else Applicability.MAYBE
+    draft = site.sink.error(E0101, at=at, problem=f"`{word}` starts no statement")
+    draft.replace(f"write `{meant}`", at, meant, applicability=applicability)
     return True
 
 

@@ -112,6 +112,11 @@ def _spellings(dtype: DType) -> tuple[str, ...]:
 _BY_SPELLING = {spelling: dtype for dtype in ALL for spelling in _spellings(dtype)}
 
 
+def spellings() -> list[str]:
+    """Every spelling of a dtype, the short names first."""
+    return sorted(_BY_SPELLING, key=lambda spelling: (_BY_SPELLING[spelling].name != spelling, spelling))
+
+
 def lookup(name: str) -> DType | None:
     """The dtype a spelling names, in any case and with or without spaces; None if it names none."""
     return _BY_SPELLING.get(name.replace(" ", "").lower())
