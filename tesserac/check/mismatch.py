@@ -70,9 +70,19 @@ def _explain_contraction(body: Body, use: Use, left: Side, right: Side) -> None:
     show_origin(body, draft, left)
     show_origin(body, draft, right)
     show_steps(body, draft, left, right)
+    _suggest_swap(body, draft, use, left, right)
     _suggest_transpose(body, draft, use, left, right)
     suggest_renaming(body, draft, left, right)
     _suggest_fact(body, draft, left, right)
+
+
+def _suggest_swap(body: Body, draft: Draft, use: Use, left: _Side, right: _Side) -> None:
+    """`w @ x` of `[D, H]` and `[B, D]` fits the other way round."""
+    if use.op.name != "matmul" or len(left.dims) < 2 or len(right.dims) < 2 or not (left.text and right.text):
+        return
+    if body.facts.same(right.dims[-1], left.dims[-2]) and not body.facts.same(left.dims[-1], right.dims[-1]):
+        edits = Edit(left.operand.span, right.text), Edit(right.operand.span, left.text)
+        draft.fix(f"swap them: `{right.text} @ {left.text}` contracts {dim_text(right.dims[-1])}", *edits)
 
 
 def _suggest_transpose(body: Body, draft: Draft, use: Use, left: Side, right: Side) -> None:

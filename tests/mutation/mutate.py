@@ -1,4 +1,4 @@
-"""One-token mutants of a program, in six kinds.
+"""One-token mutants of a program, in seven kinds.
 
     dim      x: Tensor[B, D, f32]  ->  x: Tensor[B, H, f32]          another symbol of the program, or a misspelt one
     size     zeros(4)              ->  zeros(5)
@@ -6,6 +6,7 @@
     dtype    Tensor[N, f32]        ->  Tensor[N, bf16]
     policy   bf16 @accum(f32)      ->  bf16 @saturate
     swap     a @ b                 ->  b @ a                         operands, or two neighbouring arguments
+    name     softmax(x)            ->  softmxa(x)                    a function or keyword argument misspelt
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tesserac.syntax.walk import children, descendants
 from tests.mutation.programs import Program, programs
 from tests.mutation.values import NAMES
 
-KINDS = ("dim", "size", "axis", "dtype", "policy", "swap")
+KINDS = ("dim", "size", "axis", "dtype", "policy", "swap", "name")
 DTYPES = ("f32", "f64", "bf16", "f16", "i32", "i64", "bool")
 ACCUMULATORS = ("f64", "bf16", "f16")
 SHAPED = ("reshape", "expand", "zeros", "ones", "full", "normal", "uniform", "split", "one_hot", "repeat", "pad")
@@ -79,7 +80,7 @@ def places(program: Program) -> tuple[Place, ...]:
     symbols = tuple(sorted(names - _types(module)))
     found = [
         *_dims(module, symbols), *_sizes(module), *_axes(module, symbols), *_dtypes(module), *_policies(module, source),
-        *_swaps(module, source),
+        *_swaps(module, source), *_misspelt(module),
     ]  # fmt: skip
     return tuple(place for place in found if place.instead)
 
@@ -182,6 +183,21 @@ def _swaps(module: ast.Module, source: SourceFile) -> Iterator[Place]:
             given = [a for a in node.arguments if a.name is None]
             for first, second in pairwise(given):
                 yield from _swapped(first.span, second.span, source)
+
+
+def _misspelt(module: ast.Module) -> Iterator[Place]:
+    """Two neighbouring letters swapped, in names long enough to tell what was meant."""
+    for node in descendants(module):
+        if isinstance(node, ast.Call) and isinstance(node.function, ast.Name):
+            yield from _slips(node.function.id, node.function.span)
+        elif isinstance(node, ast.Argument) and node.name is not None:
+            yield from _slips(node.name, node.name_span)
+
+
+def _slips(name: str, span: Span) -> Iterator[Place]:
+    slips = tuple(name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in range(1, len(name) - 1))
+    if len(name) >= 4:
+        yield Place("name", span, tuple(slip for slip in slips if slip != name))
 
 
 def _swapped(first: Span, second: Span, source: SourceFile) -> Iterator[Place]:
