@@ -76,7 +76,7 @@ def _explain_contraction(body: Body, use: Use, left: Side, right: Side) -> None:
     _suggest_fact(body, draft, left, right)
 
 
-def _suggest_swap(body: Body, draft: Draft, use: Use, left: _Side, right: _Side) -> None:
+def _suggest_swap(body: Body, draft: Draft, use: Use, left: Side, right: Side) -> None:
     """`w @ x` of `[D, H]` and `[B, D]` fits the other way round."""
     if use.op.name != "matmul" or len(left.dims) < 2 or len(right.dims) < 2 or not (left.text and right.text):
         return
