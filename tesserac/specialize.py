@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from tessera.interface import APART, UNIT, ArrayKind, Choice, Number, Specialization, Static, Tree, chosen_relations
 from tesserac.check.construct import fields_signature
+from tesserac.check.decorators import is_kernel
 from tesserac.check.entry import any_size_binding
 from tesserac.check.infer import CheckResult
 from tesserac.check.specs import (
@@ -47,8 +48,11 @@ def argument_types(result: CheckResult, name: str, chosen: Specialization) -> li
     choices, checker = dict(chosen), result.checker
     reader = _Reader({struct_key(checker.name, decl.owner, decl.name): decl for decl in checker.structs()})
     definer, local = checker.definer(name) or (checker, name)
-    parameters = definer.own_signature(local).parameters
+    signature = definer.own_signature(local)
+    parameters = signature.parameters
     alone = [reader.parameter(p, choices) for p in parameters]
+    if is_kernel(signature.node):
+        return alone  # leading dims of its arguments are programs, however many, and meet none of the same axis
     places = _declared_places([leaf for type_ in alone for leaf in _leaves(type_)], chosen)
     return [replace(reader, places=places).parameter(p, choices) for p in parameters] if places else alone
 

@@ -18,7 +18,7 @@ from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
-from tesserac.library import place_of
+from tesserac.library import check_library
 from tesserac.syntax.parse import parse_module
 
 GRAPH_PASSES = (apply_rules, inline, fold, cse, dce, generalize, split_complex, absorb)
@@ -34,12 +34,7 @@ def check_text(text: str, name: str, libraries: tuple[CheckResult, ...]) -> Chec
 @cache
 def library() -> tuple[CheckResult, ...]:
     """In the order in which files use each other's names."""
-    files = stdlib_files()
-    checked: tuple[CheckResult, ...] = ()
-    for path in sorted(files, key=place_of):
-        name = f"stdlib.{path.removesuffix('.tess').replace('/', '.')}"
-        checked += (check_text(files[path], name, checked),)
-    return checked
+    return check_library(stdlib_files())
 
 
 @cache

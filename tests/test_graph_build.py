@@ -182,7 +182,7 @@ def test_branches_bind_and_return(sign: int) -> None:
 def test_guards_reach_the_forms() -> None:
     guarded = function(give(local("x")))
     guarded = typed.TypedFunction(
-        **{**guarded.__dict__, "guards": (typed.Guard("at_least", N, Dim.const(2), NO_SPAN),)}
+        **{**guarded.__dict__, "guards": (typed.Guard("at_least", N, Dim.const(2), NO_SPAN, "a test"),)}
     )
     (func,) = compile_(guarded).ops
     (guard,) = func.attrs["guards"]

@@ -103,7 +103,7 @@ def read_signature(
         result, unbound = _result(reader, node.returns, merged, (*symbols, *shared), names, sink)
     given = frozenset(names.spans) | frozenset(ints)
     facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
-    _check_facts(node, names, given, sink)
+    _check_facts(node, names, given, unbound, sink)
     hidden = tuple(sorted({name for dim in merged for name in dim.symbols()}))
     return Signature(node, parameters, result, symbols, facts, unbound, hidden), names.spans
 
@@ -196,10 +196,14 @@ def _fact(reader: AnnotationReader, clause: ast.Expr, sink: Sink) -> Fact | None
     return None
 
 
-def _check_facts(node: ast.FunctionDef, names: SignatureNames, given: frozenset[str], sink: Sink) -> None:
-    """A fact about a size that nothing in the signature has says nothing."""
+def _check_facts(
+    node: ast.FunctionDef, names: SignatureNames, given: frozenset[str], unbound: tuple[str, ...], sink: Sink
+) -> None:
+    """A fact about a size that nothing in the signature has says nothing. Those in the result only are told there."""
     for name in [name for name in names.spans if name not in given]:
         span = names.spans.pop(name)[0]
+        if name in unbound:
+            continue
         draft = sink.error(E0204, at=span, problem=f"`{name}` is a size of no argument of `{node.name}`")
         draft.did_you_mean(name, given, span)
 
