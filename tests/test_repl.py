@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -353,7 +354,7 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._handle, text.encode())
 
-    def wait_for(self, text: str, seconds: float = 30.0) -> None:
+    def wait_for(self, text: str, seconds: float = 120.0) -> None:
         """Reads what is shown, up to and with the text."""
         end = time.monotonic() + seconds
         while text not in self._shown:
@@ -361,6 +362,15 @@ class Terminal:
             assert ready, f"no {text!r} in {self._shown!r}"
             self._shown += os.read(self._handle, 4096).decode()
         self._shown = self._shown.partition(text)[2]
+
+    def interrupt(self, text: str) -> None:
+        """Presses Ctrl-C until the text is shown: between two keys of a line Python does not see the signal."""
+        for _ in range(20):
+            time.sleep(0.3)
+            self.type("\x03")
+            with suppress(AssertionError):
+                return self.wait_for(text, 3.0)
+        raise AssertionError(f"Ctrl-C did not lead to {text!r}")
 
     def close(self) -> None:
         self.process.kill()
@@ -393,9 +403,7 @@ def test_a_person_at_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
     terminal.wait_for("tessera> ")
     terminal.type("half done")
     terminal.wait_for("half done")
-    time.sleep(0.3)  # readline waits for the next key again: between two keys Python does not see the signal
-    terminal.type("\x03")  # Ctrl-C drops the line
-    terminal.wait_for("tessera> ")
+    terminal.interrupt("tessera> ")  # Ctrl-C drops the line
     terminal.type("1 + 1\n")
     terminal.wait_for("\n2\r\n")
     terminal.wait_for("tessera> ")

@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -119,9 +120,18 @@ def _result(answer: bytes, status: int) -> bytes:
         return content
     if kind == _FAILED:
         raise TesseraError(*pickle.loads(content))
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT:
+        _let_own_signal_arrive()
+        raise KeyboardInterrupt
     if os.WIFSIGNALED(status):
         raise Died(signal.Signals(os.WTERMSIG(status)).name)
     raise Died(f"exit status {os.waitstatus_to_exitcode(status)}")
+
+
+def _let_own_signal_arrive() -> None:
+    """Ctrl-C goes to both processes, in any order: where the child's end is seen first, ours is still to come."""
+    with suppress(KeyboardInterrupt):
+        time.sleep(0.1)
 
 
 # Note [A process per computation]
