@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+from tesserac.base.cache import write_atomically
 from tesserac.base.resources import library_file
 from tesserac.base.source import SourceFile
 from tesserac.commands.outcome import UsageMistake
@@ -65,3 +67,13 @@ class FoundSources(Mapping[str, SourceFile]):
 
     def __len__(self) -> int:
         return len(self._read)
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Puts another text into a program's file, in one step, and leaves its permissions. Raises UsageMistake."""
+    try:
+        mode = path.stat().st_mode
+        write_atomically(path, text.encode())
+        path.chmod(mode)
+    except OSError as problem:
+        raise UsageMistake(f"cannot write `{path}`: {(problem.strerror or str(problem)).lower()}") from None

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tesserac.base.cache import write_atomically
 from tesserac.base.source import SourceFile
-from tesserac.commands.files import files_of, program_files, project_here
-from tesserac.commands.outcome import UsageMistake
+from tesserac.commands.files import files_of, program_files, project_here, rewrite
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix
 from tesserac.diag.render import apply_edits
 from tesserac.session import Session
@@ -97,7 +95,7 @@ def fix_files(session: Session, paths: Sequence[str], *, diff: bool) -> str:
         if diff:
             output.append(_diff(fixed))
         else:
-            _write(Path(path), fixed.after.text)
+            rewrite(Path(path), fixed.after.text)
             output += [f"{made.path}:{made.line}: fixed[{made.code}]: {made.title}\n" for made in fixed.made]
     return "".join(output)
 
@@ -106,12 +104,3 @@ def _diff(fixed: Fixed) -> str:
     old, new = fixed.before.text.splitlines(keepends=True), fixed.after.text.splitlines(keepends=True)
     lines = difflib.unified_diff(old, new, fixed.before.path, f"{fixed.before.path} (fixed)")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        mode = path.stat().st_mode
-        write_atomically(path, text.encode())
-        path.chmod(mode)
-    except OSError as problem:
-        raise UsageMistake(f"cannot write `{path}`: {(problem.strerror or str(problem)).lower()}") from None

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tesserac.base.cache import write_atomically
 from tesserac.base.source import SourceFile
-from tesserac.commands.outcome import MISTAKES, OK, Outcome, UsageMistake
+from tesserac.commands.files import rewrite
+from tesserac.commands.outcome import MISTAKES, OK, Outcome
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.render import Palette, render
 from tesserac.syntax.files import read_source
@@ -62,21 +62,12 @@ def _format(path: str, wanted: Wanted) -> _Result:
     if path == STDIN:
         return _Result(formatted.text, changed=changed)
     if changed:
-        _write(Path(path), formatted.text)
+        rewrite(Path(path), formatted.text)
     return _Result(changed=changed)
 
 
 def _shown(diagnostics: Sequence[Diagnostic], sources: dict[str, SourceFile], palette: Palette) -> str:
     return "".join(render(d, sources, palette) + "\n\n" for d in diagnostics)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        mode = path.stat().st_mode
-        write_atomically(path, text.encode())
-        path.chmod(mode)
-    except OSError as problem:
-        raise UsageMistake(f"cannot write `{path}`: {(problem.strerror or str(problem)).lower()}") from None
 
 
 def _counts(same: int, changed: int, broken: int, *, dry: bool) -> str:
