@@ -6,8 +6,8 @@ Enters: typed functions. Leaves: every level that was made, for whoever wants to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.check.typed import TypedFunction
 from tesserac.graph.build import build_module
 from tesserac.graph.passes.absorb import absorb

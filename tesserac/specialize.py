@@ -6,9 +6,10 @@ Enters: a signature and the compile-time choices of a call. Leaves: one type per
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tessera.interface import APART, UNIT, ArrayKind, Choice, Number, Specialization, Static, Tree, chosen_relations
+from tesserac.base.dataclass import dataclass
 from tesserac.check.construct import fields_signature
 from tesserac.check.decorators import is_kernel
 from tesserac.check.entry import any_size_binding

@@ -75,6 +75,17 @@ def test_imports_point_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", COMPILER_FILES, ids=name)
+def test_dataclasses_are_made_by_one_decorator(path: Path) -> None:
+    """See Note [Why not the standard one] in `base/dataclass.py`."""
+    taken = [alias.name for node, module, _ in imports(path) if module == "dataclasses" for alias in names_of(node)]
+    assert "dataclass" not in taken, "write `from tesserac.base.dataclass import dataclass`"
+
+
+def names_of(node: ast.AST) -> list[ast.alias]:
+    return node.names if isinstance(node, ast.ImportFrom) else []
+
+
+@pytest.mark.parametrize("path", COMPILER_FILES, ids=name)
 def test_only_target_imports_llvmlite(path: Path) -> None:
     used = {module.split(".")[0] for _, module, _ in imports(path)}
     assert "llvmlite" not in used or room_of(path) == "target"

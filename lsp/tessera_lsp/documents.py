@@ -6,12 +6,12 @@ from 0 and columns in units of an encoding that both sides have agreed on; the c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]

@@ -7,9 +7,10 @@ and `SourceFile`, which turns offsets into lines and columns for people (both fr
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from tesserac.base.dataclass import dataclass
 
 
 class Span(NamedTuple):

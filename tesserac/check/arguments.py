@@ -6,8 +6,8 @@ Enters: arguments as written, and the parameters' names. Leaves: arguments by na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check import typed
 from tesserac.check.body import Body

@@ -8,8 +8,8 @@ See Note [Two views of one argument].
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.facts import Facts
 from tesserac.check.specs import (

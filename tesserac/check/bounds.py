@@ -9,8 +9,9 @@ that makes a product of the question (`i <= Q - 1` by `c`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tesserac.base.dataclass import dataclass
 from tesserac.check.elimination import Budget, contradicts
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.polynomial import of_atom

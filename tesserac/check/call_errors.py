@@ -7,8 +7,8 @@ declaration.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.binding import Misfit, Reason

@@ -6,8 +6,7 @@ another one it says nothing; so is what to prefetch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.polynomial import Dim
 from tesserac.types.terms import Monomial
 

@@ -6,8 +6,9 @@ Enters: a program and the parameters of the kernel. Leaves: statements that run 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.apply import apply_operator

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check import typed
 from tesserac.check.body import Instance

@@ -5,8 +5,7 @@ Enters: the expression after `in`. Leaves: the bounds of a range, or the items o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.apply import meet_storage

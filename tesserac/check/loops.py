@@ -8,8 +8,8 @@ every turn; a tuple is unrolled. A name bound only inside has no value afterward
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.apply import apply_operator

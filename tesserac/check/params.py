@@ -8,8 +8,9 @@ imports have the module's name before theirs: `layers.W` of size `layers.D`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tesserac.base.dataclass import dataclass
 from tesserac.check import typed
 from tesserac.check.annotations import AnnotationReader
 from tesserac.check.signatures import SignatureNames

@@ -10,10 +10,11 @@ Two relations are followed besides, since programs live by them: `x - max(x)` is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Protocol
 
+from tesserac.base.dataclass import dataclass
 from tesserac.check import typed
 from tesserac.check.facts import Facts
 from tesserac.numerics import interval

@@ -6,9 +6,9 @@ reshape splits and merges neighbouring dims; equal element counts alone would le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice, permutations
 
+from tesserac.base.dataclass import dataclass
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body

@@ -8,8 +8,9 @@ still to come.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.later import LATER
 from tesserac.check.struct_items import functions_of, initial_of_param, is_test, test_function

@@ -6,8 +6,7 @@ no value. Branches and loops take a `snapshot` and merge afterwards.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.types.ty import Type

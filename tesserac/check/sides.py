@@ -5,8 +5,7 @@ Enters: a use of an operator and a place in it. Leaves: the texts and labels tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.terms import Monomial, is_whole, join, power
 from tesserac.types.unify import linear_in

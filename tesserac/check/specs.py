@@ -7,9 +7,10 @@ Enters: built by `annotations.py` from the syntax tree. Leaves: read by `calls.p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeGuard
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.typed import GuardKind
 from tesserac.syntax import ast

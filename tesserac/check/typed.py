@@ -17,9 +17,8 @@ How to read it:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tessera.stream import STREAM as STREAM
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.ops.registry import GuardKind as GuardKind
 from tesserac.ops.registry import Operator

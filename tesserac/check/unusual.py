@@ -10,8 +10,7 @@ Sums, means and extremes run along any dim: a batch norm and a mean loss are rig
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.commands.files import files_of, program_files, project_here, rewrite
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix

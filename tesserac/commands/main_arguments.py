@@ -7,11 +7,11 @@ read; a bundle, which has no source, leaves that to the look of the word.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from tessera.interface import FunctionInterface, Missing, Parameter
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.commands.outcome import UsageMistake
 from tesserac.syntax import ast

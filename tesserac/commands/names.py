@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tesserac.base.dataclass import dataclass
 
 TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:aarch64", "cuda", "cuda:sm_80", "cuda:sm_90a")
 """`cpu` is this machine; `cuda` is `cuda:sm_90a`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tesserac.base.dataclass import dataclass
 
 OK, MISTAKES, BAD_USAGE, FAULT = 0, 1, 2, 70
 """Exit statuses: all well; the program has mistakes; the command was used wrongly; the compiler itself failed."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tessera.interface import FunctionInterface, Missing, ModuleInterface, Specialization, is_declared
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.typed import TypedFunction
 from tesserac.commands.outcome import UsageMistake

@@ -5,9 +5,9 @@ Enters: a name such as `cuda:sm_80`. Leaves: a `Target` that lowers a module of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from tesserac.base.dataclass import dataclass
 from tesserac.commands.names import CPU_LEVELS, GPU_LEVELS, LevelName
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes

@@ -10,11 +10,11 @@ import contextlib
 import io
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import tessera
 from tessera.module import Module, run_test, tests_of
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.commands.checking import show
 from tesserac.commands.files import program_files

@@ -6,9 +6,9 @@ language server. Nothing here knows how it will look.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 
 

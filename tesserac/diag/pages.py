@@ -13,9 +13,10 @@ The message block is written by `pytest --update`. A code that no program text c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+
+from tesserac.base.dataclass import dataclass
 
 _PAGE_NAME = re.compile(r"([EW]\d{4})\.md")
 _SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.diagnostic import Diagnostic, Edit, Fix, Step
 from tesserac.diag.snippet import WIDTH, Columns, Line, Mark, Piece, render_labels

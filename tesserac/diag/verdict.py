@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.diag.diagnostic import Diagnostic
 

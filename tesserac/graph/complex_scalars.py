@@ -13,8 +13,8 @@ arithmetic with it is part by part: 2.0 * z and z / n are what they look like, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.types import ScalarType

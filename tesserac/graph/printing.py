@@ -6,8 +6,9 @@ Enters: pieces of a typed `Print`, built. Leaves: the attribute and the operands
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Value
 from tesserac.types.ty import (
     Aggregate,

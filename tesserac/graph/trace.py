@@ -8,8 +8,8 @@ the run as numbers, and evaluated by the oracle: values have the bits of compile
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.graph.blame import library_name
 from tesserac.graph.dialect import PREFIX, call_dims, is_operator

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.infer import CheckResult, Imported, check_module
 from tesserac.check.lint import Piece, lint

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.infer import CheckResult
 from tesserac.diag.diagnostic import Diagnostic

@@ -6,8 +6,7 @@ The trees hold whatever was checked; findings only as long as the interfaces of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.diag.verdict import Reads

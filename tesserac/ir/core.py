@@ -10,9 +10,10 @@ a terminator. There are no jumps, hence dominance is nesting plus order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType

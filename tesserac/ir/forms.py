@@ -22,8 +22,7 @@ Names of operators stop at the Graph; `generalize` rewrites each into these. For
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Attr, Block, Op, Value, define_op
 from tesserac.ir.types import IndexType, ScalarType, TensorType

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Module, Op, VerifyError
 from tesserac.ir.printer import print_module
 from tesserac.ir.types import MemRefType, TensorType, Type

@@ -10,10 +10,9 @@ A target keeps them as constants beside the code.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, define_op
 from tesserac.ir.forms import tensor_type

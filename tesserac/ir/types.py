@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 from tesserac.types.policy import NO_POLICY, Policy

@@ -5,8 +5,7 @@ Enters: a dtype, f32 or f64. Leaves: its `Format`, and constants and fitted coef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.numerics import coefficients
 from tesserac.numerics.program import Draft, Ref
 from tesserac.types.dtype import F32, F64, DType

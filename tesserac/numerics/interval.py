@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.dtype import DType
 
 INF = math.inf

@@ -11,12 +11,12 @@ Integer arithmetic wraps and has no order. Every sum ends with `+ (+0)`: a zero 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import ml_dtypes
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.numerics.exact import Array, fma, maximum, minimum
 from tesserac.numerics.narrow import narrow_fma
 from tesserac.types.dtype import FP8_E4M3

@@ -32,11 +32,12 @@ an fma or replaced by an approximation, so every target computes the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.numerics.exact import Array, fma
 from tesserac.types.dtype import DType
 

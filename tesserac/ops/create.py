@@ -6,10 +6,10 @@ Enters: dims and a dtype. Leaves: a filled or counted tensor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.numerics.interval import TRUTH, Interval, point

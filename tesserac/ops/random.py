@@ -7,10 +7,10 @@ bits are for, so that a key that is drawn from and folded gives unrelated result
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.numerics.philox import BUMPS, MULTIPLIERS, ROUNDS

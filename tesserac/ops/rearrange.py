@@ -6,10 +6,10 @@ Enters: a tensor. Leaves: the same elements elsewhere; all but the diagonal are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value

@@ -8,9 +8,9 @@ numbers the rows are expanded before any target (`graph/passes/split_complex.py`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, define_op
 from tesserac.ir.types import IndexType, ScalarType
 from tesserac.ir.verify import require

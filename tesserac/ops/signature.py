@@ -18,8 +18,10 @@ Enters: that text. Leaves: a `Signature`, which the unifier in `unify.py` matche
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
+
+from tesserac.base.dataclass import dataclass
 
 StaticKind = Literal["axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype"]
 STATIC_KINDS: tuple[StaticKind, ...] = ("axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype")

@@ -6,10 +6,10 @@ Enters: a tensor and one axis, the last unless said. Leaves: the places of its e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ops.lowering import sort_form

@@ -8,11 +8,11 @@ See Note [The plan of a transform].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value

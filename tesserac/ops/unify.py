@@ -8,8 +8,8 @@ turns it into a message, an IR verifier into a fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ops.signature import (
     ELEMENT_CLASSES,
     BroadcastGroup,

@@ -6,10 +6,10 @@ Enters: a tensor and the new elements. Leaves: a new tensor; whether it is made 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value

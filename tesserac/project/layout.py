@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.project.layout import PACKAGE, SUFFIX, Project, module_file
 from tesserac.project.manifest import find_manifest, read_project

@@ -7,10 +7,11 @@ nothing and raises ProgramError; a failed run raises TesseraError.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tessera.artifact import Artifact
 from tessera.stream import Stream
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.checker import ModuleChecker
 from tesserac.check.infer import deep_recursion

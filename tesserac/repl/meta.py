@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.commands import names as levels
 from tesserac.commands.inspection import level_text
 from tesserac.commands.levels import FunctionLevels, wanted_levels

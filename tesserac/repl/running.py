@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tessera.artifact import Artifact
 from tessera.function import CompiledFunction
 from tessera.stream import STREAM, Stream, key_array
+from tesserac.base.dataclass import dataclass
 from tesserac.repl.apart import run_apart, shared_arrays
 from tesserac.repl.values import Value
 

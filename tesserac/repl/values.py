@@ -7,9 +7,9 @@ strings, ...) has no array.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.syntax import ast
 from tesserac.types.ty import (

@@ -7,8 +7,9 @@ that functions and sizes may use it; arrays reach the input as its parameters.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.repl.values import Value, literal
 from tesserac.syntax import ast

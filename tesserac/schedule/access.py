@@ -13,9 +13,9 @@ Enters: memory and the `form.view` operations over it. Leaves: an `Access`, or N
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, Window, tensor_type
 from tesserac.ir.types import row_major

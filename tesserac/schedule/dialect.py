@@ -73,8 +73,7 @@ schedule.print(mem...) {pieces}
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import Guard

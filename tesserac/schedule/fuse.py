@@ -17,8 +17,9 @@ A form joins the group of its latest producer, if that group can take it; so a g
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import contract_dims, indices, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source

@@ -6,8 +6,9 @@ Bits never depend on a schedule, so nothing here can change a result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from tesserac.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)

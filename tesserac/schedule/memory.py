@@ -7,8 +7,7 @@ of its buffers, and a buffer takes a free slot of its own size first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import launch_outs, memory

@@ -7,8 +7,7 @@ looks like.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source

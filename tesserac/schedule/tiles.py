@@ -6,8 +6,7 @@ one core: waves of programs, each with its products, the copying of its operands
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.machine import Machine
 from tesserac.types.dtype import DType

@@ -10,9 +10,9 @@ Parentheses leave no node. A generator expression is a `ListComprehension`: with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 
 UnaryOperator = Literal["-", "+", "~", "not"]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import NamedTuple
 
+from tesserac.base.dataclass import dataclass
 from tesserac.syntax.concrete import CLOSERS, OPENERS, Leaf
 
 _COMMENT = re.compile(r"#[^\n]*")

@@ -10,10 +10,10 @@ Brackets that only group, which make no rule of their own, become branches of ki
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.diag.sink import Sink
 from tesserac.syntax.lalr import Machine, SyntaxFailure

@@ -14,8 +14,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.files import E0903
 from tesserac.diag.diagnostic import Diagnostic, Edit

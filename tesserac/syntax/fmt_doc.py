@@ -10,9 +10,11 @@ for the end of the line, a second one, and any on a line of its own, starts a li
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple
+
+from tesserac.base.dataclass import dataclass
 
 WIDTH = 100
 INDENT = 4

@@ -8,9 +8,9 @@ errors of an item come out of one pass, and a function with a half-typed line st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from tesserac.base.dataclass import dataclass
 from tesserac.syntax.lexer import Token
 from tesserac.syntax.tables import END, Rule, Tables
 

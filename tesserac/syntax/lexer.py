@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import NamedTuple
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.diag.codes.syntax import E0102, E0103, E0104, E0105, E0106, E0107, E0108, E0109, E0114
 from tesserac.diag.diagnostic import Code

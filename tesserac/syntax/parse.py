@@ -8,10 +8,10 @@ a file again after an edit costs one item.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple, cast
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.files import E0903
 from tesserac.diag.codes.syntax import E0110

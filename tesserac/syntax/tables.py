@@ -14,12 +14,13 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from tesserac.base.cache import user_cache_dir, write_atomically
+from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import grammar_text, shipped_tables_text
 
 if TYPE_CHECKING:

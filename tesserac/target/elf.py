@@ -7,7 +7,8 @@ as plain data. Sections that only debuggers and unwinders read are dropped here:
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from tesserac.base.dataclass import dataclass
 
 MACHINES = {62: "x86_64", 183: "aarch64"}
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tessera.image import SEGMENT_ALIGNMENT, Image
+from tesserac.base.dataclass import dataclass
 from tesserac.target.elf import LinkError, ObjectFile, Relocation, Section, Symbol, read_object
 from tesserac.target.relocate import STUB_SIZE, Needs, jump_through, kind_of
 

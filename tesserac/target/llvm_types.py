@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tesserac.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)

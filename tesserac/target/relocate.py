@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
+from tesserac.base.dataclass import dataclass
 from tesserac.target.elf import LinkError
 
 

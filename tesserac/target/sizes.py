@@ -7,11 +7,11 @@ runtime, the guards without which a division would leave a rest, and the equatio
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
 from tessera.sizes import Size, Tree
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.forms import Guard
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.polynomial import Atom, Monomial, Opaque, Symbol

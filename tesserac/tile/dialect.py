@@ -43,8 +43,7 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS, indices, operand_maps

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.dims import Dim
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 Enters: a spelling such as `fp32`, `BF16` or `fp8(e4m3)`. Leaves: one shared `DType` row, compared by value.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from tesserac.base.dataclass import dataclass
 
 Kind = Literal["f", "i", "u", "b", "c"]
 

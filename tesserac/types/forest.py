@@ -8,8 +8,9 @@ forest whose edges are exactly the merges made, so that a path in it is a proof 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from tesserac.base.dataclass import dataclass
 
 N = TypeVar("N", bound=Hashable)
 R = TypeVar("R")

@@ -4,8 +4,9 @@ Enters: text such as `@accum(f32) @saturate`. Leaves: a frozen `Policy`, whose `
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.dtype import F32, DType, lookup
 
 

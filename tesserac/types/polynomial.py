@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.terms import (
     MAX_NESTING,
     MAX_TERMS,

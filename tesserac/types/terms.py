@@ -6,10 +6,11 @@ Enters: atoms, monomials and coefficients. Leaves: the same, sorted and collecte
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
+
+from tesserac.base.dataclass import dataclass
 
 if TYPE_CHECKING:
     from tesserac.types.polynomial import Dim

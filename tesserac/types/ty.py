@@ -8,8 +8,9 @@ See Note [A compile-time kind carries its value].
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.algebra import Tree
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, DType

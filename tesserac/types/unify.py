@@ -8,9 +8,9 @@ a message can say where each of two disagreeing sizes came from.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from tesserac.base.dataclass import dataclass
 from tesserac.types.dims import ONE, ZERO, Dim, DimError
 from tesserac.types.terms import Monomial, Symbol, collect, join, power
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tessera_lsp.features.diagnostics import shown
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix
 from tesserac.session import Session

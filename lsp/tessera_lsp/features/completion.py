@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -16,6 +15,7 @@ from tessera_lsp.features.describe import describe
 from tessera_lsp.features.meanings import global_meaning, library_items, named_nodes
 from tessera_lsp.features.places import Place, place_at
 from tessera_lsp.features.scopes import visible
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.decorators import ACCEPTED
 from tesserac.check.resolve import BUILTINS, OPERATIONS, LibraryRef, NamespaceRef

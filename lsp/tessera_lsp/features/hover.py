@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tessera_lsp.features.describe import describe, one_line
 from tessera_lsp.features.markdown import code, paragraphs
 from tessera_lsp.features.meanings import LocalMeaning, meaning_of
 from tessera_lsp.features.places import Place, place_at, word_at
 from tessera_lsp.features.scopes import dim_names
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.session import Session
 from tesserac.syntax import ast

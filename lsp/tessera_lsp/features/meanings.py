@@ -7,10 +7,10 @@ are resolved by the checker; local ones by the text (see `scopes`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tessera_lsp.features.places import Place, Word
 from tessera_lsp.features.scopes import Binding, binding_of
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.infer import CheckResult
 from tesserac.check.resolve import (

@@ -7,9 +7,9 @@ the name is taken for what it reads; in a loop, a place after it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants

@@ -7,8 +7,8 @@ each kind, `stdlib/operators/apply.tess`. A real tensor that meets a complex one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.algebra.base import Kind

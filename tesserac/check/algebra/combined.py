@@ -10,9 +10,10 @@ sum, equal terms are one, what is the identity is gone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import reduce
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN
 from tesserac.check import typed
 from tesserac.check.algebra.base import Kind, Use

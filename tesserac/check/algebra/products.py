@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN
 from tesserac.check import typed
 from tesserac.check.algebra.base import Kind, Use

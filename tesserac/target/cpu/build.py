@@ -7,11 +7,11 @@ a function of its own, so that whoever wants to look at a level stops there.
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from functools import cache
 
 from tessera.artifact import Artifact
 from tessera.errors import WRONG_MACHINE, failure
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Level, Pass
 from tesserac.schedule import machine as schedule_machine

@@ -7,8 +7,8 @@ whatever the width of vectors; in the end the lanes are folded in halves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import Blocks

@@ -7,9 +7,9 @@ that differ between lanes are checked and read lane by lane. A bad index is put 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.types import INDEX, ScalarType
 from tesserac.target.cpu.accesses import align_of, load_part, rounded_to, store_part, widened

@@ -7,11 +7,12 @@ function. Every program of a launch goes through the pool, which runs small laun
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Protocol
 
 from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard

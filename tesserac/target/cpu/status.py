@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I32, I64, Value, const_int

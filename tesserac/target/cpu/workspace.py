@@ -9,8 +9,8 @@ likewise one scratch serves all kernels, which run one after another. Every part
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory

@@ -6,9 +6,8 @@ function of its own, so that whoever wants to look at a level stops there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tessera.gpu_program import GpuProgram
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Pass, run_passes
 from tesserac.schedule import machine as schedule_machine

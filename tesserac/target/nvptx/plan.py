@@ -8,7 +8,6 @@ its sizes need to have a value, then what all other sizes need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from tessera.gpu_program import (
@@ -30,6 +29,7 @@ from tessera.gpu_program import (
     Workspace,
 )
 from tessera.sizes import Size, Tree
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Guard, indices

@@ -10,13 +10,13 @@ import importlib.util
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from tesserac.base.dataclass import dataclass
 from tesserac.target.compile import CodegenError
 from tesserac.target.nvptx.kernel import TRIPLE
 

@@ -41,8 +41,7 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.forms import indices
 from tesserac.ir.types import INDEX

@@ -12,8 +12,8 @@ with an offset.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import INDEX

@@ -5,8 +5,7 @@ Nothing here changes a result: orders of summation are fixed elsewhere, and ever
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.types.dtype import F32, DType
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from tesserac.base.dataclass import dataclass
 from tesserac.tile.gpu.errors import LoweringError
 
 LANE_BITS = 5

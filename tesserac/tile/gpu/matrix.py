@@ -10,8 +10,7 @@ register layout and the shared-memory layouts of both operands. The three units:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import Bit, Layout, bits_between, matrix_layout

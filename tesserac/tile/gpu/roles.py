@@ -12,8 +12,7 @@ Block number i uses slot i % d in its phase i // d, on both sides. The producer 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices

@@ -8,8 +8,7 @@ serves plain copies, ldmatrix, tensor copies and wgmma descriptors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.tile.gpu.errors import LoweringError
 

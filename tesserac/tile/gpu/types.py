@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.parser import parse_dims, parse_element, register_type, split_top
 from tesserac.ir.types import ScalarType, TokenType, Type, element
 from tesserac.tile.gpu.layout import Layout, parse_layout

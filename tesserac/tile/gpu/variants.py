@@ -10,8 +10,9 @@ the sizes runs. The last has none, so every size has a kernel, and all give the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType, TileType

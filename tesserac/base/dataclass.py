@@ -1,0 +1,83 @@
+"""`@dataclass` as the standard library has it, made in a quarter of the time.
+
+Enters: a class with annotated fields, and the options `frozen`, `eq`, `slots`. Leaves: a standard dataclass (`fields`,
+`replace` and `match` know it) whose methods are shared functions where the standard library compiles new ones.
+See Note [Why not the standard one].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import field, fields
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import Any, TypeVar, dataclass_transform, overload
+
+T = TypeVar("T")
+
+
+@overload
+def dataclass(cls: type[T], /) -> type[T]: ...
+
+
+@overload
+def dataclass(*, frozen: bool = False, eq: bool = True, slots: bool = False) -> Callable[[type[T]], type[T]]: ...
+
+
+@dataclass_transform(field_specifiers=(field,))
+def dataclass(
+    cls: type[T] | None = None, /, *, frozen: bool = False, eq: bool = True, slots: bool = False
+) -> type[T] | Callable[[type[T]], type[T]]:
+    """A frozen class has a hash; that nobody assigns to its fields is what the type checker sees to."""
+
+    def make(cls: type[T]) -> type[T]:
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else the standard one writes the signature
+        made = dataclasses.dataclass(repr=False, eq=False, slots=slots)(cls)
+        _define(made, __repr__=_shown)
+        if frozen and slots:
+            _define(made, __reduce__=_reduced)
+        if eq:
+            _compare_by_value(made, has_hash=frozen)
+        return made
+
+    return make if cls is None else make(cls)
+
+
+def _define(cls: type, **methods: object) -> None:
+    """Methods that the class does not have itself; writing `__eq__` alone makes its `__hash__` None."""
+    for name, method in methods.items():
+        if vars(cls).get(name) is None:
+            setattr(cls, name, method)
+
+
+def _compare_by_value(cls: type, *, has_hash: bool) -> None:
+    names = [part.name for part in fields(cls) if part.compare]
+    values: Callable[[object], object] = attrgetter(*names) if names else type
+
+    def equal(self: object, other: object) -> bool:
+        return values(self) == values(other) if type(self) is type(other) else NotImplemented
+
+    def hashed(self: object) -> int:
+        return hash(values(self))
+
+    _define(cls, __eq__=equal, __hash__=hashed if has_hash else None)
+
+
+@recursive_repr()
+def _shown(self: Any) -> str:
+    shown = (f"{part.name}={getattr(self, part.name)!r}" for part in fields(self) if part.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _reduced(self: Any) -> tuple[type, tuple[object, ...]]:
+    """A copy is made as the object was."""
+    return type(self), tuple([getattr(self, name) for name in self.__match_args__])
+
+
+# Note [Why not the standard one]
+# The compiler has some hundred frozen dataclasses, and `dataclasses.dataclass` compiles seven methods for each, which
+# was a third of the time that a start takes. Its `__init__` of a frozen class goes around the `__setattr__` that
+# forbids to assign, which makes a node three times as dear as a plain assignment; and it restores a frozen class with
+# slots through a Python function. Here `__init__` alone is compiled, and the type checker forbids to assign.
+# One dataclass cannot derive from another that was made by the other decorator: a test holds that all use this one.

@@ -1,0 +1,109 @@
+"""The compiler's `@dataclass` does what the standard one does: both make a class of the same text, and are compared."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+from dataclasses import field, fields, replace
+from typing import Any
+
+import pytest
+
+from tesserac.base import dataclass as own
+
+OPTIONS = [
+    {"frozen": True},
+    {"frozen": True, "slots": True},
+    {"frozen": True, "eq": False},
+    {"frozen": True, "slots": True, "eq": False},
+    {},
+    {"eq": False},
+]
+
+
+def point(decorate: Callable[..., Any], **options: bool) -> Any:
+    @decorate(**options)
+    class Point:
+        x: int
+        y: tuple[int, ...] = ()
+        seen: int = field(default=0, compare=False, repr=False)
+
+    return Point
+
+
+def nothing(decorate: Callable[..., Any], **options: bool) -> Any:
+    @decorate(**options)
+    class Point:
+        """No fields."""
+
+    return Point
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_behaves_as_the_standard_one(options: dict[str, bool]) -> None:
+    mine, theirs = point(own.dataclass, **options), point(dataclasses.dataclass, **options)
+    assert [f.name for f in fields(mine)] == [f.name for f in fields(theirs)]
+    assert mine.__match_args__ == theirs.__match_args__
+    same = [(mine(1, (2,)), mine(1, (2,), 3), mine(1)), (theirs(1, (2,)), theirs(1, (2,), 3), theirs(1))]
+    answers = [(a == a, a == b, a == c, a == 1, a != b, replace(c, x=2).x) for a, b, c in same]
+    assert answers[0] == answers[1]
+    assert repr(same[0][0]).rpartition(".")[2] == repr(same[1][0]).rpartition(".")[2] == "Point(x=1, y=(2,))"
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_has_a_hash_when_the_standard_one_has(options: dict[str, bool]) -> None:
+    for make in (point, nothing):
+        mine, theirs = make(own.dataclass, **options), make(dataclasses.dataclass, **options)
+        assert (mine.__hash__ is None) == (theirs.__hash__ is None)
+    if options.get("frozen") and options.get("eq", True):
+        assert hash(mine()) == hash(mine()) and mine() == mine()
+        assert hash(point(own.dataclass, **options)(1)) is not None
+
+
+@own.dataclass(frozen=True)
+class WithMethods:
+    """Methods that a class writes itself stay."""
+
+    value: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WithMethods) and self.value % 2 == other.value % 2
+
+    def __hash__(self) -> int:
+        return self.value % 2
+
+    def __repr__(self) -> str:
+        return "own"
+
+
+@own.dataclass(frozen=True, slots=True)
+class Slotted:
+    """One that holds others."""
+
+    parts: tuple[Slotted, ...] = ()
+
+
+@own.dataclass
+class Bare:
+    """Without options."""
+
+    items: list[int] = field(default_factory=list)
+
+
+def test_methods_of_the_class_stay() -> None:
+    assert WithMethods(1) == WithMethods(3) != WithMethods(2)
+    assert hash(WithMethods(1)) == hash(WithMethods(3)) and repr(WithMethods(1)) == "own"
+
+
+def test_copies_are_equal_and_shared_parts_stay_shared() -> None:
+    leaf = Slotted()
+    for made in (pickle.loads(pickle.dumps(Slotted((leaf, leaf)))), copy.deepcopy(Slotted((leaf, leaf)))):
+        assert made == Slotted((leaf, leaf)) and made.parts[0] is made.parts[1]
+
+
+def test_without_options() -> None:
+    first, second = Bare(), Bare()
+    first.items.append(1)
+    assert first != second and second.items == [] and repr(first) == "Bare(items=[1])"
