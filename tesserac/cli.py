@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tessera import __version__
+from tesserac.base.collecting import keep_to_the_end
 from tesserac.commands import names
 from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, OK, Outcome, UsageMistake
 
@@ -327,7 +328,9 @@ def _start(program: click.Group, name: str) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a character that the terminal lacks is shown by its number
             stream.reconfigure(errors="backslashreplace")
-    return main(program, name, sys.argv[1:])
+    status = main(program, name, sys.argv[1:])
+    keep_to_the_end()
+    return status
 
 
 def tesserac() -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from tesserac.base.collecting import collection_paused
+from tesserac.base.collecting import collection_paused, keep_to_the_end
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.check.lint import lint_module
@@ -49,7 +49,8 @@ class Verdicts:
             return Verdict("", (), (), True, (source,))
         with collection_paused():
             verdict = self._same_imports(source) or self._edited(source) or self._whole(source)
-        self._records.write("verdict", path, verdict)
+            self._records.write("verdict", path, verdict)
+            keep_to_the_end()
         return verdict
 
     def _same_imports(self, source: SourceFile) -> Verdict | None:

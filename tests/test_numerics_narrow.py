@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tesserac.numerics.narrow import convert, round_to_tf32, storage
+from tesserac.numerics.narrow import convert, nearest, round_to_tf32, storage
 from tesserac.types.dtype import (
     ALL,
     BF16,
@@ -107,3 +107,15 @@ def test_tf32() -> None:
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_every_dtype_has_storage(dtype: DType) -> None:
     assert storage(dtype).itemsize * 8 >= dtype.bits
+
+
+@pytest.mark.parametrize("dtype", [F64, F32, TF32, *NARROW], ids=str)
+def test_one_number_is_rounded_as_an_array_is(dtype: DType) -> None:
+    rng = np.random.default_rng(1)
+    scaled = np.ldexp(rng.normal(size=3_000), rng.integers(-160, 140, 3_000))
+    ends = [0.0, -0.0, INF, -INF, NAN, 1.7976931348623157e308, 5e-324, 2.0**-149, 2.0**-150, 3 * 2.0**-150, 448.0]
+    ends += [464.0, 464.1, 65504.0, 65519.9, 65520.0, 61440.0, dtype.largest, dtype.largest * (1 + 2.0**-30)]
+    for number in (*scaled.tolist(), *ends, *rng.integers(0, 2**64, 2_000, dtype=np.uint64).view(np.float64).tolist()):
+        with np.errstate(all="ignore"):
+            expected = float(convert(np.asarray(number), dtype))
+        assert nearest(number, dtype) == expected or (np.isnan(expected) and np.isnan(nearest(number, dtype))), number

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from textwrap import dedent
 
 import numpy as np
 import pytest
 from checking import check_text
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ops.elementwise import Add
 from tesserac.ops.registry import OPERATORS, Array, Operator, numpy_dtype, register, static_fields
 from tesserac.ops.scalar import PRIMITIVES

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
@@ -18,7 +16,7 @@ from tesserac.check.ranges import Find, Ranges, extent_of
 from tesserac.check.words import SYMBOLS
 from tesserac.diag.codes.precision import W0401, W0404, W0405
 from tesserac.numerics.interval import INF, Interval, overflows, values_of
-from tesserac.numerics.narrow import convert
+from tesserac.numerics.narrow import nearest
 from tesserac.ops.convert import Cast
 from tesserac.ops.elementwise import Add
 from tesserac.types.dtype import F32, DType
@@ -115,7 +113,7 @@ class _Warnings:
         text = self._body.rules.text(expression.span)
         if expression.span.file != self._file or not text or not math.isfinite(number):
             return
-        held = _as_held(number, ty.dtype)
+        held = nearest(number, ty.dtype)
         if not math.isfinite(held) or abs(number) > 2 * ty.dtype.largest:
             label = f"{ty.dtype} holds up to {ty.dtype.largest:g}"
             reason = f"the limit is {ty.dtype.largest:g}"
@@ -144,11 +142,6 @@ def _literal(expression: typed.Expr) -> float | None:
         case FloatType(value=value):
             return value
     return None
-
-
-def _as_held(number: float, dtype: DType) -> float:
-    with np.errstate(all="ignore"):
-        return float(convert(np.asarray(number, np.float64), dtype))
 
 
 # ------------------------------------------------------------------------------------------- sums in loops

@@ -10,9 +10,8 @@ A target keeps them as constants beside the code.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tesserac.base.dataclass import dataclass
+from tesserac.base.lazy import np
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, define_op
 from tesserac.ir.forms import tensor_type

@@ -7,15 +7,12 @@ the exact one of two (`maximum`, `minimum`: NaN wins, -0 < +0). See Note [Round 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from tesserac.base.lazy import Array as Array
+from tesserac.base.lazy import np
 
-Array: TypeAlias = npt.NDArray[Any]
-
-_F32_TIE_MASK = np.int64((1 << 29) - 1)
-_F32_TIE = np.int64(1 << 28)
+_F32_TIE_MASK = (1 << 29) - 1
+_F32_TIE = 1 << 28
 _F32_SMALLEST_NORMAL = 2.0**-126
 _SPLITTER = 2.0**27 + 1
 _SAFE_LARGEST = 2.0**500

@@ -11,16 +11,16 @@ Enters: an array of any dtype in its NumPy form. Leaves: an array in the NumPy f
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
+from tesserac.base.lazy import ml_dtypes, np
 from tesserac.numerics.exact import Array, add_to_odd
-from tesserac.types.dtype import ALL, FP8_E4M3, TF32, DType
+from tesserac.types.dtype import ALL, F32, FP8_E4M3, TF32, DType
 
 LOWEST_EXPONENT = {"bfloat16": -126, "float16": -14, "float8_e4m3fn": -6, "float8_e5m2": -14}
 """Exponent of the smallest normal number of each format narrower than f32."""
+LOWEST_EXPONENT_F32 = -126
 
 
 def storage(dtype: DType) -> np.dtype[Any]:
@@ -48,6 +48,21 @@ def convert(x: Array, dtype: DType, *, saturate: bool = False) -> Array:
         if dtype.is_integer and _is_float(x.dtype):
             return _float_to_integer(np.asarray(x, np.float64), dtype, target)
         return x.astype(target)
+
+
+def nearest(number: float, dtype: DType) -> float:
+    """One number as `convert` makes it a float, without an array."""
+    if dtype.bits == 64 or number == 0.0 or math.isnan(number):
+        return number
+    rounded = number
+    if abs(number) <= 2 * dtype.largest:
+        significand = F32.significand if dtype == TF32 else dtype.significand
+        lowest = LOWEST_EXPONENT.get(dtype.numpy_name, LOWEST_EXPONENT_F32)
+        exponent = max(math.frexp(number)[1] - 1, lowest) - (significand - 1)
+        rounded = math.copysign(math.ldexp(round(math.ldexp(number, -exponent)), exponent), number)
+    if abs(rounded) <= dtype.largest:
+        return rounded
+    return math.nan if dtype == FP8_E4M3 else math.copysign(math.inf, number)
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:

@@ -13,10 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias, TypeVar
 
-import ml_dtypes
-import numpy as np
-
 from tesserac.base.dataclass import dataclass
+from tesserac.base.lazy import ml_dtypes, np
 from tesserac.numerics.exact import Array, fma, maximum, minimum
 from tesserac.numerics.narrow import narrow_fma
 from tesserac.types.dtype import FP8_E4M3
@@ -231,8 +229,8 @@ def _beyond(dtype: np.dtype[Any]) -> float:
 
 
 SCANNED: dict[str, tuple[Combine, Callable[[np.dtype[Any]], float | int | bool]]] = {
-    "sum": (np.add, lambda dtype: 0),
-    "prod": (np.multiply, lambda dtype: 1),
+    "sum": (lambda a, b: np.add(a, b), lambda dtype: 0),
+    "prod": (lambda a, b: np.multiply(a, b), lambda dtype: 1),
     "max": (maximum, lowest),
     "min": (minimum, highest),
 }

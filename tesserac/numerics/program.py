@@ -35,9 +35,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-import numpy as np
-
 from tesserac.base.dataclass import dataclass
+from tesserac.base.lazy import np
 from tesserac.numerics.exact import Array, fma
 from tesserac.types.dtype import DType
 
@@ -75,7 +74,7 @@ def evaluate(program: Program, *inputs: Array) -> Array:
             elif step.program is not None:
                 values.append(_when(step.program, *(values[i] for i in step.args)))
             else:
-                values.append(_EVALUATORS[step.op](*(values[i] for i in step.args)))
+                values.append(_evaluator(step.op)(*(values[i] for i in step.args)))
     return values[-1]
 
 
@@ -105,31 +104,34 @@ def _significand(x: Array) -> Array:
     return np.asarray(np.frexp(x)[0] * x.dtype.type(2))
 
 
-_EVALUATORS: dict[str, _Evaluator] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "fma": fma,
-    "sqrt": np.sqrt,
-    "neg": np.negative,
-    "abs": np.abs,
-    "copysign": np.copysign,
-    "rint": np.rint,
-    "lt": np.less,
-    "le": np.less_equal,
-    "eq": np.equal,
-    "select": np.where,
-    "pow2": _pow2,
-    "logb": _logb,
-    "significand": _significand,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
+_OWN: dict[str, _Evaluator] = {"fma": fma, "pow2": _pow2, "logb": _logb, "significand": _significand}
+_NUMPY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "divide",
+    "sqrt": "sqrt",
+    "neg": "negative",
+    "abs": "abs",
+    "copysign": "copysign",
+    "rint": "rint",
+    "lt": "less",
+    "le": "less_equal",
+    "eq": "equal",
+    "select": "where",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "shl": "left_shift",
+    "shr": "right_shift",
 }
-PRIMITIVES = ("constant", "when", *_EVALUATORS)
+PRIMITIVES = ("constant", "when", *_OWN, *_NUMPY)
+
+
+def _evaluator(op: str) -> _Evaluator:
+    own = _OWN.get(op)
+    found: _Evaluator = getattr(np, _NUMPY[op]) if own is None else own
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import isqrt, ldexp
 
-import numpy as np
-
+from tesserac.base.lazy import np
 from tesserac.numerics.exact import Array
 
 BITS = 120

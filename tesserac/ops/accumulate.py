@@ -10,12 +10,11 @@ folded in index order through the aligned tree, in the accumulation type, and th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
-
-import numpy as np
+from collections.abc import Sequence
+from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Permute, Reshape, tensor_type
@@ -41,12 +40,8 @@ from tesserac.types.ty import TensorType
 
 PRIMITIVES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 """How a kind of fold joins two values."""
-UFUNCS: dict[str, Callable[..., Any]] = {
-    "sum": np.add.at,
-    "prod": np.multiply.at,
-    "max": np.maximum.at,
-    "min": np.minimum.at,
-}
+UFUNCS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+"""The same in NumPy."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ class FoldAt(Operator):
         rows = np.moveaxis(v, range(self.at, self.at + len(new)), range(len(new)))
         wide = np.result_type(x, np.float32) if x.dtype.kind not in "iu" else x.dtype
         result = np.moveaxis(x, self.axes, range(len(self.axes))).astype(wide)
-        UFUNCS[self.kind](result, tuple(np.broadcast_arrays(*indices)), rows.astype(wide))
+        getattr(np, UFUNCS[self.kind]).at(result, tuple(np.broadcast_arrays(*indices)), rows.astype(wide))
         return np.moveaxis(result.astype(x.dtype), range(len(self.axes)), self.axes)
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:

@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from tesserac.base.lazy import np
 from tesserac.ir.core import Value
 from tesserac.numerics.interval import INF, UNIT, Interval, div, maximum, negate, point, rising, whole
 from tesserac.ops.complex_bodies import exponential, logarithm, square_root

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from tesserac.base.lazy import np
 from tesserac.ops.elementwise import ONE_FLOAT, TWO_FLOATS, Elementwise
 from tesserac.ops.registry import Array, register
 

@@ -13,10 +13,9 @@ from dataclasses import fields
 from operator import eq
 from typing import Any, ClassVar, Literal, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from tesserac.base.dataclass import dataclass
+from tesserac.base.lazy import Array as Array
+from tesserac.base.lazy import ml_dtypes, np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.numerics.interval import ANYTHING, Interval, hull
@@ -27,7 +26,6 @@ from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
 from tesserac.types.ty import TensorType
 
-Array = npt.NDArray[Any]
 GuardKind = Literal["equal", "divides", "at_least"]
 Extent = Callable[[Dim], Interval]
 """What is known of a size: at least 0, and at most what facts say."""
@@ -155,8 +153,6 @@ def static_fields(op: Operator) -> dict[str, object]:
 
 def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     """The NumPy dtype that holds values of `dtype`; the narrow ones come from ml_dtypes."""
-    import ml_dtypes
-
     named = getattr(ml_dtypes, dtype.numpy_name, None)
     return np.dtype(named if named is not None else dtype.numpy_name)
 

@@ -27,21 +27,25 @@ def field_names(cls: type[Node]) -> tuple[str, ...]:
     return _all_fields(cls)[1:]
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> list[Node]:
     """The nodes directly below, in the order of their text as the fields have it."""
-    for name in field_names(type(node)):
+    found: list[Node] = []
+    for name in _all_fields(type(node)):
         value = getattr(node, name)
         if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, Node))
+            found.append(value)
+        elif type(value) is tuple:
+            found += [item for item in value if isinstance(item, Node)]
+    return found
 
 
 def descendants(node: Node) -> Iterator[Node]:
-    """The node and all below it, each before its children."""
-    yield node
-    for child in children(node):
-        yield from descendants(child)
+    """The node and all below it, each before its children, however deep."""
+    waiting = [node]
+    while waiting:
+        first = waiting.pop()
+        yield first
+        waiting += reversed(children(first))
 
 
 def moved(node: N, by: int) -> N:

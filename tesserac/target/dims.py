@@ -6,13 +6,13 @@ All terms are brought to one denominator and divided once, so `N/2 + M/2` is rig
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from math import lcm
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64
 from tesserac.types.dims import Dim
 from tesserac.types.polynomial import Atom, Function, Symbol
+from tesserac.types.terms import Coefficient
 
 
 def emit_dim(b: Builder, dim: Dim, symbols: Mapping[str, Value]) -> Value:
@@ -23,7 +23,7 @@ def emit_dim(b: Builder, dim: Dim, symbols: Mapping[str, Value]) -> Value:
     for monomial, coefficient in dim.terms:
         whole = _times(dict(monomial), below)
         total = b.add(total, _term(b, whole, coefficient * denominator, symbols))
-    divisor = _term(b, below, Fraction(denominator), symbols)
+    divisor = _term(b, below, denominator, symbols)
     return total if divisor.number == 1 else b.binary("sdiv exact", total, divisor)
 
 
@@ -41,7 +41,7 @@ def _times(monomial: dict[Atom, int], factor: Mapping[Atom, int]) -> dict[Atom, 
     return {a: monomial.get(a, 0) + factor.get(a, 0) for a in (*monomial, *(f for f in factor if f not in monomial))}
 
 
-def _term(b: Builder, atoms: Mapping[Atom, int], factor: Fraction, symbols: Mapping[str, Value]) -> Value:
+def _term(b: Builder, atoms: Mapping[Atom, int], factor: Coefficient, symbols: Mapping[str, Value]) -> Value:
     product = const_i64(factor.numerator)
     for atom, exponent in atoms.items():
         value = _atom(b, atom, symbols)

@@ -7,7 +7,6 @@ runtime, the guards without which a division would leave a rest, and the equatio
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
 from math import lcm
 
 from tessera.sizes import Size, Tree
@@ -15,6 +14,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.forms import Guard
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.polynomial import Atom, Monomial, Opaque, Symbol
+from tesserac.types.terms import Coefficient
 
 _OPERATORS = {"quotient": "/", "floor_div": "//", "mod": "%", "ceil_div": "ceil_div", "min": "min", "max": "max"}
 
@@ -29,12 +29,12 @@ def split_fraction(dim: Dim) -> tuple[Dim, Dim]:
     for monomial, _ in dim.terms:
         for atom, exponent in monomial:
             below[atom] = max(below.get(atom, 0), -exponent)
-    powers = [_term(((atom, exponent),), Fraction(1)) for atom, exponent in below.items() if exponent]
+    powers = [_term(((atom, exponent),), 1) for atom, exponent in below.items() if exponent]
     denominator = product(powers) * lcm(*(coefficient.denominator for _, coefficient in dim.terms))
     return dim * denominator, denominator
 
 
-def _term(monomial: Monomial, coefficient: Fraction) -> Dim:
+def _term(monomial: Monomial, coefficient: Coefficient) -> Dim:
     return Dim(((monomial, coefficient),))
 
 
@@ -53,7 +53,7 @@ def _tree(dim: Dim) -> Tree:
     return ("/", _tree(numerator), _tree(denominator))
 
 
-def _product(monomial: Monomial, coefficient: Fraction) -> Tree:
+def _product(monomial: Monomial, coefficient: Coefficient) -> Tree:
     atoms = [_atom(atom) for atom, exponent in monomial for _ in range(exponent)]
     factors = [coefficient.numerator, *atoms] if coefficient != 1 else atoms
     return _fold("*", factors, 1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -19,6 +18,7 @@ from tesserac.types.terms import (
     MAX_NESTING,
     MAX_TERMS,
     Atom,
+    Coefficient,
     DimError,
     Function,
     Monomial,
@@ -29,10 +29,12 @@ from tesserac.types.terms import (
     atoms_of,
     collect,
     content,
+    inverse,
     is_whole,
     join,
     leading,
     power,
+    simplest,
     term_text,
 )
 
@@ -46,8 +48,8 @@ class Dim:
     terms: tuple[Term, ...]
 
     @staticmethod
-    def const(value: int | Fraction) -> Dim:
-        return Dim((((), Fraction(value)),) if value else ())
+    def const(value: Coefficient) -> Dim:
+        return Dim((((), simplest(value)),) if value else ())
 
     @staticmethod
     def sym(name: str) -> Dim:
@@ -81,7 +83,7 @@ class Dim:
             raise DimError(f"division of {self} by zero")
         if len(divisor.terms) == 1:
             [(monomial, coefficient)] = divisor.terms
-            return self * Dim(((power(monomial, -1), 1 / coefficient),))
+            return self * Dim(((power(monomial, -1), inverse(coefficient)),))
         return _polynomial_quotient(self, divisor)
 
     def floor_div(self, other: Dim | int) -> Dim:
@@ -123,10 +125,10 @@ class Dim:
         return fraction.numerator if fraction is not None and fraction.denominator == 1 else None
 
     @property
-    def fraction(self) -> Fraction | None:
+    def fraction(self) -> Coefficient | None:
         """The value of a size without symbols, whole or not."""
         if not self.terms:
-            return Fraction(0)
+            return 0
         [(monomial, coefficient), *more] = self.terms
         return coefficient if not monomial and not more else None
 
@@ -200,8 +202,8 @@ class Dim:
         first, *others = self.terms
         text = term_text(*first)
         for monomial, coefficient in others:
-            sign = "-" if coefficient < 0 else "+"
-            text += f" {sign} {term_text(monomial, abs(coefficient))}"
+            size = -coefficient if coefficient < 0 else coefficient
+            text += f" {'-' if coefficient < 0 else '+'} {term_text(monomial, size)}"
         return text
 
     def as_factor(self) -> str:
@@ -218,7 +220,7 @@ def _dim(value: Dim | int) -> Dim:
 
 
 def of_atom(atom: Atom) -> Dim:
-    return Dim(((((atom, 1),), Fraction(1)),))
+    return Dim(((((atom, 1),), 1),))
 
 
 ZERO = Dim(())
@@ -242,7 +244,7 @@ def _split_multiples(dividend: Dim, divisor: Dim) -> tuple[Dim, Dim]:
         divides = all(is_whole(*term) for term in quotient.terms) and not _has_quotient(quotient)
         return (quotient, ZERO) if divides else (ZERO, dividend)
     scaled = dividend.exact_div(divisor)
-    whole = Dim(collect((m, Fraction(math.floor(c))) for m, c in scaled.terms if is_whole(m, Fraction(1))))
+    whole = Dim(collect((m, math.floor(c)) for m, c in scaled.terms if is_whole(m, 1)))
     return whole, dividend - whole * divisor
 
 
@@ -295,10 +297,10 @@ def _arguments(function: Function, dim: Dim) -> tuple[Dim, ...]:
 def _polynomial_quotient(dividend: Dim, divisor: Dim) -> Dim:
     """Quotient by a sum: polynomial division where it leaves no rest, else an opaque quotient."""
     lead = leading(divisor.terms)
-    shift = Dim(((power(content(divisor.terms), -1), 1 / lead[1]),))
+    shift = Dim(((power(content(divisor.terms), -1), inverse(lead[1])),))
     dividend, divisor = dividend * shift, divisor * shift
     lead_monomial = leading(divisor.terms)[0]
-    up = Dim(((power(content(dividend.terms), -1), Fraction(1)),))
+    up = Dim(((power(content(dividend.terms), -1), 1),))
     rest, quotient = dividend * up, ZERO
     while rest.terms:
         monomial, coefficient = leading(rest.terms)

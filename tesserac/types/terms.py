@@ -22,7 +22,9 @@ MAX_NESTING = 32
 
 Function = Literal["quotient", "floor_div", "mod", "ceil_div", "min", "max"]
 Monomial = tuple[tuple["Atom", int], ...]
-Term = tuple[Monomial, Fraction]
+Coefficient = int | Fraction
+"""A whole number is an int: almost all are, and arithmetic on ints is many times as fast."""
+Term = tuple[Monomial, Coefficient]
 
 
 class DimError(ValueError):
@@ -76,11 +78,19 @@ Atom = Symbol | Opaque
 
 def collect(terms: Iterable[Term]) -> tuple[Term, ...]:
     """Terms with equal monomials added up, zeros dropped, sorted: the normal form of a sum."""
-    sums: dict[Monomial, Fraction] = {}
+    sums: dict[Monomial, Coefficient] = {}
     for monomial, coefficient in terms:
-        sums[monomial] = sums.get(monomial, Fraction(0)) + coefficient
-    kept = [(monomial, coefficient) for monomial, coefficient in sums.items() if coefficient]
+        sums[monomial] = sums.get(monomial, 0) + coefficient
+    kept = [(monomial, simplest(coefficient)) for monomial, coefficient in sums.items() if coefficient]
     return tuple(sorted(kept, key=_term_order) if len(kept) > 1 else kept)
+
+
+def simplest(value: Coefficient) -> Coefficient:
+    return value.numerator if value.denominator == 1 else value
+
+
+def inverse(value: Coefficient) -> Coefficient:
+    return simplest(Fraction(value.denominator, value.numerator))
 
 
 def _term_order(term: Term) -> tuple[int, str]:
@@ -106,7 +116,7 @@ def power(monomial: Monomial, exponent: int) -> Monomial:
     return tuple((atom, power * exponent) for atom, power in monomial)
 
 
-def is_whole(monomial: Monomial, coefficient: Fraction) -> bool:
+def is_whole(monomial: Monomial, coefficient: Coefficient) -> bool:
     """Whether a term is an integer whatever the symbols are."""
     return coefficient.denominator == 1 and all(exponent > 0 for _, exponent in monomial)
 
@@ -132,7 +142,7 @@ def leading(terms: tuple[Term, ...]) -> Term:
     return max(terms, key=exponents)
 
 
-def term_text(monomial: Monomial, coefficient: Fraction) -> str:
+def term_text(monomial: Monomial, coefficient: Coefficient) -> str:
     above = [str(atom) for atom, exponent in monomial for _ in range(exponent)]
     below = [str(atom) for atom, exponent in monomial for _ in range(-exponent)]
     sign = "-" if coefficient < 0 else ""
