@@ -11,6 +11,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.typed import TypedFunction
 from tesserac.graph.build import build_module
 from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.autodiff import autodiff
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.fix_sizes import fix_sizes
@@ -29,6 +30,7 @@ from tesserac.tile.build import tile_pass
 CALL_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
     inline,  # calls become bodies; from here on a function is whole
+    autodiff,  # derivatives become operators, which have no other names in them by now
 )
 GRAPH_PASSES: tuple[Pass, ...] = (
     once,  # loops over blocks that span their dim; constants and sizes in their bodies become known

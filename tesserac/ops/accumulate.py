@@ -95,6 +95,7 @@ class AddAt(FoldAt):
 
     name, kinds = "add_at", ("sum", "prod")
     signatures = ("(x: N[*s], v: N[{dims}], *index: I[{dims}]) -> N[*s]",)
+    not_differentiable = "its rule is not written yet"
 
 
 @register
@@ -107,6 +108,7 @@ class ExtremeAt(FoldAt):
 
     name, kinds = "extreme_at", ("max", "min")
     signatures = ("(x: R[*s], v: R[{dims}], *index: I[{dims}]) -> R[*s]",)
+    not_differentiable = "its rule is not written yet"
 
 
 @register
@@ -121,6 +123,7 @@ class ScatterAdd(Operator):
 
     name = "scatter_add"
     signatures = ("(x: N[*s], index: I[*t], v: N[{dims}], axis: axis = 0) -> N[*s]",)
+    not_differentiable = "its rule is not written yet"
 
     axis: int = 0
 

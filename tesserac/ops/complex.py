@@ -28,6 +28,7 @@ class Complex(Pointwise):
 
     name = "complex"
     signatures = ("(real: F[s...], imag: F[s...]) -> complex(F)[s...]",)
+    not_differentiable = "its rule is not written yet"
 
     def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
         return KindMismatch(0, "w") if complex_of(operands[0].dtype) is None else None
@@ -73,6 +74,7 @@ class Real(_Part):
 
     name = "real"
     signatures = ("(z: N[*s]) -> real(N)[*s]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         return np.real(*operands)
@@ -91,6 +93,7 @@ class Imag(_Part):
 
     name = "imag"
     signatures = ("(z: N[*s]) -> real(N)[*s]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         return np.imag(*operands)
@@ -112,6 +115,7 @@ class Conj(_Part):
 
     name = "conj"
     signatures = ("(z: N[*s]) -> N[*s]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         return np.conj(*operands)

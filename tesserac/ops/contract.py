@@ -13,6 +13,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.interval import Interval, mul, total
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import contract_form, drop_unit_dims, sum_of_products
 from tesserac.ops.registry import Array, Extent, Operator, register
 from tesserac.types.dims import ONE
@@ -29,6 +30,7 @@ class MatMul(Operator):
     """
 
     name = "matmul"
+    linear = "each"
     mixes_fp8 = True
     accumulates = True
     signatures = (
@@ -58,6 +60,16 @@ class MatMul(Operator):
         accum = compute_dtype(operands[0].dtype, operands[0].policy)
         return total(mul(x, y), extent(operands[0].dims[-1]), accum.significand)
 
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """A contraction of the cotangent with the other operand, over all that the operand does not have."""
+        terms = _letters([tensor_type(v) for v in operands], tensor_type(cotangent))
+        own, other = tensor_type(operands[position]), operands[1 - position]
+        kept = "".join(x for x in terms[position] if x in terms[1 - position] + terms[2])
+        back = write("einsum", cotangent, other, equation=f"{terms[2]},{terms[1 - position]}->{kept}")
+        return write.stored(write.reshape(back, own.dims), own)
+
     def reference(self, *operands: Array) -> Array:
         return np.asarray(np.matmul(*operands))
 
@@ -84,3 +96,21 @@ def _batch_indices(
     stretched = [axis for axis in range(own) if dims[axis] == ONE != result.dims[offset + axis]]
     kept = tuple(offset + axis for axis in range(own) if axis not in stretched)
     return drop_unit_dims(builder, operand, stretched), kept
+
+
+def _letters(operands: Sequence[TensorType], result: TensorType) -> tuple[str, str, str]:
+    """The product as an einsum: letters of both operands and the result. A dim that stretches has one of its own."""
+    ranks = [ty.rank for ty in operands]
+    rows, columns = "m" * (ranks[0] > 1), "n" * (ranks[1] > 1)
+    batch = _BATCH[: result.rank - len(rows + columns)]
+    terms = []
+    for ty, inner, stretched in zip(operands, (rows + "k", "k" + columns), _STRETCHED, strict=True):
+        own = batch[len(batch) - max(ty.rank - 2, 0) :]
+        dims = zip(own, ty.dims, result.dims[len(batch) - len(own) :], strict=False)
+        leading = [stretched[at] if dim == ONE != whole else x for at, (x, dim, whole) in enumerate(dims)]
+        terms.append("".join(leading) + inner)
+    return terms[0], terms[1], batch + rows + columns
+
+
+_BATCH = "abcdefghij"
+_STRETCHED = ("ABCDEFGHIJ", "QRSTUVWXYZ")

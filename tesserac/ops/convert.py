@@ -11,7 +11,9 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
 from tesserac.numerics.interval import Interval, truncated, values_of, within_range
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import convert_form
 from tesserac.ops.registry import Array, Extent, Operator, numpy_dtype, register
 from tesserac.ops.unify import LostPart, Mismatch, SameSize
@@ -32,6 +34,7 @@ class Cast(Operator):
 
     name = "cast"
     signatures = ("(x: E[*s], dtype: dtype) -> {dtype}[*s]",)
+    linear = "jointly"
 
     dtype: DType
     policy: Policy = NO_POLICY
@@ -58,6 +61,11 @@ class Cast(Operator):
             return truncated(x, values_of(self.dtype))
         return within_range(x, values_of(source)) if source.is_integer and source.bits <= 8 else x
 
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.stored(cotangent, tensor_type(operands[0]))
+
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         target = numpy_dtype(self.dtype)
@@ -80,6 +88,7 @@ class Wide(Operator):
 
     name = "wide"
     signatures = ("(x: E[*s]) -> wide(E)[*s]",)
+    linear = "jointly"
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
@@ -87,6 +96,11 @@ class Wide(Operator):
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return ranges[0]
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.stored(cotangent, tensor_type(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

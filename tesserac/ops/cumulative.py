@@ -50,6 +50,7 @@ class CumSum(Cumulative):
 
     name, kind, accumulates = "cumsum", "sum", True
     signatures = ("(x: E[*s, n], axis: axis = -1) -> acc(E)[*s, n]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -66,6 +67,7 @@ class CumProd(Cumulative):
 
     name, kind, accumulates = "cumprod", "prod", True
     signatures = ("(x: O[*s, n], axis: axis = -1) -> acc(O)[*s, n]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -82,6 +84,7 @@ class CumMax(Cumulative):
 
     name, kind = "cummax", "max"
     signatures = ("(x: R[*s, n], axis: axis = -1) -> R[*s, n]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -98,6 +101,7 @@ class CumMin(Cumulative):
 
     name, kind = "cummin", "min"
     signatures = ("(x: R[*s, n], axis: axis = -1) -> R[*s, n]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

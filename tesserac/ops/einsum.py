@@ -14,6 +14,7 @@ from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Permute, tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import (
     contract_form,
     convert_form,
@@ -25,7 +26,7 @@ from tesserac.ops.lowering import (
 )
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.ops.unify import DimMismatch, Mismatch, Place, RankMismatch, SameSize
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import TensorType
 
@@ -40,6 +41,7 @@ class Einsum(Operator):
     """
 
     name = "einsum"
+    linear = "each"
     mixes_fp8 = True
     accumulates = True
     signatures = ("(*x: N[{dims}]) -> dot(N)[{dims}]",)
@@ -90,6 +92,25 @@ class Einsum(Operator):
         sizes = {index: dim for index, dim in reversed(list(pairs))}
         return tuple(sizes[index] for index in self.output)
 
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """The cotangent and the other operands contracted to the indices they share with this one; an index that is its
+        alone was summed, so it is spread; one that it repeats stands on the diagonal."""
+        own, term = tensor_type(operands[position]), self.terms[position]
+        others = [place for place in range(len(operands)) if place != position]
+        known = self.output + "".join(self.terms[place] for place in others)
+        kept = "".join(dict.fromkeys(letter for letter in term if letter in known))
+        equation = ",".join([self.output, *(self.terms[place] for place in others)]) + "->" + kept
+        back = write("einsum", cotangent, *(operands[place] for place in others), equation=equation)
+        first = [term.index(letter) == axis for axis, letter in enumerate(term)]
+        ones = [d if new and x in kept else ONE for x, d, new in zip(term, own.dims, first, strict=True)]
+        spread = write.expand(write.reshape(back, ones), own.dims)
+        for axis, letter in enumerate(term):
+            if not first[axis]:
+                spread = _on_diagonal(write, spread, (term.index(letter), axis))
+        return write.stored(spread, own)
+
     def reference(self, *operands: Array) -> Array:
         return np.asarray(np.einsum(self.equation, *operands))
 
@@ -104,6 +125,15 @@ class Einsum(Operator):
             total = total.times(builder, part, needed, result)
         value = total.ordered(builder, self.output)
         return convert_form(builder, value, result)
+
+
+def _on_diagonal(write: Writer, value: Value, axes: tuple[int, int]) -> Value:
+    """The value where the places along two axes are equal, elsewhere 0."""
+    ty = tensor_type(value)
+    places = [write("arange", start=ZERO, stop=ty.dims[axis]) for axis in axes]
+    rows = [tuple(dim if at == axis else ONE for at, dim in enumerate(ty.dims)) for axis in axes]
+    equal = write("equal", *(write.reshape(p, row) for p, row in zip(places, rows, strict=True)))
+    return write("where", equal, value, write.number(0.0, ty))
 
 
 def _others(parts: Sequence[_Indexed], position: int) -> str:

@@ -50,6 +50,7 @@ class Exp(Elementwise):
     """
 
     name, primitive, signatures = "exp", "exp", ONE_ANALYTIC
+    differential = "result * dx"
 
     def on_complex(self, s: Scalars, args: list[Value]) -> Value:
         return exponential(s, *args)
@@ -75,6 +76,7 @@ class Exp2(Elementwise):
     """
 
     name, primitive, signatures = "exp2", "exp2", ONE_FLOAT
+    differential = "result * 0.6931471805599453 * dx"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return rising(ranges[0], lambda x: 2.0**x, 0.0, INF, _error(operands[0]))
@@ -96,6 +98,7 @@ class Expm1(Elementwise):
     """
 
     name, primitive, signatures = "expm1", "expm1", ONE_FLOAT
+    differential = "(result + 1) * dx"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return rising(ranges[0], math.expm1, -1.0, INF, _error(operands[0]))
@@ -117,6 +120,7 @@ class Log(Elementwise):
     """
 
     name, primitive, signatures = "log", "log", ONE_ANALYTIC
+    differential = "dx / x"
 
     def on_complex(self, s: Scalars, args: list[Value]) -> Value:
         return logarithm(s, *args)
@@ -138,6 +142,7 @@ class Log2(Elementwise):
     """
 
     name, primitive, signatures = "log2", "log2", ONE_FLOAT
+    differential = "dx / (x * 0.6931471805599453)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return _logarithm(ranges[0], math.log2, 0.0, _error(operands[0]))
@@ -156,6 +161,7 @@ class Log10(Elementwise):
     """
 
     name, primitive, signatures = "log10", "log10", ONE_FLOAT
+    differential = "dx / (x * 2.302585092994046)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return _logarithm(ranges[0], math.log10, 0.0, _error(operands[0]))
@@ -174,6 +180,7 @@ class Log1p(Elementwise):
     """
 
     name, primitive, signatures = "log1p", "log1p", ONE_FLOAT
+    differential = "dx / (x + 1)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return _logarithm(ranges[0], math.log1p, -1.0, _error(operands[0]))
@@ -192,6 +199,10 @@ class Pow(Elementwise):
     """
 
     name, primitive, signatures = "pow", "pow", TWO_FLOATS
+    differential = (
+        "dx * where(y == 0, 0, y * pow(x, where(y == 0, 1, y - 1)))"
+        " + dy * (result * log(where(x == 0, 1, x)))"
+    )
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -207,6 +218,7 @@ class Sqrt(Elementwise):
     """
 
     name, primitive, signatures = "sqrt", "sqrt", ONE_ANALYTIC
+    differential = "dx / (result + result)"
 
     def on_complex(self, s: Scalars, args: list[Value]) -> Value:
         return square_root(s, *args)
@@ -230,6 +242,7 @@ class Rsqrt(Elementwise):
     """
 
     name, primitive, signatures = "rsqrt", "rsqrt", ONE_FLOAT
+    differential = "-(dx * (result / (x + x)))"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         [x] = ranges
@@ -251,6 +264,7 @@ class Tanh(Elementwise):
     """
 
     name, primitive, signatures = "tanh", "tanh", ONE_FLOAT
+    differential = "(1 - result * result) * dx"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return rising(ranges[0], math.tanh, -1.0, 1.0, _error(operands[0]))
@@ -268,6 +282,7 @@ class Erf(Elementwise):
     """
 
     name, primitive, signatures = "erf", "erf", ONE_FLOAT
+    differential = "1.1283791670955126 * exp(-(x * x)) * dx"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return rising(ranges[0], math.erf, -1.0, 1.0, _error(operands[0]))
@@ -285,6 +300,7 @@ class Erfc(Elementwise):
     """
 
     name, primitive, signatures = "erfc", "erfc", ONE_FLOAT
+    differential = "-(1.1283791670955126 * exp(-(x * x)) * dx)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return rising(negate(ranges[0]), lambda x: math.erfc(-x), 0.0, 2.0, _error(operands[0]))
@@ -302,6 +318,7 @@ class Sin(Elementwise):
     """
 
     name, primitive, signatures = "sin", "sin", ONE_FLOAT
+    differential = "cos(x) * dx"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return replace(UNIT, nan=ranges[0].nan or not ranges[0].finite)
@@ -319,6 +336,7 @@ class Cos(Elementwise):
     """
 
     name, primitive, signatures = "cos", "cos", ONE_FLOAT
+    differential = "-(sin(x) * dx)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return replace(UNIT, nan=ranges[0].nan or not ranges[0].finite)
@@ -336,6 +354,7 @@ class Atan(Elementwise):
     """
 
     name, primitive, signatures = "atan", "atan", ONE_FLOAT
+    differential = "dx / (1 + x * x)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         limit = math.pi / 2 * (1 + _error(operands[0]))
@@ -354,6 +373,7 @@ class Atan2(Elementwise):
     """
 
     name, primitive, signatures = "atan2", "atan2", TWO_FLOATS
+    differential = "(dx * y - dy * x) / (x * x + y * y)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         limit = math.pi * (1 + _error(operands[0]))
@@ -372,6 +392,7 @@ class Rint(Elementwise):
     """
 
     name, primitive, signatures = "rint", "rint", ONE_FLOAT
+    differential = "0"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return whole(ranges[0], round)
@@ -389,6 +410,7 @@ class Floor(Elementwise):
     """
 
     name, primitive, signatures = "floor", "floor", ONE_FLOAT
+    differential = "0"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return whole(ranges[0], math.floor)
@@ -406,6 +428,7 @@ class Ceil(Elementwise):
     """
 
     name, primitive, signatures = "ceil", "ceil", ONE_FLOAT
+    differential = "0"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return whole(ranges[0], math.ceil)

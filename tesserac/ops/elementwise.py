@@ -16,6 +16,7 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics import interval
 from tesserac.numerics.interval import Interval, hull
+from tesserac.ops.calculus import Writer
 from tesserac.ops.complex_bodies import magnitude
 from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
 from tesserac.ops.registry import Array, Extent, Operator, register
@@ -79,9 +80,15 @@ class Add(Elementwise):
     """
 
     name, primitive, signatures = "add", "add", TWO_NUMBERS
+    linear = "jointly"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.add(*ranges)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.unbroadcast(cotangent, tensor_type(operands[position]))
 
     def reference(self, *operands: Array) -> Array:
         return np.add(*operands)
@@ -96,9 +103,16 @@ class Sub(Elementwise):
     """
 
     name, primitive, signatures = "sub", "sub", TWO_NUMBERS
+    linear = "jointly"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.sub(*ranges)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        back = write("neg", cotangent) if position == 1 else cotangent
+        return write.unbroadcast(back, tensor_type(operands[position]))
 
     def reference(self, *operands: Array) -> Array:
         return np.subtract(*operands)
@@ -113,9 +127,15 @@ class Mul(Elementwise):
     """
 
     name, primitive, signatures = "mul", "mul", TWO_NUMBERS
+    linear = "each"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.mul(*ranges)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.unbroadcast(write("mul", cotangent, operands[1 - position]), tensor_type(operands[position]))
 
     def reference(self, *operands: Array) -> Array:
         return np.multiply(*operands)
@@ -131,9 +151,16 @@ class Div(Elementwise):
     """
 
     name, primitive, signatures = "div", "div", TWO_ANALYTIC
+    differential = "(dx - result * dy) / y"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.div(*ranges)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        assert position == 0, "a quotient is linear in its dividend"
+        return write.unbroadcast(write("div", cotangent, operands[1]), tensor_type(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -183,9 +210,15 @@ class Neg(Elementwise):
     """
 
     name, primitive, signatures = "neg", "neg", ONE_NUMBER
+    linear = "jointly"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.negate(*ranges)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write("neg", cotangent)
 
     def reference(self, *operands: Array) -> Array:
         return np.negative(*operands)
@@ -207,6 +240,21 @@ class Abs(Elementwise):
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.magnitude(*ranges)
 
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """0 at 0; of a complex number the change along its direction."""
+        [x], [dx] = operands, tangents
+        assert dx is not None
+        zero = write.number(0.0, tensor_type(result))
+        if tensor_type(x).dtype.is_complex:
+            along = write("real", write("mul", write("conj", x), dx))
+            at_zero = write("equal", result, zero)
+            length = write("where", at_zero, write.number(1.0, tensor_type(result)), result)
+            return write("where", at_zero, zero, write("div", along, length))
+        rising = write("where", write("less", zero, x), dx, zero)
+        return write("where", write("less", x, zero), write("neg", dx), rising)
+
     def reference(self, *operands: Array) -> Array:
         return np.abs(*operands)
 
@@ -220,6 +268,7 @@ class Maximum(Elementwise):
     """
 
     name, primitive, signatures = "maximum", "max", TWO_REALS
+    differential = "where(y < x, dx, where(x < y, dy, (dx + dy) / 2))"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.maximum(*ranges)
@@ -237,6 +286,7 @@ class Minimum(Elementwise):
     """
 
     name, primitive, signatures = "minimum", "min", TWO_REALS
+    differential = "where(x < y, dx, where(y < x, dy, (dx + dy) / 2))"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.minimum(*ranges)
@@ -265,6 +315,16 @@ class Power(Operator):
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.power(ranges[0], self.exponent)
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        [x], [dx] = operands, tangents
+        assert dx is not None
+        if self.exponent == 0:
+            return None
+        slope = write("power", x, exponent=self.exponent - 1)
+        return write("mul", write("mul", slope, write.number(self.exponent, tensor_type(x))), dx)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -297,6 +357,7 @@ class Where(Operator):
 
     name = "where"
     signatures = ("(c: bool[s...], x: E[s...], y: E[s...]) -> E[s...]",)
+    linear = "jointly"
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
@@ -311,6 +372,13 @@ class Where(Operator):
         if condition.low == condition.high:
             return x if condition.low else y
         return hull((x, y))
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        zero = write.number(0.0, tensor_type(cotangent))
+        chosen = (cotangent, zero) if position == 1 else (zero, cotangent)
+        return write.unbroadcast(write("where", operands[0], *chosen), tensor_type(operands[position]))
 
     def reference(self, *operands: Array) -> Array:
         return np.where(*operands)

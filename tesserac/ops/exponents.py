@@ -6,8 +6,12 @@ Enters: float tensors. Leaves: one of the same type. exp(x) = exp_frac(x) * 2^ex
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tesserac.base.lazy import np
+from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.elementwise import ONE_FLOAT, TWO_FLOATS, Elementwise
 from tesserac.ops.registry import Array, register
 
@@ -21,6 +25,7 @@ class ExpInt(Elementwise):
     """
 
     name, primitive, signatures = "exp_int", "exp_int", ONE_FLOAT
+    differential = "0"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -36,6 +41,7 @@ class ExpFrac(Elementwise):
     """
 
     name, primitive, signatures = "exp_frac", "exp_frac", ONE_FLOAT
+    differential = "result * dx"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -52,6 +58,7 @@ class ExpTerm(Elementwise):
     """
 
     name, primitive, signatures = "exp_term", "exp_term", TWO_FLOATS
+    differential = "result * dx"
 
     def reference(self, *operands: Array) -> Array:
         x, m = (operand.astype(np.float64) for operand in operands)
@@ -68,6 +75,13 @@ class Ldexp(Elementwise):
     """
 
     name, primitive, signatures = "ldexp", "ldexp", TWO_FLOATS
+    differential = "ldexp(dx, y)"
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        assert position == 0, "only the first operand has tangents"
+        return write.unbroadcast(write("ldexp", cotangent, operands[1]), tensor_type(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
         x, n = operands
@@ -85,6 +99,7 @@ class SubLn2(Elementwise):
     """
 
     name, primitive, signatures = "sub_ln2", "sub_ln2", TWO_FLOATS
+    differential = "dx"
 
     def reference(self, *operands: Array) -> Array:
         x, n = (operand.astype(np.float64) for operand in operands)
@@ -100,6 +115,7 @@ class AddLn2(Elementwise):
     """
 
     name, primitive, signatures = "add_ln2", "add_ln2", TWO_FLOATS
+    differential = "dx"
 
     def reference(self, *operands: Array) -> Array:
         x, n = (operand.astype(np.float64) for operand in operands)

@@ -34,6 +34,7 @@ class Gather(Operator):
 
     name = "gather"
     signatures = ("(x: E[*s], index: I[*t], axis: axis = 0) -> E[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     axis: int = 0
 
@@ -75,6 +76,7 @@ class TakeAlongAxis(Operator):
 
     name = "take_along_axis"
     signatures = ("(x: E[{dims}], index: I[{dims}], axis: axis) -> E[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     axis: int
 
@@ -115,6 +117,7 @@ class Lookup(Operator):
 
     name, surface = "lookup", False
     signatures = ("(x: E[*s], *index: I[{dims}]) -> E[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     axes: tuple[int, ...]
     at: int = 0
@@ -178,6 +181,7 @@ class SliceAt(Operator):
 
     name = "slice"
     signatures = ("(x: E[*s], start: I[], size: size, axis: axis = 0) -> E[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     size: Dim
     axis: int = 0

@@ -14,6 +14,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.interval import Interval, hull, point
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import assemble_form, map_form, view_form
 from tesserac.ops.registry import Array, Extent, Need, Operator, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
@@ -47,6 +48,7 @@ class Concat(Operator):
 
     name = "concat"
     signatures = ("(*tensors: E[{dims}], axis: axis = 0) -> E[{dims}]",)
+    linear = "jointly"
 
     axis: int = 0
 
@@ -67,6 +69,14 @@ class Concat(Operator):
         for ty in operands[1:]:
             dims[self.axis] = dims[self.axis] + ty.dims[self.axis]
         return tuple(dims)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        before = sum((tensor_type(v).dims[self.axis] for v in operands[:position]), ZERO)
+        sizes = tensor_type(operands[position]).dims
+        starts = tuple(before if axis == self.axis else ZERO for axis in range(len(sizes)))
+        return write("cut", cotangent, starts=starts, sizes=sizes, steps=(1,) * len(sizes))
 
     def reference(self, *operands: Array) -> Array:
         return np.concatenate(operands, self.axis)
@@ -97,6 +107,7 @@ class Stack(Operator):
 
     name = "stack"
     signatures = ("(*tensors: E[{dims}], axis: int = 0) -> E[{dims}]",)
+    linear = "jointly"
 
     axis: int = 0
 
@@ -117,6 +128,15 @@ class Stack(Operator):
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return _with_dim(operands[0].dims, self.axis, Dim.const(len(operands)))
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        own = tensor_type(operands[position])
+        axis = self.axis % (own.rank + 1)
+        sizes = (*own.dims[:axis], ONE, *own.dims[axis:])
+        starts = tuple(Dim.const(position) if at == axis else ZERO for at in range(len(sizes)))
+        return write.reshape(write("cut", cotangent, starts=starts, sizes=sizes, steps=(1,) * len(sizes)), own.dims)
 
     def reference(self, *operands: Array) -> Array:
         return np.stack(operands, self.axis)
@@ -146,6 +166,7 @@ class Pad(Operator):
 
     name = "pad"
     signatures = ("(x: E[*s], before: size, after: size, axis: axis, value: number = 0) -> E[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     before: Dim
     after: Dim
@@ -203,6 +224,7 @@ class Roll(Operator):
 
     name = "roll"
     signatures = ("(x: E[*s], shift: size, axis: axis) -> E[*s]",)
+    not_differentiable = "its rule is not written yet"
 
     shift: Dim
     axis: int

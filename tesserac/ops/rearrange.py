@@ -13,6 +13,7 @@ from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import drop_unit_dims, map_form, view_form, without_axes
 from tesserac.ops.registry import Array, Need, Operator, register
 from tesserac.types.dims import ONE, ZERO, Dim
@@ -30,12 +31,18 @@ class Flip(Operator):
 
     name = "flip"
     signatures = ("(x: E[*s], axis: axes = None) -> E[*s]",)
+    linear = "jointly"
 
     axes: tuple[int, ...]
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
         return [(cls((0,)), ("f32[5]",)), (cls((0, 2)), ("i32[2, 3, 4]",)), (cls((1,)), ("f32[3, 0]",))]
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.apply(self, (cotangent,))
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -58,6 +65,7 @@ class Squeeze(Operator):
 
     name = "squeeze"
     signatures = ("(x: E[*s], axis: axes) -> E[{dims}]",)
+    linear = "jointly"
 
     axes: tuple[int, ...]
 
@@ -74,6 +82,11 @@ class Squeeze(Operator):
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return without_axes(operands[0].dims, self.axes)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.reshape(cotangent, tensor_type(operands[0]).dims)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -94,6 +107,7 @@ class Unsqueeze(Operator):
 
     name = "unsqueeze"
     signatures = ("(x: E[*s], axis: int) -> E[{dims}]",)
+    linear = "jointly"
 
     axis: int
 
@@ -114,6 +128,11 @@ class Unsqueeze(Operator):
         at = self.axis % (len(dims) + 1)
         return (*dims[:at], ONE, *dims[at:])
 
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.reshape(cotangent, tensor_type(operands[0]).dims)
+
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return np.expand_dims(x, self.axis)
@@ -133,6 +152,7 @@ class Repeat(Operator):
 
     name = "repeat"
     signatures = ("(x: E[*s], times: size, axis: axis) -> E[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     times: Dim
     axis: int
@@ -173,6 +193,7 @@ class Split(Operator):
 
     name = "split"
     signatures = ("(x: E[*s], parts: int, axis: axis = 0) -> E[{dims}]",)
+    linear = "jointly"
 
     parts: int
     axis: int = 0
@@ -189,6 +210,14 @@ class Split(Operator):
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         dims = operands[0].dims
         return (*dims[: self.axis], dims[self.axis].exact_div(Dim.const(self.parts)), *dims[self.axis + 1 :])
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        own = tensor_type(operands[0])
+        start = tensor_type(cotangent).dims[self.axis] * self.part
+        starts = tuple(start if axis == self.axis else ZERO for axis in range(own.rank))
+        return write("insert", write.zeros(own), cotangent, starts=starts, steps=(1,) * own.rank)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -210,6 +239,7 @@ class Diagonal(Operator):
 
     name = "diagonal"
     signatures = ("(x: E[*s, n, n]) -> E[*s, n]",)
+    not_differentiable = "its rule is not written yet"
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:

@@ -16,6 +16,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Broadcast, tensor_type
 from tesserac.numerics.interval import INF, UNBOUNDED, Interval, summing_error, total
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import Scalars, map_form, reduce_form, scalar_dtype, view_form, widen, without_axes
 from tesserac.ops.registry import Array, Extent, Operator, register
 from tesserac.ops.signature import ELEMENT_CLASSES, parse_signature
@@ -68,6 +69,11 @@ class Reduction(Operator):
             return folded
         return view_form(builder, folded, result, Broadcast(self.kept_places(tensor_type(x).rank)))
 
+    def spread(self, write: Writer, value: Value, operand: TensorType) -> Value:
+        """One value per fold, back at every element that was folded."""
+        ones = [ONE if axis in self.axes else dim for axis, dim in enumerate(operand.dims)]
+        return write.expand(write.reshape(value, ones), operand.dims)
+
     def _count(self, operand: TensorType, extent: Extent) -> Interval:
         """How many elements are folded into one."""
         return extent(product(operand.dims[axis] for axis in self.axes))
@@ -88,9 +94,15 @@ class Sum(Reduction):
 
     name, kind = "sum", "sum"
     signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
+    linear = "jointly"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return total(ranges[0], self._count(operands[0], extent), _bits(operands[0]))
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return self.spread(write, cotangent, tensor_type(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -107,6 +119,7 @@ class Mean(Reduction):
 
     name, kind = "mean", "sum"
     signatures = ("(x: A[*s], axis: axes = None, keep: bool = False) -> A[{dims}]",)
+    linear = "jointly"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         [x], count = ranges, self._count(operands[0], extent)
@@ -114,6 +127,13 @@ class Mean(Reduction):
             error = summing_error(x, count, _bits(operands[0]))
             x = replace(x, low=x.low - error, high=x.high + error) if error < INF else UNBOUNDED
         return replace(x, finite=x.is_bounded and count.low > 0, nan=x.nan or count.low == 0)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        operand = tensor_type(operands[0])
+        count = write.size(product(operand.dims[axis] for axis in self.axes), tensor_type(cotangent))
+        return self.spread(write, write("div", cotangent, count), operand)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -143,6 +163,7 @@ class Prod(Reduction):
 
     name, kind = "prod", "prod"
     signatures = ("(x: O[*s], axis: axes = None, keep: bool = False) -> acc(O)[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -159,6 +180,7 @@ class Max(Reduction):
 
     name, kind, accumulates = "max", "max", False
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         [x] = ranges
@@ -179,6 +201,7 @@ class Min(Reduction):
 
     name, kind, accumulates = "min", "min", False
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         [x] = ranges

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from operator import eq
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import Array as Array
@@ -19,14 +19,18 @@ from tesserac.base.lazy import ml_dtypes, np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.numerics.interval import ANYTHING, Interval, hull
-from tesserac.ops.signature import ANY_ELEMENT, ComputedDims, Signature, parse_signature
-from tesserac.ops.unify import DimMatcher, Mismatch, SameSize, choose, match_elements, result_storage
+from tesserac.ops.signature import ANY_ELEMENT, ELEMENT_CLASSES, ComputedDims, Element, Signature, parse_signature
+from tesserac.ops.unify import FIXED, DimMatcher, Mismatch, SameSize, choose, match_elements, result_storage
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
 from tesserac.types.ty import TensorType
 
+if TYPE_CHECKING:
+    from tesserac.ops.calculus import Writer
+
 GuardKind = Literal["equal", "divides", "at_least"]
+Linearity = Literal["", "jointly", "each"]
 Extent = Callable[[Dim], Interval]
 """What is known of a size: at least 0, and at most what facts say."""
 
@@ -47,7 +51,7 @@ class Operator(ABC):
 
     Subclasses set `name` and `signatures` (text, see `signature.py`; several where they differ by rank).
     `mixes_fp8` allows operands of two fp8 formats; `accumulates` says that its result is a running sum or product,
-    which may lose bits.
+    which may lose bits. Of the rules of differentiation each has one, see Note [One rule per operator].
     """
 
     name: ClassVar[str]
@@ -56,6 +60,12 @@ class Operator(ABC):
     surface: ClassVar[bool] = True  # whether programs may call it by name
     mixes_fp8: ClassVar[bool] = False
     accumulates: ClassVar[bool] = False
+    linear: ClassVar[Linearity] = ""
+    """Linear in all operands that have tangents jointly, or in each of them alone."""
+    differential: ClassVar[str] = ""
+    """The tangent of the result as an expression: `cos(x) * dx`. `0` where it is zero wherever there is one."""
+    not_differentiable: ClassVar[str] = ""
+    """Why there is no derivative."""
 
     @classmethod
     @abstractmethod
@@ -104,6 +114,23 @@ class Operator(ABC):
         """The element that the signature writes `{dtype}`."""
         raise NotImplementedError(f"{self.name} has no computed dtype")
 
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """The tangent of the result. None is a zero tangent; at least one of `tangents` is not."""
+        from tesserac.ops.calculus import differential, linear_tangent
+
+        if self.linear:
+            return linear_tangent(self, write, operands, tangents)
+        return differential(self, write, operands, result, tangents)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """The cotangent of an operand in which the operator is linear, given that of the result. The other operands
+        are at hand where it is linear in each alone."""
+        raise NotImplementedError(f"{self.name} has no transpose")
+
     def infer(self, operands: Sequence[TensorType], same: SameSize = eq) -> TensorType:
         """The type of the result. Raises a Mismatch."""
         signatures = [signature.for_count(len(operands)) for signature in self.parsed]
@@ -140,10 +167,36 @@ def register(cls: O) -> O:
     if cls.name in OPERATORS:
         raise TypeError(f"operator {cls.name} is registered twice")
     cls.parsed = tuple(parse_signature(text) for text in cls.signatures)
+    if (fault := _rule_fault(cls)) is not None:
+        raise TypeError(f"operator {cls.name} {fault}")
     if not cls.cases():
         raise TypeError(f"operator {cls.name} has no test cases")
     OPERATORS[cls.name] = cls
     return cls
+
+
+def _rule_fault(cls: type[Operator]) -> str | None:
+    """What is wrong with the rules of differentiation of an operator."""
+    is_linear, has_own = bool(cls.linear), cls.derivative is not Operator.derivative
+    rules = (is_linear, has_own or bool(cls.differential), bool(cls.not_differentiable))
+    if not _is_smooth(cls.parsed[0]):
+        return "has no tangents, but a rule for them" if any(rules) else None
+    if sum(rules) != 1:
+        return "needs one of: linear with a transpose, a derivative, a reason why it has none"
+    lacks_transpose = is_linear and cls.transpose is Operator.transpose
+    return "is linear, but has no transpose" if lacks_transpose else None
+
+
+def _is_smooth(signature: Signature) -> bool:
+    """Whether operands and result can have tangents: floats and complex numbers do."""
+    return any(_may_be_smooth(o.pattern.element) for o in signature.operands) and _may_be_smooth(
+        signature.result.element
+    )
+
+
+def _may_be_smooth(element: Element) -> bool:
+    kinds = "f" if element.variable == "{dtype}" else ELEMENT_CLASSES.get(element.variable[0], "")
+    return element.variable not in FIXED and not set("fc").isdisjoint(kinds)
 
 
 def static_fields(op: Operator) -> dict[str, object]:
@@ -159,8 +212,13 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 
 # Note [What an operator must have]
 # `register` runs at import, so an operator without a signature, a NumPy reference, a lowering to forms, an example
-# or test cases cannot exist. Rules that arrive later (derivative, batching) become abstract methods of `Operator`
-# on the day they land, and from then on the same check refuses a class without them.
+# a rule of differentiation or test cases cannot exist.
+
+# Note [One rule per operator]
+# Reverse mode is forward mode, then the transpose of what is linear in it: so an operator declares how tangents go
+# forward (nothing, if it is linear: they go as its operands do), and a linear one how cotangents go back. There is no
+# second rule that could disagree. A derivative may use operators linearly that are not linear in everything (`dx / y`):
+# these have a transpose for such an operand beside their derivative.
 
 # Note [Operators that only move]
 # A signature that gives `E` for `E` holds for numbers, bools and complex numbers alike, so that the operator cannot

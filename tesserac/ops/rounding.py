@@ -37,6 +37,7 @@ class StochasticRound(Operator):
 
     name = "stochastic_round"
     signatures = ("(x: F[*s], bits: u64[*s], dtype: dtype) -> {dtype}[*s]",)
+    not_differentiable = "its rule is not written yet"
 
     dtype: DType
     policy: Policy = NO_POLICY

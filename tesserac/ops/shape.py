@@ -12,6 +12,8 @@ from tesserac.base.lazy import np
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import broadcast_map, view_form
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.types.dims import Dim
@@ -37,6 +39,7 @@ class Permute(Operator):
 
     name = "permute"
     signatures = ("(x: E[*s], order: order) -> E[{dims}]",)
+    linear = "jointly"
 
     order: tuple[int, ...]
 
@@ -46,6 +49,11 @@ class Permute(Operator):
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return tuple(operands[0].dims[axis] for axis in self.order)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.permute(cotangent, [self.order.index(axis) for axis in range(len(self.order))])
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -66,6 +74,7 @@ class Reshape(Operator):
 
     name = "reshape"
     signatures = ("(x: E[*s], shape: dims) -> E[{dims}]",)
+    linear = "jointly"
 
     shape: tuple[Dim, ...]
 
@@ -76,6 +85,11 @@ class Reshape(Operator):
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return self.shape
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.reshape(cotangent, tensor_type(operands[0]).dims)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -96,6 +110,7 @@ class Expand(Operator):
 
     name = "expand"
     signatures = ("(x: E[*s], shape: dims) -> E[{dims}]",)
+    linear = "jointly"
 
     shape: tuple[Dim, ...]
 
@@ -105,6 +120,11 @@ class Expand(Operator):
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return self.shape
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write.unbroadcast(cotangent, tensor_type(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -126,6 +146,7 @@ class Slice(Operator):
 
     name, surface = "cut", False
     signatures = ("(x: E[*s]) -> E[{dims}]",)
+    linear = "jointly"
 
     starts: tuple[Dim, ...]
     sizes: tuple[Dim, ...]
@@ -141,6 +162,17 @@ class Slice(Operator):
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return self.sizes
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """Zeros with the box put back; one that runs backwards is turned round first."""
+        backwards = tuple(axis for axis, step in enumerate(self.steps) if step < 0)
+        rows = zip(self.starts, self.sizes, self.steps, strict=True)
+        starts = tuple(start + (size - 1) * step if step < 0 else start for start, size, step in rows)
+        turned = write("flip", cotangent, axes=backwards) if backwards else cotangent
+        zeros = write.zeros(tensor_type(operands[0]))
+        return write("insert", zeros, turned, starts=starts, steps=tuple(map(abs, self.steps)))
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

@@ -101,6 +101,7 @@ class Fft(Transform):
 
     name, sign = "fft", -1
     signatures = ("(x: A[*s, n]) -> complex(A)[*s, n]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         return _like(operands[0], np.fft.fft(operands[0]))
@@ -116,6 +117,7 @@ class Ifft(Transform):
 
     name, sign = "ifft", 1
     signatures = ("(x: A[*s, n]) -> complex(A)[*s, n]",)
+    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         return _like(operands[0], np.fft.ifft(operands[0]))
@@ -140,6 +142,7 @@ class Rfft(Transform):
 
     name, sign = "rfft", -1
     signatures = ("(x: F[*s, n]) -> complex(F)[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:

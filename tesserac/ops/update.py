@@ -13,6 +13,7 @@ from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.index import Lookup
 from tesserac.ops.lowering import assemble_form, scatter_form
 from tesserac.ops.registry import Array, Operator, register
@@ -33,6 +34,7 @@ class Insert(Operator):
 
     name, surface = "insert", False
     signatures = ("(x: E[*s], v: E[{dims}]) -> E[*s]",)
+    linear = "jointly"
 
     starts: tuple[Dim, ...]
     steps: tuple[int, ...]
@@ -45,6 +47,14 @@ class Insert(Operator):
             (cls((ZERO, one), (1, 2)), ("i32[2, 6]", "i32[2, 3]")),
             (cls((one,), (1,)), ("bf16 @accum(f32)[5]", "bf16 @accum(f32)[0]")),
         ]
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        new = tensor_type(operands[1])
+        if position == 1:
+            return write("cut", cotangent, starts=self.starts, sizes=new.dims, steps=self.steps)
+        return write("insert", cotangent, write.zeros(new), starts=self.starts, steps=self.steps)
 
     def reference(self, *operands: Array) -> Array:
         x, v = operands
@@ -70,6 +80,7 @@ class Scatter(Operator):
 
     name, surface = "scatter", False
     signatures = ("(x: E[*s], v: E[{dims}], *index: I[{dims}]) -> E[*s]",)
+    not_differentiable = "its rule is not written yet"
 
     axes: tuple[int, ...]
     at: int = 0

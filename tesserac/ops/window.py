@@ -31,6 +31,7 @@ class Windows(Operator):
 
     name = "windows"
     signatures = ("(x: E[*s], size: size, axis: axis, stride: int = 1, dilation: int = 1) -> E[{dims}]",)
+    not_differentiable = "its rule is not written yet"
 
     size: Dim
     axis: int

@@ -1,0 +1,135 @@
+"""Reverse mode: what is linear in tangents, transposed.
+
+Enters: linear operations in order, and the cotangents of some of their results. Leaves: cotangents of the tangents that
+they start from. Cotangents of one value add up in the order in which they are found, which is reverse program order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
+from tesserac.graph.autodiff.writing import fit, writer
+from tesserac.graph.dialect import NUMERICS, is_operator, operator_of
+from tesserac.graph.substitute import copy_op
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.index import dim_value
+from tesserac.ir.types import INDEX
+from tesserac.types.dims import Dim
+
+
+class Backward:
+    """Walks linear operations from the last to the first. `tangents` are all values that are linear, `counters` the
+    names that loops of the function have."""
+
+    def __init__(self, builder: Builder, tangents: set[Value], counters: set[str]) -> None:
+        self.builder = builder
+        self.tangents = tangents
+        self.cotangents: dict[Value, Value] = {}
+        self._counters = counters
+
+    def add(self, value: Value, cotangent: Value | None) -> None:
+        """A value has this cotangent, beside what it has already; one that is no tangent has none."""
+        if cotangent is not None and value in self.tangents:
+            known = self.cotangents.get(value)
+            write = writer(self.builder, {})
+            self.cotangents[value] = cotangent if known is None else write("add", known, cotangent)
+
+    def run(self, ops: Sequence[Op]) -> None:
+        for op in reversed(ops):
+            if any(result in self.cotangents for result in op.results):
+                with self.builder.spanned(op.span):
+                    self._op(op)
+
+    def given(self, values: Sequence[Value]) -> list[Value]:
+        """Cotangents as tensors, also where they are zero."""
+        write = writer(self.builder, {})
+        return [write.given(self.cotangents.get(value), value) for value in values]
+
+    def _op(self, op: Op) -> None:
+        if is_operator(op):
+            self._operator(op)
+        elif op.name == "form.loop":
+            self._loop(op)
+        else:
+            assert op.name == "form.cond", f"{op.name} is not linear"
+            self._cond(op)
+
+    def _operator(self, op: Op) -> None:
+        write = writer(self.builder, {name: op.attrs[name] for name in (NUMERICS,) if name in op.attrs})
+        operator, cotangent = operator_of(op), self.cotangents[op.result]
+        for position, operand in enumerate(op.operands):
+            if operand in self.tangents:
+                back = operator.transpose(write, cotangent, op.operands, position)
+                self.add(operand, None if back is None else fit(write, back, operand))
+
+    # ------------------------------------------------------------------------------------------ control flow
+
+    def _cond(self, op: Op) -> None:
+        outer = self._outer(op)
+        given = [self.cotangents.get(result) for result in op.results]
+        blocks = []
+        for region in op.regions:
+            back = self._region(Block(), region.block, {}, {}, given)
+            back.builder.op("form.yield", back.given(outer))
+            erase_unused(back.builder.block)
+            blocks.append(back.builder.block)
+        new = self.builder.op("form.cond", op.operands, [v.type for v in outer], None, blocks)
+        for value, cotangent in zip(outer, new.results, strict=True):
+            self.add(value, cotangent)
+
+    def _loop(self, op: Op) -> None:
+        """The turns from the last to the first; tangents from around gather what each turn says of them."""
+        (low, high), body, outer = loop_bounds(op), op.body, self._outer(op)
+        counter = self._fresh(str(op.attrs["counter"]))
+        bounds = [dim_value(self.builder, bound) for bound in (low, high)]
+        write = writer(self.builder, {})
+        inits = [*self.given(op.results), *(write.zeros(tensor_type(v)) for v in outer)]
+        block = Block((INDEX, *(v.type for v in inits)), (counter,))
+        index, given, totals = block.args[0], block.args[1 : len(op.results) + 1], block.args[len(op.results) + 1 :]
+        turn = {str(op.attrs["counter"]): low + high - 1 - Dim.sym(counter)}
+        back = self._region(block, body, {body.args[0]: index}, turn, given, body.args[1:])
+        write = writer(back.builder, {})
+        found = [write.add(total, back.cotangents.get(v)) for v, total in zip(outer, totals, strict=True)]
+        back.builder.op("form.yield", [*back.given(body.args[1:]), *(v for v in found if v is not None)])
+        erase_unused(block)
+        attrs = {**op.attrs, "counter": counter}
+        new = self.builder.op("form.loop", (*bounds, *inits), [v.type for v in inits], attrs, (block,))
+        for value, cotangent in zip((*op.operands[2:], *outer), new.results, strict=True):
+            self.add(value, cotangent)
+
+    def _region(
+        self,
+        block: Block,
+        source: Block,
+        values: dict[Value, Value],
+        turn: Mapping[str, Dim],
+        given: Sequence[Value | None],
+        own: Sequence[Value] = (),
+    ) -> Backward:
+        """A body transposed into `block`: its values are computed, then cotangents go from what it yields to `own`, the
+        tangents it is given, and to those from around."""
+        for op in source.ops[:-1]:
+            block.append(copy_op(op, values, turn))
+        tangents = {*self.tangents, *own}
+        linear = linear_ops(block.ops, tangents)
+        back = Backward(Builder(block, self.builder.span), tangents, self._counters)
+        for value, cotangent in zip(source.terminator.operands, given, strict=True):
+            back.add(values.get(value, value), cotangent)
+        back.run(linear)
+        for op in reversed(linear):
+            op.erase()
+        return back
+
+    def _outer(self, op: Op) -> list[Value]:
+        """The tangents from around that the regions of an operation use."""
+        seen = dict.fromkeys(v for region in op.regions for inner in region.block.ops for v in used_values(inner))
+        return [v for v in seen if v in self.tangents]
+
+    def _fresh(self, counter: str) -> str:
+        name = next(f"{counter}_{i}" for i in count(1) if f"{counter}_{i}" not in self._counters)
+        self._counters.add(name)
+        return name

@@ -1,0 +1,63 @@
+"""Derivatives in Graph IR: operations whose region is the function to differentiate.
+
+graph.jvp(x..., dx...) {wrt} { ^(x...): ... form.yield(y...) } : y..., dy...
+    Forward mode. `wrt` are the arguments that have tangents, in the order of `dx`; there is a `dy` for each float or
+    complex `y`.
+graph.vjp(x..., ct...) {wrt} { ^(x...): ... form.yield(y...) } : y..., cx...
+    Reverse mode. There is a `ct` for each float or complex `y`, a `cx` for each argument of `wrt`.
+graph.input(x) : x
+    The value of an argument inside a region, while that is taken apart: one value may be two arguments, of which one
+    has tangents.
+graph.tangent() : dx
+    The tangent of an argument while what is linear in it is not yet transposed.
+
+graph.held(x...)
+    Uses values that nothing else may use yet.
+
+The pass `autodiff` leaves none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.forms import indices, tensor_type
+from tesserac.ir.types import TensorType
+from tesserac.ir.verify import require
+from tesserac.ops.calculus import is_smooth
+
+JVP, VJP = "graph.jvp", "graph.vjp"
+
+
+def smooth(values: Sequence[Value]) -> list[Value]:
+    """Those that have tangents."""
+    return [value for value in values if is_smooth(tensor_type(value))]
+
+
+def primal_operands(op: Op) -> tuple[Value, ...]:
+    """The arguments of the function that a derivative is of."""
+    return op.operands[: len(op.body.args)]
+
+
+def _verify_derivative(op: Op) -> None:
+    args, wrt = op.body.args, indices(op, "wrt")
+    require(all(isinstance(v.type, TensorType) for v in op.operands), "works on tensors", op)
+    require([v.type for v in primal_operands(op)] == [a.type for a in args], "needs one value per argument", op)
+    require(all(0 <= place < len(args) and smooth([args[place]]) for place in wrt), "bad `wrt`", op)
+    outputs = list(op.body.terminator.operands)
+    inputs = [args[place] for place in wrt]
+    given, found = (inputs, smooth(outputs)) if op.name == JVP else (smooth(outputs), inputs)
+    require([v.type for v in op.operands[len(args) :]] == [v.type for v in given], "needs what goes in", op)
+    require([v.type for v in op.results] == [v.type for v in (*outputs, *found)], "gives what comes out", op)
+
+
+def _verify_input(op: Op) -> None:
+    require(len(op.operands) == 1 and op.operands[0].type == op.result.type, "is its operand", op)
+
+
+define_op(JVP, pure=True, verify=_verify_derivative)
+define_op(VJP, pure=True, verify=_verify_derivative)
+define_op("graph.input", pure=True, verify=_verify_input)
+define_op("graph.tangent", pure=True)
+define_op("graph.held", pure=False)

@@ -1,0 +1,140 @@
+"""Forward mode: operations copied to where a builder stands, each followed by what its tangents are.
+
+Enters: the body of a function, what its arguments are, and the tangents of some values. Leaves: the body, and tangents
+of its results where they depend on those. Control flow carries tangents beside values: a loop or a branch has as many
+more results as its attribute `tangents` says, the last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.source import Span
+from tesserac.graph.autodiff.writing import fit, writer
+from tesserac.graph.dialect import NUMERICS, is_operator, operator_of
+from tesserac.graph.substitute import copy_block, copy_op
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer, is_smooth
+
+TANGENTS = "tangents"
+"""How many of the results of control flow are tangents."""
+
+
+class NotDifferentiable(Exception):
+    """The derivative of something is asked for that has none."""
+
+    def __init__(self, span: Span, what: str, why: str) -> None:
+        super().__init__(f"{what} {why}")
+        self.span = span
+        self.what = what
+        self.why = why
+
+
+class Forward:
+    """`values` says what stands for a value of the original, `tangents` what the tangents of the copies are."""
+
+    def __init__(self, builder: Builder, values: dict[Value, Value], tangents: dict[Value, Value]) -> None:
+        self.builder = builder
+        self.values = values
+        self.tangents = tangents
+
+    def block(self, block: Block) -> list[Value]:
+        """Goes through a body; what it yields."""
+        for op in block.ops[:-1]:
+            with self.builder.spanned(op.span):
+                self._op(op)
+        return [self.values.get(v, v) for v in block.terminator.operands]
+
+    def _op(self, op: Op) -> None:
+        if op.name == "form.cond":
+            self._cond(op)
+        elif op.name in ("form.loop", "form.while"):
+            self._loop(op)
+        else:
+            copy = self.builder.add(copy_op(op, self.values, {}))
+            if is_operator(copy):
+                self._operator(copy)
+
+    def _operator(self, op: Op) -> None:
+        tangents = [self.tangents.get(operand) for operand in op.operands]
+        if all(tangent is None for tangent in tangents) or not is_smooth(tensor_type(op.result)):
+            return
+        operator = operator_of(op)
+        if operator.not_differentiable:
+            raise NotDifferentiable(op.span, f"`{operator.name}`", operator.not_differentiable)
+        write = self._writer(op)
+        tangent = operator.derivative(write, op.operands, op.result, tangents)
+        if tangent is not None:
+            self.tangents[op.result] = fit(write, tangent, op.result)
+
+    def _writer(self, op: Op) -> Writer:
+        return writer(self.builder, {name: op.attrs[name] for name in (NUMERICS,) if name in op.attrs})
+
+    def _inner(self, block: Block) -> Forward:
+        return Forward(Builder(block, self.builder.span), self.values, self.tangents)
+
+    # ------------------------------------------------------------------------------------------ control flow
+
+    def _cond(self, op: Op) -> None:
+        blocks, yields = [], []
+        for region in op.regions:
+            blocks.append(Block())
+            yields.append(self._inner(blocks[-1]).block(region.block))
+        places = [i for i in range(len(op.results)) if any(out[i] in self.tangents for out in yields)]
+        for block, out in zip(blocks, yields, strict=True):
+            self._yield(block, out, places)
+        self._replace(op, [self.values.get(v, v) for v in op.operands], blocks, places)
+
+    def _loop(self, op: Op) -> None:
+        """Which of the carried values have tangents shows where the body yields one: then it is tried again."""
+        skip = 2 if op.name == "form.loop" else 0
+        operands = [self.values.get(v, v) for v in op.operands]
+        inits = operands[skip:]
+        active = {place for place, init in enumerate(inits) if init in self.tangents}
+        while True:
+            blocks, yields = self._bodies(op, sorted(active))
+            found = {place for place, value in enumerate(yields) if value in self.tangents}
+            if found <= active:
+                break
+            active |= found
+            for block in blocks:
+                block.drop_all_uses()
+        places = sorted(active)
+        self._yield(blocks[-1], yields, places)
+        write = writer(self.builder, {})
+        operands += [write.given(self.tangents.get(inits[place]), inits[place]) for place in places]
+        self._replace(op, operands, blocks, places)
+
+    def _bodies(self, op: Op, places: Sequence[int]) -> tuple[list[Block], list[Value]]:
+        """The regions of a loop with tangents carried for these places; what the last one yields."""
+        *tests, body = (region.block for region in op.regions)
+        first = 1 if op.name == "form.loop" else 0
+        blocks = []
+        for test in tests:
+            blocks.append(copy_block(test, self.values, {}))
+            for place in places:
+                blocks[-1].add_arg(op.results[place].type)
+        block = Block([a.type for a in body.args], [a.name for a in body.args])
+        self.values.update(zip(body.args, block.args, strict=True))
+        for place in places:
+            name = f"d{body.args[first + place].name}"
+            self.tangents[block.args[first + place]] = block.add_arg(op.results[place].type, name)
+        return [*blocks, block], self._inner(block).block(body)
+
+    def _yield(self, block: Block, values: Sequence[Value], places: Sequence[int]) -> None:
+        builder = Builder(block, self.builder.span)
+        write = writer(builder, {})
+        tangents = [write.given(self.tangents.get(values[place]), values[place]) for place in places]
+        builder.op("form.yield", (*values, *tangents))
+
+    def _replace(self, op: Op, operands: Sequence[Value], blocks: Sequence[Block], places: Sequence[int]) -> None:
+        types = [v.type for v in op.results] + [op.results[place].type for place in places]
+        attrs = {**op.attrs, TANGENTS: len(places)} if places else op.attrs
+        names = [v.name for v in op.results]
+        new = self.builder.op(op.name, operands, types, attrs, blocks, names)
+        count = len(op.results)
+        self.values.update(zip(op.results, new.results[:count], strict=True))
+        for place, tangent in zip(places, new.results[count:], strict=True):
+            self.tangents[new.results[place]] = tangent
