@@ -25,6 +25,7 @@ from tesserac.check.kinds import QUESTION, infer_isinstance
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     ALGEBRA,
+    DERIVATIVES,
     BuiltinRef,
     ConstantRef,
     DTypeRef,
@@ -41,6 +42,7 @@ from tesserac.check.resolve import (
 from tesserac.check.schedules import call_schedule_method, make_schedule, with_schedule
 from tesserac.check.specs import StructDecl
 from tesserac.check.struct_items import method_name
+from tesserac.check.transforms import call_transform, make_transform
 from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.type_values import dtype_call
 from tesserac.check.updates import call_update, is_update
@@ -63,6 +65,7 @@ from tesserac.types.ty import (
     RecordType,
     StructType,
     TensorType,
+    TransformType,
     TupleType,
     Type,
     scaled_parts,
@@ -130,6 +133,9 @@ def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
     at = node.function.span
     if isinstance(value.type, FunctionType):
         return call_function_value(body, value, node)
+    if isinstance(value.type, TransformType):
+        callee = Callee(value.type.transform, at, node.span)
+        return call_transform(body, value, check_arguments(body, node.arguments), callee, _call_value_of)
     if isinstance(value.type, StructType):
         return call_method(body, value, "apply", check_arguments(body, node.arguments), at, node.span)
     if isinstance(value.type, OperatorType):
@@ -183,12 +189,8 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
             return apply_operator(body, EXTREMES[op.name], [arg.value for arg in args], callee.at, callee.span)
         case OperatorRef(op):
             return call_operator(body, op, args, callee)
-        case BuiltinRef("Schedule"):
-            return make_schedule(body, args, callee)
-        case BuiltinRef("pipeline"):
-            return _pipeline(body, args, callee)
         case BuiltinRef(name):
-            return call_builtin(body, name, args, callee)
+            return _call_known(body, name, args, callee)
         case StructRef():
             decl = body.rules.own_struct(meaning)
             sizes = None if decl is None or decl.parameters else ()
@@ -198,6 +200,17 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
         case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
+
+
+def _call_known(body: Body, name: str, args: list[Arg], callee: Callee) -> typed.Expr:
+    """A call of a function that the checker itself knows."""
+    if name == "Schedule":
+        return make_schedule(body, args, callee)
+    if name == "pipeline":
+        return _pipeline(body, args, callee)
+    if name in DERIVATIVES:
+        return make_transform(body, name, args, callee, _call_value_of)
+    return call_builtin(body, name, args, callee)
 
 
 def _algebra_rule(meaning: Resolved | None, args: Sequence[Arg]) -> str:
@@ -234,6 +247,8 @@ def _pipeline(body: Body, args: list[Arg], callee: Callee) -> typed.Expr:
 
 def _call_value_of(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """A call of a function that is a value: of the language itself, or of a module."""
+    if isinstance(function.type, TransformType):
+        return call_transform(body, function, args, callee, _call_value_of)
     assert isinstance(function.type, FunctionType)
     if function.type.module == BUILT_IN and function.type.name.startswith(ALGEBRA):
         return call_meaning(body, BuiltinRef(function.type.name), list(args), callee)

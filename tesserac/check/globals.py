@@ -11,6 +11,7 @@ from tesserac.check.body import Body
 from tesserac.check.later import TRANSFORMS
 from tesserac.check.resolve import (
     ALGEBRA,
+    DERIVATIVES,
     BuiltinRef,
     ConstantRef,
     DTypeRef,
@@ -82,7 +83,7 @@ def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
     match meaning:
         case OperatorRef(op):
             return op.name
-        case BuiltinRef(name) if name.startswith(ALGEBRA):
+        case BuiltinRef(name) if name.startswith(ALGEBRA) or name in DERIVATIVES:
             return name
         case LaterRef(feature) if feature == TRANSFORMS:
             return node.id

@@ -10,7 +10,7 @@ TRANSFORMS = "differentiation and transforms"
 """Functions of functions: they may be named, as in a list of them, before they can be called."""
 _FEATURES = {
     TRANSFORMS: (
-        "grad value_and_grad vjp jvp vmap pmap scan map reduce checkpoint remat stop_gradient jit autodiff"
+        "vmap pmap scan map reduce checkpoint remat jit autodiff"
     ),
     "operators": "block_sparse",
     "placement and distribution": "all_reduce all_gather reduce_scatter all_to_all",

@@ -125,7 +125,24 @@ class Let(Node):
     value: Expr
 
 
-Expr = Static | Local | Weight | NextKey | Coerce | Apply | Call | TupleOf | Item | Conditional | Let
+@dataclass(frozen=True, eq=False)
+class Derivative(Node):
+    """How `value` changes with names that are bound in it: `params` to `args`. `wrt` are the positions of those that
+    count.
+
+    Forward, `seeds` are tangents of these, and it is a pair: the value, and its tangent. In reverse, the one seed is
+    the cotangent of the value, and the pair is the value and a tuple of cotangents.
+    """
+
+    reverse: bool
+    params: tuple[str, ...]
+    args: tuple[Expr, ...]
+    wrt: tuple[int, ...]
+    seeds: tuple[Expr, ...]
+    value: Expr
+
+
+Expr = Static | Local | Weight | NextKey | Coerce | Apply | Call | TupleOf | Item | Conditional | Let | Derivative
 
 
 # ------------------------------------------------------------------------------------------------ statements

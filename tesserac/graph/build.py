@@ -15,6 +15,7 @@ from tesserac.check import typed
 from tesserac.check.typed import STREAM
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
+from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
 from tesserac.graph.blame import library_name
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_attrs
 from tesserac.graph.printing import Pieces
@@ -361,12 +362,37 @@ class _Body:
                 value = self._once(expression.value, names)
                 assert isinstance(value, tuple)
                 return value[expression.index]
+            case _:
+                return self._scoped(expression, names)
+
+    def _scoped(self, expression: typed.Conditional | typed.Let | typed.Derivative, names: Names) -> Built:
+        """Expressions with others inside that are not evaluated as they stand, or with names of their own."""
+        match expression:
             case typed.Conditional():
                 return self._conditional(expression, names)
             case typed.Let():
                 inner = dict(names)
                 self.statements(expression.bindings, inner)
                 return self.expression(expression.value, inner)
+            case typed.Derivative():
+                return self._derivative(expression, names)
+
+    def _derivative(self, expression: typed.Derivative, names: Names) -> Built:
+        """The function as a region, whose arguments are the leaves of its own."""
+        args = [self._settled(self.expression(arg, names), arg.type) for arg in expression.args]
+        inner, block = dict(names), Block()
+        for name, arg in zip(expression.params, expression.args, strict=True):
+            inner[name] = _argument(block, name, arg.type)
+        leaves = [leaf for place in expression.wrt for leaf in _leaves(inner[expression.params[place]])]
+        wrt = [leaf.index for leaf in smooth(leaves)]
+        with self.builder.at(block):
+            value = self._settled(self.expression(expression.value, inner), expression.value.type)
+            self.builder.op("form.yield", _leaves(value))
+        seeds = [self._settled(self.expression(seed, names), seed.type) for seed in expression.seeds]
+        operands = [leaf for built in (*args, *seeds) for leaf in _leaves(built)]
+        name = VJP if expression.reverse else JVP
+        op = self.builder.op(name, operands, list(_leaf_types(expression.type)), {"wrt": tuple(wrt)}, (block,))
+        return _regrow(expression.type, iter(op.results))
 
     def _read(self, expression: typed.Local | typed.Weight | typed.NextKey, names: Names) -> Built:
         if isinstance(expression, typed.NextKey):

@@ -108,3 +108,26 @@ class Wide(Operator):
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         return convert_form(builder, operands[0], result)
+
+
+@register
+class StopGradient(Operator):
+    """x as a constant to differentiation: the value is the same, its derivative is 0.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return grad(lambda v: sum(v * stop_gradient(v)))(x)
+    """
+
+    name = "stop_gradient"
+    signatures = ("(x: E[*s]) -> E[*s]",)
+    differential = "0"
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        return [(cls(), ("f32[3, 4]",)), (cls(), ("i32[]",)), (cls(), ("c64[2]",))]
+
+    def reference(self, *operands: Array) -> Array:
+        return operands[0]
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return operands[0]

@@ -167,6 +167,22 @@ class FunctionType:
 
 
 @dataclass(frozen=True)
+class TransformType:
+    """A function made of another, `grad(f)`: `captures` are the function and what else was given to the transform,
+    `settings` what is known of it while compiling."""
+
+    transform: str
+    captures: tuple[Type, ...]
+    settings: tuple[tuple[str, Type], ...] = ()
+
+    def setting(self, name: str) -> Type | None:
+        return next((type_ for own, type_ in self.settings if own == name), None)
+
+    def show(self) -> str:
+        return f"function `{self.transform}({self.captures[0].show().removeprefix('function ').strip('`')})`"
+
+
+@dataclass(frozen=True)
 class OperatorType:
     """An operator: the expression it is, over the values at its leaves, which are its parts."""
 
@@ -215,7 +231,7 @@ SCALED_NAMES = ("q", "scale")
 """What the parts of a scaled value are called."""
 
 Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType | RecordType
-Aggregate = TupleType | DictType | StructType | FunctionType | OperatorType
+Aggregate = TupleType | DictType | StructType | FunctionType | TransformType | OperatorType
 Type = TensorType | Scalar | ListType | Aggregate | ErrorType
 
 
@@ -229,12 +245,14 @@ def parts(type_: Type) -> tuple[Type, ...] | None:
         return tuple(value for _, value in type_.entries)
     if isinstance(type_, OperatorType):
         return type_.leaves
+    if isinstance(type_, TransformType):
+        return type_.captures
     return tuple(captured for _, captured in type_.captures) if isinstance(type_, FunctionType) else None
 
 
 def part_names(type_: Aggregate) -> tuple[str, ...]:
     """What the parts are called; those without names by their position."""
-    if isinstance(type_, TupleType | DictType | OperatorType):
+    if isinstance(type_, TupleType | DictType | OperatorType | TransformType):
         return tuple(map(str, range(len(parts(type_) or ()))))
     named = type_.fields if isinstance(type_, StructType) else type_.captures
     return tuple(name for name, _ in named)
@@ -248,6 +266,8 @@ def with_parts(type_: Aggregate, new: Iterable[Type]) -> Aggregate:
         return DictType(tuple((key, value) for (key, _), value in zip(type_.entries, new, strict=True)))
     if isinstance(type_, OperatorType):
         return OperatorType(type_.tree, tuple(new))
+    if isinstance(type_, TransformType):
+        return TransformType(type_.transform, tuple(new), type_.settings)
     named = tuple(zip(part_names(type_), new, strict=True))
     if isinstance(type_, StructType):
         return StructType(type_.module, type_.name, type_.dims, named)
@@ -268,7 +288,7 @@ def map_dims(type_: Type, change: Callable[[Dim], Dim]) -> Type:
             return StructType(type_.module, type_.name, tuple(map(change, type_.dims)), fields)
         case RecordType():
             return RecordType(type_.kind, tuple((name, map_dims(field, change)) for name, field in type_.fields))
-        case TupleType() | DictType() | FunctionType() | OperatorType():
+        case TupleType() | DictType() | FunctionType() | TransformType() | OperatorType():
             return with_parts(type_, (map_dims(part, change) for part in parts(type_) or ()))
     return type_
 

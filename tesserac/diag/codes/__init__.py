@@ -6,10 +6,22 @@ its form). A test holds the two together and compiles the page's programs. A new
 
 from __future__ import annotations
 
-from tesserac.diag.codes import effects, files, kernels, names, operators, precision, projects, runtime, shapes, syntax
+from tesserac.diag.codes import (
+    differentiation,
+    effects,
+    files,
+    kernels,
+    names,
+    operators,
+    precision,
+    projects,
+    runtime,
+    shapes,
+    syntax,
+)
 from tesserac.diag.diagnostic import Code
 
-FAMILIES = (syntax, names, shapes, precision, kernels, effects, operators, files, projects, runtime)
+FAMILIES = (syntax, names, shapes, precision, kernels, effects, differentiation, operators, files, projects, runtime)
 
 ALL: dict[str, Code] = {
     code.id: code for family in FAMILIES for code in vars(family).values() if isinstance(code, Code)

@@ -171,7 +171,10 @@ class _Kept:
 
 _CHEAP = frozenset(
     PREFIX + name
-    for name in "full zeros ones arange eye size cut reshape permute expand squeeze unsqueeze flip split".split()
+    for name in (
+        "full", "zeros", "ones", "arange", "eye", "size",
+        "cut", "reshape", "permute", "expand", "squeeze", "unsqueeze", "flip", "split",
+    )
 )
 """Operations that only say where elements lie, or need none."""
 

@@ -1,0 +1,287 @@
+"""Derivatives as functions of functions: `grad(f)`, `value_and_grad(f)`, `jvp(f, x, dx)`, `vjp(f, x)`.
+
+Enters: a function, and the arguments of a call. Leaves: a `Derivative` of the call of the function with names in place
+of its arguments, or a diagnostic. What is known while compiling is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.body import Body, is_static
+from tesserac.check.globals import BUILT_IN
+from tesserac.check.resolve import OperatorRef
+from tesserac.check.tangents import has_tangent, tangent_type
+from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
+from tesserac.check.words import type_text
+from tesserac.diag.codes.differentiation import E0701, E0702, E0703, E0704
+from tesserac.diag.codes.names import E0205, E0210
+from tesserac.types.dims import ZERO
+from tesserac.types.ty import (
+    ErrorType,
+    FloatType,
+    FunctionType,
+    IntType,
+    ListType,
+    StrType,
+    TensorType,
+    TransformType,
+    TupleType,
+    Type,
+)
+
+Call = Callable[[Body, typed.Expr, Sequence[Arg], Callee], typed.Expr]
+"""Calls a function that is a value."""
+
+
+def make_transform(body: Body, name: str, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """`grad(f)` is a function, to be called with the arguments of f; `jvp(f, ...)` and `vjp(f, ...)` call f."""
+    if any(isinstance(arg.value.type, ErrorType) for arg in args):
+        return body.error(callee.span)
+    if name == "jvp":
+        return _jvp(body, args, callee, call)
+    if name == "vjp":
+        return _vjp(body, args, callee, call)
+    slots = (Slot("f", True, False), Slot("wrt", False, True))
+    given = sort_arguments(body, callee, args, slots)
+    if given is None or not _is_function(body, given["f"], callee):
+        return body.error(callee.span)
+    if "wrt" in given and not _names_parameters(body, given["f"].type, given["wrt"]):
+        return body.error(callee.span)
+    settings = (("wrt", given["wrt"].type),) if "wrt" in given else ()
+    return make_value(TransformType(name, (given["f"].type,), settings), [given["f"]], callee.span)
+
+
+def call_transform(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """A call of a function that a transform made."""
+    type_ = value.type
+    assert isinstance(type_, TransformType)
+    if any(isinstance(arg.value.type, ErrorType) for arg in args):
+        return body.error(callee.span)
+    if type_.transform == "pullback":
+        return _pull_back(body, value, args, callee, call)
+    function, *_ = tuple_items(value, callee.span)
+    wrt = _read_wrt(body, type_, args, callee)
+    opened = None if wrt is None else _open(body, function, args, callee, call)
+    if wrt is None or opened is None or not _is_scalar(body, opened.value, type_.transform, callee):
+        return body.error(callee.span)
+    one = typed.Static(FloatType(1.0), callee.span)
+    pair = opened.derivative(wrt, [typed.Coerce(opened.value.type, callee.span, one)])
+    found = item_of(pair, 1, callee.span)
+    several = isinstance(type_.setting("wrt"), TupleType)
+    gradient = found if several else item_of(found, 0, callee.span)
+    if type_.transform == "grad":
+        return gradient
+    return make_tuple([item_of(pair, 0, callee.span), gradient], callee.span)
+
+
+# ------------------------------------------------------------------------------------------- both directions
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A call with names in place of its arguments; `places` says which name each argument has, if any."""
+
+    params: tuple[str, ...]
+    args: tuple[typed.Expr, ...]
+    places: tuple[int | None, ...]
+    value: typed.Expr
+    span: Span
+
+    def derivative(self, wrt: Sequence[int], seeds: Sequence[typed.Expr], *, reverse: bool = True) -> typed.Expr:
+        own = [place for position in wrt if (place := self.places[position]) is not None]
+        back = TupleType(tuple(tangent_type(self.args[place].type) for place in own))
+        change = back if reverse else tangent_type(self.value.type)
+        pair = TupleType((self.value.type, change))
+        return typed.Derivative(
+            pair, self.span, reverse, self.params, self.args, tuple(own), tuple(seeds), self.value
+        )
+
+
+def _open(
+    body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call
+) -> _Opened | None:
+    """The call of the function; None after a diagnostic, also where its result or an effect has no derivative."""
+    params, values, places, named = list[str](), list[typed.Expr](), list[int | None](), list[Arg]()
+    for position, arg in enumerate(args):
+        if isinstance(arg.value.type, ListType):
+            body.unknown_count(arg.value.type.count, arg.value.span)
+            return None
+        if is_static(arg.value.type):
+            places.append(None)
+            named.append(arg)
+            continue
+        name = f"argument {position + 1} of {callee.span.start}"
+        places.append(len(params))
+        params.append(name)
+        values.append(arg.value)
+        named.append(Arg(arg.name, arg.span, typed.Local(arg.value.type, arg.value.span, name)))
+    before, body.effects = body.effects, {}
+    value = call(body, function, named, callee)
+    own, body.effects = body.effects, {**body.effects, **before}
+    if isinstance(value.type, ErrorType):
+        return None
+    if "io" in own:
+        draft = body.sink.error(E0704, at=callee.at, function=_name(function.type))
+        draft.remark("take the `print` out, or differentiate a function that only computes")
+        return None
+    if not has_tangent(value.type):
+        why = f"it gives {type_text(value.type)}, which does not change smoothly"
+        body.sink.error(E0702, at=callee.at, what=_name(function.type), why=why)
+        return None
+    return _Opened(tuple(params), tuple(values), tuple(places), value, callee.span)
+
+
+def _jvp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """`jvp(f, (x, y), (dx, dy))` is the value of f and its change along (dx, dy)."""
+    slots = [Slot(name, True, False) for name in ("f", "primals", "tangents")]
+    given = sort_arguments(body, callee, args, slots)
+    if given is None or not _is_function(body, given["f"], callee):
+        return body.error(callee.span)
+    primals, tangents = (_listed(given[name]) for name in ("primals", "tangents"))
+    if len(primals) != len(tangents):
+        problem = f"`jvp` takes a tangent for each argument: {len(primals)} arguments, {len(tangents)} tangents"
+        body.sink.error(E0205, at=callee.at, problem=problem)
+        return body.error(callee.span)
+    wrt = [place for place, primal in enumerate(primals) if has_tangent(primal.type)]
+    seeds = [_seed(body, tangents[place], primals[place].type) for place in wrt]
+    opened = _open(body, given["f"], [Arg(None, v.span, v) for v in primals], callee, call)
+    if opened is None or any(seed is None for seed in seeds):
+        return body.error(callee.span)
+    return opened.derivative(wrt, [seed for seed in seeds if seed is not None], reverse=False)
+
+
+def _vjp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """`y, back = vjp(f, x, w)`: the value of f, and the function from its cotangent to those of the arguments."""
+    if not args or any(arg.name for arg in args) or not _is_function(body, args[0].value, callee):
+        if not args or any(arg.name for arg in args):
+            body.sink.error(E0205, at=callee.at, problem="`vjp` takes a function and its arguments, by position")
+        return body.error(callee.span)
+    function, *values = args
+    value = call(body, function.value, values, callee)
+    if isinstance(value.type, ErrorType):
+        return value
+    captures = [function.value, *(arg.value for arg in values)]
+    back = TransformType("pullback", tuple(captured.type for captured in captures))
+    return make_tuple([value, make_value(back, captures, callee.span)], callee.span)
+
+
+def _pull_back(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    function, *primals = tuple_items(value, callee.span)
+    given = sort_arguments(body, callee, args, (Slot("cotangent", True, False),))
+    opened = _open(body, function, [Arg(None, v.span, v) for v in primals], callee, call)
+    if given is None or opened is None:
+        return body.error(callee.span)
+    seed = _seed(body, given["cotangent"], opened.value.type)
+    if seed is None:
+        return body.error(callee.span)
+    wrt = [place for place, primal in enumerate(primals) if has_tangent(primal.type)]
+    return item_of(opened.derivative(wrt, [seed]), 1, callee.span)
+
+
+def _seed(body: Body, seed: typed.Expr, of: Type) -> typed.Expr | None:
+    """What is given as a tangent or cotangent of a value has its type; a number is one of a single number."""
+    wanted = tangent_type(of)
+    if isinstance(wanted, TensorType) and not wanted.dims and isinstance(seed.type, IntType | FloatType):
+        return typed.Coerce(wanted, seed.span, seed)
+    if seed.type == wanted:
+        return seed
+    body.sink.error(E0210, at=seed.span, expected=f"{type_text(wanted)}, as the value has", found=type_text(seed.type))
+    return None
+
+
+def _listed(value: typed.Expr) -> tuple[typed.Expr, ...]:
+    return tuple_items(value, value.span) if isinstance(value.type, TupleType) else (value,)
+
+
+# ------------------------------------------------------------------------------------------ functions, wrt
+
+
+def is_function(type_: Type) -> bool:
+    return isinstance(type_, FunctionType | TransformType)
+
+
+def _is_function(body: Body, value: typed.Expr, callee: Callee) -> bool:
+    if is_function(value.type):
+        return True
+    body.sink.error(E0210, at=value.span, expected="a function", found=type_text(value.type))
+    return False
+
+
+def _name(type_: Type) -> str:
+    if isinstance(type_, FunctionType):
+        return f"`{type_.name.partition('$')[0]}`"
+    return type_.show().removeprefix("function ")
+
+
+def _is_scalar(body: Body, value: typed.Expr, transform: str, callee: Callee) -> bool:
+    type_ = value.type
+    if isinstance(type_, TensorType) and not type_.dims and type_.dtype.is_float:
+        return True
+    problem = f"`{transform}` needs a function that gives one float; this one gives {type_text(type_)}"
+    draft = body.sink.error(E0701, at=callee.at, problem=problem)
+    if isinstance(type_, TensorType) and type_.dims:
+        draft.remark("take its `sum` or `mean`; `vjp` and `jvp` are for results of any shape")
+    return False
+
+
+def parameter_names(body: Body, type_: Type) -> list[str]:
+    """The parameters of a function that is a value, without those that it captured."""
+    if isinstance(type_, TransformType):
+        return parameter_names(body, type_.captures[0])
+    assert isinstance(type_, FunctionType)
+    if type_.module != BUILT_IN:
+        parameters = body.rules.signature(type_.module, type_.name).parameters
+        return [parameter.name for parameter in parameters[len(type_.captures) :]]
+    meaning = body.rules.library(type_.name)
+    return [o.name for o in meaning.op.parsed[0].operands] if isinstance(meaning, OperatorRef) else []
+
+
+def _read_wrt(body: Body, type_: TransformType, args: Sequence[Arg], callee: Callee) -> list[int] | None:
+    """The positions, among the arguments, of those that `wrt` names: the first unless it says otherwise."""
+    wrt = type_.setting("wrt")
+    wanted: list[Type] = [IntType(ZERO)] if wrt is None else list(wrt.items) if isinstance(wrt, TupleType) else [wrt]
+    names = parameter_names(body, type_.captures[0])
+    given = [arg.name or (names[i] if i < len(names) else "") for i, arg in enumerate(args)]
+    found: list[int] = []
+    for one in wanted:
+        place = _place(one, given)
+        if place is None or not has_tangent(args[place].value.type):
+            _report_wrt(body, one, type_, callee)
+            return None
+        found.append(place)
+    return found
+
+
+def _names_parameters(body: Body, function: Type, wrt: typed.Expr) -> bool:
+    """Whether all that `wrt` says are names of parameters, or positions."""
+    names = parameter_names(body, function)
+    for one in _listed(wrt):
+        if isinstance(one.type, StrType) and one.type.value not in names:
+            draft = body.sink.error(E0703, at=wrt.span, name=one.type.value, function=_name(function))
+            draft.remark(f"its parameters are {', '.join(f'`{name}`' for name in names)}")
+            if not isinstance(wrt.type, TupleType):
+                draft.did_you_mean(one.type.value, names, wrt.span, written='"{}"')
+            return False
+        if not isinstance(one.type, StrType | IntType):
+            found = type_text(one.type)
+            body.sink.error(E0210, at=wrt.span, expected="the name or position of a parameter", found=found)
+            return False
+    return True
+
+
+def _place(wanted: Type, given: Sequence[str]) -> int | None:
+    if isinstance(wanted, StrType):
+        return given.index(wanted.value) if wanted.value in given else None
+    number = wanted.value.constant if isinstance(wanted, IntType) else None
+    return number if number is not None and 0 <= number < len(given) else None
+
+
+def _report_wrt(body: Body, wanted: Type, type_: TransformType, callee: Callee) -> None:
+    name = wanted.value if isinstance(wanted, StrType) else wanted.show().removeprefix("int ").strip("()")
+    draft = body.sink.error(E0703, at=callee.at, name=name, function=_name(type_.captures[0]))
+    draft.remark("what has a derivative is a float or complex tensor, or a value with such tensors in it")
