@@ -7,8 +7,8 @@ of its arguments, or a diagnostic. What is known while compiling is passed on as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
