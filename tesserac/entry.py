@@ -39,6 +39,7 @@ from tesserac.check.specs import (
 )
 from tesserac.check.struct_items import is_test
 from tesserac.target.sizes import size_of
+from tesserac.types.dims import Dim
 from tesserac.types.ty import (
     BoolType,
     DictType,
@@ -94,7 +95,15 @@ def _struct(checker: ModuleChecker, decl: StructDecl) -> StructInterface:
     key = struct_key(checker.name, decl.owner, decl.name)
     fields = tuple((field.name, _kind(checker.name, field.spec)) for field in decl.fields)
     initial = tuple(field.name for field in decl.fields if _is_initial(field))
-    return StructInterface(key, decl.parameters, fields, initial, tuple(sorted(decl.methods)))
+    seen = tuple(_seen(decl, size) for size in decl.parameters)
+    return StructInterface(key, decl.parameters, seen, fields, initial, tuple(sorted(decl.methods)))
+
+
+def _seen(decl: StructDecl, size: str) -> tuple[str, int] | None:
+    """The first field and axis whose size is just this one."""
+    tensors = [(field.name, field.spec.dims) for field in decl.fields if isinstance(field.spec, TensorSpec)]
+    places = [(name, axis) for name, dims in tensors for axis, dim in enumerate(dims) if dim.dim == Dim.sym(size)]
+    return places[0] if places else None
 
 
 def _is_initial(field: FieldSpec) -> bool:
@@ -118,7 +127,7 @@ def _parameter(checker: ModuleChecker, owner: ModuleChecker, parameter: Paramete
 def _kind(module: str, spec: TypeSpec) -> Kind:
     match spec:
         case ScalarSpec():
-            return "float" if spec.kind == "float" else "static"
+            return "int" if spec.kind in ("Axis", "Shape") else spec.kind
         case TensorSpec(element=Storage(policy=policy)) if policy.scale_axis is not None:
             return Compound("scaled")
         case TensorSpec():
@@ -128,7 +137,9 @@ def _kind(module: str, spec: TypeSpec) -> Kind:
         case TupleSpec():
             return Compound("tuple", tuple(_kind(module, item) for item in spec.items))
         case ListSpec():
-            return Compound("list", (_kind(module, spec.item),))
+            number = spec.count.dim.constant
+            items = (_kind(module, spec.item),) * (1 if number is None else number)
+            return Compound("list" if number is None else "tuple", items)
         case StructSpec():
             key = struct_key(module, spec.decl.owner, spec.decl.name)
             return Compound("any struct" if spec.args is None else "struct", (), key)

@@ -115,6 +115,8 @@ class _Reader:
                 return TensorType(tuple(d.dim for d in spec.dims), element.dtype, element.policy)
             case TupleSpec():
                 return TupleType(tuple(map(self._declared, spec.items)))
+            case ListSpec(count=count) if count.dim.constant is not None:
+                return TupleType((self._declared(spec.item),) * count.dim.constant)
             case StructSpec(args=args) if args is not None:
                 fields = tuple((f.name, self._declared(f.spec)) for f in field_specs(spec))
                 return _struct_type(spec.decl, tuple(arg.dim for arg in args), fields)

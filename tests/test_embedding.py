@@ -166,7 +166,7 @@ def test_structs_within_structs_and_params(m: Any) -> None:
 
 
 def test_what_cannot_be_frozen() -> None:
-    with pytest.raises(tessera.TesseraError, match="not a object"):
+    with pytest.raises(tessera.TesseraError, match="not an object"):
         tessera.freeze(object())
 
 

@@ -64,8 +64,8 @@ def check_says(program: str, codes: list[str], text: str) -> None:
 
 
 def call(program: str, text: str) -> object:
-    """The call as written, in Python; `floats` and `ints` are arrays of f32 and i32."""
-    names = {"f": tessera.compile(program).f, "floats": floats, "ints": ints}
+    """The call as written, in Python; `floats` and `ints` are arrays of f32 and i32, `np` is NumPy."""
+    names = {"f": tessera.compile(program).f, "floats": floats, "ints": ints, "np": np}
     result: object = eval(text, names)
     return result
 

@@ -258,7 +258,7 @@ def test_python_numbers_fit_or_are_refused(way: int) -> None:
     for wrong, text in ((2**31, "is 2147483648, which i32 does not hold"), (1.0, "is a float"), (True, "is a bool")):
         with pytest.raises(TesseraError, match=text):
             function(wrong, True)
-    with pytest.raises(TesseraError, match="`b` of `keep` is a int"):
+    with pytest.raises(TesseraError, match="`b` of `keep` is an int, not a bool"):
         function(1, 1)
 
 

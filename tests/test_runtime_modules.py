@@ -59,7 +59,8 @@ def scale_artifact(factor: float) -> Artifact:
 INTERFACE = ModuleInterface(
     (
         FunctionInterface("add", (Parameter("x", "tensor"), Parameter("y", "tensor")), "Adds."),
-        FunctionInterface("scale", (Parameter("x", "tensor"), Parameter("by", "static", keyword_only=True, default=2))),
+        FunctionInterface("scale", (Parameter("x", "tensor"), Parameter("by", "int", keyword_only=True, default=2))),
+        FunctionInterface("times", (Parameter("x", "tensor"), Parameter("by", "open"))),
         FunctionInterface("double", (Parameter("x", "generic"),)),
     )
 )
@@ -114,11 +115,12 @@ def test_compile_time_arguments_choose_the_code(tmp_path: Path) -> None:
     np.testing.assert_array_equal(m.scale(x), 2 * x)
     np.testing.assert_array_equal(m.scale(x, by=3), 3 * x)
     np.testing.assert_array_equal(m.scale(x=x, by=2), 2 * x)
-    np.testing.assert_array_equal(m.scale(x, by=0.5), 0.5 * x)
-    asked = [("scale", (("by", value),)) for value in (2, 3, 0.5)]
+    np.testing.assert_array_equal(m.scale(x, by=-1), -x)
+    asked = [("scale", (("by", value),)) for value in (2, 3, -1)]
     assert compiler.asked[1:] == asked
-    m.scale(x, by=2.0)  # equal to 2 in Python, another argument to the compiler
-    assert repr(compiler.asked[-1]) == repr(("scale", (("by", 2.0),)))
+    m.times(x, 1)
+    m.times(x, True)  # equal to 1 in Python, another argument to the compiler
+    assert repr(compiler.asked[-1]) == repr(("times", (("by", True),)))
 
 
 def test_generic_parameters_follow_their_argument(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_generic_parameters_follow_their_argument(tmp_path: Path) -> None:
         (("x", 3), {}, "takes 1 argument, but 2 were given"),
         ((), {}, "`x` is missing"),
         (("x",), {"bye": 3}, "no parameter `bye`"),
-        (("x",), {"by": [3]}, "`by` of `scale` must be a number, a string, a bool or None, not a list"),
+        (("x",), {"by": [3]}, "`by` of `scale` must be an int, not a list"),
     ],
 )
 def test_wrong_calls(tmp_path: Path, arguments: tuple[object, ...], keywords: dict[str, object], text: str) -> None:
@@ -158,7 +160,7 @@ def test_an_unknown_function(tmp_path: Path) -> None:
     m = module(FakeCompiler(), tmp_path)
     with pytest.raises(TesseraError, match=r"E0913.*no function `sclae`\n.*did you mean `scale`"):
         _ = m.sclae
-    assert not hasattr(m, "other") and dir(m) == ["add", "double", "scale"]
+    assert not hasattr(m, "other") and dir(m) == ["add", "double", "scale", "times"]
 
 
 def test_errors_of_the_compiler_pass_through(tmp_path: Path) -> None:

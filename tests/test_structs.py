@@ -197,7 +197,7 @@ def test_sizes_and_none_in_results(net: Any) -> None:
         ("E0920", lambda net, m, x: net.Plain(4)),
         ("E0920", lambda net, m, x: net.Linear()),
         ("E0920", lambda net, m, x: m()),
-        ("E0217", lambda net, m, x: net.forward({**vars(m), "power": "two"}, x)),
+        ("E0921", lambda net, m, x: net.forward({**vars(m), "power": "two"}, x)),
     ],
 )
 def test_misuse_is_said(net: Any, code: str, call: Any) -> None:

@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from tessera.dtypes import numpy_dtype
-from tessera.errors import WRONG_ARGUMENTS, WRONG_DTYPE, WRONG_KIND, WRONG_RANK, TesseraError, failure
+from tessera.errors import (
+    WRONG_ARGUMENTS,
+    WRONG_DTYPE,
+    WRONG_KIND,
+    WRONG_RANK,
+    TesseraError,
+    failure,
+    kind_of,
+    shown_number,
+)
 from tessera.signature import Signature, TensorSpec
 
 if TYPE_CHECKING:
@@ -62,7 +71,8 @@ def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
 
     array = _viewed(function, spec, value)
     if array is None:
-        raise _misfit(WRONG_KIND, function, spec, f"is {_kind(value)}, not an array")
+        expected = "an array" if spec.sizes else _SCALARS.get(numpy_dtype(spec.dtype).kind, "a number")
+        raise _misfit(WRONG_KIND, function, spec, f"is {kind_of(value)}, not {expected}")
     if array.dtype != numpy_dtype(spec.dtype):
         raise _misfit(WRONG_DTYPE, function, spec, f"has dtype {array.dtype}")
     if array.ndim != len(spec.sizes):
@@ -73,10 +83,6 @@ def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
 
 def _misfit(code: str, function: str, spec: TensorSpec, what: str) -> TesseraError:
     return failure(code, f"argument `{spec.name}` of `{function}` {what}", (f"it must be {spec.show()}",))
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _viewed(function: str, spec: TensorSpec, value: object) -> Array | None:
@@ -95,6 +101,8 @@ def _viewed(function: str, spec: TensorSpec, value: object) -> Array | None:
     return None
 
 
+_SCALARS = {"b": "a bool", "i": "an integer", "u": "an integer"}
+"""What a scalar parameter takes, for a message, by the kind of its dtype; all others take numbers."""
 _NUMBERS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "c": (int, float, complex)}
 """Python's types that fit a scalar parameter, by the kind of its dtype; floats of any width take the two below."""
 
@@ -111,4 +119,5 @@ def _number(function: str, spec: TensorSpec, value: complex) -> Array | None:
         with np.errstate(over="ignore"):
             return np.array(value, dtype=dtype)
     except OverflowError:
-        raise _misfit(WRONG_DTYPE, function, spec, f"is {value}, which {spec.element} does not hold") from None
+        what = f"is {shown_number(value)}, which {spec.element} does not hold"
+        raise _misfit(WRONG_DTYPE, function, spec, what) from None

@@ -10,6 +10,16 @@ if TYPE_CHECKING:
 
 _NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "int4"})
 
+_WIDE = frozenset({
+    "float64", "float32", "float16", "complex64", "complex128", "bool",
+    "int64", "int32", "int16", "int8", "uint64", "uint32", "uint8",
+})  # fmt: skip
+
+
+def is_stored(dtype: np.dtype[np.generic]) -> bool:
+    """Whether a dtype of the language has this form in memory."""
+    return dtype.name in _WIDE | _NARROW and dtype.isnative
+
 
 @cache
 def numpy_dtype(name: str) -> np.dtype[np.generic]:

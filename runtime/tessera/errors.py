@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 UNREADABLE_FILE = "E0901"
@@ -48,6 +49,26 @@ class TesseraError(Exception):
 
     def __str__(self) -> str:
         return self.text
+
+
+def path_of(path: object) -> str:
+    """The path as text. Raises TesseraError for what is no path."""
+    if not isinstance(path, str | os.PathLike):
+        raise failure(WRONG_ARGUMENTS, f"a path is text, not {kind_of(path)}")
+    return os.fsdecode(path)
+
+
+def kind_of(value: object) -> str:
+    """What a value is, for a message."""
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def shown_number(value: complex) -> str:
+    """A number, for a message; one of very many digits by their count."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an int of {value.bit_length()} bits"
+    return str(value)
 
 
 class MissingFunctionError(TesseraError, AttributeError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tessera.errors import FROZEN, WRONG_KIND, failure
+from tessera.errors import FROZEN, WRONG_KIND, failure, kind_of
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
 from tessera.values import as_numpy
@@ -29,7 +29,7 @@ def freeze(value: object) -> object:
         return value
     if hasattr(value, "__dlpack__"):
         return _frozen_array(value)
-    message = f"`freeze` takes a struct, an array, or tuples, lists and dicts of them, not a {type(value).__name__}"
+    message = f"`freeze` takes a struct, an array, or tuples, lists and dicts of them, not {kind_of(value)}"
     raise failure(WRONG_KIND, message)
 
 

@@ -46,7 +46,7 @@ class Home:
     def member(self, name: str) -> Function | type[StructValue]:
         """The function or struct of that name that the program has."""
         if name not in self._public:
-            raise self._no_such(name)
+            raise self._no_such(str(name))
         return self._class(self._short[name]) if name in self._short else self.function(name)
 
     def function(self, name: str) -> Function:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tessera.arguments import Array
     from tessera.tracing import Wanted
 
-_KIND = "module 3"
+_KIND = "module 4"
 
 
 class Missing(NamedTuple):
@@ -100,7 +100,7 @@ class Compound(NamedTuple):
 
 Kind: TypeAlias = "str | Compound"
 """`tensor` (declared dtype and rank), `float` (a number of the run), `generic` (dtype and rank follow the argument),
-`open` (nothing is declared), `static` (a value known when compiling), or a compound of these."""
+`open` (nothing is declared), `int`, `bool`, `str` (values known when compiling), or a compound of these."""
 
 
 class Parameter(NamedTuple):
@@ -121,10 +121,12 @@ TEST_PREFIX = "test "
 
 
 class StructInterface(NamedTuple):
-    """`sizes` are the names of its sizes. `initial` are the fields that have an initial value."""
+    """`sizes` are the names of its sizes; `seen` says for each in which field and axis it can be read, if in any.
+    `initial` are the fields that have an initial value."""
 
     name: str
     sizes: tuple[str, ...]
+    seen: tuple[tuple[str, int] | None, ...]
     fields: tuple[tuple[str, Kind], ...]
     initial: tuple[str, ...]
     methods: tuple[str, ...]
@@ -216,9 +218,10 @@ def _function(row: Row) -> FunctionInterface:
 
 
 def _struct(row: Row) -> StructInterface:
-    name, sizes, fields, initial, methods, doc = row
+    name, sizes, seen, fields, initial, methods, doc = row
+    places = tuple(None if place is None else (place[0], place[1]) for place in seen)
     kinds = tuple((field, _kind(kind)) for field, kind in fields)
-    return StructInterface(name, tuple(sizes), kinds, tuple(initial), tuple(methods), doc)
+    return StructInterface(name, tuple(sizes), places, kinds, tuple(initial), tuple(methods), doc)
 
 
 def _kind(row: str | Row) -> Kind:

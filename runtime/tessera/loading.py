@@ -7,7 +7,7 @@ from functools import cache
 
 from tessera.bundle import BundleReader
 from tessera.cache import DiskCache, default_directory
-from tessera.errors import NO_COMPILER, NOT_TEXT, UNREADABLE_FILE, failure
+from tessera.errors import NO_COMPILER, NOT_TEXT, UNREADABLE_FILE, WRONG_ARGUMENTS, failure, kind_of, path_of
 from tessera.interface import Compiler, Source
 from tessera.module import Module
 from tessera.store import Store
@@ -17,7 +17,7 @@ BUNDLE_SUFFIX = ".tessb"
 
 
 def load_module(path: str | os.PathLike[str], *, release: bool = False) -> Module:
-    file = os.fspath(path)
+    file = path_of(path)
     name, suffix = os.path.splitext(os.path.basename(file))
     try:
         with open(file, "rb") as stream:
@@ -34,6 +34,8 @@ def load_module(path: str | os.PathLike[str], *, release: bool = False) -> Modul
 
 
 def module_of(name: str, source: Source) -> Module:
+    if not isinstance(source.text, str):
+        raise failure(WRONG_ARGUMENTS, f"a program is text, not {kind_of(source.text)}")
     try:
         toolchain = toolchain_key()
     except ModuleNotFoundError as error:

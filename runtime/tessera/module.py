@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 
 from tessera.dispatch import Function, TesseraWarning
+from tessera.errors import WRONG_ARGUMENTS, failure, path_of
 from tessera.home import Home, Provider
 from tessera.interface import TEST_PREFIX
 from tessera.safetensors import read_safetensors
@@ -20,16 +21,24 @@ __all__ = ["Function", "Module", "Provider", "TesseraWarning", "run_test", "test
 
 
 class Module:
+    _home: Home
+
     def __init__(self, name: str, provider: Provider) -> None:
-        self._home = Home(name, provider)
+        vars(self)["_home"] = Home(name, provider)
 
     def __getattr__(self, name: str) -> Function | type[StructValue]:
         """Called for what is not there yet; it then stays as an attribute."""
         if name == "_home" or name.startswith("__"):  # of an object half made, or of no program
             raise AttributeError(name)
         found = self._home.member(name)
-        setattr(self, name, found)
+        vars(self)[name] = found
         return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "params":
+            note = "of a module only `params` is assigned"
+            raise failure(WRONG_ARGUMENTS, f"`{name}` of module `{self._home.name}` cannot be set", (note,))
+        super().__setattr__(name, value)
 
     def __getitem__(self, name: str) -> Function | type[StructValue]:
         """The program's function or struct of that name, also where the module has an attribute of its own there."""
@@ -51,7 +60,7 @@ class Module:
     def load(self, path: str | os.PathLike[str]) -> None:
         """Sets the params from a `.safetensors` file; `model.w` there is the field `w` of the param `model`."""
         nested: dict[str, object] = {}
-        for name, array in read_safetensors(os.fspath(path)).items():
+        for name, array in read_safetensors(path_of(path)).items():
             *folders, last = name.split(".")
             place = nested
             for folder in folders:

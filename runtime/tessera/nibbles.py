@@ -9,18 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tessera.dtypes import numpy_dtype
-from tessera.errors import WRONG_DTYPE, WRONG_RANK, failure
+from tessera.errors import WRONG_ARGUMENTS, WRONG_DTYPE, WRONG_KIND, WRONG_RANK, failure, kind_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tessera.arguments import Array
+
+
+def _expect(x: object, dtype: np.dtype[np.generic], function: str) -> None:
+    import numpy as np
+
+    if not isinstance(x, np.ndarray):
+        raise failure(WRONG_KIND, f"`{function}` takes an array, not {kind_of(x)}")
+    if x.dtype != dtype:
+        raise failure(WRONG_DTYPE, f"`{function}` takes an array of {dtype}, not of {x.dtype}")
 
 
 def pack_i4(x: Array) -> Array:
     """An int4 array [..., N] as bytes [..., ceil(N / 2)]."""
     import numpy as np
 
-    if x.dtype != numpy_dtype("int4"):
-        raise failure(WRONG_DTYPE, f"`pack_i4` takes an array of int4, not of {x.dtype}")
+    _expect(x, numpy_dtype("int4"), "pack_i4")
     if not x.ndim:
         raise failure(WRONG_RANK, "`pack_i4` takes an array with dims, not one number")
     codes = np.ascontiguousarray(x).view(np.uint8) & 0xF
@@ -34,8 +44,9 @@ def unpack_i4(packed: Array, count: int) -> Array:
     """Bytes [..., ceil(N / 2)] as an int4 array [..., N], where N is `count`."""
     import numpy as np
 
-    if packed.dtype != np.uint8:
-        raise failure(WRONG_DTYPE, f"`unpack_i4` takes an array of uint8, not of {packed.dtype}")
+    _expect(packed, np.dtype(np.uint8), "unpack_i4")
+    if not isinstance(count, int) or count < 0:
+        raise failure(WRONG_ARGUMENTS, "`unpack_i4` takes the number of elements, an int from 0")
     if not packed.ndim or packed.shape[-1] != (count + 1) // 2:
         raise failure(WRONG_RANK, f"{count} elements are {(count + 1) // 2} bytes, but the shape is {packed.shape}")
     codes = packed.view(np.uint8)

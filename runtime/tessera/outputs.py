@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tessera.dtypes import numpy_dtype
-from tessera.errors import SIZE_CONFLICT, WRONG_ARGUMENTS, WRONG_DTYPE, WRONG_KIND, TesseraError, failure
+from tessera.errors import SIZE_CONFLICT, WRONG_ARGUMENTS, WRONG_DTYPE, WRONG_KIND, TesseraError, failure, kind_of
 from tessera.returned import Returned
 from tessera.signature import Signature, TensorSpec
 
@@ -70,7 +70,7 @@ def _checked(signature: Signature, spec: TensorSpec, value: object, symbols: Map
     import numpy as np
 
     if not isinstance(value, np.ndarray):
-        raise _misfit(WRONG_KIND, signature, spec, f"is a {type(value).__name__}, not a NumPy array")
+        raise _misfit(WRONG_KIND, signature, spec, f"is {kind_of(value)}, not a NumPy array")
     if value.dtype != numpy_dtype(spec.dtype):
         raise _misfit(WRONG_DTYPE, signature, spec, f"has dtype {value.dtype}")
     shape = tuple(size.evaluate(symbols) for size in spec.sizes)

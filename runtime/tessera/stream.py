@@ -10,7 +10,7 @@ import itertools
 import operator
 from typing import TYPE_CHECKING
 
-from tessera.errors import WRONG_ARGUMENTS, failure
+from tessera.errors import WRONG_ARGUMENTS, failure, kind_of
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
@@ -39,7 +39,7 @@ def read_seed(seed: object) -> int:
     try:
         return operator.index(seed) & _MASK  # type: ignore[arg-type]
     except TypeError:
-        raise failure(WRONG_ARGUMENTS, f"a seed is an int, not a {type(seed).__name__}") from None
+        raise failure(WRONG_ARGUMENTS, f"a seed is an int, not {kind_of(seed)}") from None
 
 
 def key_array(key: int) -> Array:

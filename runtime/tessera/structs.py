@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol
 
-from tessera.errors import WRONG_ARGUMENTS, failure
+from tessera.errors import WRONG_ARGUMENTS, TesseraError, failure
 from tessera.interface import StructInterface
 
 SEED = "seed"
@@ -35,6 +35,11 @@ class StructValue:
         for name, value in _complete(self._interface, self._maker, sizes, given, seed).items():
             setattr(self, name, value)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if all(name != field for field, _ in self._interface.fields):
+            raise _no_field(self._interface, name)
+        super().__setattr__(name, value)
+
     @classmethod
     def _struct_name(cls) -> str:
         return cls._interface.name
@@ -58,7 +63,7 @@ def _complete(
     names = [name for name, _ in struct.fields]
     for name in given:
         if name not in names:
-            raise failure(WRONG_ARGUMENTS, f"`{struct.name}` has no field `{name}`", (f"it has {_listed(names)}",))
+            raise _no_field(struct, name)
     missing = [name for name in names if name not in given]
     if sizes and len(sizes) != len(struct.sizes):
         raise failure(WRONG_ARGUMENTS, f"`{struct.name}` takes {len(struct.sizes)} sizes, but {len(sizes)} were given")
@@ -66,6 +71,7 @@ def _complete(
     if without:
         message = f"`{struct.name}` also needs {_listed(without)}"
         raise failure(WRONG_ARGUMENTS, message, ("a field without an initial value must be given",))
+    sizes = sizes or _read_sizes(struct, given)
     if missing and len(sizes) != len(struct.sizes):
         example = f"`{struct.name}({', '.join(struct.sizes)})`"
         message = f"`{struct.name}` needs its sizes to make {_listed(missing)}: {example}"
@@ -76,6 +82,22 @@ def _complete(
     else:
         made = {name: maker.field(struct, name, sizes, seed) for name in missing}
     return {name: given[name] if name in given else made[name] for name in names}
+
+
+def _read_sizes(struct: StructInterface, given: Mapping[str, object]) -> tuple[object, ...]:
+    """The sizes that the fields given have; none where they do not tell all of them."""
+    found = []
+    for place in struct.seen:
+        shape = getattr(given.get(place[0]), "shape", ()) if place is not None else ()
+        if place is None or len(shape) <= place[1]:
+            return ()
+        found.append(int(shape[place[1]]))
+    return tuple(found)
+
+
+def _no_field(struct: StructInterface, name: str) -> TesseraError:
+    fields = _listed([field for field, _ in struct.fields])
+    return failure(WRONG_ARGUMENTS, f"`{struct.name}` has no field `{name}`", (f"it has {fields}",))
 
 
 def _listed(names: list[str]) -> str:

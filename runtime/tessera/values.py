@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tessera.errors import WRONG_KIND, TesseraError, failure
+from tessera.dtypes import is_stored
+from tessera.errors import WRONG_DTYPE, WRONG_KIND, TesseraError, failure, kind_of, shown_number
 from tessera.interface import (
     APART,
     UNIT,
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from tessera.arguments import Array
 
 
+_LEAST, _LARGEST = -(2**63), 2**64 - 1
+_NO_DTYPE = "no dtype of the language is stored so; `x.astype(...)` converts"
+
+
 class Flattening:
     """The arguments of one call, taken apart. Sizes are numbered in the order in which they appear."""
 
@@ -48,8 +53,8 @@ class Flattening:
                 self._declared.append(len(self.leaves))
                 self.leaves.append(value)
                 return Declared()
-            case "static":
-                return self._static(name, value)
+            case "int" | "bool" | "str":
+                return self._static(name, kind, value)
             case "generic":
                 return self._array(name, value, ())
             case "open":
@@ -63,16 +68,23 @@ class Flattening:
             return self._scaled(name, kind, value)
         return self._items(name, kind, value)
 
-    def _static(self, name: str, value: object) -> Choice:
-        if value is None or isinstance(value, int | float | str):
-            return value
-        raise self._wrong(name, f"must be a number, a string, a bool or None, not a {type(value).__name__}")
+    def _static(self, name: str, kind: str, value: object) -> Choice:
+        """A number of NumPy's is as good as one of Python's."""
+        plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+        if type(plain).__name__ != kind or not isinstance(plain, int | str):
+            raise self._wrong(name, f"must be {'an' if kind == 'int' else 'a'} {kind}, not {kind_of(value)}")
+        if isinstance(plain, int) and not _LEAST <= plain <= _LARGEST:
+            what = f"argument `{name}` of `{self._function}` is {shown_number(plain)}"
+            raise failure(WRONG_DTYPE, what, ("compile-time ints have 64 bits",))
+        return plain
 
     def _array(self, name: str, value: object, sizes: tuple[int, ...]) -> ArrayKind:
         import numpy as np
 
         if not isinstance(value, np.ndarray | np.generic):
             raise self._wrong(name, "must be an array")
+        if not is_stored(value.dtype):
+            raise failure(WRONG_DTYPE, f"argument `{name}` of `{self._function}` has dtype {value.dtype}", (_NO_DTYPE,))
         if not sizes:
             self._declared.append(len(self.leaves))
         self.leaves.append(value)
@@ -104,7 +116,7 @@ class Flattening:
         if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
             return self._array(name, value, ())
         if not hasattr(value, "__dlpack__"):
-            raise self._wrong(name, f"must be an array, a number, a struct or a tuple, not a {type(value).__name__}")
+            raise self._wrong(name, f"must be an array, a number, a struct or a tuple, not {kind_of(value)}")
         array = as_numpy(value)
         return self._array(name, array, tuple(map(self._number_of, array.shape)))
 
@@ -113,7 +125,7 @@ class Flattening:
 
     def _items(self, name: str, kind: Compound, value: object) -> Choice:
         if not isinstance(value, tuple | list):
-            raise self._wrong(name, f"must be a {kind.kind}, not a {type(value).__name__}")
+            raise self._wrong(name, f"must be a {kind.kind}, not {kind_of(value)}")
         kinds = kind.items * len(value) if kind.kind == "list" else kind.items
         if len(kinds) != len(value):
             raise self._wrong(name, f"must have {len(kinds)} items, not {len(value)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tessera.errors import UNSET_PARAM, WRONG_ARGUMENTS, failure
+from tessera.errors import UNSET_PARAM, WRONG_ARGUMENTS, failure, kind_of
 from tessera.interface import ParamInterface
 
 
@@ -28,7 +28,7 @@ class Weights:
     def set(self, values: object) -> None:
         """Replaces all that was set before."""
         if not isinstance(values, Mapping):
-            raise failure(WRONG_ARGUMENTS, f"params are set by a dict, not by a {type(values).__name__}")
+            raise failure(WRONG_ARGUMENTS, f"params are set by a dict, not by {kind_of(values)}")
         values = dict(self._qualified(values))
         known = ", ".join(f"`{name}`" for name in self._params) or "no params"
         for name in values:
@@ -56,7 +56,8 @@ class Weights:
         if name not in self._made:
             param = self._params[name]
             if not param.initial or name in self._making:
-                note = f"it is {param.text}; set it by `m.params = {{...}}` or `m.load(...)`"
+                unsized = ", and its initialiser needs sizes that no param set tells" if param.initial else ""
+                note = f"it is {param.text}{unsized}; set it by `m.params = {{...}}` or `m.load(...)`"
                 raise failure(UNSET_PARAM, f"the param `{name}` has no value", (note,))
             self._making.append(name)
             try:
