@@ -1,5 +1,5 @@
 """Functions that the checker itself knows: `float`, `int`, `len`, `ceil_div`, `narrow`, `transpose`, `key`,
-`next_key`.
+`next_key`, `zip`, `enumerate`.
 
 Enters: checked arguments. Leaves: a typed expression. `range` and `print` belong to statements.
 """
@@ -13,6 +13,7 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
 from tesserac.check.keys import key_of, next_key
+from tesserac.check.pairing import ENUMERATE, ZIP, enumerated, zip_items
 from tesserac.check.scalars import to_float
 from tesserac.check.statics import read_dtype
 from tesserac.check.words import dim_text, dims_text, type_text
@@ -29,6 +30,8 @@ Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
 
 
 def call_builtin(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    if name in _PAIRING:
+        return _PAIRING[name](body, args, callee)
     if name not in _RULES:
         place = _PLACES.get(name, "a `with`")
         body.sink.error(E0211, at=callee.at, problem=f"`{name}` can only be used in {place}")
@@ -129,6 +132,7 @@ def _next_key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed
     return next_key(body, callee.at, callee.span)
 
 
+_PAIRING = {ZIP: zip_items, ENUMERATE: enumerated}
 _X = Slot("x", True, False)
 _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     **{f"tile.{name}": rule for name, rule in tiles.RULES.items()},

@@ -6,6 +6,7 @@ with the value as its first argument.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tesserac.base.source import Span
@@ -53,7 +54,7 @@ from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.ops.elementwise import Maximum, Minimum
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import (
     SCALED_NAMES,
     DictType,
@@ -354,7 +355,7 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     return body.error(node.span)
 
 
-TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "real", "imag")
+TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "size", "real", "imag")
 
 
 def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: ast.Attribute) -> typed.Expr | None:
@@ -373,6 +374,8 @@ def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: as
             return typed.Static(DTypeType(type_.dtype, type_.policy), node.span)
         case "rank" | "ndim":
             return typed.Static(IntType(Dim.const(type_.rank)), node.span)
+        case "size":
+            return typed.Static(IntType(math.prod(type_.dims, start=ONE)), node.span)
     if type_.is_scaled and node.name in SCALED_NAMES:
         place = SCALED_NAMES.index(node.name)
         return typed.Item(scaled_parts(type_).items[place], node.span, value, place)

@@ -25,7 +25,9 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
     if isinstance(type_, FloatType):
         return _is_not_zero(value, type_)
     draft = body.sink.error(E0214, at=value.span, found=type_text(type_))
-    if isinstance(type_, TensorType) and type_.dtype == BOOL:
+    if isinstance(type_, TensorType) and type_.dtype != BOOL:
+        draft.remark("compare it: `x != 0` gives bools; `&`, `|` and `~` combine them element by element")
+    elif isinstance(type_, TensorType):
         draft.remark("for every element use `&`, `|`, `~` and `where`")
         _suggest_whole(body, draft, value)
     return body.error(value.span)

@@ -75,6 +75,7 @@ def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) 
         draft = body.sink.error(E0401, at=theirs, label="another policy", **values)
         draft.note(ours, "one policy").note(use.at, "here they meet")
         draft.replace("give both one policy", theirs, storage_text(left_type))
+        _suggest_cast(body, draft, right, storage_text(left_type), "or cast one where they meet")
         return
     draft = body.sink.error(E0401, at=use.at, label="one policy is needed here", **values)
     draft.note(left.span, storage_text(left_type)).note(right.span, storage_text(right_type))

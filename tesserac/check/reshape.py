@@ -164,6 +164,7 @@ def _explain_scramble(body: Body, operand: typed.Expr, change: _Change, callee: 
         result=dims_text(change.result),
     )
     draft.note(operand.span, _shape_label(body, operand, change.whole))
+    draft.remark("`reinterpret` reads the elements in this shape all the same")
     if sorted(map(str, change.whole)) == sorted(map(str, change.shape)):
         draft.because("the same dims in another order: reshape would leave the data in place and rename it")
         order = ", ".join(str(_place(change.whole, change.shape, axis)) for axis in range(len(change.shape)))

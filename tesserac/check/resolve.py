@@ -115,7 +115,7 @@ DERIVATIVES = ("grad", "value_and_grad", "jvp", "vjp")
 """Functions of functions that give their derivatives."""
 BUILTINS = (
     "range", "float", "int", "print", "narrow", "transpose", "len", "ceil_div", "isinstance", "key", "next_key",
-    "numerics", "device", "prefetch", "Schedule", "pipeline", *DERIVATIVES,
+    "zip", "enumerate", "numerics", "device", "prefetch", "Schedule", "pipeline", *DERIVATIVES,
 )  # fmt: skip
 NAMESPACES = ("op", "tile", "dist", "kernel", "graph", "verify")
 ALGEBRA = "op."
