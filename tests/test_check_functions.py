@@ -75,7 +75,7 @@ def f(x: Tensor[N, f32], k: int):
 """
     )
     texts = [guard.text for guard in function(result, "f").guards]
-    assert texts == ["N % 4 == 0", "N >= k + 1"]  # hence N >= 4
+    assert texts == ["N % 4 == 0", "k >= 0", "N >= k + 1"]  # hence N >= 4
 
 
 def test_facts_make_guards_needless() -> None:

@@ -20,6 +20,8 @@ from tesserac.types.terms import Atom, Symbol
 
 NAMES = ("A", "B", "C")
 GRID = [dict(zip(NAMES, point, strict=True)) for point in itertools.product(range(6), repeat=len(NAMES))]
+SIGNED = [dict(zip(NAMES, point, strict=True)) for point in itertools.product(range(5), range(5), range(-4, 5))]
+"""The last name is that of an int here, which may be negative."""
 Fact = tuple[GuardKind, Dim, Dim]
 
 _NUMBERS = st.integers(-3, 6).map(Dim.const)
@@ -93,13 +95,13 @@ def holds(fact: Fact, at: Mapping[str, int]) -> bool:
     if kind == "divides":
         if a == 0:
             raise NoValue
-        return b % a == 0
+        return a > 0 and b % a == 0
     return a == b if kind == "equal" else a >= b
 
 
-def points(facts: list[Fact], asked: Fact) -> Iterator[bool]:
+def points(facts: list[Fact], asked: Fact, grid: list[dict[str, int]] = GRID) -> Iterator[bool]:
     """The truth of what is asked at every point where the facts hold and it has a value."""
-    for at in GRID:
+    for at in grid:
         try:
             if all(holds(fact, at) for fact in facts):
                 yield holds(asked, at)
@@ -107,8 +109,9 @@ def points(facts: list[Fact], asked: Fact) -> Iterator[bool]:
             continue
 
 
-def known(facts: list[Fact]) -> Facts:
+def known(facts: list[Fact], signed: tuple[str, ...] = ()) -> Facts:
     found = Facts()
+    found.allow_negative(signed)
     for kind, left, right in facts:
         found.state(kind, left, right)
     return found
@@ -120,6 +123,23 @@ def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> Non
     answer = known(facts).at_least(left, right)
     if answer is not None:
         assert all(truth == answer for truth in points(facts, ("at_least", left, right)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(FACTS, SIZES, SIZES)
+def test_what_is_at_least_is_so_of_ints_too(facts: list[Fact], left: Dim, right: Dim) -> None:
+    answer = known(facts, NAMES[-1:]).at_least(left, right)
+    if answer is not None:
+        assert all(truth == answer for truth in points(facts, ("at_least", left, right), SIGNED))
+
+
+@settings(max_examples=200, deadline=None)
+@given(FACTS, st.sampled_from(("divides", "equal", "at_least")), _LINEAR, _LINEAR)
+@example([("divides", parse_dim("2"), parse_dim("A"))], "equal", parse_dim("A % 4"), parse_dim("1"))
+@example([("at_least", parse_dim("A"), parse_dim("5"))], "at_least", parse_dim("2"), parse_dim("A"))
+def test_what_is_refuted_is_so_nowhere(facts: list[Fact], kind: GuardKind, left: Dim, right: Dim) -> None:
+    if known(facts, NAMES[-1:]).refutes(kind, left, right):
+        assert not any(points(facts, (kind, left, right), SIGNED))
 
 
 @settings(max_examples=100, deadline=None)

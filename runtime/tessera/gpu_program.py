@@ -15,7 +15,7 @@ from tessera.sizes import Size
 
 
 class Condition(NamedTuple):
-    """`at_least` (left >= right), `divides` (left divides right) or `equal`."""
+    """`at_least` (left >= right), `divides` (left, at least 1, divides right) or `equal`."""
 
     kind: str
     left: Size
@@ -24,7 +24,7 @@ class Condition(NamedTuple):
     def holds(self, symbols: Mapping[str, int]) -> bool:
         left, right = self.left.evaluate(symbols), self.right.evaluate(symbols)
         if self.kind == "divides":
-            return left != 0 and right % left == 0
+            return left > 0 and right % left == 0
         return left >= right if self.kind == "at_least" else left == right
 
 

@@ -18,7 +18,7 @@ from tesserac.check.scalars import apply_to_scalars, require_guard
 from tesserac.check.scaled import apply_to_scaled, meets_scale
 from tesserac.check.unusual import check_weights
 from tesserac.check.use import Use
-from tesserac.check.words import noun, type_text
+from tesserac.check.words import dim_text, noun, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0403, E0406
 from tesserac.diag.codes.shapes import E0311
@@ -27,6 +27,7 @@ from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
 from tesserac.ops.signature import Operand
 from tesserac.ops.unify import Mismatch, Storage, match_elements
+from tesserac.types.dims import ZERO
 from tesserac.types.dtype import DType
 from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
@@ -73,7 +74,7 @@ def _apply_to_tensors(
         return body.error(span)
     check_precision(body, Use(op, met, at, span))
     check_weights(body, Use(op, met, at, span))
-    if not _meets_needs(body, op, met, at):
+    if not _meets_needs(body, op, met, at) or not _has_sizes(body, result, met, at):
         return body.error(span)
     if result.policy.stochastic_round and rounds(op, [_tensor_type(operand) for operand in met], result):
         body.draw(at)
@@ -90,6 +91,19 @@ def _meets_needs(body: Body, op: Operator, operands: Sequence[typed.Expr], at: S
             return False
         if holds is None:
             require_guard(body, need.kind, need.left, need.right, at)
+    return True
+
+
+def _has_sizes(body: Body, result: TensorType, operands: Sequence[typed.Expr], at: Span) -> bool:
+    """Whether what is made has dims of 0 or more: known, or checked on entry; False where one never has."""
+    given = {dim for operand in operands for dim in _tensor_type(operand).dims}
+    for dim in result.dims:
+        holds = dim in given or body.facts.at_least(dim, ZERO)
+        if holds is False:
+            body.sink.error(E0311, at=at, problem=f"a tensor cannot have a dim of size {dim_text(dim)}")
+            return False
+        if holds is None:
+            require_guard(body, "at_least", dim, ZERO, at)
     return True
 
 

@@ -162,9 +162,7 @@ class Body:
     def add_guard(self, kind: typed.GuardKind, left: Dim, right: Dim, span: Span, reason: str) -> None:
         """An entry check, once however often it is needed; `N - 3 >= 0` is kept as `N >= 3`."""
         if kind == "at_least":
-            gap = (left - right).terms
-            left = Dim(tuple(term for term in gap if term[1] > 0))
-            right = -Dim(tuple(term for term in gap if term[1] < 0))
+            left, right = typed.balanced(left, right)
             self._drop_weaker(left - right)
         self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason))
 

@@ -28,7 +28,7 @@ from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.precision import W0401, W0402, W0403
 from tesserac.diag.codes.shapes import E0309, E0315
 from tesserac.ops.shape import Reshape
-from tesserac.types.dims import Dim, DimError, product
+from tesserac.types.dims import ONE, ZERO, Dim, DimError, product
 from tesserac.types.ty import (
     BoolType,
     ErrorType,
@@ -41,7 +41,7 @@ from tesserac.types.ty import (
     parts,
     sizes_in,
 )
-from tesserac.types.unify import Conflict
+from tesserac.types.unify import Conflict, DimSolver
 
 
 def call_function(
@@ -102,6 +102,8 @@ def _call(
     for divisor, dividend, reason in solver.divisions:
         guard = typed.Guard("divides", divisor, dividend, values[reason.parameter].span, "")
         _require(body, guard, {}, callee)
+    if not _are_sizes(body, signature, solver, callee):
+        return body.error(callee.span)
     instance = body.rules.instance(ref.owner, ref.name, tuple(binding.types))
     if instance.function is None:
         if instance.recursive:
@@ -114,6 +116,14 @@ def _call(
         return body.error(callee.span)
     _pass_on_warnings(body, instance, callee)
     return _finish(body, instance.function, values, solver.values(), callee, key)
+
+
+def _are_sizes(body: Body, signature: Signature, solver: DimSolver[Reason], callee: Callee) -> bool:
+    """Whether what was solved for is a size, as `N` in `Tensor[N + 3, f32]` may not be; an int may be anything."""
+    ints = {p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec)}
+    sizes = {name: bound for name, bound in solver.bound.items() if name not in ints and name in signature.symbols}
+    guards = [typed.Guard("at_least", Dim.sym(name), ZERO, bound.reason.declared, "") for name, bound in sizes.items()]
+    return all([_require(body, guard, solver.values(), callee) for guard in guards])
 
 
 def _guarded(body: Body, conflict: Conflict[Reason], callee: Callee) -> bool:
@@ -253,7 +263,7 @@ def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Call
     if guard.kind == "equal":
         holds: bool | None = facts.same(left, right) or (None if body.may_agree(left, right) else False)
     elif guard.kind == "divides":
-        holds = facts.divides(left, right)
+        holds = facts.at_least(left, ONE) is not False and facts.divides(left, right)
     else:
         holds = facts.at_least(left, right)
     if holds is False:

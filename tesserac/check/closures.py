@@ -29,7 +29,7 @@ def infer_lambda(body: Body, node: ast.Lambda) -> typed.Expr:
 
 def check_inner(body: Body, node: ast.FunctionDef) -> list[typed.Stmt]:
     """`def` inside a function binds its name to the function, with what it sees now."""
-    value = _close(body, node.name, node.parameters, node.returns, node.body, node.span, node.uses)
+    value = _close(body, node.name, node.parameters, node.returns, node.body, node.span, node.uses, node.where)
     return bind(body, node.name, node.name_span, value, node.span)
 
 
@@ -41,15 +41,16 @@ def _close(
     statements: Sequence[ast.Stmt],
     span: Span,
     uses: tuple[ast.Name, ...] | None = None,
+    where: tuple[ast.Expr, ...] = (),
 ) -> typed.Expr:
     own = {parameter.name for parameter in parameters}
-    parts: list[ast.Node] = [*parameters, *statements, *([returns] if returns else [])]
+    parts: list[ast.Node] = [*parameters, *statements, *where, *([returns] if returns else [])]
     names = dict.fromkeys(n.id for part in parts for n in descendants(part) if isinstance(n, ast.Name))
     values = {n: _value(body, n, span) for n in names if n not in own and _is_local(body, n)}
     taken = tuple(_parameter(n, value, span) for n, value in values.items())
     unique = _unique_name(name, taken, span)
     lifted = ast.FunctionDef(
-        span, (), unique, span, (*taken, *parameters), returns, (), uses, None, tuple(statements)
+        span, (), unique, span, (*taken, *parameters), returns, where, uses, None, tuple(statements)
     )
     ref = body.rules.define_inner(lifted)
     type_ = FunctionType(ref.owner, ref.name, tuple((n, value.type) for n, value in values.items()))

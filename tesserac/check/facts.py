@@ -7,7 +7,8 @@ equal only if a fact says so. See Note [Facts become replacements].
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tesserac.base.dataclass import dataclass
@@ -66,6 +67,11 @@ class Facts:
 
     # ---------------------------------------------------------------------------------------------- stating
 
+    def allow_negative(self, names: Iterable[str]) -> None:
+        """Symbols that are no sizes: ints that nothing says more about."""
+        self._signed |= set(names)
+        self._changed()
+
     def state(self, kind: GuardKind, left: Dim, right: Dim, why: Why | None = None) -> None:
         """States that left equals right, divides right, or is at least right."""
         if kind == "equal":
@@ -75,6 +81,7 @@ class Facts:
             self._solve_divides(self.normal(left), self.normal(right))
         else:
             self._at_least.append(left - right)
+            self._signed -= _known_sizes(left - right)
         self._stated.append(left - right)
         self._changed()
 
@@ -94,6 +101,7 @@ class Facts:
 
     def _solve_divides(self, divisor: Dim, dividend: Dim) -> None:
         self._at_least.append(divisor - ONE)
+        self._signed -= _known_sizes(divisor - ONE)
         found = solve_divides(divisor, dividend, self._indices)
         if found is None:
             self._whole.append((divisor, dividend))
@@ -107,7 +115,9 @@ class Facts:
             self._set(name, self._replace[name].substitute(values))
         self._set(found.name, found.value)
         self._signed |= found.signed
-        if found.name not in self._signed and any(c < 0 for _, c in found.value.terms):
+        if found.name in self._signed:
+            self._signed |= {f"{found.name}'"} & found.value.symbols()
+        elif any(c < 0 for _, c in found.value.terms) or not found.value.symbols().isdisjoint(self._signed):
             self._at_least.append(found.value)
 
     def _set(self, name: str, value: Dim) -> None:
@@ -218,6 +228,15 @@ class Facts:
             return True
         return False if self._never_negative(-gap - ONE) else None
 
+    def refutes(self, kind: GuardKind, left: Dim, right: Dim) -> bool:
+        """Whether what is known leaves no sizes of which this could be said."""
+        if kind == "divides":
+            return self.divides(left, right) is False
+        if kind == "at_least":
+            return self.at_least(left, right) is False
+        gap = self.normal(left - right)
+        return self._never_negative(gap - ONE) or self._never_negative(-gap - ONE) or _is_never_zero(gap)
+
     def _never_negative(self, gap: Dim) -> bool:
         return self._asker().never_negative(gap)
 
@@ -264,6 +283,22 @@ class Facts:
         """Whether any fact speaks of a symbol of this size."""
         names = size.symbols()
         return any(not names.isdisjoint(stated.symbols()) for stated in self._stated)
+
+
+def _known_sizes(gap: Dim) -> frozenset[str]:
+    """The symbol that is a size since `gap` is at least 0: that of `k - 3`, say."""
+    below = [term for term in gap.terms if not term[0]]
+    name = (gap - Dim(tuple(below))).symbol
+    return frozenset() if name is None or any(c > 0 for _, c in below) else frozenset({name})
+
+
+def _is_never_zero(gap: Dim) -> bool:
+    """Whether all that varies comes in steps that pass over 0: `2*N - 4*M + 1`."""
+    if not _is_whole(gap):
+        return False
+    steps = [c.numerator for monomial, c in gap.terms if monomial]
+    rest = sum(c.numerator for monomial, c in gap.terms if not monomial)
+    return bool(rest) and (not steps or rest % math.gcd(*steps) != 0)
 
 
 def _is_whole(dim: Dim) -> bool:

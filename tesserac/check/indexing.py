@@ -166,7 +166,7 @@ def _entry(body: Body, entry: ast.Expr, size: Dim) -> tuple[Cut | None, typed.Ex
         return None if cut is None else (cut, None)
     index = body.expression(entry)
     if isinstance(index.type, IntType):
-        position = _from_end(index.type.value, size)
+        position = _from_end(body, index.type.value, size, index.span)
         return (Cut(position, ONE, 1, True), None) if _in_range(body, position, size, index) else None
     if isinstance(index.type, TensorType) and index.type.dtype.is_integer:
         return _whole(size), index
@@ -211,10 +211,16 @@ def read_box(value: typed.Expr, ty: TensorType, taken: Selection, span: Span) ->
     return value
 
 
-def _from_end(index: Dim, size: Dim) -> Dim:
-    """A negative number counts from the end."""
-    negative = index.constant is not None and index.constant < 0
-    return size + index if negative else index
+def _from_end(body: Body, index: Dim, size: Dim, at: Span) -> Dim:
+    """A negative index counts from the end: one that is known to be so, or that is written so, as `-k`; of that it is
+    checked that k is at least 1."""
+    if body.facts.at_least(index, ZERO):
+        return index
+    written = all(coefficient < 0 for _, coefficient in index.terms)
+    if not (written or body.facts.at_least(index, ZERO) is False):
+        return index
+    _at_least(body, -index, ONE, at)
+    return size + index
 
 
 def _in_range(body: Body, position: Dim, size: Dim, index: typed.Expr) -> bool:
@@ -248,8 +254,8 @@ def _cut_slice(body: Body, node: ast.Slice, size: Dim) -> Cut | None:
         return None
     if step.constant < 0:
         return _cut_backwards(body, node, size, (start, stop), step.constant)
-    low = ZERO if start is None else _from_end(start, size)
-    high = size if stop is None else _from_end(stop, size)
+    low = ZERO if start is None or node.start is None else _from_end(body, start, size, node.start.span)
+    high = size if stop is None or node.stop is None else _from_end(body, stop, size, node.stop.span)
     last = step.constant - 1  # `x[1::2]` of no elements has none: the start may lie that far behind the end
     for left, right, at in ((low, ZERO, node.start), (size, high, node.stop), (high + last, low, node)):
         if at is not None and not _at_least(body, left, right, at.span):
@@ -263,8 +269,8 @@ def _cut_backwards(
 ) -> Cut | None:
     """From the start down to behind the stop; without bounds, from the last element to the first."""
     start, stop = bounds
-    high = size - 1 if start is None else _from_end(start, size)
-    low = -ONE if stop is None else _from_end(stop, size)
+    high = size - 1 if start is None or node.start is None else _from_end(body, start, size, node.start.span)
+    low = -ONE if stop is None or node.stop is None else _from_end(body, stop, size, node.stop.span)
     for left, right, at in ((size, high + 1, node.start), (low, ZERO, node.stop), (high, low, node)):
         if at is not None and (at is not node or bounds != (None, None)) and not _at_least(body, left, right, at.span):
             body.sink.error(E0313, at=at.span, index=_slice_text(start, stop), size=dim_text(size))

@@ -14,10 +14,12 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body, WherePlace
 from tesserac.check.conform import agree, expected_storage
+from tesserac.check.contradictions import report_contradiction
 from tesserac.check.control import always_returns
 from tesserac.check.effects import check_effects
 from tesserac.check.facts import Why
 from tesserac.check.scope import Binding
+from tesserac.check.signs import enter_signs
 from tesserac.check.specs import (
     AnySpec,
     BareTensorSpec,
@@ -131,8 +133,12 @@ def enter(
             _enter_sizes(body, spec, type_)
     for name in signature.unbound:
         body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
-    for fact in signature.facts:
+    signed = enter_signs(body, types)
+    for number, fact in enumerate(signature.facts):
         left, right = fact.left.substitute(body.symbols), fact.right.substitute(body.symbols)
+        if body.at_definition and body.facts.refutes(fact.kind, left, right):
+            report_contradiction(body, signed, signature.facts[: number + 1])
+            break
         body.facts.state(fact.kind, left, right, Why(f"where {body.rules.text(fact.span)}", fact.span))
     body.result_spec = None if isinstance(signature.result, AnySpec) else signature.result
     if isinstance(signature.result, TensorSpec):

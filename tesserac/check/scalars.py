@@ -106,7 +106,8 @@ def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: 
         draft.remark("on ints `/` is exact division; `//` rounds down, `float(a) / float(b)` gives a fraction")
         return body.error(span)
     if whole is None:
-        require_guard(body, "divides", divisor, dividend, at)
+        negative = divisor.constant is not None and divisor.constant < 0
+        require_guard(body, "divides", -divisor if negative else divisor, dividend, at)
     return typed.Static(IntType(dividend.exact_div(divisor)), span)
 
 

@@ -6,7 +6,7 @@ kind int, a constant of the module, or a new symbol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from tesserac.base.source import Span
@@ -102,7 +102,7 @@ def read_signature(
         shared = [name for size in module_sizes.values() for name in size.symbols()]
         result, unbound = _result(reader, node.returns, merged, (*symbols, *shared), names, sink)
     given = frozenset(names.spans) | frozenset(ints)
-    facts = tuple(fact for clause in node.where if (fact := _fact(reader, clause, sink)) is not None)
+    facts = tuple(fact for clause in node.where for link in _links(clause) if (fact := _fact(reader, link, sink)))
     _check_facts(node, names, given, unbound, sink)
     hidden = tuple(sorted({name for dim in merged for name in dim.symbols()}))
     return Signature(node, parameters, result, symbols, facts, unbound, hidden), names.spans
@@ -176,6 +176,17 @@ def _result(
 def _as_written(span: Span, name: str) -> str:
     """How a dim is written: it stays quoted if it was, and a quoted name is two characters longer."""
     return "{}" if span.end - span.start <= len(name) + 1 else '"{}"'
+
+
+def _links(clause: ast.Expr) -> Iterator[ast.Expr]:
+    """`0 <= k <= N` as two comparisons."""
+    if not isinstance(clause, ast.Comparison):
+        yield clause
+        return
+    first = clause.first
+    for link in clause.links:
+        yield ast.Comparison(clause.span, first, (link,))
+        first = link.operand
 
 
 def _fact(reader: AnnotationReader, clause: ast.Expr, sink: Sink) -> Fact | None:

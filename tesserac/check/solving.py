@@ -15,7 +15,8 @@ from collections.abc import Container, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.terms import Monomial, is_whole, join, power
+from tesserac.types.polynomial import of_atom
+from tesserac.types.terms import Monomial, Opaque, is_whole, join, power
 from tesserac.types.unify import linear_in
 
 _REWRITES = 64
@@ -37,6 +38,9 @@ class Solved:
 def solve_equal(left: Dim, right: Dim) -> Solved:
     """The later name is replaced by the earlier, where it stands alone or times a number."""
     gap = left - right
+    remainder = _remainder(gap) or _remainder(-gap)
+    if remainder is not None:
+        return Solved(divisions=(remainder,))
     scaled: list[tuple[str, Dim, Dim]] = []
     for name in sorted(gap.symbols(), reverse=True):
         linear = linear_in(gap, name)
@@ -52,6 +56,17 @@ def solve_equal(left: Dim, right: Dim) -> Solved:
         whole = all(is_whole(*term) for term in value.terms)
         return Solved(name, value) if whole else Solved(divisions=((factor, rest),))
     return Solved(rules=_product_rule(gap))
+
+
+def _remainder(gap: Dim) -> tuple[Dim, Dim] | None:
+    """`(4, N - 3)` of what says that `N % 4` is 3."""
+    for atom in sorted(gap.atoms(), key=str):
+        divisor = atom.args[1].constant if isinstance(atom, Opaque) and atom.function == "floor_div" else None
+        if isinstance(atom, Opaque) and divisor is not None and divisor > 0:
+            rest = (atom.args[0] - gap - of_atom(atom) * divisor).constant
+            if rest is not None and 0 <= rest < divisor:
+                return Dim.const(divisor), atom.args[0] - rest
+    return None
 
 
 def _product_rule(gap: Dim) -> tuple[Rule, ...]:

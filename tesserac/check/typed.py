@@ -269,8 +269,8 @@ Block = tuple[Stmt, ...]
 
 @dataclass(frozen=True)
 class Guard:
-    """One check of sizes on entry, as in the IR: left equals right, left divides right, or left is at least right.
-    `reason` says why it is not decided while compiling."""
+    """One check of sizes on entry, as in the IR: left equals right, left (at least 1) divides right, or left is at
+    least right. `reason` says why it is not decided while compiling."""
 
     kind: GuardKind
     left: Dim
@@ -284,6 +284,12 @@ class Guard:
         if self.kind == "divides":
             return f"{self.right.as_factor()} % {self.left.as_factor()} == 0"
         return f"{self.left} {'==' if self.kind == 'equal' else '>='} {self.right}"
+
+
+def balanced(left: Dim, right: Dim) -> tuple[Dim, Dim]:
+    """The sides of `left >= right` without anything taken away: `N >= 3` for `N - 3 >= 0`."""
+    gap = (left - right).terms
+    return Dim(tuple(term for term in gap if term[1] > 0)), -Dim(tuple(term for term in gap if term[1] < 0))
 
 
 @dataclass(frozen=True)

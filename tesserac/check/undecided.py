@@ -27,6 +27,8 @@ def _missing(body: Body, kind: typed.GuardKind, left: Dim, right: Dim) -> str:
         return f"it depends on `{indices[0]}`, so it is checked for the ends of that range"
     if kind == "equal" and body.may_agree(left, right):
         return "only a call tells the sizes of an argument without dims, or of another file's params"
+    if kind == "at_least":
+        left, right = typed.balanced(left, right)
     clause = typed.Guard(kind, left, right, Span("", 0, 0), "").text
     return f"{_why_open(body, kind, left, right)}; `where {clause}` settles it while compiling"
 

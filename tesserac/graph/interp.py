@@ -90,7 +90,7 @@ def _size_or_none(dim: Dim, sizes: Sizes) -> int | None:
 
 def _check(guard: Guard, sizes: Sizes) -> None:
     left, right = guard.left.evaluate(sizes), guard.right.evaluate(sizes)
-    holds = {"equal": left == right, "divides": left != 0 and right % left == 0, "at_least": left >= right}
+    holds = {"equal": left == right, "divides": left > 0 and right % left == 0, "at_least": left >= right}
     if not holds[guard.kind]:
         raise InterpreterError(f"guard failed: {guard.text} ({left}, {right})")
 

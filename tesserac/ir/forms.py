@@ -43,7 +43,7 @@ register_attribute("free", Free)
 
 @dataclass(frozen=True)
 class Guard:
-    """What must hold of the sizes on entry. `kind` is equal, divides (left divides right) or at_least."""
+    """What must hold of the sizes on entry. `kind` is equal, divides (left, at least 1, divides right) or at_least."""
 
     kind: str
     left: Dim

@@ -72,7 +72,7 @@ def _require_guards(function: Op) -> None:
 
 def _holds(kind: str, left: int, right: int) -> bool:
     if kind == "divides":
-        return left != 0 and right % left == 0
+        return left > 0 and right % left == 0
     return left == right if kind == "equal" else left >= right
 
 

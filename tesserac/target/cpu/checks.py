@@ -23,7 +23,8 @@ def emit_guard(b: Builder, guard: Guard, symbols: Symbols) -> tuple[Value, Value
     if guard.kind == "at_least":
         return b.icmp("sge", left, right), left, right
     if guard.kind == "divides":
-        return _divides(b, left, right), left, right
+        positive = b.icmp("sgt", left, const_i64(0))
+        return b.binary("and", positive, _divides(b, left, right)), left, right
     raise ValueError(f"a guard of kind {guard.kind} has no rule")
 
 
