@@ -144,7 +144,7 @@ class CallBinding:
         """A size that is passed as an int has that parameter's name in the sizes of other arguments too."""
         if value.constant is not None:
             self._known[name] = value
-        elif value.symbol is not None:
+        elif value.symbol is not None and name in self._signature.symbols:
             self._renamed.setdefault(value.symbol, name)
 
     def _bind_names(self, spec: TypeSpec, found: Type) -> None:
