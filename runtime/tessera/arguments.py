@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tessera.dtypes import numpy_dtype
 from tessera.errors import (
+    NOT_DONATED,
     WRONG_ARGUMENTS,
     WRONG_DTYPE,
     WRONG_KIND,
@@ -32,8 +33,28 @@ def arrays_of(signature: Signature, args: Sequence[object], kwargs: Mapping[str,
     """One contiguous array per parameter."""
     names = [p.name for p in signature.parameters]
     values = match_arguments(signature.name, names, names, {}, args, kwargs)
-    pairs = zip(signature.parameters, values, strict=True)
-    return [_as_array(signature.name, spec, value) for spec, value in pairs]
+    arrays = [
+        _as_array(signature.name, spec, value) for spec, value in zip(signature.parameters, values, strict=True)
+    ]
+    taken = signature.taken().values()
+    return [_owned(signature, place, a) if place in taken else _in_order(a) for place, a in enumerate(arrays)]
+
+
+def _in_order(array: Array) -> Array:
+    import numpy as np
+
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C", copy=True)
+
+
+def _owned(signature: Signature, place: int, array: Array) -> Array:
+    """An array that is given away; it is written, hence never copied."""
+    flags, spec = array.flags, signature.parameters[place]
+    if not flags.writeable:
+        raise _misfit(NOT_DONATED, signature.name, spec, "is given away, but it is read-only")
+    if not (flags.c_contiguous and flags.aligned):
+        raise _misfit(NOT_DONATED, signature.name, spec, "is given away, but it is not contiguous and aligned")
+    return array
 
 
 def match_arguments(
@@ -67,8 +88,6 @@ def _count(names: Sequence[str]) -> str:
 
 
 def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
-    import numpy as np
-
     array = _viewed(function, spec, value)
     if array is None:
         expected = "an array" if spec.sizes else _SCALARS.get(numpy_dtype(spec.dtype).kind, "a number")
@@ -77,8 +96,7 @@ def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
         raise _misfit(WRONG_DTYPE, function, spec, f"has dtype {array.dtype}")
     if array.ndim != len(spec.sizes):
         raise _misfit(WRONG_RANK, function, spec, f"has {array.ndim} dims {array.shape}")
-    flags = array.flags
-    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C", copy=True)
+    return array
 
 
 def _misfit(code: str, function: str, spec: TensorSpec, what: str) -> TesseraError:

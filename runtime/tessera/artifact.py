@@ -15,7 +15,7 @@ from tessera.returned import Returned, read_returned
 from tessera.signature import Binding, Signature, Site, TensorSpec
 from tessera.sizes import read_size
 
-_KIND = "function 4"
+_KIND = "function 5"
 
 
 class Artifact(NamedTuple):
@@ -56,7 +56,7 @@ def unreadable(source: str, reason: str) -> TesseraError:
 
 
 def read_signature(row: Row) -> Signature:
-    name, parameters, results, returns_tuple, symbols, bindings, sites = row
+    name, parameters, results, returns_tuple, symbols, bindings, sites, donated = row
     return Signature(
         name=name,
         parameters=tuple(map(_tensor, parameters)),
@@ -65,6 +65,7 @@ def read_signature(row: Row) -> Signature:
         symbols=tuple(symbols),
         bindings=tuple(map(_binding, bindings)),
         sites=tuple(Site(*site) for site in sites),
+        donated=tuple(donated),
     )
 
 

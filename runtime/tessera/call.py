@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from tessera.donation import check_apart
 from tessera.dtypes import numpy_dtype
 from tessera.errors import (
     ASSERTION_FAILED,
@@ -55,13 +56,14 @@ Shape = tuple[int, ...]
 
 
 def call(signature: Signature, entry: Entry, inputs: Sequence[Array], out: Sequence[object] | None = None) -> object:
-    """The results, in fresh arrays, or written into those of `out`."""
+    """The results, in the memory of arguments that are given away, in fresh arrays, or in those of `out`."""
+    check_apart(signature, inputs)
     symbols = bind_symbols(signature, [array.shape for array in inputs])
     sizes = [symbols[name] for name in signature.symbols]
     data = [array.ctypes.data for array in inputs]
     _invoke(signature, entry.guards, [*data, *[0] * len(signature.results), *sizes], symbols)
     if out is None:
-        outputs = [allocate_result(signature, position, symbols) for position in range(len(signature.results))]
+        outputs = result_arrays(signature, inputs, symbols)
     else:
         outputs = writable_outputs(signature, out, inputs, symbols)
     _invoke(signature, entry.run, [*data, *(array.ctypes.data for array in outputs), *sizes], symbols)
@@ -117,6 +119,15 @@ def _conflict(
     ]
     message = f"argument `{parameter}` of `{signature.name}` has size {shape[axis]} in dim {axis}, but {rule}"
     return failure(SIZE_CONFLICT, message, (*sources, f"`{parameter}` is declared {declared.show()}"))
+
+
+def result_arrays(signature: Signature, inputs: Sequence[Array], symbols: Mapping[str, int]) -> list[Array]:
+    """The memory of the results: that of an argument which is given away, or new."""
+    taken = signature.taken()
+    return [
+        inputs[taken[position]] if position in taken else allocate_result(signature, position, symbols)
+        for position in range(len(signature.results))
+    ]
 
 
 def allocate_result(signature: Signature, position: int, symbols: Mapping[str, int]) -> Array:

@@ -13,6 +13,7 @@ from weakref import WeakSet
 from tessera import tracing
 from tessera.arguments import Array, arrays_of, match_arguments
 from tessera.artifact import Artifact
+from tessera.donation import consuming, taken_structs
 from tessera.function import CompiledFunction, Unsized
 from tessera.interface import (
     FunctionInterface,
@@ -126,11 +127,19 @@ class Function:
             self._show(tuple(chosen), arrays_of(compiled.signature, taken.leaves, {}), wanted)
         if out is not None:
             return compiled(*taken.leaves, out=out)
-        result = compiled.fast(*taken.leaves)
+        if not compiled.signature.donated:
+            return self._finished(compiled, taken.leaves)
+        names = [p.name for p in self.interface.parameters]
+        given = taken_structs(compiled.signature, dict(zip(names, values, strict=True)))
+        return consuming(self.interface.name, given, lambda: self._finished(compiled, taken.leaves))
+
+    def _finished(self, compiled: CompiledFunction, leaves: Sequence[object]) -> object:
+        """Runs compiled code and puts its result together."""
+        result = compiled.fast(*leaves)
         if is_flat(compiled.returned):
             return result
         assert isinstance(result, tuple)
-        return assemble(compiled.returned, iter(result), lambda: compiled.sizes(taken.leaves), self._home.make_struct)
+        return assemble(compiled.returned, iter(result), lambda: compiled.sizes(leaves), self._home.make_struct)
 
     def _sized(self, chosen: Specialization, unsized: Unsized, leaves: Sequence[object]) -> CompiledFunction:
         """The code for the sizes of a call, where it is made for each of them."""

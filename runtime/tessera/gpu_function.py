@@ -10,7 +10,8 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from tessera.arguments import Array, arrays_of
-from tessera.call import allocate_result, bind_symbols, failed_status
+from tessera.call import bind_symbols, failed_status, result_arrays
+from tessera.donation import check_apart
 from tessera.gpu_program import Check, GpuProgram
 from tessera.signature import STATUS_GUARD, STATUS_VALUES, Signature
 
@@ -27,7 +28,8 @@ class GpuFunction:
 
         arrays = arrays_of(self.signature, args, kwargs)
         symbols = checked_symbols(self.program, arrays)
-        outputs = [allocate_result(self.signature, i, symbols) for i in range(len(self.signature.results))]
+        check_apart(self.signature, arrays)
+        outputs = result_arrays(self.signature, arrays, symbols)
         call = GpuCall(self.program, arrays, symbols)
         call.execute()
         call.read_results(outputs)

@@ -11,7 +11,7 @@ from functools import cache
 
 TYPE_OFFSET = 8
 DATA_OFFSET, RANK_OFFSET, SHAPE_OFFSET, DTYPE_OFFSET, FLAGS_OFFSET = 16, 24, 32, 56, 64
-C_CONTIGUOUS, ALIGNED = 0x1, 0x100
+C_CONTIGUOUS, ALIGNED, WRITABLE = 0x1, 0x100, 0x400
 
 EMPTY, RETURN = 184, 76
 """Positions in NumPy's table of functions: PyArray_Empty and PyArray_Return."""

@@ -55,6 +55,9 @@ def writable_outputs(
     """The arrays to write, each of its result's dtype and shape, apart from each other and from the inputs."""
     import numpy as np
 
+    if signature.donated:
+        note = "its results take the memory of arguments that are given away"
+        raise failure(WRONG_ARGUMENTS, f"`{signature.name}` takes no `out`", (note,))
     arrays = [_checked(signature, spec, value, symbols) for spec, value in zip(signature.results, given, strict=True)]
     names = [*(f"argument `{p.name}`" for p in signature.parameters), *("another part of `out`" for _ in arrays)]
     others = [*inputs, *arrays]

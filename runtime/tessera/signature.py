@@ -19,6 +19,10 @@ STATUS_SIZE = 8 + 8 * STATUS_VALUES
 """Bytes of the status: {i32 code, i32 site, i64 values[4]}."""
 
 
+FRESH = -1
+"""Stands where a result takes no parameter's memory."""
+
+
 class TensorSpec(NamedTuple):
     """A parameter or a result. `dtype` is NumPy's name, `element` the language's with its policy."""
 
@@ -54,7 +58,8 @@ class Site(NamedTuple):
 
 class Signature(NamedTuple):
     """`symbols` is sorted: the order of their values in the argument block of the entry. `bindings` come in an order
-    in which each needs only symbols bound before it. `returns_tuple` is false for a function of one result."""
+    in which each needs only symbols bound before it. `returns_tuple` is false for a function of one result. `donated`
+    has for each result the parameter whose memory it takes, or FRESH; it is empty where no result takes any."""
 
     name: str
     parameters: tuple[TensorSpec, ...]
@@ -63,3 +68,8 @@ class Signature(NamedTuple):
     symbols: tuple[str, ...]
     bindings: tuple[Binding, ...]
     sites: tuple[Site, ...]
+    donated: tuple[int, ...] = ()
+
+    def taken(self) -> dict[int, int]:
+        """The parameters whose memory results take, by the position of the result."""
+        return {result: parameter for result, parameter in enumerate(self.donated) if parameter != FRESH}

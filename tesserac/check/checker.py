@@ -15,6 +15,7 @@ from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
 from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
+from tesserac.check.donation import with_donation
 from tesserac.check.expressions import infer_expression
 from tesserac.check.instances import check_instance, instance_symbol, is_generic, representative, without_optionals
 from tesserac.check.kernels import check_kernel
@@ -262,7 +263,7 @@ class ModuleChecker:
             return None
         if body.at_definition and not is_kernel(signature.node) and not function.span.file.startswith(LIBRARY):
             warn_of_ranges(body, function, self._known)
-        function = replace(function, within=said.within)
+        function = with_donation(body, replace(function, within=said.within), said.donated)
         return function if said.bounds is None else verified(body, function, said.bounds, self._known)
 
     def _known(self, symbol: str) -> typed.TypedFunction | None:

@@ -12,6 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.donation import DONATE, check_names, donated_names
 from tesserac.check.schedules import SCHEDULE, check_space
 from tesserac.check.words import type_text
 from tesserac.diag.codes.kernels import E0508
@@ -46,6 +47,7 @@ class Decorations:
     schedule: RecordType | None = None
     bounds: Bounds | None = None
     within: tuple[float, float] | None = None
+    donated: tuple[ast.Name, ...] = ()
     is_known: bool = True
 
 
@@ -75,7 +77,7 @@ def read_decorators(body: Body, node: ast.FunctionDef) -> Decorations:
     found = Decorations()
     for decorator in node.decorators:
         found = _read(body, decorator, found)
-    return found
+    return replace(found, donated=check_names(body, node, found.donated))
 
 
 def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
@@ -179,6 +181,12 @@ def _implements(body: Body, node: ast.Call, found: Decorations) -> Decorations:
 # ------------------------------------------------------------------------------------------------- names and checks
 
 
+def _export(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@export(donate=(m, state))`."""
+    given = _given(body, node, (DONATE,))
+    return replace(found, donated=donated_names(body, given[DONATE])) if DONATE in given else found
+
+
 def _module(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@graph.module("attention")`."""
     values = [body.expression(argument.value).type for argument in node.arguments]
@@ -228,6 +236,7 @@ def _number(type_: Type) -> float | None:
 
 
 _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
+    "export": _export,
     "kernel": _implements,
     "kernel.schedule": _schedule,
     "kernel.autotune": _autotune,

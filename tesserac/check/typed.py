@@ -317,7 +317,7 @@ class TypedFunction:
     parameters of that name. `result` is the type of every `Return` in `body`. `reads` are the params of the module that
     it and its callees read, or need for a size of the module: at run time they are parameters after its own. `within`
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
-    `@verify.numerics` asks of the results.
+    `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
     """
 
     symbol: str
@@ -334,6 +334,7 @@ class TypedFunction:
     reads: tuple[Param, ...] = ()
     within: tuple[float, float] | None = None
     promises: tuple[Promise, ...] = ()
+    donated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.donation import donated_arguments
 from tesserac.check.typed import STREAM
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
@@ -35,19 +36,8 @@ from tesserac.ops.rounding import rounds
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import F64, I64
-from tesserac.types.policy import without_drawing
-from tesserac.types.ty import (
-    SCALED_NAMES,
-    Aggregate,
-    BoolType,
-    FloatType,
-    IntType,
-    TensorType,
-    Type,
-    part_names,
-    parts,
-    scaled_parts,
-)
+from tesserac.types.leaves import leaf_types, run_time_parts, run_time_type
+from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, TensorType, Type, parts
 
 
 class Unsupported(Exception):
@@ -91,6 +81,8 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
     guards = tuple(forms.Guard(g.kind, g.left, g.right, g.text) for g in function.guards)
     params = tuple(arg.name for arg in block.args)
     attrs: dict[str, Attr] = {"sym_name": function.symbol, "params": params, "guards": guards, "entry": entry}
+    if entry and function.donated:
+        attrs["donated"] = donated_arguments(function.donated, function.params, function.result)
     outer = Builder(Block(), function.span)
     func = outer.op("graph.func", (), (), attrs, (block,))
     func.detach()
@@ -113,34 +105,12 @@ def _stream(names: Names) -> Value:
     return stream
 
 
-def _parts(ty: Type) -> list[tuple[str, Type]] | None:
-    """The names and types of what a value consists of; from here on a scaled tensor is two."""
-    if isinstance(ty, TensorType) and ty.is_scaled:
-        return list(zip(SCALED_NAMES, scaled_parts(ty).items, strict=True))
-    return list(zip(part_names(ty), parts(ty) or (), strict=True)) if isinstance(ty, Aggregate) else None
-
-
 def _argument(block: Block, name: str, ty: Type) -> Built:
     """Block arguments for the leaves of a parameter; a static one has none."""
-    if (inner := _parts(ty)) is not None:
+    if (inner := run_time_parts(ty)) is not None:
         return tuple(_argument(block, f"{name}.{part}", item) for part, item in inner)
-    tensor = _run_time_type(ty)
+    tensor = run_time_type(ty)
     return Known(ty) if tensor is None else block.add_arg(tensor, name)
-
-
-def _run_time_type(ty: Type) -> TensorType | None:
-    """What a value of this type is at run time; a float that is not known yet is one f64."""
-    if isinstance(ty, TensorType):
-        return TensorType(ty.dims, ty.dtype, without_drawing(ty.policy))
-    return TensorType((), F64) if isinstance(ty, FloatType) and ty.value is None else None
-
-
-def _leaf_types(ty: Type) -> Iterator[TensorType]:
-    if (inner := _parts(ty)) is not None:
-        for _, item in inner:
-            yield from _leaf_types(item)
-    elif (tensor := _run_time_type(ty)) is not None:
-        yield tensor
 
 
 def _leaves(built: Built) -> list[Value]:
@@ -151,9 +121,9 @@ def _leaves(built: Built) -> list[Value]:
 
 def _regrow(ty: Type, leaves: Iterator[Value]) -> Built:
     """The inverse of `_leaves`, for a value of this type."""
-    if (inner := _parts(ty)) is not None:
+    if (inner := run_time_parts(ty)) is not None:
         return tuple(_regrow(item, leaves) for _, item in inner)
-    return Known(ty) if _run_time_type(ty) is None else next(leaves)
+    return Known(ty) if run_time_type(ty) is None else next(leaves)
 
 
 class _Body:
@@ -235,7 +205,7 @@ class _Body:
         """The value of the run behind a type that is printed; a size is one."""
         if isinstance(type_, IntType) and type_.value.constant is None:
             return self._materialize(Known(type_), TensorType((), I64))
-        return None if _run_time_type(type_) is None else next(leaves)
+        return None if run_time_type(type_) is None else next(leaves)
 
     @staticmethod
     def _named(name: str, built: Built) -> Built:
@@ -319,7 +289,7 @@ class _Body:
         inner = parts(ty)
         if isinstance(built, tuple) and inner is not None:
             return tuple(self._settled(item, type_) for item, type_ in zip(built, inner, strict=True))
-        target = _run_time_type(ty)
+        target = run_time_type(ty)
         return self._materialize(built, target) if isinstance(built, Known) and target is not None else built
 
     def _carried(self, names: Names, carried: Sequence[typed.Carried]) -> list[Value]:
@@ -414,7 +384,7 @@ class _Body:
         return built if isinstance(built, Value) else self._materialize(built, TensorType((), F64))
 
     def _apply(self, operator: Operator, operands: Sequence[Value], ty: Type) -> Value:
-        result = _run_time_type(ty)
+        result = run_time_type(ty)
         assert result is not None, f"{operator.name} has no run-time result"
         attrs = {**operator_attrs(operator), **self.numerics}
         return self.builder.value(PREFIX + operator.name, operands, result, attrs)
@@ -423,7 +393,7 @@ class _Body:
         if _is_scaled(expression.type) or any(_is_scaled(operand.type) for operand in expression.operands):
             return self._apply_scaled(expression.op, expression.operands[0], expression.type, names)
         operands = [self._operand(e, names) for e in expression.operands]
-        result = _run_time_type(expression.type)
+        result = run_time_type(expression.type)
         if result is not None and _rounds_at_random(expression):
             key = self.sites.key(_stream(names), expression)
             return rounded_at_random(self.builder, expression.op, operands, result, key)
@@ -439,7 +409,7 @@ class _Body:
         return quantise(self.builder, leaves[0], ty) if ty.is_scaled else leaves[0]
 
     def _coerce(self, built: Built, ty: Type) -> Built:
-        target = _run_time_type(ty)
+        target = run_time_type(ty)
         if target is None:
             return Known(ty)
         if not isinstance(built, Value):
@@ -461,7 +431,7 @@ class _Body:
         for weight in call.reads:
             operands += [self._stream_of(call, names)] if weight == STREAM else _leaves(names[_weight(weight)])
         attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims, **self.numerics}
-        op = self.builder.op("graph.call", operands, list(_leaf_types(call.type)), attrs)
+        op = self.builder.op("graph.call", operands, list(leaf_types(call.type)), attrs)
         return _regrow(call.type, iter(op.results))
 
     def _stream_of(self, call: typed.Call, names: Names) -> Value:
@@ -475,7 +445,7 @@ class _Body:
             with self.builder.at(Block()) as block:
                 self.builder.op("form.yield", _leaves(self._settled(self.expression(branch, names), expression.type)))
             blocks.append(block)
-        op = self.builder.op("form.cond", (flag,), list(_leaf_types(expression.type)), None, blocks)
+        op = self.builder.op("form.cond", (flag,), list(leaf_types(expression.type)), None, blocks)
         return _regrow(expression.type, iter(op.results))
 
 

@@ -9,12 +9,16 @@ becomes
 
 from __future__ import annotations
 
-from tesserac.ir.core import OPDEFS, Block, Op, Region
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards
 from tesserac.schedule.control import run_block
+from tesserac.schedule.donate import donated, settle
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.machine import Machine
+
+
+_KEPT = ("sym_name", "params", "donated")
 
 
 def build_host(func: Op, machine: Machine) -> Op:
@@ -31,8 +35,12 @@ def build_host(func: Op, machine: Machine) -> Op:
         if op.name == "form.table":
             program.memory[op.result] = program.table(op)
     program.take_results(func.body.terminator)
-    run_block(program, func.body)
+    given = donated(func) if machine.kind == "cpu" else {}  # elsewhere arguments are copied to the device anyway
+    for position, place in given.items():
+        program.share(position, func.body.args[place], func.body.terminator)
+    run_block(program, func.body, [func.body.args[place] for place in given.values()])
+    settle(program, block, given)
     results = [program.results[i] for i in range(len(program.results))]
     program.builder.op("schedule.return", results)
-    attrs = {"sym_name": func.symbol, "params": func.attrs["params"]}
-    return Op(OPDEFS["schedule.func"], (), (), attrs, [Region(block)], func.span)
+    kept: dict[str, Attr] = {name: func.attrs[name] for name in _KEPT if name in func.attrs}
+    return Op(OPDEFS["schedule.func"], (), (), kept, [Region(block)], func.span)

@@ -18,12 +18,14 @@ Inside a launch there are forms over tensors, as in the Graph, and the schedule 
         schedule.return(%y)
     }
 
-schedule.func @name {params} { ^(memref...): ... schedule.return(memref...) }
+schedule.func @name {params, donated} { ^(memref...): ... schedule.return(memref...) }
     One memref per input, contiguous, in the order of the signature; the results are buffers of role `output`.
+    `donated`, where there is one, has for each result the argument whose memory the caller gives to it, or -1.
 schedule.guard() {guard}
     Ends the call with a status unless the guard holds. All guards stand first.
-schedule.buffer() {role, slot} : memref
-    Memory of the call. `output`: slot is the position of the result, whose memory the caller gives. `workspace`:
+schedule.buffer() {role, slot, of} : memref
+    Memory of the call. `output`: slot is the position of the result, whose memory the caller gives; where there is an
+    `of`, it is the memory of that argument (`donate.py`). `workspace`:
     buffers of one slot share memory, since their lives do not overlap; a slot is as large as the largest of them, by
     the target's byte count of the memref. `status`: words in which kernels tell of bad indices, see schedule.check.
     `constant`: what the attribute `table` says, kept beside the code and never written.

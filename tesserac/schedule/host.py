@@ -13,6 +13,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import assembled_boxes
+from tesserac.ir.interleaved import parts_type
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.dialect import Loop, Units, memory
@@ -76,6 +77,13 @@ class HostProgram:
             base, _ = view_source(value)
             assert base.defining_op is not None
             self.wanted.setdefault(base.defining_op, []).append((value, out))
+
+    def share(self, position: int, argument: Value, terminator: Op) -> None:
+        """Has a result take the memory of an argument."""
+        made = self.results[position].defining_op
+        assert made is not None
+        made.attrs["of"] = argument.index
+        self.updates.given[argument] = (terminator, position)
 
     def parts(self, numbers: Value, ty: TensorType) -> Value:
         """The memory of complex numbers, seen as their parts."""
@@ -187,6 +195,23 @@ class HostProgram:
             add_views(value)
         Builder(block).op("form.yield", [mapping[v] for v in yielded])
         return places
+
+    def workspace_like(self, mem: Value) -> Value:
+        ty = memory(mem)
+        return self.workspace(TensorType(ty.dims, ty.dtype, ty.policy), mem.name)
+
+    def copy_memory(self, source: Value, target: Value) -> None:
+        """Writes all of one memory to another."""
+        ty = memory(source)
+        tensor = TensorType(ty.dims, ty.dtype, ty.policy)
+        if ty.dtype.is_complex:
+            tensor = parts_type(tensor)
+            source, target = (self.parts(numbers, tensor) for numbers in (source, target))
+        outside = Block([tensor], [source.name])
+        self.memory[outside.args[0]] = source
+        copied = copy_of(Builder(outside, self.builder.span), outside.args[0])
+        self.wanted[copied] = [(copied.result, target)]
+        self.launch(Group.of(copied))
 
     def copy(self, value: Value, mem: Value, before: Op) -> Value:
         """Writes a value, seen through its views, to other memory; returns the copy."""

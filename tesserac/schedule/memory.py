@@ -74,10 +74,10 @@ def _live_together(host: Op, lives: dict[Op, _Life]) -> None:
 
 
 def _users(buffer: Value) -> list[Op]:
-    """Operations that touch a buffer, also through a box of it."""
+    """Operations that touch a buffer, also by another name for it or a part of it."""
     users: list[Op] = []
     for user, _ in buffer.uses:
-        users += [user, *_users(user.result)] if user.name == "schedule.box" else [user]
+        users += [user, *_users(user.result)] if user.name in ("schedule.box", "schedule.parts") else [user]
     return users
 
 

@@ -38,6 +38,8 @@ class Updates:
     replaced: dict[Op, Value] = field(default_factory=dict)
     update_of: dict[Value, Op] = field(default_factory=dict)
     apart: set[Op] = field(default_factory=set)
+    given: dict[Value, tuple[Op, int]] = field(default_factory=dict)
+    """Arguments whose memory a result takes, with the end of the function and the position of that result."""
 
     def add(self, update: Op, old: Value) -> None:
         self.replaced[update] = old
@@ -84,16 +86,24 @@ def _covers_all(assemble: Op) -> bool:
 
 def _is_ours(old: Value, block: Block, owned: Collection[Value], updates: Updates, update: Op) -> bool:
     """Whether the memory of a value is this block's to overwrite. What has memory already cannot become a result of
-    the function, whose memory the caller gives."""
+    the function, whose memory the caller gives, but for the one that takes just that memory."""
     before = updates.update_of.get(old)
     if before is not None and before.parent is block:
         return False
     origin = updates.origin(old)
     first = origin.defining_op
     has_memory = origin in owned or (first is not None and first.name in HELD)
-    if has_memory and any(user.name not in _INSIDE for user, _ in readers(update.result)):
+    home = updates.given.get(origin)
+    if has_memory and any(use != home for use in update.result.uses if _leaves(*use)):
         return False
     return old in owned or is_local(old, block)
+
+
+def _leaves(user: Op, position: int) -> bool:
+    """Whether a use, or one behind a view, takes the value out of the function."""
+    if is_view(user):
+        return any(_leaves(*use) for use in user.result.uses)
+    return user.name not in _INSIDE
 
 
 def is_local(value: Value, block: Block) -> bool:

@@ -26,7 +26,7 @@ from tesserac.schedule.host import memory_of
 from tesserac.target.compile import Machine, data_layout, emit_object
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.pool import pool_module
-from tesserac.target.cpu.pystub import emit_stub
+from tesserac.target.cpu.pystub import Shapes, emit_stub
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module
@@ -51,10 +51,11 @@ def build_artifact(
     """Adds the host code to `module`, which holds the kernels' code under their names, and links it. `name` is what the
     function is called in messages."""
     entry, sites = emit_host(module, func, kernels, buffer_bytes)
-    emit_stub(module, entry, name, _inputs(func), _outputs(func), returns_tuple)
+    signature = signature_of(func, name, sites, locate, returns_tuple)
+    emit_stub(module, entry, name, Shapes(_inputs(func), _outputs(func), returns_tuple, signature.taken()))
     code = link([emit_object(str(module), machine)])
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
-    return Artifact(signature_of(func, name, sites, locate, returns_tuple), code, pool_image(machine), returned)
+    return Artifact(signature, code, pool_image(machine), returned)
 
 
 NO_CODE = Image("", b"", b"", 0, 0, (), (), ())
@@ -97,8 +98,8 @@ def _signature(
     *,
     returns_tuple: bool,
 ) -> Signature:
-    names = func.attrs["params"]
-    assert isinstance(names, tuple)
+    names, donated = func.attrs["params"], func.attrs.get("donated", ())
+    assert isinstance(names, tuple) and isinstance(donated, tuple)
     equations = solve_symbols([m.dims for m in inputs])
     return Signature(
         name=name,
@@ -111,6 +112,7 @@ def _signature(
             for e in equations
         ),
         sites=sites,
+        donated=tuple(place for place in donated if isinstance(place, int)),
     )
 
 

@@ -8,3 +8,4 @@ E0603 = Code("E0603", "{problem}")
 E0604 = Code("E0604", "{problem}")
 
 W0601 = Code("W0601", "`{function}` says `uses {effect}` but does not have it")
+W0602 = Code("W0602", "no result of `{function}` can take the memory of `{name}`")

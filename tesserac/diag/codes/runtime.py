@@ -23,4 +23,6 @@ E0931 = Code("E0931", "`{function}` was built for {built}, but the GPU is {here}
 E0932 = Code("E0932", "`{function}` failed on the GPU: {reason}")
 E0933 = Code("E0933", "an assertion in `{function}` does not hold: {text}")
 E0934 = Code("E0934", "`{field}` of this `{struct}` cannot be assigned")
+E0935 = Code("E0935", "argument `{name}` of `{function}` is given away, but {reason}")
+E0936 = Code("E0936", "this `{struct}` was given to `{function}`, which took it")
 W0901 = Code("W0901", "`{function}` is compiled for the {count}th set of compile-time arguments")

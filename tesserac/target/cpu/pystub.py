@@ -4,8 +4,9 @@
     tessera.method                                                   the PyMethodDef that makes it a Python function
 
 The stub handles the usual call: exactly one contiguous, aligned array of the declared dtype and rank per parameter, no
-keywords, sizes that agree. It allocates the results, releases the interpreter lock, runs the entry and returns. For
-any other call it hands the same arguments to `self`, which does the same in Python and knows how to complain.
+keywords, sizes that agree; those whose memory results take are writable and lie apart from all others. It allocates
+the other results, releases the interpreter lock, runs the entry and returns. For any other call it hands the same
+arguments to `self`, which does the same in Python and knows how to complain.
 
 It reads NumPy's arrays at the offsets of `tessera.numpy_abi`, which the runtime checks before it uses a stub. All
 addresses of Python's and NumPy's objects come through import slots, so the image is the same in every process.
@@ -13,7 +14,8 @@ addresses of Python's and NumPy's objects come through import slots, so the imag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tessera import numpy_abi
 from tessera.signature import STATUS_SIZE
@@ -24,19 +26,24 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.flow import if_return
 from tesserac.target.llvm_types import I8, I32, I64, PTR, LType, Value, array, const_i64, const_int, structure, zero
 from tesserac.target.sizes import solve_symbols
+from tesserac.types.dims import product
 
 _METH_KEYWORDS, _METH_FASTCALL = 0x0002, 0x0080
 
 
-def emit_stub(
-    module: Module,
-    entry: Function,
-    name: str,
-    parameters: Sequence[MemRefType],
-    results: Sequence[MemRefType],
-    returns_tuple: bool,
-) -> None:
-    stub = _Stub(module, entry, parameters, results, returns_tuple)
+@dataclass(frozen=True)
+class Shapes:
+    """What a call takes and gives. `taken` are the parameters whose memory results take, by the position of the
+    result."""
+
+    parameters: Sequence[MemRefType]
+    results: Sequence[MemRefType]
+    returns_tuple: bool
+    taken: Mapping[int, int]
+
+
+def emit_stub(module: Module, entry: Function, name: str, shapes: Shapes) -> None:
+    stub = _Stub(module, entry, shapes)
     stub.emit()
     module.bytes_constant("tessera.method_name", name.encode() + b"\0")
     method = structure(PTR, PTR, I32, PTR)
@@ -46,18 +53,12 @@ def emit_stub(
 
 
 class _Stub:
-    def __init__(
-        self,
-        module: Module,
-        entry: Function,
-        parameters: Sequence[MemRefType],
-        results: Sequence[MemRefType],
-        returns_tuple: bool,
-    ) -> None:
+    def __init__(self, module: Module, entry: Function, shapes: Shapes) -> None:
         self.entry = entry
-        self.parameters = parameters
-        self.results = results
-        self.returns_tuple = returns_tuple
+        self.parameters = shapes.parameters
+        self.results = shapes.results
+        self.returns_tuple = shapes.returns_tuple
+        self.taken = shapes.taken
         self.function = module.function(
             "tessera.stub", PTR, [PTR, PTR, I64, PTR], attributes=HOST_ATTRIBUTES, linkage="internal"
         )
@@ -70,25 +71,27 @@ class _Stub:
         usual = [b.icmp("eq", count, const_i64(len(self.parameters))), b.icmp("eq", names, zero(PTR))]
         if_return(b, negated(b, all_hold(b, usual)), self._fall_back)
         arrays = [b.load(PTR, b.gep(PTR, arguments, i), 8) for i in range(len(self.parameters))]
-        for given, declared in zip(arrays, self.parameters, strict=True):
-            self._check_array(given, declared)
+        for place, (given, declared) in enumerate(zip(arrays, self.parameters, strict=True)):
+            self._check_array(given, declared, place in self.taken.values())
         self._bind(arrays)
-        outputs = self._allocate()
+        self._check_apart(arrays)
+        outputs = self._allocate(arrays)
         self._run(arrays, outputs)
         b.ret(self._returned(outputs))
 
     def _fall_back(self) -> None:
         self.b.ret(call_imported(self.b, "python.PyObject_Vectorcall", self.function.args, PTR))
 
-    def _check_array(self, given: Value, declared: MemRefType) -> None:
-        """Leaves unless `given` is an array that the entry can read as it lies."""
+    def _check_array(self, given: Value, declared: MemRefType, written: bool) -> None:
+        """Leaves unless `given` is an array that the entry can read, and perhaps write, as it lies."""
         b = self.b
         type_ = self._field(PTR, given, numpy_abi.TYPE_OFFSET)
         if_return(b, b.icmp("ne", type_, imported(b, "numpy.ndarray")), self._fall_back)
         dtype = self._field(PTR, given, numpy_abi.DTYPE_OFFSET)
         rank = self._field(I32, given, numpy_abi.RANK_OFFSET)
         flags = self._field(I32, given, numpy_abi.FLAGS_OFFSET)
-        needed = const_int(I32, numpy_abi.C_CONTIGUOUS | numpy_abi.ALIGNED)
+        writable = numpy_abi.WRITABLE if written else 0
+        needed = const_int(I32, numpy_abi.C_CONTIGUOUS | numpy_abi.ALIGNED | writable)
         fits = [
             b.icmp("eq", dtype, imported(b, f"dtype.{declared.dtype.numpy_name}")),
             b.icmp("eq", rank, const_int(I32, len(declared.dims))),
@@ -126,11 +129,30 @@ class _Stub:
         shape = self._field(PTR, given, numpy_abi.SHAPE_OFFSET)
         return [self.b.load(I64, self.b.gep(I64, shape, i), 8) for i in range(len(declared.dims))]
 
-    def _allocate(self) -> list[Value]:
+    def _check_apart(self, arrays: Sequence[Value]) -> None:
+        """Leaves where an array that is written shares memory with another."""
+        b, written = self.b, sorted(self.taken.values())
+        if not written:
+            return
+        bytes_of = [product(p.dims) * p.dtype.bytes for p in self.parameters]
+        sizes = emit_values(b, bytes_of, self.symbols, self._fall_back)
+        starts = [self._field(I64, a, numpy_abi.DATA_OFFSET) for a in arrays]
+        ends = [b.add(start, size) for start, size in zip(starts, sizes, strict=True)]
+        pairs = [(i, j) for i in written for j in range(len(arrays)) if i != j and not (j in written and j < i)]
+        for i, j in pairs:
+            overlap = b.binary("and", b.icmp("ult", starts[i], ends[j]), b.icmp("ult", starts[j], ends[i]))
+            if_return(b, overlap, self._fall_back)
+
+    def _allocate(self, arrays: Sequence[Value]) -> list[Value]:
+        """An array per result: one that is given away, or a new one."""
         shapes = [emit_shape(self.b, r.dims, self.symbols, self._fall_back) for r in self.results]
         outputs: list[Value] = []
-        for result, shape in zip(self.results, shapes, strict=True):
-            outputs.append(self._new_array(result, shape, list(outputs)))
+        for position, (result, shape) in enumerate(zip(self.results, shapes, strict=True)):
+            if position in self.taken:
+                outputs.append(arrays[self.taken[position]])
+                call_imported(self.b, "python.Py_IncRef", [outputs[-1]])
+            else:
+                outputs.append(self._new_array(result, shape, list(outputs)))
         return outputs
 
     def _new_array(self, result: MemRefType, shape: Sequence[Value], before: Sequence[Value]) -> Value:

@@ -1,0 +1,87 @@
+"""Arguments that a call gives away: `@export(donate=(m,))`.
+
+Enters: the arguments of a call whose function takes the memory of some of them. Leaves: a `TesseraError` where it
+cannot be taken. A struct that was given away is consumed: its arrays are the result's now, and who uses it again is
+told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tessera.errors import ASSERTION_FAILED, BAD_INDEX, CONSUMED, NOT_DONATED, TesseraError, failure
+from tessera.signature import Signature
+from tessera.structs import StructValue
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+
+HALFWAY = (BAD_INDEX, ASSERTION_FAILED)
+"""Ways in which a run ends that has written already."""
+
+
+def check_apart(signature: Signature, arrays: Sequence[Array]) -> None:
+    """Raises where an array that is given away shares memory with another argument."""
+    import numpy as np
+
+    for given in sorted(signature.taken().values()):
+        for place, other in enumerate(arrays):
+            if place != given and np.may_share_memory(arrays[given], other):
+                both = f"`{signature.parameters[given].name}` and `{signature.parameters[place].name}`"
+                note = "the call writes its results there, so no other argument may lie in the same memory"
+                raise failure(NOT_DONATED, f"arguments {both} of `{signature.name}` share memory", (note,))
+
+
+def taken_structs(signature: Signature, arguments: Mapping[str, object]) -> list[StructValue]:
+    """The structs among the arguments that give their memory away, with those inside them."""
+    names = {signature.parameters[place].name.partition(".")[0] for place in signature.taken().values()}
+    return [found for name in arguments if name in names for found in _structs(arguments[name])]
+
+
+def _structs(value: object) -> Iterator[StructValue]:
+    if isinstance(value, StructValue):
+        yield value
+        value = list(vars(value).values())
+    for item in value if isinstance(value, tuple | list) else ():
+        yield from _structs(item)
+
+
+def consuming(function: str, structs: Sequence[StructValue], run: Callable[[], object]) -> object:
+    """What `run` gives; the structs are then consumed, also where it failed after it had begun to write."""
+    try:
+        result = run()
+    except TesseraError as error:
+        for struct in structs if error.code in HALFWAY else ():
+            _consume(struct, function)
+        raise
+    for struct in structs:
+        _consume(struct, function)
+    return result
+
+
+class _Consumed(StructValue):
+    """What is left of an object that was given away."""
+
+    _consumer: str
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        note = f"use the `{self._struct_name()}` that `{self._consumer}` returned"
+        raise failure(CONSUMED, f"this `{self._struct_name()}` was given to `{self._consumer}`, which took it", (note,))
+
+    def __repr__(self) -> str:
+        return f"<{self._struct_name()}, given to `{self._consumer}`>"
+
+
+_classes: dict[type[StructValue], type[StructValue]] = {}
+
+
+def _consume(struct: StructValue, function: str) -> None:
+    own = type(struct)
+    if own not in _classes:
+        _classes[own] = type(own.__name__, (_Consumed, own), {})
+    vars(struct).clear()
+    vars(struct)["_consumer"] = function
+    struct.__class__ = _classes[own]
