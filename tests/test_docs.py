@@ -153,14 +153,25 @@ def _run(source: SourceFile, selected: Selected) -> None:
 # --------------------------------------------------------------------------------------------------- in Python
 
 
+_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
 def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The README's program is `model.tess` of its Python example."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (tmp_path / "model.tess").write_text(_BLOCK.findall(text)[0])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path / "cache"))
-    for code in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+    for code in _PYTHON.findall(text):
         exec(compile(code, "README.md", "exec"), {})
+
+
+def test_donation_of_the_embedding_page_runs() -> None:
+    text = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
+    programs = [code for code in _PYTHON.findall(text) if "donate" in code]
+    assert programs
+    for code in programs:
+        exec(compile(code, "embedding.md", "exec"), {})
 
 
 def test_an_error_seen_from_python_is_the_text_of_the_command_line() -> None:

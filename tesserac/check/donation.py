@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.resolve import ParamRef
 from tesserac.check.words import type_text
 from tesserac.diag.codes.effects import W0602
 from tesserac.diag.codes.kernels import E0508
@@ -45,6 +46,8 @@ def check_names(body: Body, node: ast.FunctionDef, names: Sequence[ast.Name]) ->
             problem = f"`donate` names `{name.id}`, which is no parameter of `{node.name}`"
             draft = body.sink.error(E0508, at=name.span, problem=problem)
             draft.did_you_mean(name.id, parameters, name.span)
+            if isinstance(body.rules.resolve(name.id), ParamRef):
+                draft.remark(f"`{name.id}` is a param of the module, which keeps its memory")
         elif name.id in known:
             body.sink.error(E0508, at=name.span, problem=f"`donate` names `{name.id}` twice")
         known.setdefault(name.id, name)

@@ -17,7 +17,6 @@ from tesserac.schedule.donate import donated, settle
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.machine import Machine
 
-
 _KEPT = ("sym_name", "params", "donated")
 
 

@@ -113,10 +113,13 @@ def _named(value: Value) -> Value:
 
 
 def _users(mem: Value) -> list[Op]:
-    """Operations that read or write memory, also by another name."""
+    """Operations that read or write memory, also by another name. What reads panels may read, in the variant for few
+    rows, the memory that they are made from."""
     found: list[Op] = []
     for user, _ in mem.uses:
         found += _users(user.result) if user.name in PARTS else [user]
+        if user.name == "schedule.launch" and launch_kind(user) == "pack" and mem not in launch_outs(user):
+            found += [reader for panels in launch_outs(user) for reader in _users(panels)]
     return [op for op in dict.fromkeys(found) if op.name != "schedule.return"]
 
 
