@@ -132,6 +132,25 @@ def test_random_programs_give_the_same_bits(seed: int) -> None:
             assert place < 0 or one is given[place]
 
 
+GRADIENT = """
+@export(donate=(w,))
+def step(w: Tensor[D, f32], x: Tensor[B, D, f32]) -> (Tensor[D, f32], Tensor[f32]):
+    value, change = value_and_grad(loss)(w, x)
+    return w - 0.1 * change, value
+
+def loss(w: Tensor[D, f32], x: Tensor[B, D, f32]) -> Tensor[f32]:
+    return mean((x @ w) ** 2)
+"""
+
+
+def test_a_step_along_the_gradient() -> None:
+    w, x = np.ones(5, np.float32), np.random.default_rng(0).random((3, 5), np.float32)
+    expected, value = tessera.compile(GRADIENT.replace("(donate=(w,))", "")).step(w, x)
+    result, loss = tessera.compile(GRADIENT).step(w, x)
+    assert result is w and loss == value
+    np.testing.assert_array_equal(w, expected)
+
+
 # --- structs ---------------------------------------------------------------------------------------------------------
 
 STEP = (Path(__file__).parents[1] / "examples" / "mlp.tess").read_text()

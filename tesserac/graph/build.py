@@ -361,7 +361,7 @@ class _Body:
         seeds = [self._settled(self.expression(seed, names), seed.type) for seed in expression.seeds]
         operands = [leaf for built in (*args, *seeds) for leaf in _leaves(built)]
         name = VJP if expression.reverse else JVP
-        op = self.builder.op(name, operands, list(_leaf_types(expression.type)), {"wrt": tuple(wrt)}, (block,))
+        op = self.builder.op(name, operands, list(leaf_types(expression.type)), {"wrt": tuple(wrt)}, (block,))
         return _regrow(expression.type, iter(op.results))
 
     def _read(self, expression: typed.Local | typed.Weight | typed.NextKey, names: Names) -> Built:

@@ -15,10 +15,10 @@ addresses of Python's and NumPy's objects come through import slots, so the imag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tessera import numpy_abi
 from tessera.signature import STATUS_SIZE
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.checks import all_hold, emit_shape, emit_values, negated, solve
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported, imported
