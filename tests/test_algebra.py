@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -16,12 +17,13 @@ HEADER = """
 def f{number}(
     M: Tensor[4, 4, f64], C: Tensor[4, 4, c128], d: Tensor[4, f64], e: Tensor[4, c128], Q: Tensor[4, 2, f64],
     L: Tensor[4, 3, f64], R: Tensor[4, 3, c128], t: Tensor[3, f64], m: Tensor[2, 2, f64], n: Tensor[2, c128],
-    s: f64, x: Tensor[4, f64], X: Tensor[4, 3, f64],
+    s: f64, x: Tensor[4, f64], X: Tensor[4, 3, f64], K: Tensor[3, 2, 2, f64], i: Tensor[3, i32], j: Tensor[3, i64],
+    T: Tensor[3, 2, 1, c128],
 ):
     A = {tree}
     return A @ x, A @ X, A.H @ x
 """
-NAMES = "MCdeQLRtmnsxX"
+NAMES = "MCdeQLRtmnsxXKijT"
 
 
 def values() -> dict[str, Any]:
@@ -37,6 +39,7 @@ def values() -> dict[str, Any]:
     return {
         "M": real(4, 4), "C": both(4, 4), "d": real(4), "e": both(4), "Q": basis, "L": real(4, 3), "R": both(4, 3),
         "t": real(3), "m": real(2, 2), "n": both(2), "s": np.float64(1.75), "x": real(4), "X": real(4, 3),
+        "K": real(3, 2, 2), "i": np.array([1, 0, 1], "i4"), "j": np.array([0, 1, 0]), "T": both(3, 2, 1),
     }  # fmt: skip
 
 
@@ -49,6 +52,14 @@ def circulant(taps: Any, size: int) -> Any:
         for j, tap in enumerate(taps):
             matrix[i, (i - j) % size] += tap
     return matrix
+
+
+def placed(blocks: Any, rows: Any, columns: Any, size: int) -> Any:
+    whole = np.zeros((size, size), blocks.dtype)
+    for block, row, column in zip(blocks, rows, columns, strict=True):
+        height, width = block.shape
+        whole[row * height : (row + 1) * height, column * width : (column + 1) * width] += block
+    return whole
 
 
 def joined(first: Any, second: Any) -> Any:
@@ -74,6 +85,8 @@ LEAVES = {
     "op.kronecker(op.diag(n), op.fft(2))": np.kron(np.diag(V["n"]), np.fft.fft(np.eye(2))),
     "op.direct_sum(op.dense(m), op.diag(n))": joined(V["m"], np.diag(V["n"])),
     "op.direct_sum(op.eye(2), op.dense(m))": joined(np.eye(2), V["m"]),
+    "op.block_sparse(K, i, j, 4)": placed(V["K"], V["i"], V["j"], 4),
+    "op.block_sparse(T, i, j, 4, 4)": placed(V["T"], V["i"], V["j"], 4),
     "op.implicit(lambda v: 3.0 * v, lambda v: 3.0 * v, 4)": 3 * np.eye(4),
 }
 
@@ -338,6 +351,13 @@ WRONG = [
     ("E0208", "op.eye(N).G"),
     ("E0205", "op.eye()"),
     ("E0210", "takes(m)"),
+    ("E0210", "op.block_sparse(m, arange(3), arange(3), N)"),
+    ("E0210", "op.block_sparse(zeros(3, 2, 2), x, arange(3), N)"),
+    ("E0801", "op.block_sparse(zeros(3, 2, 2), arange(3), arange(2), 8)"),
+    ("E0210", "of_f64(op.diag(x))"),
+    ("E0210", "with_policy(op.diag(cast(x, f64)))"),
+    ("E0210", "by_values(op.diag(x))"),
+    ("E0801", "by_values(spectral(op.diag(x))) @ zeros(N + 1)"),
 ]
 
 
@@ -350,6 +370,9 @@ def session() -> Session:
 def test_a_mistake_has_its_code(session: Session, code: str, text: str) -> None:
     program = f"""
 def takes(A: Operator[D, D]) -> Operator[D, D]: return A
+def of_f64(A: Operator[D, D, f64]): return A
+def with_policy(A: Operator[D, D, T = f32, P = T @accum(f32)]): return A
+def by_values(S: SpectralOperator[D, f32]) -> SpectralOperator[D]: return S
 def f(m: Tensor[M, N, f32], x: Tensor[N, f32], y: Tensor[M, f32]):
     a = {text}
     return x
@@ -362,6 +385,41 @@ def test_annotations_are_held() -> None:
 def f(A: Operator[D, E]) -> Operator[D, D]: return A
 def g(m: Tensor[M, N, f32]): return f(op.dense(m)) @ zeros(N)
 def h(A: Operator[D]): return 0
+def i(A: SpectralOperator[D, D]): return 0
+def j(A: Operator[D, D, T = f32, P = bf16 @accum(f32)]): return 0
+def k(A: Operator[D, D, Q = f32]): return 0
 """
     found = [d.code for d in Session().check(SourceFile("held.tess", program)).diagnostics]
-    assert sorted(found) == ["E0204", "E0217"]
+    assert sorted(found) == ["E0204", "E0204", "E0204", "E0204", "E0217"]
+
+
+TYPED = """
+both = Operator[Din, Dout, T = bf16, P = T @accum(f32)]
+def narrow(A: both, v: Tensor[Din, bf16 @accum(f32)]) -> Tensor[Dout, bf16 @accum(f32)]: return A @ v
+def rest(S: SpectralOperator[D, f32], v: Tensor[D, f32]): return S @ v - truncate(S, 1) @ v
+def of_bf16(m: Tensor[M, N, bf16], v: Tensor[N, bf16 @accum(f32)]): return narrow(op.dense(m), v)
+def largest_gone(m: Tensor[N, N, f32], v: Tensor[N, f32]): return rest(spectral(sym(op.dense(m))), v)
+"""
+
+
+def test_a_type_says_what_numbers_an_operator_has() -> None:
+    module = tessera.compile(TYPED)
+    m, v = V["M"].astype("f4"), V["x"].astype("f4")
+    w, vectors = np.linalg.eigh((m + m.T) / 2)
+    w[np.argmax(np.abs(w))] = 0
+    assert np.allclose(module.largest_gone(m, v), (vectors * w) @ vectors.T @ v, rtol=1e-4, atol=1e-5)
+    wide = m.astype(ml_dtypes.bfloat16), v.astype(ml_dtypes.bfloat16)
+    found = module.of_bf16(*wide)
+    assert found.dtype == ml_dtypes.bfloat16
+    assert np.allclose(found.astype("f4"), wide[0].astype("f4") @ wide[1].astype("f4"), rtol=2**-8, atol=1e-6)
+
+
+def test_a_block_outside_is_told() -> None:
+    text = "def f(b: Tensor[K, P, P, f32], i: Tensor[K, i32], n: int): return op.block_sparse(b, i, i, n) @ ones(n)\n"
+    module = tessera.compile(text)
+    blocks = np.ones((2, 2, 2), "f4")
+    assert module.f(blocks, np.array([0, 2], "i4"), 6).tolist() == [2, 2, 0, 0, 2, 2]
+    with pytest.raises(tessera.TesseraError, match="3"):
+        module.f(blocks, np.array([0, 3], "i4"), 6)
+    with pytest.raises(tessera.TesseraError, match="% P == 0"):
+        module.f(blocks, np.array([0, 2], "i4"), 5)

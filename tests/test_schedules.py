@@ -53,6 +53,45 @@ def test_no_schedule_changes_a_bit(decorator: str) -> None:
     assert np.allclose(library, a @ b, rtol=1e-5, atol=1e-5)
 
 
+MEANING = """
+def scaled(a: Tensor[M, K, {dtype}], b: Tensor[K, N, {dtype}]): return a @ b * 2.0
+
+@kernel(implements={meaning})
+def own(a: KTile[M, K, {dtype}], b: KTile[K, N, {dtype}]){result}:
+    T = tile.context()
+    return {body}
+"""
+DOT = "tile.dot(tile.load(a, rows=T.m), tile.load(b, cols=T.n))"
+
+
+def meaning(dtype: str = "f32", meaning: str = "scaled", result: str = "", body: str = DOT) -> str:
+    return MEANING.format(dtype=dtype, meaning=meaning, result=result, body=body)
+
+
+def test_a_kernel_is_held_to_the_bits_of_what_it_implements() -> None:
+    a, b = np.arange(6, dtype="f4").reshape(2, 3), np.arange(12, dtype="f4").reshape(3, 4)
+    a[0, 0] = np.nan
+    m = tessera.compile(meaning(body=DOT + " * 2.0"))
+    assert np.array_equal(m.own(a, b), m.scaled(a, b), equal_nan=True)
+    wrong = tessera.compile(meaning(body=DOT + " * 2.0000002"))
+    with pytest.raises(tessera.TesseraError, match="`own` gives the bits of `scaled`, which it implements"):
+        wrong.own(a, b)
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("`own` does not give what `scaled` gives", meaning(body=f"tile.cast({DOT}, bf16)")),
+        ("`own` does not give what `sum_of` gives", meaning(meaning="sum_of") + "def sum_of(a, b): return sum(a @ b)"),
+        ("`relu` does not take what `own` takes", meaning(meaning="relu")),
+        ("`own` has the effect random, which `scaled` has not", meaning(body=f"dropout_in_kernel({DOT}, p=0.5)")),
+    ],
+)
+def test_a_kernel_that_is_not_what_it_implements(title: str, text: str) -> None:
+    found = check_text(text + "\n").diagnostics
+    assert [(d.code, d.title) for d in found] == [("E0509", title)]
+
+
 def test_the_context_has_the_settings_of_the_schedule() -> None:
     m = tessera.compile(KERNEL.format(decorator="@kernel"))
     assert np.array_equal(m.settings(np.zeros((2, 3), "f4")), np.full((2, 3), 438, "f4"))

@@ -25,6 +25,7 @@ DECLARED = {
     "attention_module": "",
     "flash_attention": "",
     "mesh": "",
+    "numerics": "",
     "operator_algebra": """
 M = arange(16, dtype=f32).reshape(4, 4) / 10.0
 A = op.dense(M + M.T, self_adjoint=True)
@@ -36,6 +37,7 @@ x = arange(4, dtype=f32)
 dA = op.dense(M)
 dx = ones(4)
 """,
+    "parallel": "",
     "placement": """
 mesh = dist.Mesh(axes=["dp"], devices=range(1))
 BM, BN, BK = 128, 128, 64
@@ -43,6 +45,7 @@ def block(m: int, n: int): return Schedule().block(m, n)
 """,
     "quick_example": "",
     "schedule_inheritance": "",
+    "space": "",
     "shard_spec": 'mesh = dist.Mesh(axes=["tp", "pp"], devices=range(8), shape=[2, 4])\n',
     "stdlib_import": "my_custom_schedule = Schedule(block=(64, 64), warps=4)\n",
     "tile_shape": "A = arange(12, dtype=f32).reshape(3, 4)\nB = ones(4, 5)\n",
@@ -56,13 +59,12 @@ param Wmlp_out: Tensor[F, D, bf16 @accum(f32)]
     "verify_numerics": "d = 16\n",
 }
 """What a test has to say before a snippet: the names that it leaves free."""
-ONLY_CHECKED = {
-    "mesh": "72 devices on three axes whose shape is not said",
-    "placement": "gpu[n] is another device",
-    "shard_spec": "a tensor of a million by a million",
-    "type_forms": "types alone: there is nothing to run",
-}
-"""Snippets that do not run here, and why."""
+TABLE = [
+    [cell.strip() for cell in line.strip("| \n").split(" | ")]
+    for line in (SEEDS[0].parent / "README.md").read_text(encoding="utf-8").splitlines()
+    if line.startswith("| ") and not line.startswith("| paper")
+]
+"""Of every snippet: the paper, what it is, its file, and whether it runs or only checks, and why."""
 
 
 def text_of(name: str) -> str:
@@ -82,8 +84,8 @@ def test_seed_parses(path: Path) -> None:
 
 
 def test_the_seeds_are_there() -> None:
-    assert len(SEEDS) == 13
-    assert {path.stem for path in SEEDS} == {*DECLARED}
+    assert len(SEEDS) == 16 and len(TABLE) == 23 and all(len(row) == 4 for row in TABLE)
+    assert {path.stem for path in SEEDS} == {*DECLARED} == {row[2] for row in TABLE}
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -278,9 +280,87 @@ def test_verify_numerics() -> None:
         m.attention_score(q * 100, k * 100)
 
 
-def test_every_other_snippet_says_why_it_does_not_run() -> None:
+def test_numerics() -> None:
+    more = """
+def safe_of(x: Tensor[M, N, f32]):
+    softmax_, layernorm_, rmsnorm_, logsumexp_ = safe
+    return softmax_(x), layernorm_(x), rmsnorm_(x), logsumexp_(x, axis=-1)
+"""
+    m = compiled("numerics", more)
+    m.seed(0)
+    wide = np.array([[1.001, 1e6]], "f4")
+    same, rounded, clamped = m.policies(np.ones((1, 2), "f2"), wide)
+    assert same.dtype == np.float16 and rounded.dtype == ml_dtypes.bfloat16
+    assert clamped.dtype == ml_dtypes.float8_e4m3fn and clamped.astype("f4").tolist() == [[1, 448]]
+    found = m.safe_of(np.array([[-np.inf, -np.inf]], "f4"))
+    assert not found[0].any() and found[3].tolist() == [-np.inf]
+
+
+def test_type_forms() -> None:
+    """As what they are for: the types of parameters."""
+    more = """
+def applied(A: operator, x: Tensor[Din, f32]): return A @ x
+def kept(A: spectral_form, x: Tensor[D, f32]): return truncate(A, 1) @ x
+def narrowed(x: symbolic): return x, cast(x, narrow @saturate)
+def filled(c: cache): return c.len
+def run(m: Tensor[N, N, f32], x: Tensor[N, f32]):
+    return applied(op.dense(m), x), kept(spectral(op.dense(m, self_adjoint=True)), x)
+"""
+    text = text_of("type_forms").replace("spectral = ", "spectral_form = ")
+    m = tessera.compile(DECLARED["type_forms"] + text + more)
+    matrix, x = np.diag([2, 5, -1]).astype("f4"), np.ones(3, "f4")
+    applied, kept = m.run(matrix, x)
+    assert np.allclose(applied, [2, 5, -1]) and np.allclose(kept, [0, 5, 0], atol=1e-5)
+    same, narrow = m.narrowed(np.ones((2, 3), "f2"))
+    assert same.dtype == np.float16 and narrow.dtype == ml_dtypes.float8_e4m3fn
+    room = np.zeros((1, 2, 3, 4), ml_dtypes.bfloat16)
+    assert m.filled({"K": room, "V": room, "len": np.int32(2)}) == 2
+
+
+SCHEDULED = """
+@kernel.{how}
+def doubled(x: KTile[M, N, f32]):
+    T = tile.context()
+    return tile.load(x, rows=T.m) * float(T.warps)
+"""
+
+
+def test_placement() -> None:
+    more = SCHEDULED.format(how="schedule(chained)") + """
+def run(cache: KVCache[1, 1, 4, 2, f32], x: Tensor[M, N, f32]):
+    with mesh(layout=layout):
+        return placed(cache, 1).len, doubled(x)
+"""
+    m = compiled("placement", more)
+    room = np.zeros((1, 1, 4, 2), "f4")
+    length, doubled = m.run({"K": room, "V": room, "len": np.int32(3)}, np.ones((2, 3), "f4"))
+    assert length == 3 and np.array_equal(doubled, np.full((2, 3), 8, "f4"))
+
+
+def test_space() -> None:
+    m = compiled("space", SCHEDULED.format(how="autotune(space=space)"))
+    assert np.array_equal(m.doubled(np.ones((2, 3), "f4")), np.full((2, 3), 4, "f4"))  # the first of the space
+
+
+def test_every_row_of_the_table_is_made_good() -> None:
     ran = {name.removeprefix("test_") for name in globals() if name.removeprefix("test_") in DECLARED}
-    assert ran | ONLY_CHECKED.keys() == DECLARED.keys() and not ran & ONLY_CHECKED.keys()
+    assert ran == {row[2] for row in TABLE if row[3].startswith("runs")}
+    assert all(row[3].startswith(("runs", "checks: ")) for row in TABLE)
+
+
+@pytest.mark.parametrize(
+    ("effect", "text"),
+    [
+        ("state", "    return cache.append(k, k)"),
+        ("state", '    with prefetch(cache, into="smem"): pass\n    return cache'),
+        ("random", "    return dropout_in_kernel(k, p=0.5)"),
+    ],
+)
+def test_effects_of_the_seeds_are_told(effect: str, text: str) -> None:
+    program = "def f(cache: KVCache[1, 1, M, D, f32], k: Tensor[1, 1, S, D, f32]) uses {}:\n" + text + "\n"
+    found = Session().check(SourceFile("uses.tess", program.format("none"))).diagnostics
+    assert [d.code for d in found] == ["E0601"] and effect in found[0].title
+    assert not Session().check(SourceFile("uses.tess", program.format(effect))).diagnostics
 
 
 def test_a_kernel_of_the_seeds_in_detail() -> None:

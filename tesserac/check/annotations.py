@@ -6,11 +6,12 @@ diagnostic and becomes an `ErrorSpec`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 from tesserac.base.source import Span
 from tesserac.base.spelling import closest
+from tesserac.check.operator_types import HEADS, NOTHING_BOUND, read_operator
 from tesserac.check.specs import (
     AnyDType,
     AnySpec,
@@ -26,6 +27,7 @@ from tesserac.check.specs import (
     NoneSpec,
     OperatorSpec,
     OptionalSpec,
+    RecordSpec,
     ScalarSpec,
     Storage,
     StructDecl,
@@ -44,10 +46,12 @@ from tesserac.types import dtype as dtypes
 from tesserac.types.dims import Dim, DimError, TooComplex, parse_dim
 from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, placed_scale, with_attribute
 
-LATER_TYPES = (
-    "SpectralOperator", "OptimizerState", "Mesh", "ShardSpec", "Schedule", "Dict",
-)  # fmt: skip
+LATER_TYPES = ("OptimizerState", "Dict")
+RECORDS = ("Mesh", "ShardSpec", "Schedule")
+"""Kinds of compile-time values that the language itself has."""
 TYPE_NAMES = ("Tensor", "List", "KVCache", "Tile", "Key", "int", "bool", "str", "float")
+TYPE_ATTRIBUTES = ("rolling_window", "device", "fp32_master", "paged", "checkpointable")
+"""What may stand after the `@` of a type: where a value lives and how it is kept, which no target uses yet."""
 ATTRIBUTE_NAMES = ("accum", "saturate", "stochastic_round", "loss_scale", "scale")
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
@@ -99,6 +103,11 @@ class AnnotationReader:
                 return FunctionSpec(node.span, taken, self.read(node.result, node.result.span))
             case ast.BinaryOp(op="|"):
                 return self._optional(node)
+            case ast.BinaryOp(op="@") if attribute_name(node.right) in TYPE_ATTRIBUTES:
+                return self.read(node.left, node.left.span)
+            case ast.BinaryOp(op="@", left=ast.Subscript()):
+                report_attribute(self._sink, node.right)
+                return ErrorSpec(node.span)
             case ast.Subscript():
                 return self._applied(node)
             case ast.Name():
@@ -111,8 +120,8 @@ class AnnotationReader:
                 return self._tensor(node)
             case ast.Name(id="List"):
                 return self._list(node)
-            case ast.Name(id="Operator"):
-                return self._operator(node)
+            case ast.Name(id=head) if head in HEADS:
+                return read_operator(self, self._sink, node, head) or ErrorSpec(node.span)
         return self._struct(node, node.value, node.arguments) or self._no_type(node)
 
     def _list(self, node: ast.Subscript) -> TypeSpec:
@@ -121,17 +130,8 @@ class AnnotationReader:
             self._sink.error(E0204, at=node.span, problem=problem)
             return ErrorSpec(node.span)
         number, type_ = (argument.value for argument in node.arguments)
-        count, item = self._dim_spec(number), self.read(type_, type_.span)
+        count, item = self.dim_spec(number), self.read(type_, type_.span)
         return ErrorSpec(node.span) if count is None else ListSpec(node.span, count, item)
-
-    def _operator(self, node: ast.Subscript) -> TypeSpec:
-        if len(node.arguments) != 2 or any(argument.name for argument in node.arguments):
-            problem = "`Operator` takes the size of what it takes and of what it gives: `Operator[Din, Dout]`"
-            self._sink.error(E0204, at=node.span, problem=problem)
-            return ErrorSpec(node.span)
-        sizes = [self._dim_spec(argument.value) for argument in node.arguments]
-        found = tuple(size for size in sizes if size is not None)
-        return OperatorSpec(node.span, found) if len(found) == 2 else ErrorSpec(node.span)
 
     def _struct(
         self, node: ast.Expr, head: ast.Expr, arguments: tuple[ast.Argument, ...] | None
@@ -150,15 +150,17 @@ class AnnotationReader:
             draft = self._sink.error(E0204, at=node.span, problem=f"`{decl.name}` takes {sizes}")
             draft.note(decl.span, "declared here")
             return ErrorSpec(node.span)
-        args = [self._dim_spec(argument.value) for argument in arguments]
+        args = [self.dim_spec(argument.value) for argument in arguments]
         known = tuple(arg for arg in args if arg is not None)
         return StructSpec(node.span, decl, known, storage) if len(known) == wanted else ErrorSpec(node.span)
 
     def _named(self, node: ast.Name) -> TypeSpec:
         if node.id == "Tensor":
             return BareTensorSpec(node.span)
-        if node.id == "Operator":
-            return OperatorSpec(node.span, ())
+        if node.id in HEADS:
+            return OperatorSpec(node.span, (), None, node.id == "SpectralOperator")
+        if node.id in RECORDS:
+            return RecordSpec(node.span, node.id)
         if node.id in ("Tile", "KTile"):
             return BareTileSpec(node.span)
         if node.id in _SCALARS:
@@ -213,7 +215,7 @@ class AnnotationReader:
         if element is not None:
             entries.pop()
         leading = bool(entries) and isinstance(entries[0], ast.EllipsisLiteral)
-        dims = [self._dim_spec(entry) for entry in entries[leading:]]
+        dims = [self.dim_spec(entry) for entry in entries[leading:]]
         if isinstance(element, ErrorElement) or any(dim is None for dim in dims):
             return ErrorSpec(node.span)
         found = tuple(dim for dim in dims if dim is not None)
@@ -230,7 +232,7 @@ class AnnotationReader:
             return ErrorSpec(node.span)
         return TensorSpec(node.span, leading, dims, element, element_span)
 
-    def _dim_spec(self, entry: ast.Expr) -> DimSpec | None:
+    def dim_spec(self, entry: ast.Expr) -> DimSpec | None:
         if isinstance(entry, ast.EllipsisLiteral):
             self._sink.error(E0204, at=entry.span, problem="`...` stands for leading dims, so it comes first")
             return None
@@ -282,9 +284,12 @@ class AnnotationReader:
             values[name] = value
         return dim.substitute(values)
 
-    def element(self, node: ast.Expr) -> Element | None:
-        """The dtype, with its policy, that an expression names; None if it is not one."""
+    def element(self, node: ast.Expr, bound: Mapping[str, Element] = NOTHING_BOUND) -> Element | None:
+        """The dtype, with its policy, that an expression names; None if it is not one. `bound` are names that the
+        type itself gives to dtypes."""
         match node:
+            case ast.Name(id=name) if name in bound:
+                return bound[name]
             case ast.Name(id=name):
                 dtype = dtypes.lookup(name)
                 alias = self._names.alias(name) if dtype is None else None
@@ -300,7 +305,7 @@ class AnnotationReader:
             case ast.Attribute(value=ast.Name(id=name), name="dtype"):
                 return DTypeOf(name)
             case ast.BinaryOp(op="@"):
-                base = self.element(node.left)
+                base = self.element(node.left, bound)
                 return self._with_policy(base, node.right) if isinstance(base, Storage) else base
         return None
 
@@ -314,6 +319,19 @@ class AnnotationReader:
             if isinstance(name, ast.Name) and name.id not in ATTRIBUTE_NAMES:
                 draft.did_you_mean(name.id, ATTRIBUTE_NAMES, name.span)
             return ErrorElement()
+
+
+def attribute_name(node: ast.Expr) -> str:
+    """`device` for `device(gpu)`, what stands after an `@`."""
+    name = node.function if isinstance(node, ast.Call) else node
+    return name.id if isinstance(name, ast.Name) else ""
+
+
+def report_attribute(sink: Sink, node: ast.Expr) -> None:
+    """What stands after the `@` of a type is none of its attributes."""
+    name = attribute_name(node)
+    draft = sink.error(E0204, at=node.span, problem=f"`@{name}` is not an attribute of a type")
+    draft.did_you_mean(name, TYPE_ATTRIBUTES, node.function.span if isinstance(node, ast.Call) else node.span)
 
 
 def read_attribute(policy: Policy, node: ast.Expr) -> Policy:

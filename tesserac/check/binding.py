@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.facts import Facts
+from tesserac.check.operator_types import is_of, sized, with_policy
 from tesserac.check.specs import (
     AnyDType,
     AnySpec,
@@ -25,6 +26,7 @@ from tesserac.check.specs import (
     NoneSpec,
     OperatorSpec,
     OptionalSpec,
+    RecordSpec,
     ScalarSpec,
     Signature,
     Storage,
@@ -44,6 +46,7 @@ from tesserac.types.ty import (
     ListType,
     NoneType,
     OperatorType,
+    RecordType,
     StrType,
     StructType,
     TensorType,
@@ -156,7 +159,7 @@ class CallBinding:
         elif isinstance(spec, StructSpec) and isinstance(found, StructType):
             pairs = zip(spec.args or (), found.dims, strict=False)
         elif isinstance(spec, OperatorSpec) and isinstance(found, OperatorType):
-            pairs = [(own, size) for own, size in zip(spec.args, found.shape, strict=False) if size is not None]
+            pairs = sized(spec, found)
         for own, size in pairs:
             if own.dim.symbol is not None:
                 self._bind_name(own.dim.symbol, size)
@@ -192,21 +195,18 @@ class CallBinding:
                 return found if is_none else self._adapt(name, spec.inner, found, position, out)
             case TupleSpec() | ListSpec() | StructSpec():
                 return self._adapt_aggregate(name, spec, found, position, out)
-            case NoneSpec():
-                return found if isinstance(found, NoneType) else None
-            case ErrorSpec():
-                return ErrorType()
+            case NoneSpec() | RecordSpec() | ErrorSpec():
+                return _adapt_known(spec, found)
 
     def _adapt_operator(
         self, spec: OperatorSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
     ) -> Type | None:
         """The operator that the call gives; its sizes are those of the signature."""
-        if not isinstance(found, OperatorType):
+        if not isinstance(found, OperatorType) or not is_of(spec, found):
             return None
-        for own, size in zip(spec.args, found.shape, strict=False):
-            if size is not None:
-                out.append((own.dim, size, Reason(position, own.span)))
-        return self._rename(found, Reason(position, spec.span), out)
+        for own, size in sized(spec, found):
+            out.append((own.dim, size, Reason(position, own.span)))
+        return self._rename(with_policy(spec, found), Reason(position, spec.span), out)
 
     def _adapt_aggregate(
         self,
@@ -349,6 +349,18 @@ class CallBinding:
                 self._renamed[name] = self._new_symbol()
                 out.append((Dim.sym(self._renamed[name]), Dim.sym(name), reason))
         return dim.substitute({name: Dim.sym(self._renamed[name]) for name in dim.symbols()})
+
+
+def _adapt_known(spec: NoneSpec | RecordSpec | ErrorSpec, found: Type) -> Type | None:
+    """What a type that says everything makes of an argument."""
+    match spec, found:
+        case ErrorSpec(), _:
+            return ErrorType()
+        case NoneSpec(), NoneType():
+            return found
+        case RecordSpec(), RecordType() if found.kind == spec.kind:
+            return found
+    return None
 
 
 def substitute_type(type_: Type, values: dict[str, Dim]) -> Type:

@@ -17,6 +17,7 @@ from tesserac.check.body import Body, Instance
 from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
 from tesserac.check.donation import with_donation
 from tesserac.check.expressions import infer_expression
+from tesserac.check.implementing import implementing
 from tesserac.check.instances import check_instance, instance_symbol, is_generic, representative, without_optionals
 from tesserac.check.kernels import check_kernel
 from tesserac.check.names import check_names
@@ -254,9 +255,13 @@ class ModuleChecker:
         symbol: str,
         said: Decorations,
     ) -> typed.TypedFunction | None:
+        for effect in said.effects:
+            body.add_effect(effect, signature.node.name_span)
         if is_kernel(signature.node):
             settings = int_settings(said.schedule)
             function = check_kernel(body, signature, types, spans, symbol, settings)
+            if function is not None and said.implements is not None:
+                function = implementing(body, signature, function, said.implements)
         else:
             function = check_instance(body, signature, types, spans, symbol)
         if function is None:

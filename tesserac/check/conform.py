@@ -13,6 +13,7 @@ from tesserac.check import typed
 from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
 from tesserac.check.declared import dims_behind, is_cast, show_declared, show_dtypes
+from tesserac.check.operator_types import is_of, sized
 from tesserac.check.scalars import to_float
 from tesserac.check.specs import (
     DTypeOf,
@@ -20,6 +21,7 @@ from tesserac.check.specs import (
     NoneSpec,
     OperatorSpec,
     OptionalSpec,
+    RecordSpec,
     ScalarSpec,
     Storage,
     StructSpec,
@@ -45,6 +47,7 @@ from tesserac.types.ty import (
     ListType,
     NoneType,
     OperatorType,
+    RecordType,
     StrType,
     StructType,
     TensorType,
@@ -74,12 +77,18 @@ def conform(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
             return _conform_operator(body, spec, value)
         case OptionalSpec():
             return value if isinstance(value.type, NoneType) else conform(body, spec.inner, value)
-        case NoneSpec() if not isinstance(value.type, NoneType):
-            return _wrong_kind(body, spec, value)
+        case NoneSpec() | RecordSpec():
+            return value if _is_known_value(spec, value.type) else _wrong_kind(body, spec, value)
         case ScalarSpec():
             value = to_float(value) if spec.kind == "float" else value
             return value if isinstance(value.type, _KINDS[spec.kind]) else _wrong_kind(body, spec, value)
     return value
+
+
+def _is_known_value(spec: NoneSpec | RecordSpec, found: Type) -> bool:
+    if isinstance(spec, NoneSpec):
+        return isinstance(found, NoneType)
+    return isinstance(found, RecordType) and found.kind == spec.kind
 
 
 def _wrong_kind(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
@@ -111,11 +120,11 @@ def _conform_list(body: Body, spec: ListSpec, value: typed.Expr) -> typed.Expr:
 
 def _conform_operator(body: Body, spec: OperatorSpec, value: typed.Expr) -> typed.Expr:
     found = value.type
-    if not isinstance(found, OperatorType):
+    if not isinstance(found, OperatorType) or not is_of(spec, found):
         return _wrong_kind(body, spec, value)
-    for arg, size in zip(spec.args, found.shape, strict=False):
+    for arg, size in sized(spec, found):
         wanted = arg.dim.substitute(body.symbols)
-        if size is not None and not body.facts.same(wanted, size):
+        if not body.facts.same(wanted, size):
             expected = body.rules.text(spec.span)
             draft = body.sink.error(E0308, at=value.span, expected=expected, found=found.show())
             draft.note(arg.span, "declared here").because(f"{dim_text(size)} is not {dim_text(wanted)}")

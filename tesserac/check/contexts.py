@@ -12,6 +12,7 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.decorators import dotted_name
 from tesserac.check.distribution import MESH, SHARDS
+from tesserac.check.effects import STATE
 from tesserac.check.resolve import ConstantRef
 from tesserac.check.words import type_text
 from tesserac.diag.codes.effects import E0603
@@ -135,7 +136,8 @@ def _device(body: Body, item: ast.Call) -> None:
 
 
 def _prefetch(body: Body, item: ast.Call) -> None:
-    """`prefetch(x, into="smem", overlap="compute")`."""
+    """`prefetch(x, into="smem", overlap="compute")`: moves data, so that it keeps its place among what does."""
+    body.add_effect(STATE, item.span)
     values = [argument.value for argument in item.arguments if argument.name is None]
     if not values:
         _problem(body, item, "`prefetch` takes what to fetch")

@@ -13,20 +13,30 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.donation import DONATE, check_names, donated_names
-from tesserac.check.schedules import SCHEDULE, check_space
+from tesserac.check.schedules import SCHEDULE, check_space, is_schedule, space_entries
 from tesserac.check.words import type_text
 from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0201, E0299
 from tesserac.syntax import ast
-from tesserac.types.ty import BoolType, FloatType, FunctionType, IntType, RecordType, StrType, TupleType, Type
+from tesserac.types.ty import (
+    BoolType,
+    ErrorType,
+    FloatType,
+    FunctionType,
+    IntType,
+    RecordType,
+    StrType,
+    TupleType,
+    Type,
+)
 
 UPDATE = "update"
 """Marks a function whose call, as a statement, binds the name that it is given first to its result."""
 ACCEPTED = ("export", "jit", "autodiff", UPDATE, "kernel", "kernel.auto")
 """What may stand alone. `@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
 LATER_DECORATORS = ("vjp_of", "jvp_of")
-WITHIN = "within"
-"""Only the library may say it."""
+WITHIN, EFFECT = OF_LIBRARY = "within", "effect"
+"""What only the library may say."""
 LIBRARY = "stdlib/"
 """Where the files of the library stand."""
 METRICS = ("latency_ms", "throughput")
@@ -48,6 +58,10 @@ class Decorations:
     bounds: Bounds | None = None
     within: tuple[float, float] | None = None
     donated: tuple[ast.Name, ...] = ()
+    implements: ast.Expr | None = None
+    """The function whose body stays the meaning of a kernel."""
+    effects: tuple[str, ...] = ()
+    """What the library says a function does, besides what its body shows."""
     is_known: bool = True
 
 
@@ -91,7 +105,7 @@ def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decoratio
 
 def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
     node = decorator.expression
-    name, known = dotted_name(node), [each for each in dict.fromkeys([*ACCEPTED, *_READERS]) if each != WITHIN]
+    name, known = dotted_name(node), [each for each in dict.fromkeys([*ACCEPTED, *_READERS]) if each not in OF_LIBRARY]
     if name in LATER_DECORATORS or name in known:
         body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}`")
     else:
@@ -126,10 +140,11 @@ def _wrong(body: Body, at: ast.Expr, name: str, takes: str, found: Type) -> None
 def _schedule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@kernel.schedule(s)`."""
     values = [body.expression(argument.value).type for argument in node.arguments]
-    if len(values) == 1 and isinstance(values[0], RecordType) and values[0].kind == SCHEDULE:
+    if len(values) == 1 and isinstance(values[0], RecordType) and is_schedule(values[0]):
         return replace(found, schedule=values[0])
     if not body.sink.has_errors:
-        body.sink.error(E0508, at=node.span, problem="`@kernel.schedule` takes one `Schedule`")
+        problem = "`@kernel.schedule` takes one `Schedule`, with one value per setting"
+        body.sink.error(E0508, at=node.span, problem=problem)
     return found
 
 
@@ -155,7 +170,7 @@ def _check_word(body: Body, node: ast.Expr | None, name: str, words: Sequence[st
 
 
 def _entries(body: Body, node: ast.Expr) -> list[tuple[str, Span, typed.Expr]] | None:
-    """The settings of a space, written `dict(warps=[4, 8])` or `{"warps": [4, 8]}`."""
+    """The settings of a space: `dict(warps=[4, 8])`, `{"warps": [4, 8]}`, or a schedule with lists."""
     match node:
         case ast.Call(function=ast.Name(id="dict"), arguments=arguments) if all(a.name for a in arguments):
             return [(a.name or "", a.name_span, body.expression(a.value)) for a in arguments]
@@ -163,19 +178,26 @@ def _entries(body: Body, node: ast.Expr) -> list[tuple[str, Span, typed.Expr]] |
             named = [(e.key, e.value) for e in entries if isinstance(e.key, ast.StringLiteral)]
             if len(named) == len(entries):
                 return [(key.value, key.span, body.expression(value)) for key, value in named]
+        case ast.Call() | ast.Name():
+            value = body.expression(node).type
+            if isinstance(value, ErrorType):
+                return None
+            if isinstance(value, RecordType) and value.kind == SCHEDULE:
+                return space_entries(value, node.span)
     body.sink.error(E0508, at=node.span, problem="a space is `dict(BM=[64, 128], warps=[4, 8])`")
     return None
 
 
 def _implements(body: Body, node: ast.Call, found: Decorations) -> Decorations:
-    """`@kernel(implements=f, target="cpu", when=...)`: the function's body stays its meaning."""
+    """`@kernel(implements=f, target="cpu")`: the function's body stays its meaning."""
     given = _given(body, node, ("implements", "target"))
     if "implements" in given:
         function = body.expression(given["implements"]).type
         if not isinstance(function, FunctionType):
             _wrong(body, given["implements"], "implements", "a function", function)
+            return found
     _check_word(body, given.get("target"), "target", ("cpu", "cuda"))
-    return found
+    return replace(found, implements=given.get("implements"))
 
 
 # ------------------------------------------------------------------------------------------------- names and checks
@@ -222,6 +244,15 @@ def _within(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     return replace(found, within=ends)
 
 
+def _effect(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@effect(state)`: a functional update of what outlives a call, such as a cache."""
+    names = [argument.value.id for argument in node.arguments if isinstance(argument.value, ast.Name)]
+    if len(names) != len(node.arguments) or not node.span.file.startswith(LIBRARY):
+        body.sink.error(E0508, at=node.span, problem="`@effect` is what the library says of its functions")
+        return replace(found, is_known=False)
+    return replace(found, effects=tuple(names))
+
+
 def _ends(types: Sequence[Type]) -> tuple[float, float] | None:
     """Two numbers, the lower one first."""
     numbers = [end for end in map(_number, types) if end is not None]
@@ -243,4 +274,5 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     "graph.module": _module,
     "verify.numerics": _numerics,
     WITHIN: _within,
+    EFFECT: _effect,
 }

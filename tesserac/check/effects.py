@@ -10,7 +10,10 @@ from tesserac.check.body import Body
 from tesserac.diag.codes.effects import E0601, E0602, W0601
 from tesserac.syntax import ast
 
-EFFECTS = ("random", "io", "state", "collective", "nondet")
+STATE = "state"
+EFFECTS = ("random", "io", STATE, "collective", "nondet")
+UPDATES = frozenset((STATE,))
+"""What a statement does not do by itself: an update gives a new value, which has to be kept."""
 
 
 def check_effects(body: Body, node: ast.FunctionDef) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.later import TRANSFORMS
+from tesserac.check.later import FUNCTIONS
 from tesserac.check.resolve import (
     ALGEBRA,
     DERIVATIVES,
@@ -85,7 +85,7 @@ def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
             return op.name
         case BuiltinRef(name) if name.startswith(ALGEBRA) or name in DERIVATIVES:
             return name
-        case LaterRef(feature) if feature == TRANSFORMS:
+        case LaterRef(feature) if feature in FUNCTIONS:
             return node.id
     return ""
 

@@ -7,13 +7,14 @@ that the name is unknown.
 from __future__ import annotations
 
 TRANSFORMS = "differentiation and transforms"
-"""Functions of functions: they may be named, as in a list of them, before they can be called."""
+COLLECTIVES = "placement and distribution"
+FUNCTIONS = (TRANSFORMS, COLLECTIVES)
+"""Functions: they may be named, as in a list of them, before they can be called."""
 _FEATURES = {
     TRANSFORMS: (
         "vmap pmap scan map reduce checkpoint remat jit autodiff"
     ),
-    "operators": "block_sparse",
-    "placement and distribution": "all_reduce all_gather reduce_scatter all_to_all",
+    COLLECTIVES: "all_reduce all_gather reduce_scatter all_to_all",
 }
 
 LATER: dict[str, str] = {name: feature for feature, names in _FEATURES.items() for name in names.split()}

@@ -123,7 +123,7 @@ ALGEBRA = "op."
 CONSTRUCTORS = ("eye", "diag", "fft", "ifft", "conv1d")
 """Functions of tensors whose names stand for operators after `op.`."""
 OPERATIONS = (
-    "zero", "dense", "projector", "kronecker", "direct_sum", "low_rank", "implicit",
+    "zero", "dense", "projector", "kronecker", "direct_sum", "low_rank", "block_sparse", "implicit",
     "apply", "compose", "adjoint", "tensor", "plus", "scale", "commutator", "sym", "skew", "resolvent",
     "spectral", "truncate", "reconstruct", "pseudoinverse", "is_unitary", "spectral_radius",
 )  # fmt: skip

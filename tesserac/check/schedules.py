@@ -58,6 +58,8 @@ def _word(*words: str) -> Rule:
 _SIZE = Setting(_int(1, 4096), "a number from 1 to 4096")
 SETTINGS: dict[str, Setting] = {
     "block": Setting(_tuple(_int(1, 4096), range(1, 4)), "one to three numbers from 1 to 4096: rows, columns, k"),
+    "BM": _SIZE,
+    "BN": _SIZE,
     "k": _SIZE,
     "d": _SIZE,
     "warps": Setting(_power(32), "1, 2, 4, 8, 16 or 32"),
@@ -71,8 +73,10 @@ SETTINGS: dict[str, Setting] = {
     "skew": Setting(lambda type_: isinstance(type_, StrType), "the label of a statement"),
     "regs": Setting(_int(16, 256), "a number from 16 to 256"),
 }
-IN_SPACES = {"BM": "block", "BN": "block", "BK": "k", "BD": "d"}
+IN_SPACES = {"BK": "k", "BD": "d"}
 """What a space calls the sizes of blocks."""
+BLOCK_NAMES = {"m": "BM", "n": "BN", "k": "k", "d": "d"}
+"""What `block` calls them."""
 
 
 def make_schedule(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
@@ -94,6 +98,8 @@ def call_schedule_method(
 ) -> typed.Expr:
     """`s.warps(4)`, `s.with_block(64, 64)`: a copy that differs in one setting."""
     values = [arg.value for arg in args]
+    if values and name.removeprefix("with_") == "block" and all(arg.name in BLOCK_NAMES for arg in args):
+        return _with_blocks(body, schedule, args, span)
     if not values or any(arg.name is not None for arg in args):
         body.sink.error(E0507, at=at, problem=f"`{name}` takes the value of the setting, by position")
         return body.error(span)
@@ -103,13 +109,22 @@ def call_schedule_method(
     return body.error(span) if made is None else typed.Static(made, span)
 
 
+def _with_blocks(body: Body, schedule: RecordType, args: Sequence[Arg], span: Span) -> typed.Expr:
+    """`s.block(m=[64, 128], n=64)`: sizes of blocks by name, where several may be tried."""
+    made: RecordType | None = schedule
+    for arg in args:
+        setting = BLOCK_NAMES[arg.name or ""]
+        made = made and with_setting(body, made, setting, arg.span, arg.value.type, arg.value.span)
+    return body.error(span) if made is None else typed.Static(made, span)
+
+
 def with_schedule(body: Body, function: typed.Expr, args: Sequence[Arg], span: Span) -> typed.Expr:
     """`f.with_schedule(s)`: the same function, for which a target that schedules kernels takes `s`."""
     given = args[0].value.type if len(args) == 1 else None
     if isinstance(given, ErrorType):
         return body.error(span)
-    if not isinstance(given, RecordType) or given.kind != SCHEDULE:
-        body.sink.error(E0507, at=span, problem="`with_schedule` takes one `Schedule`")
+    if not is_schedule(given):
+        body.sink.error(E0507, at=span, problem="`with_schedule` takes one `Schedule`, with one value per setting")
         return body.error(span)
     return function
 
@@ -130,11 +145,26 @@ def with_setting(
         return None
     if any(body.wants_value(size) for size in sizes_in(value)):
         return None
-    if not SETTINGS[name].fits(value):
+    if not SETTINGS[name].fits(value) and not _are_options(SETTINGS[name], value):
         _no_fit(body, name, value, value_at)
         return None
     others = tuple(field for field in schedule.fields if field[0] != name)
     return RecordType(SCHEDULE, (*others, (name, value)))
+
+
+def _are_options(setting: Setting, value: Type) -> bool:
+    return isinstance(value, TupleType) and bool(value.items) and all(map(setting.fits, value.items))
+
+
+def is_schedule(type_: Type | None) -> bool:
+    """Whether this is a schedule with one value for each setting, and not a space of them."""
+    is_record = isinstance(type_, RecordType) and type_.kind == SCHEDULE
+    return is_record and all(SETTINGS[name].fits(value) for name, value in type_.fields)  # type: ignore[union-attr]
+
+
+def space_entries(space: RecordType, at: Span) -> list[tuple[str, Span, typed.Expr]]:
+    """The settings of a schedule with lists, as those of a space."""
+    return [(name, at, typed.Static(value, at)) for name, value in space.fields]
 
 
 def _no_fit(body: Body, name: str, value: Type, at: Span) -> None:
@@ -161,20 +191,24 @@ def check_space(body: Body, entries: Sequence[tuple[str, Span, typed.Expr]]) -> 
     first = RecordType(SCHEDULE)
     block: list[Type] = []
     for name, at, value in entries:
-        options = value.type.items if isinstance(value.type, TupleType) else (value.type,)
+        setting = IN_SPACES.get(name, name)
+        options = _options(setting, value.type)
         if not options:
             body.sink.error(E0507, at=value.span, problem=f"there is no value to choose for `{name}`")
             return None
-        setting = IN_SPACES.get(name, name)
-        for option in options:
-            shaped = TupleType((option,)) if setting == "block" and name != "block" else option
-            if with_setting(body, first, setting, at, shaped, value.span) is None:
-                return None
+        if any(with_setting(body, first, setting, at, option, value.span) is None for option in options):
+            return None
         if name in ("BM", "BN"):
             block.append(options[0])
         else:
             first = RecordType(SCHEDULE, (*first.fields, (setting, options[0])))
     return RecordType(SCHEDULE, (*first.fields, ("block", TupleType(tuple(block))))) if block else first
+
+
+def _options(setting: str, type_: Type) -> tuple[Type, ...]:
+    """What a space lists; one value stands for itself."""
+    whole = setting in SETTINGS and SETTINGS[setting].fits(type_)
+    return type_.items if isinstance(type_, TupleType) and not whole else (type_,)
 
 
 def check_tile_shape(body: Body, value: typed.Expr) -> bool:

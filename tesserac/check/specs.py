@@ -165,10 +165,21 @@ class FunctionSpec:
 
 @dataclass(frozen=True)
 class OperatorSpec:
-    """`Operator[Din, Dout]`; without arguments, `Operator` alone, any sizes. Which operator it is, a call says."""
+    """`Operator[Din, Dout]`, `SpectralOperator[D]`; without arguments, any sizes. Which operator it is, a call says."""
 
     span: Span
     args: tuple[DimSpec, ...]
+    element: Storage | None = None
+    """That of its numbers; None where they may be any."""
+    is_spectral: bool = False
+
+
+@dataclass(frozen=True)
+class RecordSpec:
+    """`Mesh`, `Schedule`: a compile-time value of this kind. Which one it is, a call says."""
+
+    span: Span
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -197,12 +208,13 @@ TypeSpec = (
     | StructSpec
     | FunctionSpec
     | OperatorSpec
+    | RecordSpec
     | AnySpec
     | ErrorSpec
 )
 
 
-_TOLD_BY_CALLS = (AnySpec, FunctionSpec, OperatorSpec, ErrorSpec)
+_TOLD_BY_CALLS = (AnySpec, FunctionSpec, OperatorSpec, RecordSpec, ErrorSpec)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tesserac.check.closures import check_inner
 from tesserac.check.conform import conform
 from tesserac.check.contexts import EndWith, enter_with, set_numerics
 from tesserac.check.control import may_exit
+from tesserac.check.effects import UPDATES
 from tesserac.check.loops import check_loop, raise_flag
 from tesserac.check.printing import check_assert, check_print, is_print
 from tesserac.check.tile_stores import check_store, is_store
@@ -66,12 +67,12 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
     if place is not None:
         assert isinstance(node.value, ast.Call)
         return check_update(body, node.value, place)
-    before = len(body.effects)
+    before, body.effects = body.effects, {}
     value = body.expression(node.value)
+    own, body.effects = body.effects, {**body.effects, **before}
     if isinstance(value.type, ErrorType):
         return []
-    has_effect = len(body.effects) > before or _calls_with_effect(body, value)
-    if not has_effect:
+    if not own.keys() - UPDATES:
         _report_unused(body, node)
         return [typed.Evaluate(node.span, value)] if isinstance(value, typed.Call) else []  # it may assert
     return [typed.Evaluate(node.span, value)]
@@ -87,10 +88,6 @@ def _report_unused(body: Body, node: ast.ExpressionStatement) -> None:
         draft.replace("keep the updated tensor", node.span, f"{target} = {text}")
     else:
         draft.remark("bind it to a name, or remove the statement")
-
-
-def _calls_with_effect(body: Body, value: typed.Expr) -> bool:
-    return isinstance(value, typed.Call) and bool(body.effects)
 
 
 # ---------------------------------------------------------------------------------------- return --------

@@ -7,17 +7,16 @@ such a type abbreviates it. Where alternatives are written (`f32|bf16`) the type
 from __future__ import annotations
 
 from tesserac.check import typed
+from tesserac.check.annotations import TYPE_ATTRIBUTES, attribute_name, report_attribute
 from tesserac.check.body import Body
 from tesserac.check.resolve import StructRef
 from tesserac.check.scope import Binding
-from tesserac.diag.codes.names import E0204
 from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
 from tesserac.types.ty import DTypeType, ErrorType, IntType, RecordType, StrType, TupleType, Type
 
 TYPE = "type"
 HEADS = ("Operator", "SpectralOperator", "OptimizerState", "KVCache", "Tensor")
-ATTRIBUTES = ("rolling_window", "device", "fp32_master", "paged", "checkpointable")
 
 
 def is_type_application(body: Body, node: ast.Subscript) -> bool:
@@ -53,11 +52,9 @@ def _argument(body: Body, node: ast.Expr) -> Type:
 
 def with_type_attribute(body: Body, node: ast.BinaryOp, type_: RecordType) -> typed.Expr:
     """`T @paged`, `T @device(gpu)`."""
-    attribute = node.right.function if isinstance(node.right, ast.Call) else node.right
-    name = attribute.id if isinstance(attribute, ast.Name) else ""
-    if name not in ATTRIBUTES:
-        draft = body.sink.error(E0204, at=node.right.span, problem=f"`@{name}` is not an attribute of a type")
-        draft.did_you_mean(name, ATTRIBUTES, attribute.span)
+    name = attribute_name(node.right)
+    if name not in TYPE_ATTRIBUTES:
+        report_attribute(body.sink, node.right)
         return body.error(node.span)
     given = [body.expression(argument.value).type for argument in getattr(node.right, "arguments", ())]
     if any(isinstance(value, ErrorType) for value in given):

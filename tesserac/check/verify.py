@@ -6,7 +6,7 @@ of the same name that calls it and asserts the promise. A release leaves asserti
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tesserac.base.source import Span
@@ -28,7 +28,13 @@ def verified(body: Body, function: typed.TypedFunction, bounds: Bounds, find: Fi
     proven = all(r.within(bounds.low, bounds.high) and r.finite for r in ranges) and not _integers(function.result)
     said = f"every element that `{function.name}` returns is {_text(bounds)}"
     function = replace(function, promises=(typed.Promise(said, proven),))
-    return function if proven else _with_checks(body, function, bounds)
+    if proven:
+        return function
+
+    def checks(result: typed.Expr) -> Iterator[typed.Stmt]:
+        return (_check(body, function.name, value, bounds, function.span) for value in _floats(result, function.span))
+
+    return with_checks(body, function, "unverified", checks)
 
 
 def _integers(ty: Type) -> bool:
@@ -42,8 +48,11 @@ def _text(bounds: Bounds) -> str:
     return "finite" if bounds == Bounds() else f"in [{bounds.low:g}, {bounds.high:g}]"
 
 
-def _with_checks(body: Body, function: typed.TypedFunction, bounds: Bounds) -> typed.TypedFunction:
-    inner = replace(function, symbol=f"{function.symbol}.unverified")
+def with_checks(
+    body: Body, function: typed.TypedFunction, suffix: str, checks: Callable[[typed.Expr], Iterator[typed.Stmt]]
+) -> typed.TypedFunction:
+    """A function that calls this one and checks what it gives; what it was is left among the functions of the body."""
+    inner = replace(function, symbol=f"{function.symbol}.{suffix}")
     body.functions.append(inner)
     span = function.span
     args = tuple(_argument(param, span) for param in function.params)
@@ -51,8 +60,7 @@ def _with_checks(body: Body, function: typed.TypedFunction, bounds: Bounds) -> t
     reads = tuple(param.name for param in function.reads)
     call = typed.Call(function.result, span, inner.symbol, args, dims, reads)
     result = typed.Local(function.result, span, "result$")
-    checks = [_check(body, function.name, value, bounds, span) for value in _floats(result, span)]
-    block: typed.Block = (typed.Bind(span, result.name, call), *checks, typed.Return(span, result))
+    block: typed.Block = (typed.Bind(span, result.name, call), *checks(result), typed.Return(span, result))
     return replace(function, body=block)
 
 
@@ -76,6 +84,10 @@ def _check(body: Body, name: str, value: typed.Expr, bounds: Bounds, span: Span)
         above = apply_operator(body, LessEqual(), [low, value], span, span)
         below = apply_operator(body, LessEqual(), [value, high], span, span)
         holds = apply_operator(body, BitAnd(), [above, below], span, span)
-    rank = value.type.rank if isinstance(value.type, TensorType) else 0
-    every = apply_operator(body, All(tuple(range(rank)), False), [holds], span, span) if rank else holds
-    return typed.Assert(span, every, f"every element that `{name}` returns is {_text(bounds)}")
+    return typed.Assert(span, every(body, holds, span), f"every element that `{name}` returns is {_text(bounds)}")
+
+
+def every(body: Body, holds: typed.Expr, span: Span) -> typed.Expr:
+    """One bool: whether all are true."""
+    rank = holds.type.rank if isinstance(holds.type, TensorType) else 0
+    return apply_operator(body, All(tuple(range(rank)), False), [holds], span, span) if rank else holds

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from tesserac.base.dataclass import dataclass
 from tesserac.types.dims import Dim
@@ -31,6 +31,9 @@ class Leaf:
 
 class Tree(ABC):
     """An operator as an expression; every subclass is a frozen dataclass of leaves, trees and plain values."""
+
+    is_spectral: ClassVar[bool] = False
+    """Whether it is held by its eigenvalues: a `SpectralOperator`."""
 
     @abstractmethod
     def shape(self, types: Sequence[Type]) -> Shape:

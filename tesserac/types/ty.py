@@ -7,7 +7,7 @@ See Note [A compile-time kind carries its value].
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
@@ -194,7 +194,16 @@ class OperatorType:
         return self.tree.shape(self.leaves)
 
     def show(self) -> str:
-        return f"Operator[{', '.join('any' if size is None else str(size) for size in self.shape)}]"
+        sizes = ["any" if size is None else str(size) for size in self.shape]
+        numbers = next((f"{leaf.dtype}{leaf.policy}" for leaf in number_types(self.leaves)), None)
+        head, shown = ("SpectralOperator", sizes[:1]) if self.tree.is_spectral else ("Operator", sizes)
+        return f"{head}[{', '.join([*shown, numbers] if numbers else shown)}]"
+
+
+def number_types(leaves: Iterable[Type]) -> Iterator[TensorType]:
+    """Of what an operator is made of, the tensors that hold its numbers, not places or sizes."""
+    tensors = (leaf for leaf in leaves if isinstance(leaf, TensorType))
+    return (leaf for leaf in tensors if leaf.dtype.is_float or leaf.dtype.is_complex)
 
 
 @dataclass(frozen=True)

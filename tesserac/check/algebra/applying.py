@@ -27,7 +27,7 @@ from tesserac.ops.elementwise import Div, Mul
 from tesserac.types.algebra import Leaf, Tree, leaves_of
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import C64, C128, F32, F64, DType
-from tesserac.types.ty import ErrorType, IntType, TensorType
+from tesserac.types.ty import ErrorType, IntType, TensorType, number_types
 
 MODULE = "stdlib.operators.apply"
 _REAL: dict[DType, DType] = {C64: F32, C128: F64}
@@ -83,9 +83,8 @@ class Application:
 
 def element(pool: Pool, tree: Tree) -> DType:
     """The real dtype of an operator's numbers: that of its tensors, else f32."""
-    types = (pool.types[place] for place in leaves_of(tree))
-    found = next((type_.dtype for type_ in types if isinstance(type_, TensorType)), F32)
-    return real_dtype(found)
+    types = number_types(pool.types[place] for place in leaves_of(tree))
+    return real_dtype(next((type_.dtype for type_ in types), F32))
 
 
 def real_dtype(dtype: DType) -> DType:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tesserac.check import typed
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero
-from tesserac.check.algebra.kinds import Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
+from tesserac.check.algebra.kinds import BlockSparse, Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
 from tesserac.check.algebra.operands import read, refuse, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import direct_sum, kronecker
@@ -18,6 +18,7 @@ from tesserac.check.globals import BUILT_IN
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.types.algebra import Leaf
+from tesserac.types.dims import Dim
 from tesserac.types.ty import BoolType, FunctionType, IntType, TensorType
 
 Given = dict[str, typed.Expr]
@@ -82,9 +83,7 @@ def conv1d(body: Body, callee: Callee, given: Given) -> typed.Expr:
     taps = _tensor(pool, given["taps"], 1)
     if taps is None:
         return body.error(callee.span)
-    type_ = pool.types[taps.index]
-    assert isinstance(type_, TensorType)
-    size = _size(pool, given["size"]) if "size" in given else pool.size(type_.dims[0], callee.span)
+    size = _size(pool, given["size"]) if "size" in given else pool.size(_length(pool, taps), callee.span)
     return body.error(callee.span) if size is None else pool.value(Conv1d(taps, size), callee.span)
 
 
@@ -97,6 +96,22 @@ def low_rank(body: Body, callee: Callee, given: Given) -> typed.Expr:
     what = "`left` has {wanted} columns and `right` has {found}"
     fits = require_fit(body, callee, (ranks[0], ranks[1]), given["left"], given["right"], what)
     return pool.value(LowRank(left, right), callee.span) if fits else body.error(callee.span)
+
+
+def block_sparse(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`op.block_sparse(blocks, rows, columns, Din, Dout)`: block k stands in row rows[k] and column columns[k]."""
+    pool = Pool(body)
+    blocks = _tensor(pool, given["blocks"], 3)
+    rows, columns = (_indices(pool, given[name]) for name in ("rows", "columns"))
+    domain, codomain = _size(pool, given["domain"]), _size(pool, given.get("codomain", given["domain"]))
+    if blocks is None or rows is None or columns is None or domain is None or codomain is None:
+        return body.error(callee.span)
+    for name, leaf in (("rows", rows), ("columns", columns)):
+        what = "there are {wanted} blocks, and {found} numbers of " + name
+        counts = (_length(pool, blocks), _length(pool, leaf))
+        if not require_fit(body, callee, counts, given["blocks"], given[name], what):
+            return body.error(callee.span)
+    return pool.value(BlockSparse(blocks, rows, columns, domain, codomain), callee.span)
 
 
 def implicit(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -144,11 +159,33 @@ def _function(pool: Pool, value: typed.Expr) -> Leaf | None:
     return None
 
 
+def _indices(pool: Pool, value: typed.Expr) -> Leaf | None:
+    """A vector of run-time integers."""
+    type_ = value.type
+    if isinstance(type_, TensorType) and type_.rank == 1 and type_.dtype.is_integer:
+        return pool.add(value)
+    _wrong(pool, value, "a vector of integers, a tensor with one dim")
+    return None
+
+
+_OF_RANK = {
+    1: "a vector, a tensor with one dim",
+    2: "a matrix, a tensor with two dims",
+    3: "blocks, a tensor with three dims",
+}
+
+
+def _length(pool: Pool, leaf: Leaf) -> Dim:
+    type_ = pool.types[leaf.index]
+    assert isinstance(type_, TensorType)
+    return type_.dims[0]
+
+
 def _tensor(pool: Pool, value: typed.Expr, rank: int) -> Leaf | None:
     """A tensor of floats or complex numbers."""
     type_ = value.type
     if not isinstance(type_, TensorType) or type_.rank != rank:
-        _wrong(pool, value, "a vector, a tensor with one dim" if rank == 1 else "a matrix, a tensor with two dims")
+        _wrong(pool, value, _OF_RANK[rank])
     elif not (type_.dtype.is_float or type_.dtype.is_complex) or type_.is_scaled:
         _wrong(pool, value, "a tensor of floats or complex numbers")
     else:

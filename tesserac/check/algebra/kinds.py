@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check import typed
@@ -142,6 +143,7 @@ class LowRank(Kind):
 class Spectral(Kind):
     """A self-adjoint operator by its eigenvalues, and eigenvectors as columns."""
 
+    is_spectral: ClassVar[bool] = True
     values: Leaf
     vectors: Leaf
 
@@ -181,6 +183,30 @@ class Fourier(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_ifft" if self.is_inverse else "_fft", x)
+
+
+@dataclass(frozen=True)
+class BlockSparse(Kind):
+    """Blocks of one size at their places in a grid of such blocks; the rest is 0. Blocks at one place add."""
+
+    blocks: Leaf
+    rows: Leaf
+    columns: Leaf
+    domain: Leaf
+    codomain: Leaf
+    is_adjoint: bool = False
+    """Whether rows and columns are exchanged, in the grid and in each block."""
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return size_at(types, self.domain), size_at(types, self.codomain)
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return BlockSparse(self.blocks, self.rows, self.columns, self.codomain, self.domain, not self.is_adjoint)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        function = "_block_sparse_adjoint" if self.is_adjoint else "_block_sparse"
+        parts = [use.value(leaf) for leaf in (self.blocks, self.rows, self.columns)]
+        return use.call(function, *parts, x, use.value(self.codomain))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from tesserac.check.words import dims_text, type_text
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.operators import E0802
 from tesserac.types.algebra import leaves_of
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, TensorType, number_types
 
 _MOST = 64
 """The highest power: every factor is applied."""
@@ -59,7 +59,7 @@ def _same_numbers(pool: Pool, tree: Kind, x: typed.Expr, operator: typed.Expr, c
     """An operator of f32 takes f32 and c64, one of f64 takes f64 and c128; one without tensors takes all."""
     assert isinstance(x.type, TensorType)
     own, found = element(pool, tree), real_dtype(x.type.dtype)
-    has_tensors = any(isinstance(pool.types[place], TensorType) for place in leaves_of(tree))
+    has_tensors = any(number_types(pool.types[place] for place in leaves_of(tree)))
     if found == own or (not has_tensors and (found.is_float or found.is_complex)):
         return True
     text = pool.body.rules.text(x.span)

@@ -38,6 +38,7 @@ RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "ifft": (_slots("size?"), constructors.ifft),
     "conv1d": (_slots("taps size?"), constructors.conv1d),
     "low_rank": (_slots("left right"), constructors.low_rank),
+    "block_sparse": (_slots("blocks rows columns domain codomain?"), constructors.block_sparse),
     "implicit": (_slots("forward backward domain codomain?"), constructors.implicit),
     "kronecker": (_slots("left right"), constructors.tensor),
     "tensor": (_slots("left right"), constructors.tensor),

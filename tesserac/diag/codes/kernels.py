@@ -10,3 +10,4 @@ E0505 = Code("E0505", "{block} is the size of no block: the kernel loads nothing
 E0506 = Code("E0506", "{problem}")
 E0507 = Code("E0507", "{problem}")
 E0508 = Code("E0508", "{problem}")
+E0509 = Code("E0509", "{problem}")
