@@ -74,3 +74,26 @@ def test_the_first_fix_mends_it(text: str, diagnostic: Diagnostic, fix: Fix) -> 
 
 def test_there_are_fixes() -> None:
     assert len(FIXES) > 30
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("def g(x, k: int):\n    return x + nobody\ndef f(x: Tensor[N, f32]):\n    return g(x, 2)\n", "E0201"),
+        ("def f(x: Tensor[N, f32]) -> Tensor[M, f32]:\n    return x + zeros(3)\n", "E0312"),
+        (
+            "def f(x: Tensor[N, f32]) -> Tensor[f32]:\n    t = cast(0.0, bf16)\n"
+            "    for i in range(N):\n        t = t + x[i]\n    return t\n",
+            "E0402",
+        ),
+    ],
+)
+def test_one_mistake_is_one_error(text: str, code: str) -> None:
+    """A call repeats nothing of its callee, a body nothing of its signature, a result nothing of a dtype before it."""
+    assert [d.code for d in errors(text)] == [code]
+
+
+def test_two_mistakes_are_two_errors() -> None:
+    first = "def g(x: Tensor[N, f32]):\n    return x + nobody\ndef f(x: Tensor[N, f32]):\n    return g(x)\n"
+    second = "def h(x: Tensor[N, f32], y: Tensor[M, f32]):\n    return x + y\n"
+    assert [d.code for d in errors(first + second)] == ["E0201", "E0302"]

@@ -119,3 +119,78 @@ def test_a_message_has_four_steps_at_most() -> None:
     parameters = ", ".join(f"x{number}: Tensor[{name}, f32]" for number, name in enumerate(names))
     [diagnostic] = check_text(f"def f({parameters}, y: Tensor[E, f32]) where {facts}:\n    return x8 + y\n").diagnostics
     assert len(diagnostic.because) == 4
+
+
+CALLS = '''\
+def pair(a: Tensor[M, f32], b: Tensor[N, f32]) -> Tensor[2*M, f32] where M == N:
+    return concat([a, b], axis=0)
+
+def fourth(c: Tensor[P, f32]) -> Tensor[f32]:
+    return c[3]
+
+def around(c: Tensor[Q, f32]) -> Tensor[f32]:
+    return fourth(c)
+
+def fits(s: Tensor[K, f32], t: Tensor[L, f32]) -> (Tensor[2*K, f32], Tensor[f32]) where K == L:
+    return pair(s, t), around(s)
+'''
+
+
+def test_a_chain_walks_through_a_call() -> None:
+    """Sizes of the caller, by arguments to the callee's names, by its facts to the other, and the caller's facts."""
+    text = f"""{CALLS}
+def wrong(s: Tensor[A, f32], t: Tensor[B, f32], u: Tensor[C, f32]) where B == C:
+    return pair(s, relu(t))
+"""
+    [diagnostic] = check_text(text).diagnostics
+    assert [step.text for step in diagnostic.because] == [
+        '"A" is "M" of `pair`: `s` gives it',
+        '"M" of `pair` is "N" of `pair`: `pair` demands it',
+        '"N" of `pair` is "B": `relu(t)` gives it',
+        '"B" is "C": `where B == C`',
+    ]
+
+
+def test_a_demand_is_followed_through_the_calls_that_pass_it_on() -> None:
+    [diagnostic] = check_text(f"{CALLS}\ndef wrong(w: Tensor[3, f32]):\n    return around(w)\n").diagnostics
+    assert diagnostic.title == "`Q >= 4` does not hold in this call"
+    assert [label.text for label in diagnostic.secondary] == ["demanded here"]
+    assert [step.text for step in diagnostic.because] == [
+        '"Q" of `around` is 3: `w` gives it',
+        "`fourth` called there needs `P >= 4`",
+    ]
+
+
+def test_what_the_user_wrote_goes_before_the_library() -> None:
+    """Five steps: the one inside the library is left out, wherever it stands."""
+    from tesserac.base.source import Span
+    from tesserac.check.body import Body
+    from tesserac.check.chains import Chain
+    from tesserac.diag.codes.shapes import E0309
+    from tesserac.diag.sink import Sink
+
+    sink = Sink()
+    body = Body(check_text(CALLS).checker, sink, "f")
+    chain = Chain(body)
+    for number, file in enumerate(("a.tess", "stdlib/x.tess", "a.tess", "a.tess", "a.tess")):
+        chain.add(str(number), Span(file, number, number + 1))
+    chain.show(sink.error(E0309, at=Span("a.tess", 0, 1), fact="N >= 0"))
+    assert [step.text for step in sink.diagnostics[0].because] == ["0", "2", "3", "4"]
+
+
+def test_why_tells_what_a_size_is_called_where_it_is_passed(tmp_path: Path) -> None:
+    path = tmp_path / "calls.tess"
+    path.write_text(CALLS)
+    assert why(str(path), 11, "K") == """\
+K: a dim  (line 10)
+  "K"
+    line 10: declared here
+    line 10: the same dim here
+    line 10: the same dim here
+    line 10: is "L", by `where K == L`
+    line 11: is "M" of `pair`: `s` gives it
+    line 11: is "Q" of `around`: `s` gives it
+    line 11: checked on entry: K >= 4
+    line 8: since `Q >= 4` is needed there
+    line 5: since `P >= 4` is needed there
+"""

@@ -22,7 +22,7 @@ from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import U64
+from tesserac.types.dtype import U64, DType
 from tesserac.types.ty import ErrorType, FloatType, ListType, StructType, TensorType, Type, parts
 
 
@@ -103,7 +103,7 @@ class Body:
         self.own_symbols: frozenset[str] = frozenset()
         self.has_open = False
         self.origins: dict[typed.Local, Binding] = {}
-        self.told: set[frozenset[Dim]] = set()
+        self.told: set[frozenset[Dim | DType]] = set()
         self.at_definition = False
         self.loops = 0
         self.flags: list[str] = []
@@ -152,19 +152,28 @@ class Body:
         number = left.constant is not None or right.constant is not None
         return not (left - right).symbols() <= known or (number and self.has_open)
 
-    def first_telling(self, left: Dim, right: Dim) -> bool:
-        """Whether these two sizes are reported as different for the first time: one misnamed dim is one message."""
+    def first_telling(self, left: Dim | DType, right: Dim | DType) -> bool:
+        """Whether these two sizes or dtypes are reported as different for the first time: one misnamed dim, or one
+        wrong dtype, is one message."""
         pair = frozenset((left, right))
         first = pair not in self.told
         self.told.add(pair)
         return first
 
-    def add_guard(self, kind: typed.GuardKind, left: Dim, right: Dim, span: Span, reason: str) -> None:
+    def add_guard(
+        self,
+        kind: typed.GuardKind,
+        left: Dim,
+        right: Dim,
+        span: Span,
+        reason: str,
+        origin: typed.Guard | None = None,
+    ) -> None:
         """An entry check, once however often it is needed; `N - 3 >= 0` is kept as `N >= 3`."""
         if kind == "at_least":
             left, right = typed.balanced(left, right)
             self._drop_weaker(left - right)
-        self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason))
+        self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason, origin))
 
     def _drop_weaker(self, gap: Dim) -> None:
         """A bound makes the same one with a lower number needless."""

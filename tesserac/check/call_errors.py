@@ -14,6 +14,7 @@ from tesserac.check.arguments import Callee
 from tesserac.check.binding import Misfit, Reason
 from tesserac.check.body import Body
 from tesserac.check.call_fixes import suggest_move, suggest_unit
+from tesserac.check.call_reasons import show_arguments
 from tesserac.check.declared import show_declared
 from tesserac.check.specs import OptionalSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.trace import trace
@@ -40,7 +41,7 @@ def explain_conflict(
             label=_argument_label(body, argument),
         )  # fmt: skip
         draft.note(conflict.reason.declared, f"`{name}` of `{callee.name}` needs {dim_text(conflict.bound)} here")
-        _show_origin(body, draft, argument, conflict.found)
+        show_arguments(body, draft, (argument, conflict.found))
         return
     symbol, bound = causes[0]
     known = {p.name: v.type.value for p, v in zip(signature.parameters, values, strict=True)
@@ -55,8 +56,7 @@ def explain_conflict(
     draft.note(bound.reason.declared, f"bound here by `{signature.parameters[bound.reason.parameter].name}`")
     draft.note(conflict.reason.declared, f"and needed here by `{name}`")
     draft.because(f"{pattern} in `{callee.name}` is one size per call")
-    _show_origin(body, draft, first, bound.value)
-    _show_origin(body, draft, argument, conflict.found)
+    show_arguments(body, draft, (first, bound.value), (argument, conflict.found))
     suggest_move(body, draft, signature, values, position, (conflict.found, conflict.bound))
     if conflict.pattern.symbol == symbol:
         _suggest_size(body, draft, argument, conflict.found, bound.value)
@@ -64,18 +64,6 @@ def explain_conflict(
 
 def _argument_label(body: Body, argument: typed.Expr) -> str:
     return dims_text(argument.type.dims) if isinstance(argument.type, TensorType) else type_text(argument.type)
-
-
-def _show_origin(body: Body, draft: Draft, argument: typed.Expr, dim: Dim) -> None:
-    """The steps by which an argument got the size that does not fit."""
-    if not isinstance(argument.type, TensorType) or dim not in argument.type.dims:
-        return
-    trail = trace(body, argument, argument.type.dims.index(dim))
-    if trail.declared is not None and not trail.steps:
-        draft.because(f"`{trail.parameter}` is declared {dims_text(argument.type.dims)}", trail.declared)
-    for step in reversed(trail.steps[:2]):
-        name = f"{step.name} = " if step.name else ""
-        draft.because(f"{name}{body.rules.text(step.span)} : {step.shapes}", step.span)
 
 
 def _suggest_size(body: Body, draft: Draft, argument: typed.Expr, found: Dim, wanted: Dim) -> None:

@@ -14,6 +14,7 @@ from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.binding import CallBinding, Reason, substitute_type
 from tesserac.check.body import Body, Instance, is_static
 from tesserac.check.call_errors import explain_conflict, explain_misfit
+from tesserac.check.call_reasons import explain_demand, record_call
 from tesserac.check.declared import show_declared
 from tesserac.check.decorators import is_kernel
 from tesserac.check.kernel_state import TILE_RANK
@@ -23,10 +24,9 @@ from tesserac.check.specs import OptionalSpec, ParameterSpec, ScalarSpec, Signat
 from tesserac.check.statics import read_order
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.unusual import axis_position, check_axis
-from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
 from tesserac.diag.codes.precision import W0401, W0402, W0403
-from tesserac.diag.codes.shapes import E0309, E0315
+from tesserac.diag.codes.shapes import E0315
 from tesserac.ops.shape import Reshape
 from tesserac.types.dims import ONE, ZERO, Dim, DimError, product
 from tesserac.types.ty import (
@@ -102,6 +102,7 @@ def _call(
     for divisor, dividend, reason in solver.divisions:
         guard = typed.Guard("divides", divisor, dividend, values[reason.parameter].span, "")
         _require(body, guard, {}, callee)
+    record_call(body, signature, solver, values, callee)
     if not _are_sizes(body, signature, solver, callee):
         return body.error(callee.span)
     instance = body.rules.instance(ref.owner, ref.name, tuple(binding.types))
@@ -267,11 +268,9 @@ def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Call
     else:
         holds = facts.at_least(left, right)
     if holds is False:
-        names = sorted((guard.left.symbols() | guard.right.symbols()) & sizes.keys())
-        label = ", ".join(f"{dim_text(Dim.sym(name))} is {dim_text(sizes[name])}" for name in names)
-        body.sink.error(E0309, at=callee.at, label=label, fact=guard.text).note(guard.span, "demanded here")
+        explain_demand(body, guard, sizes, callee)
     elif holds is None:
-        require_guard(body, guard.kind, left, right, callee.at)
+        require_guard(body, guard.kind, left, right, callee.at, guard)
     return holds is not False
 
 

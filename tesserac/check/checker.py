@@ -14,6 +14,7 @@ from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
+from tesserac.check.cascades import without_cascades
 from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
 from tesserac.check.donation import with_donation
 from tesserac.check.expressions import infer_expression
@@ -132,7 +133,8 @@ class ModuleChecker:
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         """In the order of the text, each once."""
         unique = {(d.code, d.primary.span): d for d in (*self.sink.diagnostics, *self._found)}
-        return tuple(sorted(unique.values(), key=lambda d: (d.primary.span.start, d.code)))
+        own = without_cascades(list(unique.values()), (*self.names.functions.values(), *self.names.hidden.values()))
+        return tuple(sorted(own, key=lambda d: (d.primary.span.start, d.code)))
 
     def find(self, symbol: str) -> typed.TypedFunction:
         """A checked instance of this module or of the library."""

@@ -198,6 +198,8 @@ def _meet(body: Body, spec: TensorSpec, value: typed.Expr, storage: Storage) -> 
 
 def _explain_dtype(body: Body, spec: TensorSpec, value: typed.Expr, found: TensorType, storage: Storage) -> None:
     """Where nothing in the body chose the dtype, the signature contradicts itself, and the result's part is shown."""
+    if not body.first_telling(found.dtype, storage.dtype):
+        return
     contradicts = _is_result(body, spec.element_span) and not is_cast(body, value)
     shown = storage_text(found)
     if contradicts:

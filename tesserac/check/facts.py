@@ -36,6 +36,18 @@ class Why:
 
 
 @dataclass(frozen=True)
+class CallSize:
+    """What a size of a function's signature is in one call of it."""
+
+    at: Span
+    callee: str
+    size: Dim
+
+
+Node = Dim | CallSize
+
+
+@dataclass(frozen=True)
 class IndexRange:
     """A loop index: `first`, then every `step`, up to `last`. `runs` tells whether there is a turn in any case."""
 
@@ -63,7 +75,7 @@ class Facts:
         self._stated: list[Dim] = []
         self._normal: dict[Dim, Dim] = {}
         self._prover: Prover | None = None
-        self.equalities: ProofForest[Dim, Why] = ProofForest()
+        self.equalities: ProofForest[Node, Why] = ProofForest()
 
     # ---------------------------------------------------------------------------------------------- stating
 
@@ -271,13 +283,20 @@ class Facts:
 
     # ------------------------------------------------------------------------------------------- explaining
 
-    def reasons(self, dim: Dim) -> tuple[Link[Dim, Why], ...]:
+    def reasons(self, dim: Dim) -> tuple[Link[Node, Why], ...]:
         """The equalities that lead from a size, or from a symbol in it, to the first of what it was stated to be."""
         for part in (dim, *(Dim.sym(name) for name in sorted(dim.symbols()))):
-            others = sorted(self.equalities.members(part) - {part}, key=str)
+            members = self.equalities.members(part) - {part}
+            others = sorted((node for node in members if isinstance(node, Dim)), key=str)
             if others:
                 return self.equalities.explain(part, others[0]) or ()
         return ()
+
+    def calls_with(self, dim: Dim) -> tuple[Link[Node, Why], ...]:
+        """What a size, or a symbol that it is, is called in the functions that it is passed to, in program order."""
+        nodes = (node for node in self.equalities.members(dim) if isinstance(node, CallSize))
+        paths = [self.equalities.explain(dim, node) or () for node in sorted(nodes, key=lambda node: node.at.start)]
+        return tuple(path[0] for path in paths if len(path) == 1)
 
     def nearby(self, size: Dim) -> bool:
         """Whether any fact speaks of a symbol of this size."""

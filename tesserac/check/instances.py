@@ -139,7 +139,7 @@ def enter(
         if body.at_definition and body.facts.refutes(fact.kind, left, right):
             report_contradiction(body, signed, signature.facts[: number + 1])
             break
-        body.facts.state(fact.kind, left, right, Why(f"where {body.rules.text(fact.span)}", fact.span))
+        body.facts.state(fact.kind, left, right, Why(f"`where {body.rules.text(fact.span)}`", fact.span))
     body.result_spec = None if isinstance(signature.result, AnySpec) else signature.result
     if isinstance(signature.result, TensorSpec):
         body.result_storage = expected_storage(body, signature.result)

@@ -26,6 +26,8 @@ from tesserac.types.ty import TensorType
 def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:
     """Two dtypes in one operator: the program decides which one, by a cast."""
     left_type, right_type = _tensor(left), _tensor(right)
+    if not body.first_telling(left_type.dtype, right_type.dtype):
+        return
     operation = SYMBOLS.get(use.op.name, "and")
     draft = body.sink.error(
         E0402,

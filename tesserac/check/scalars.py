@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.facts import Why
 from tesserac.check.undecided import undecided
 from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0210, E0299
@@ -111,9 +112,12 @@ def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: 
     return typed.Static(IntType(dividend.exact_div(divisor)), span)
 
 
-def require_guard(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:
-    """A check on entry, from then on a fact. A bound that depends on loop indices is checked at the ends of their
-    ranges; anything else that depends on them cannot be checked there."""
+def require_guard(
+    body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span, origin: typed.Guard | None = None
+) -> None:
+    """A check on entry, from then on a fact; `origin` is the check of a called function that it stands for. A bound
+    that depends on loop indices is checked at the ends of their ranges; anything else that depends on them cannot be
+    checked there."""
     reason = undecided(body, kind, left, right, at)
     indices = [name for name in sorted((left - right).symbols()) if body.facts.is_index(name)]
     if indices:
@@ -123,8 +127,8 @@ def require_guard(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: 
             return
         left, right = end, ZERO
     if body.dead == 0:
-        body.add_guard(kind, left, right, at, reason)
-        body.facts.state(kind, left, right)
+        body.add_guard(kind, left, right, at, reason, origin)
+        body.facts.state(kind, left, right, Why("checked on entry", at))
 
 
 def _compare_sizes(body: Body, op: Operator, values: list[Dim], at: Span, span: Span) -> typed.Expr:

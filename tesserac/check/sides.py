@@ -6,10 +6,10 @@ Enters: a use of an operator and a place in it. Leaves: the texts and labels tha
 from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
-from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.trace import MAX_STEPS, Trail, trace
+from tesserac.check.chains import Chain, one_line
+from tesserac.check.trace import Trail, trace
 from tesserac.check.use import Use
 from tesserac.check.words import axis_text, dim_text, dims_text
 from tesserac.diag.sink import Draft
@@ -71,22 +71,10 @@ def is_used_once(body: Body, dim: Dim) -> bool:
     return dim.symbol is not None and len(body.dim_spans.get(dim.symbol, ())) == 1
 
 
-def one_line(body: Body, span: Span) -> str:
-    text = " ".join(body.rules.text(span).split())
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
 def show_steps(body: Body, draft: Draft, *sides: Side) -> None:
     """What the dims went through, and the facts by which they are what they are: each once, four in all."""
-    steps: dict[Span, str] = {}
+    chain = Chain(body)
     for side in sides:
-        for step in reversed(side.trail.steps):
-            name = f"{step.name} = " if step.name else ""
-            steps.setdefault(step.span, f"{name}{one_line(body, step.span)} : {step.shapes}")
-    for side in sides:
-        for link in body.facts.reasons(side.dim):
-            if link.reason.span is not None:
-                text = f"{dim_text(link.left)} is {dim_text(link.right)}: `{link.reason.text}`"
-                steps.setdefault(link.reason.span, text)
-    for span, text in list(steps.items())[:MAX_STEPS]:
-        draft.because(text, span)
+        chain.add_trail(side.trail)
+    chain.add_facts(*(side.dim for side in sides))
+    chain.show(draft)

@@ -270,13 +270,15 @@ Block = tuple[Stmt, ...]
 @dataclass(frozen=True)
 class Guard:
     """One check of sizes on entry, as in the IR: left equals right, left (at least 1) divides right, or left is at
-    least right. `reason` says why it is not decided while compiling."""
+    least right. `reason` says why it is not decided while compiling; `origin` is the guard of a function called here
+    that made this one."""
 
     kind: GuardKind
     left: Dim
     right: Dim
     span: Span
     reason: str
+    origin: Guard | None = None
 
     @property
     def text(self) -> str:

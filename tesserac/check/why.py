@@ -12,8 +12,9 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.chains import node_text
 from tesserac.check.scope import Binding
-from tesserac.check.trace import trace
+from tesserac.check.trace import MAX_STEPS, trace
 from tesserac.check.words import dim_text
 from tesserac.types.dims import Dim
 from tesserac.types.ty import TensorType
@@ -85,9 +86,22 @@ def _links(body: Body, local: typed.Local, axis: int, dim: Dim) -> Iterator[Link
 
 
 def _equalities(body: Body, dim: Dim) -> Iterator[Link]:
+    """What a size is stated to be, then what it is called in the functions that it is passed to."""
     for link in body.facts.reasons(dim):
         if link.reason.span is not None:
-            yield Link(f"is {dim_text(link.right)}, by `{link.reason.text}`", link.reason.span)
+            yield Link(f"is {node_text(link.right)}, by {link.reason.text}", link.reason.span)
+    for link in body.facts.calls_with(dim)[:MAX_STEPS]:
+        if link.reason.span is not None:
+            yield Link(f"is {node_text(link.right)}: {link.reason.text}", link.reason.span)
+
+
+def _checks(guard: typed.Guard) -> Iterator[Link]:
+    """A check on entry, and the checks of called functions that it stands for; not of those in other files."""
+    yield Link(f"checked on entry: {guard.text}", guard.span)
+    origin = guard.origin
+    while origin is not None and origin.span.file == guard.span.file:
+        yield Link(f"since `{origin.text}` is needed there", origin.span)
+        origin = origin.origin
 
 
 def _origin_of_dim(body: Body, name: str) -> Origin:
@@ -95,5 +109,5 @@ def _origin_of_dim(body: Body, name: str) -> Origin:
     links = [Link("declared here", spans[0]), *(Link("the same dim here", span) for span in spans[1:4])]
     links += _equalities(body, Dim.sym(name))
     about = [guard for guard in body.guards.values() if name in guard.left.symbols() | guard.right.symbols()]
-    links += [Link(f"checked on entry: {guard.text}", guard.span) for guard in about]
+    links += [link for guard in about for link in _checks(guard)]
     return Origin(spans[0], "a dim", (Chain(dim_text(Dim.sym(name)), tuple(links)),))

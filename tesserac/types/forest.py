@@ -32,6 +32,12 @@ class ProofForest(Generic[N, R]):
         self._parent: dict[N, N] = {}
         self._because: dict[N, Link[N, R]] = {}
 
+    def copy(self) -> ProofForest[N, R]:
+        """The same equalities, to which others can be added on trial."""
+        other: ProofForest[N, R] = ProofForest()
+        other._parent, other._because = dict(self._parent), dict(self._because)
+        return other
+
     def merge(self, left: N, right: N, reason: R) -> bool:
         """States an equality. False if it followed already: then nothing is stored, since a proof needs it not."""
         if self.same(left, right):
