@@ -14,9 +14,6 @@ BODY = "def f(x: Tensor[N, f32], s: Tensor[f32], i: Tensor[K, i32], n: i32) -> T
 STATEMENTS = (
     "x[i] /= 2.0",
 )
-ITEMS = (
-    "@vjp_of(relu)\ndef f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x\n",
-)
 
 
 class NotLater(Exception):
@@ -24,9 +21,8 @@ class NotLater(Exception):
 
 
 def later_section() -> str:
-    """The section: statements and items with what is said of them, then names by the feature they belong to."""
+    """The section: statements with what is said of them, then names by the feature they belong to."""
     rows = [f"| `{text}` | {said(BODY.format(text))} |" for text in STATEMENTS]
-    rows += [f"| `{_first_line(text)}` | {said(text)} |" for text in ITEMS]
     table = "\n".join(["| program | not supported yet |", "|---|---|", *rows])
     features = dict.fromkeys(LATER.values())
     names = [f"- {_title(f)}: {_names([n for n in LATER if LATER[n] == f])}" for f in features]
@@ -54,11 +50,6 @@ def said(program: str) -> str:
 
 def _title(feature: str) -> str:
     return "the library" if feature == "this library function" else feature
-
-
-def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines()]
-    return f"{lines[0]} {lines[1]}" if lines[0].startswith("@") else lines[0]
 
 
 def _names(names: list[str] | tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from tesserac.check.binding import CallBinding, Reason, substitute_type
 from tesserac.check.body import Body, Instance, is_static
 from tesserac.check.call_errors import explain_conflict, explain_misfit
 from tesserac.check.call_reasons import explain_demand, record_call
+from tesserac.check.custom_rules import with_rules
 from tesserac.check.declared import show_declared
 from tesserac.check.decorators import is_kernel
 from tesserac.check.kernel_state import TILE_RANK
@@ -61,7 +62,8 @@ def call_function(
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
     _check_axes(body, ref, signature, values, given)
-    return _call(body, ref, signature, values, callee, key)
+    call = _call(body, ref, signature, values, callee, key)
+    return with_rules(body, call, ref, callee) if isinstance(call, typed.Call) else call
 
 
 def _gather_shape(signature: Signature, args: Sequence[Arg], callee: Callee) -> Sequence[Arg]:

@@ -15,6 +15,7 @@ from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
 from tesserac.check.cascades import without_cascades
+from tesserac.check.custom_rules import check_rules
 from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
 from tesserac.check.donation import with_donation
 from tesserac.check.expressions import infer_expression
@@ -105,6 +106,8 @@ class ModuleChecker:
         for struct in self.names.structs:
             self._struct(struct)
         self.params()
+        for name in self.names.derivative_rules:
+            self._check_rules(name)
         functions = [f for node in self.names.functions.values() if (f := self._define(node)) is not None]
         hidden = [node for node in self.names.hidden.values() if not is_constructor(node.name)]
         checked = {node.name: self._define(node) for node in hidden}
@@ -155,6 +158,16 @@ class ModuleChecker:
             return None
         instances = [self.own_instance(node.name, types) for types in self.representatives(node.name)]
         return instances[0].function
+
+    def _check_rules(self, name: str) -> None:
+        """Rules that do not fit are reported where they stand, and forgotten."""
+        if name not in self.names.functions or self.own_signature(name).has_open_parameters:
+            return
+        function = self.own_instance(name, self.representatives(name)[0]).function
+        if function is not None:
+            rules = self.names.derivative_rules[name]
+            wrong = check_rules(Body(self, self.sink, name), function, FunctionRef(self.name, name))
+            self.names.derivative_rules[name] = {kind: rule for kind, rule in rules.items() if rule not in wrong}
 
     def representatives(self, name: str) -> tuple[tuple[Type, ...], ...]:
         """The types with which a definition alone is checked: optional arguments given, and not given."""
@@ -336,6 +349,10 @@ class ModuleChecker:
         checker = self._modules[owner]
         return checker.expression(Body(checker, checker.sink, "default"), node)
 
+    def derivative_rules(self, owner: str, name: str) -> Mapping[str, str]:
+        """The functions that are derivatives of this one, by the decorator that says so."""
+        return self._modules[owner].names.derivative_rules.get(name, {})
+
     def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance:
         return self._modules[owner].own_instance(name, types)
 
@@ -351,6 +368,9 @@ class ModuleChecker:
         checker._check_body(body, signature, types, spans, name)
         checker._rechecks -= 1
         return body.sink.diagnostics
+
+    def is_own(self, ref: FunctionRef) -> bool:
+        return ref.owner == self.name
 
     def resolve(self, name: str) -> Resolved | None:
         return self.names.lookup(name)

@@ -13,8 +13,10 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.donation import DONATE, check_names, donated_names
+from tesserac.check.resolve import FunctionRef
 from tesserac.check.schedules import SCHEDULE, check_space, is_schedule, space_entries
 from tesserac.check.words import type_text
+from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0201, E0299
 from tesserac.syntax import ast
@@ -34,7 +36,6 @@ UPDATE = "update"
 """Marks a function whose call, as a statement, binds the name that it is given first to its result."""
 ACCEPTED = ("export", "jit", "autodiff", UPDATE, "kernel", "kernel.auto")
 """What may stand alone. `@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
-LATER_DECORATORS = ("vjp_of", "jvp_of")
 WITHIN, EFFECT = OF_LIBRARY = "within", "effect"
 """What only the library may say."""
 LIBRARY = "stdlib/"
@@ -106,7 +107,7 @@ def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decoratio
 def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
     node = decorator.expression
     name, known = dotted_name(node), [each for each in dict.fromkeys([*ACCEPTED, *_READERS]) if each not in OF_LIBRARY]
-    if name in LATER_DECORATORS or name in known:
+    if name in known:
         body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}`")
     else:
         at = node.function.span if isinstance(node, ast.Call) else node.span
@@ -217,6 +218,17 @@ def _module(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     return found
 
 
+def _rule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@vjp_of(f)`: a derivative of a function of the same file, which finds it by its name."""
+    given = node.arguments[0].value if len(node.arguments) == 1 and node.arguments[0].name is None else None
+    meaning = body.rules.resolve(given.id) if isinstance(given, ast.Name) else None
+    if isinstance(meaning, FunctionRef) and given is not None and body.rules.is_own(meaning):
+        return found
+    draft = body.sink.error(E0705, at=node.span, problem=f"`@{dotted_name(node)}` takes a function of the same file")
+    draft.remark("the derivative of an operator or of a function of another file is its own")
+    return replace(found, is_known=False)
+
+
 def _numerics(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@verify.numerics(stable=True, bounded=[-100, 100])`."""
     given = _given(body, node, ("stable", "bounded"))
@@ -275,4 +287,6 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     "verify.numerics": _numerics,
     WITHIN: _within,
     EFFECT: _effect,
+    "vjp_of": _rule,
+    "jvp_of": _rule,
 }

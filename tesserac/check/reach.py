@@ -18,7 +18,8 @@ def reachable(
         function = waiting.pop(0)
         if function.symbol not in reached:
             reached[function.symbol] = function
-            waiting += [find(call.function) for call in _calls(function.body)]
+            for call in _calls(function.body):
+                waiting += [find(symbol) for symbol in (call.function, *(rule.function for rule in call.rules))]
     return reached
 
 

@@ -113,6 +113,9 @@ Resolved = (
 
 DERIVATIVES = ("grad", "value_and_grad", "jvp", "vjp")
 """Functions of functions that give their derivatives."""
+FORWARD_RULE, REVERSE_RULE = "jvp_of", "vjp_of"
+DERIVATIVE_RULES = (FORWARD_RULE, REVERSE_RULE)
+"""Decorators of a function that is the derivative of another, forward and in reverse."""
 BUILTINS = (
     "range", "float", "int", "print", "narrow", "transpose", "len", "ceil_div", "isinstance", "key", "next_key",
     "zip", "enumerate", "numerics", "device", "prefetch", "Schedule", "pipeline", *DERIVATIVES,
@@ -199,6 +202,7 @@ class ModuleNames:
         self._imports = imports
         self._imported: dict[str, ModuleNames] = {}
         self.functions: dict[str, ast.FunctionDef] = {}
+        self.derivative_rules: dict[str, dict[str, str]] = {}
         self.hidden: dict[str, ast.FunctionDef] = {}
         self.inner: dict[str, ast.FunctionDef] = {}
         self.structs: dict[str, ast.StructDef] = {}
@@ -232,6 +236,14 @@ class ModuleNames:
     def private(self) -> dict[str, Span]:
         """Names that start with `_`, with where they are defined."""
         return {name: span for name, span in self._spans.items() if name.startswith("_")}
+
+    def _note_rules(self, item: ast.FunctionDef) -> None:
+        """`@vjp_of(f)` says that the function is a derivative of f."""
+        for decorator in item.decorators:
+            match decorator.expression:
+                case ast.Call(function=ast.Name(id=kind), arguments=[ast.Argument(value=ast.Name(id=of))]):
+                    if kind in DERIVATIVE_RULES:
+                        self.derivative_rules.setdefault(of, {})[kind] = item.name
 
     def function(self, name: str) -> ast.FunctionDef:
         """A function by name, or one without a name of its own: a method, an initialiser, a lambda."""
@@ -269,6 +281,7 @@ class ModuleNames:
         match item:
             case ast.FunctionDef():
                 self.functions.setdefault(item.name, item)
+                self._note_rules(item)
                 self._define(item.name, FunctionRef(self.name, item.name), item.name_span)
             case ast.ConstDef():
                 self._collect_constant(item)

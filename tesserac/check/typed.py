@@ -76,6 +76,16 @@ class Apply(Node):
     operands: tuple[Expr, ...]
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A derivative of a function that the program gives: the symbol of the function that computes it, forward or in
+    reverse, and what each of that one's symbols is at the call."""
+
+    forward: bool
+    function: str
+    dims: tuple[tuple[str, Dim], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Call(Node):
     """A call of a checked function.
@@ -83,7 +93,7 @@ class Call(Node):
     `function` is the symbol of a `TypedFunction`. `args` has one entry per parameter, defaults filled in, and `dims`
     says what each of the callee's symbols is here, so that inlining is a substitution. `reads` are the params of the
     module that the callee reads. Where `STREAM` is among them the callee's stream is `key`, or, where that is None,
-    follows from the caller's.
+    follows from the caller's. `rules` are its derivatives where it does not follow from its body.
     """
 
     function: str
@@ -91,6 +101,7 @@ class Call(Node):
     dims: tuple[tuple[str, Dim], ...]
     reads: tuple[str, ...] = ()
     key: Expr | None = None
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

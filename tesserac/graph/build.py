@@ -18,7 +18,7 @@ from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
 from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
 from tesserac.graph.blame import library_name
-from tesserac.graph.dialect import NUMERICS, PREFIX, operator_attrs
+from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, PREFIX, REVERSE_RULE, operator_attrs
 from tesserac.graph.printing import Pieces
 from tesserac.graph.scaled import dequantise, quantise
 from tesserac.graph.sites import KEY, Sites
@@ -431,7 +431,9 @@ class _Body:
         for weight in call.reads:
             operands += [self._stream_of(call, names)] if weight == STREAM else _leaves(names[_weight(weight)])
         attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims, **self.numerics}
-        op = self.builder.op("graph.call", operands, list(leaf_types(call.type)), attrs)
+        for rule in call.rules:
+            attrs[FORWARD_RULE if rule.forward else REVERSE_RULE] = (rule.function, rule.dims)
+        op = self.builder.op(CUSTOM if call.rules else CALL, operands, list(leaf_types(call.type)), attrs)
         return _regrow(call.type, iter(op.results))
 
     def _stream_of(self, call: typed.Call, names: Names) -> Value:

@@ -14,6 +14,9 @@ graph.size() {dim} : tensor<[], dtype>
     A size as a value: `float(D)`.
 graph.call(x...) {callee, dims} : tensor...
     A function of this module. `dims` pairs each of its symbols with what it is here, so that inlining substitutes.
+graph.custom(x...) {callee, dims, jvp, vjp} : tensor...
+    The same of a function that has derivatives of its own: `jvp` and `vjp` are their symbols and sizes, where there are
+    any. It stays one until all derivatives are taken, see `graph/autodiff/custom.py`.
 graph.func @name {params, guards, entry} { ^(tensor...): ... graph.return(tensor...) }
     `entry` says that it may be called from outside; `inline` leaves only those.
 `form.assert` and `form.print` keep their place in the program.
@@ -38,6 +41,9 @@ from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
 
 PREFIX = "graph."
+CALL, CUSTOM = "graph.call", "graph.custom"
+FORWARD_RULE, REVERSE_RULE = "jvp", "vjp"
+"""The attributes of a custom call that hold the rules of its function."""
 NUMERICS = "numerics"
 """The attribute that `with numerics(fast):` gives to operators and calls inside."""
 
@@ -67,7 +73,11 @@ def _as_attr(value: object) -> Attr:
 
 def call_dims(op: Op) -> dict[str, Dim]:
     """What each symbol of the callee is at this call."""
-    pairs = op.attrs["dims"]
+    return named_dims(op.attrs["dims"])
+
+
+def named_dims(pairs: Attr) -> dict[str, Dim]:
+    """Symbols with what they are."""
     assert isinstance(pairs, tuple)
     dims: dict[str, Dim] = {}
     for pair in pairs:
@@ -119,4 +129,5 @@ for _name in OPERATORS:
 define_op("graph.func", pure=False, verify=_verify_func)
 define_op("graph.return", pure=False, verify=_verify_tensors, terminator=True)
 define_op("graph.size", pure=True, verify=_verify_size)
-define_op("graph.call", pure=False, verify=_verify_call)  # what the callee does besides is known once it is inlined
+define_op(CUSTOM, pure=True, verify=_verify_call)  # the checker allows rules of functions that only compute
+define_op(CALL, pure=False, verify=_verify_call)  # what the callee does besides is known once it is inlined

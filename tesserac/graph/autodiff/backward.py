@@ -7,29 +7,31 @@ they start from. Cotangents of one value add up in the order in which they are f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 
+from tesserac.graph.autodiff.custom import PULLBACK, Functions
+from tesserac.graph.autodiff.dialect import smooth
+from tesserac.graph.autodiff.forward import NotDifferentiable
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
 from tesserac.graph.autodiff.writing import fit, writer
 from tesserac.graph.dialect import NUMERICS, is_operator, operator_of
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
-from tesserac.ir.forms import tensor_type
+from tesserac.ir.forms import indices, tensor_type
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import INDEX
+from tesserac.ops.registry import Operator
 from tesserac.types.dims import Dim
 
 
 class Backward:
-    """Walks linear operations from the last to the first. `tangents` are all values that are linear, `counters` the
-    names that loops of the function have."""
+    """Walks linear operations from the last to the first. `tangents` are all values that are linear."""
 
-    def __init__(self, builder: Builder, tangents: set[Value], counters: set[str]) -> None:
+    def __init__(self, builder: Builder, tangents: set[Value], functions: Functions) -> None:
         self.builder = builder
         self.tangents = tangents
         self.cotangents: dict[Value, Value] = {}
-        self._counters = counters
+        self._functions = functions
 
     def add(self, value: Value, cotangent: Value | None) -> None:
         """A value has this cotangent, beside what it has already; one that is no tangent has none."""
@@ -52,6 +54,8 @@ class Backward:
     def _op(self, op: Op) -> None:
         if is_operator(op):
             self._operator(op)
+        elif op.name == PULLBACK:
+            self._pullback(op)
         elif op.name == "form.loop":
             self._loop(op)
         else:
@@ -61,10 +65,29 @@ class Backward:
     def _operator(self, op: Op) -> None:
         write = writer(self.builder, {name: op.attrs[name] for name in (NUMERICS,) if name in op.attrs})
         operator, cotangent = operator_of(op), self.cotangents[op.result]
+        if not self._is_linear(op, operator):
+            why = "it is not linear in a tangent here, as what a `@jvp_of` rule computes must be"
+            raise NotDifferentiable(op.span, f"`{operator.name}`", why)
         for position, operand in enumerate(op.operands):
             if operand in self.tangents:
                 back = operator.transpose(write, cotangent, op.operands, position)
                 self.add(operand, None if back is None else fit(write, back, operand))
+
+    def _is_linear(self, op: Op, operator: Operator) -> bool:
+        """Whether an operator is linear in those of its operands that are. Rules of operators are; those of programs
+        are held to it."""
+        places = [place for place, operand in enumerate(op.operands) if operand in self.tangents]
+        if operator.linear == "jointly":
+            others = [v for v in smooth(op.operands) if v not in self.tangents]
+            return all(map(_is_zero, others))
+        return len(places) == 1 and type(operator).transpose is not Operator.transpose
+
+    def _pullback(self, op: Op) -> None:
+        wrt = indices(op, "wrt")
+        given, tangents = op.operands[: len(op.operands) - len(wrt)], op.operands[len(op.operands) - len(wrt) :]
+        found = self._functions.rule(self.builder, op.attrs["rule"], (*given, *self.given(op.results)))
+        for place, tangent in zip(wrt, tangents, strict=True):
+            self.add(tangent, found[place])
 
     # ------------------------------------------------------------------------------------------ control flow
 
@@ -84,7 +107,7 @@ class Backward:
     def _loop(self, op: Op) -> None:
         """The turns from the last to the first; tangents from around gather what each turn says of them."""
         (low, high), body, outer = loop_bounds(op), op.body, self._outer(op)
-        counter = self._fresh(str(op.attrs["counter"]))
+        counter = self._functions.fresh(str(op.attrs["counter"]))
         bounds = [dim_value(self.builder, bound) for bound in (low, high)]
         write = writer(self.builder, {})
         inits = [*self.given(op.results), *(write.zeros(tensor_type(v)) for v in outer)]
@@ -116,7 +139,7 @@ class Backward:
             block.append(copy_op(op, values, turn))
         tangents = {*self.tangents, *own}
         linear = linear_ops(block.ops, tangents)
-        back = Backward(Builder(block, self.builder.span), tangents, self._counters)
+        back = Backward(Builder(block, self.builder.span), tangents, self._functions)
         for value, cotangent in zip(source.terminator.operands, given, strict=True):
             back.add(values.get(value, value), cotangent)
         back.run(linear)
@@ -129,7 +152,8 @@ class Backward:
         seen = dict.fromkeys(v for region in op.regions for inner in region.block.ops for v in used_values(inner))
         return [v for v in seen if v in self.tangents]
 
-    def _fresh(self, counter: str) -> str:
-        name = next(f"{counter}_{i}" for i in count(1) if f"{counter}_{i}" not in self._counters)
-        self._counters.add(name)
-        return name
+
+def _is_zero(value: Value) -> bool:
+    """Whether a value was put in for a tangent that is zero everywhere."""
+    op = value.defining_op
+    return op is not None and op.name == "graph.full" and op.attrs["value"] == 0

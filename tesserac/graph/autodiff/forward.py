@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.base.source import Span
+from tesserac.graph.autodiff.custom import PULLBACK, Functions
+from tesserac.graph.autodiff.dialect import smooth
 from tesserac.graph.autodiff.writing import fit, writer
-from tesserac.graph.dialect import NUMERICS, is_operator, operator_of
+from tesserac.graph.dialect import CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, is_operator, operator_of
 from tesserac.graph.substitute import copy_block, copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
@@ -33,12 +35,23 @@ class NotDifferentiable(Exception):
 
 
 class Forward:
-    """`values` says what stands for a value of the original, `tangents` what the tangents of the copies are."""
+    """`values` says what stands for a value of the original, `tangents` what the tangents of the copies are. `reverse`
+    says that what is linear in them will be transposed."""
 
-    def __init__(self, builder: Builder, values: dict[Value, Value], tangents: dict[Value, Value]) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        values: dict[Value, Value],
+        tangents: dict[Value, Value],
+        functions: Functions,
+        *,
+        reverse: bool,
+    ) -> None:
         self.builder = builder
         self.values = values
         self.tangents = tangents
+        self._functions = functions
+        self._reverse = reverse
 
     def block(self, block: Block) -> list[Value]:
         """Goes through a body; what it yields."""
@@ -56,6 +69,8 @@ class Forward:
             copy = self.builder.add(copy_op(op, self.values, {}))
             if is_operator(copy):
                 self._operator(copy)
+            elif copy.name == CUSTOM:
+                self._custom(copy)
 
     def _operator(self, op: Op) -> None:
         tangents = [self.tangents.get(operand) for operand in op.operands]
@@ -73,7 +88,31 @@ class Forward:
         return writer(self.builder, {name: op.attrs[name] for name in (NUMERICS,) if name in op.attrs})
 
     def _inner(self, block: Block) -> Forward:
-        return Forward(Builder(block, self.builder.span), self.values, self.tangents)
+        builder = Builder(block, self.builder.span)
+        return Forward(builder, self.values, self.tangents, self._functions, reverse=self._reverse)
+
+    def _custom(self, op: Op) -> None:
+        """A function goes by the rule that the program gives for the mode that is asked for."""
+        operands, results = smooth(op.operands), smooth(op.results)
+        wrt = tuple(place for place, operand in enumerate(operands) if operand in self.tangents)
+        if not wrt or not results:
+            return
+        given = (*op.operands, *op.results)
+        if self._reverse and REVERSE_RULE in op.attrs:
+            attrs = {"rule": op.attrs[REVERSE_RULE], "wrt": wrt}
+            tangents = [self.tangents[operands[place]] for place in wrt]
+            made = self.builder.op(PULLBACK, (*given, *tangents), [v.type for v in results], attrs)
+            found = list(made.results)
+        elif FORWARD_RULE in op.attrs:
+            write = writer(self.builder, {})
+            tangents = [write.given(self.tangents.get(operand), operand) for operand in operands]
+            linear = len(tangents) if self._reverse else 0
+            found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), linear)
+        else:
+            name = str(op.attrs["callee"]).rpartition(".")[2]
+            why = "it has a rule for reverse mode only (`@vjp_of`), and this is forward mode"
+            raise NotDifferentiable(op.span, f"`{name}`", why)
+        self.tangents.update(zip(results, found, strict=True))
 
     # ------------------------------------------------------------------------------------------ control flow
 

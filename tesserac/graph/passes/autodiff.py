@@ -27,10 +27,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.graph.autodiff.backward import Backward
+from tesserac.graph.autodiff.custom import Functions, dissolve
 from tesserac.graph.autodiff.dialect import JVP, VJP, primal_operands, smooth
 from tesserac.graph.autodiff.forward import Forward
 from tesserac.graph.autodiff.linear import linear_ops, separate
 from tesserac.graph.autodiff.writing import writer
+from tesserac.graph.dialect import CUSTOM
+from tesserac.graph.passes.inline import custom_symbols, erase_unreached
 from tesserac.graph.substitute import counters
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
@@ -41,15 +44,32 @@ from tesserac.ir.rewrite import erase_dead
 
 @pass_(GRAPH, GRAPH, "autodiff")
 def autodiff(module: Module) -> Module:
+    expanded: set[Op] = set()
+    for function in list(module.ops):
+        _expand(module, function, expanded)
     for function in module.ops:
-        for op in reversed(list(function.walk())):  # what stands inside another comes first
-            if op.name == JVP:
-                _replace(op, _forward(op))
-            elif op.name == VJP:
-                _replace(op, _reverse(op, counters(function)))
+        if function.attrs["entry"] is True:
+            dissolve(function, Functions(module, counters(function)))
+    erase_unreached(module)
     while erase_dead(module):
         pass
     return module
+
+
+def _expand(module: Module, function: Op, expanded: set[Op]) -> None:
+    """Functions that this one may be given the bodies of come first."""
+    if function in expanded:
+        return
+    expanded.add(function)
+    for op in list(function.walk()):
+        for symbol in custom_symbols(op) if op.name == CUSTOM else ():
+            _expand(module, module.lookup(symbol), expanded)
+    functions = Functions(module, counters(function))
+    for op in reversed(list(function.walk())):  # what stands inside another comes first
+        if op.name == JVP:
+            _replace(op, _forward(op, functions))
+        elif op.name == VJP:
+            _replace(op, _reverse(op, functions))
 
 
 def _replace(op: Op, values: Sequence[Value]) -> None:
@@ -63,13 +83,14 @@ class _Opened:
     """A derivative taken apart before where it stands. Until it is closed an operation holds what the function gives
     and the tangents of that, since both change hands while tangents are transposed."""
 
-    def __init__(self, op: Op, tangents: Sequence[Value]) -> None:
+    def __init__(self, op: Op, tangents: Sequence[Value], functions: Functions) -> None:
         self._op = op
         builder = Builder.before(op)
         self._inputs = [builder.op("graph.input", (v,), (v.type,)) for v in primal_operands(op)]
         values = dict(zip(op.body.args, (made.result for made in self._inputs), strict=True))
         wrt = [self._inputs[place].result for place in indices(op, "wrt")]
-        forward = Forward(builder, values, dict(zip(wrt, tangents, strict=True)))
+        known = dict(zip(wrt, tangents, strict=True))
+        forward = Forward(builder, values, known, functions, reverse=op.name == VJP)
         outputs = forward.block(op.body)
         self._places = [place for place, v in enumerate(outputs) if v in forward.tangents]
         self._count = len(outputs)
@@ -101,23 +122,23 @@ class _Opened:
         return list(outputs)
 
 
-def _forward(op: Op) -> list[Value]:
-    opened = _Opened(op, op.operands[len(op.body.args) :])
+def _forward(op: Op, functions: Functions) -> list[Value]:
+    opened = _Opened(op, op.operands[len(op.body.args) :], functions)
     write = writer(Builder.before(op), {})
     pairs = zip(opened.tangents, smooth(op.body.terminator.operands), strict=True)
     tangents = [write.given(tangent, output) for tangent, output in pairs]
     return [*opened.close(), *tangents]
 
 
-def _reverse(op: Op, names: set[str]) -> list[Value]:
+def _reverse(op: Op, functions: Functions) -> list[Value]:
     builder = Builder.before(op)
     wrt = [op.body.args[place] for place in indices(op, "wrt")]
     starts = [builder.op("graph.tangent", (), (v.type,)) for v in wrt]
-    opened = _Opened(op, [start.result for start in starts])
+    opened = _Opened(op, [start.result for start in starts], functions)
     separate(opened.ops, {start.result for start in starts})
     known = {start.result for start in starts}
     linear = linear_ops(opened.ops, known)
-    back = Backward(builder, known, names)
+    back = Backward(builder, known, functions)
     for tangent, cotangent in zip(opened.tangents, op.operands[len(op.body.args) :], strict=True):
         if tangent is not None:
             back.add(tangent, cotangent)

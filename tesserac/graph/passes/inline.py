@@ -27,7 +27,7 @@ from __future__ import annotations
 from itertools import count
 
 from tesserac.graph.blame import blame, library_name
-from tesserac.graph.dialect import NUMERICS, call_dims, is_operator
+from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, call_dims, is_operator
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.core import Attr, Module, Op, Value, VerifyError
 from tesserac.ir.passes import GRAPH, pass_
@@ -39,10 +39,27 @@ def inline(module: Module) -> Module:
     finished: set[str] = set()
     for function in list(module.ops):
         _inline_calls(module, function, finished, ())
-    for function in list(module.ops):
-        if function.attrs["entry"] is False:
-            function.erase()
+    erase_unreached(module)
     return module
+
+
+def erase_unreached(module: Module) -> None:
+    """Drops functions that no entry needs: what calls with rules of their own name is needed still."""
+    needed = [function for function in module.ops if function.attrs["entry"] is True]
+    for function in needed:
+        for op in function.walk():
+            if op.name == CUSTOM:
+                found = [module.lookup(symbol) for symbol in custom_symbols(op)]
+                needed += [callee for callee in found if callee not in needed]
+    for function in list(module.ops):
+        if function not in needed:
+            function.erase()
+
+
+def custom_symbols(op: Op) -> list[str]:
+    """The functions that a call with rules of its own names."""
+    rules = [op.attrs[name] for name in (FORWARD_RULE, REVERSE_RULE) if name in op.attrs]
+    return [str(op.attrs["callee"]), *(str(rule[0]) for rule in rules if isinstance(rule, tuple))]
 
 
 def _inline_calls(module: Module, function: Op, finished: set[str], callers: tuple[str, ...]) -> None:
@@ -53,14 +70,15 @@ def _inline_calls(module: Module, function: Op, finished: set[str], callers: tup
     if name in finished:
         return
     for op in list(function.walk()):
-        if op.name == "graph.call":
+        if op.name == CALL:
             callee = module.lookup(str(op.attrs["callee"]))
             _inline_calls(module, callee, finished, (*callers, name))
-            _inline_call(op, callee, function)
+            inline_call(op, callee, function)
     finished.add(name)
 
 
-def _inline_call(call: Op, callee: Op, caller: Op) -> None:
+def inline_call(call: Op, callee: Op, caller: Op) -> None:
+    """A call becomes the body of its callee, in which there are no calls any more."""
     dims = call_dims(call)
     dims |= _fresh_counters(callee, caller, dims)
     values: dict[Value, Value] = dict(zip(callee.body.args, call.operands, strict=True))

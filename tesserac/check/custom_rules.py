@@ -1,0 +1,99 @@
+"""Derivatives that a program writes itself: `@jvp_of(f)` and `@vjp_of(f)`.
+
+Enters: a call of a function that has such rules. Leaves: the call, with the instances of its rules that fit it. A rule
+of f stands in f's file; it takes the arguments of f, the result of f, and then
+
+    @jvp_of(f)    a tangent for each argument that has one, and gives the tangent of the result;
+    @vjp_of(f)    the cotangent of the result, and gives those of these arguments, a tuple if there are several.
+
+A rule may call f: that call has its rules too, so a derivative of any order goes by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.arguments import Callee
+from tesserac.check.binding import CallBinding, substitute_type
+from tesserac.check.body import Body
+from tesserac.check.instances import instance_symbol
+from tesserac.check.resolve import FORWARD_RULE, FunctionRef
+from tesserac.check.tangents import has_tangent, tangent_type
+from tesserac.check.words import type_text
+from tesserac.diag.codes.differentiation import E0705
+from tesserac.types.dims import Dim
+from tesserac.types.ty import TupleType, Type
+
+
+def with_rules(body: Body, call: typed.Call, ref: FunctionRef, callee: Callee) -> typed.Expr:
+    """The call with the rules of its function; an error where one does not fit."""
+    rules: list[typed.Rule] = []
+    for kind, name in sorted(body.rules.derivative_rules(ref.owner, ref.name).items()):
+        rule = _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee)
+        if rule is None:
+            return body.error(callee.span)
+        rules.append(rule)
+    return replace(call, rules=tuple(rules)) if rules else call
+
+
+def check_rules(body: Body, function: typed.TypedFunction, ref: FunctionRef) -> list[str]:
+    """Holds the rules of a function to its definition; the names of those that do not fit, after a diagnostic each."""
+    args = tuple(typed.Local(param.type, param.span, param.name) for param in function.params)
+    call = typed.Call(function.result, function.span, function.symbol, args, ())
+    wrong: list[str] = []
+    for kind, name in sorted(body.rules.derivative_rules(ref.owner, ref.name).items()):
+        at = body.rules.signature(ref.owner, name).node.name_span
+        callee = Callee(ref.name, at, at)
+        if _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee) is None:
+            wrong.append(name)
+    return wrong
+
+
+def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee: Callee) -> typed.Rule | None:
+    signature = body.rules.signature(ref.owner, ref.name)
+    types = [arg.type for arg in call.args]
+    smooth = [tangent_type(type_) for type_ in types if has_tangent(type_)]
+    change = tangent_type(call.type)
+    given = [*types, call.type, *(smooth if forward else [change])]
+    at = signature.node.name_span
+    if len(signature.parameters) != len(given):
+        problem = f"`{ref.name}` takes {len(signature.parameters)} arguments; a rule of `{callee.name}` takes"
+        _refuse(body, callee, at, f"{problem} {len(given)}", given)
+        return None
+    binding = CallBinding(signature, body.facts)
+    solver = binding.bind(given)
+    if binding.misfits or solver.finish() or solver.conflicts:
+        _refuse(body, callee, at, f"`{ref.name}` does not take what a rule of `{callee.name}` is given", given)
+        return None
+    instance = body.rules.instance(ref.owner, ref.name, tuple(binding.types))
+    sizes = solver.values()
+    wanted = change if forward else smooth[0] if len(smooth) == 1 else TupleType(tuple(smooth))
+    if instance.function is None and not instance.recursive:
+        _refuse(body, callee, at, f"`{ref.name}` cannot be checked for this call", given)
+        return None
+    if instance.function is not None and not _gives(body, instance.function, sizes, wanted, callee):
+        return None
+    symbol = instance_symbol(ref.owner, signature, tuple(binding.types))
+    return typed.Rule(forward, symbol, tuple(sorted(sizes.items())))
+
+
+def _gives(body: Body, rule: typed.TypedFunction, sizes: dict[str, Dim], wanted: Type, callee: Callee) -> bool:
+    found = substitute_type(rule.result, sizes)
+    if found == wanted and not rule.effects and not rule.reads:
+        return True
+    problem = f"`{rule.name}` gives {type_text(found)}; a rule of `{callee.name}` gives {type_text(wanted)}"
+    if found == wanted:
+        problem = f"`{rule.name}` does more than compute: a rule has no effects and reads no params"
+    _refuse(body, callee, rule.span, problem, ())
+    return False
+
+
+def _refuse(body: Body, callee: Callee, at: Span, problem: str, given: Sequence[Type]) -> None:
+    draft = body.sink.error(E0705, at=callee.at, problem=problem)
+    if at != callee.at:
+        draft.note(at, "the rule")
+    if given:
+        draft.remark(f"it is given {', '.join(type_text(type_) for type_ in given)}")

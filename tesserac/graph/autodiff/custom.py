@@ -1,0 +1,100 @@
+"""Functions with derivatives of their own, and the bodies of functions put where they are needed.
+
+Enters: a module, and calls of its functions. Leaves: their bodies, copied. A `graph.custom` keeps its name while
+derivatives are taken; one that has a rule for the mode that is asked for goes by it, and what no derivative has reached
+becomes its body in the end.
+
+graph.pullback(x..., y..., dx...) {rule, wrt} : dy...
+    What is linear in `dx` and has the function `rule` as its transpose: the cotangents of `x` from those of `y`. `wrt`
+    are the arguments, among those that have tangents, whose tangents are not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from tesserac.graph.dialect import CUSTOM, call_dims, named_dims
+from tesserac.graph.substitute import copy_op, counters
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Attr, Module, Op, Value, define_op
+from tesserac.ir.verify import require
+from tesserac.types.dims import Dim
+
+PULLBACK = "graph.pullback"
+
+
+class Functions:
+    """The functions of a module, and the names of counters that loops have by now where bodies are put."""
+
+    def __init__(self, module: Module, taken: set[str]) -> None:
+        self._module = module
+        self.taken = taken
+
+    def fresh(self, counter: str) -> str:
+        """A name for a counter that no loop has."""
+        name = next(f"{counter}_{i}" for i in count(1) if f"{counter}_{i}" not in self.taken)
+        self.taken.add(name)
+        return name
+
+    def body(self, builder: Builder, custom: Op, operands: Sequence[Value]) -> list[Value]:
+        """What a call of a function with rules computes."""
+        return self._paste(builder, str(custom.attrs["callee"]), call_dims(custom), operands, None)
+
+    def rule(self, builder: Builder, rule: Attr, operands: Sequence[Value], linear: int = 0) -> list[Value]:
+        """What a rule computes. Its last `linear` operands are tangents that will be transposed: a call that depends on
+        them becomes its body, which can be."""
+        assert isinstance(rule, tuple)
+        symbol, dims = rule
+        tangents = set(operands[len(operands) - linear :]) if linear else None
+        return self._paste(builder, str(symbol), named_dims(dims), operands, tangents)
+
+    def _paste(
+        self,
+        builder: Builder,
+        symbol: str,
+        dims: dict[str, Dim],
+        operands: Sequence[Value],
+        tangents: set[Value] | None,
+    ) -> list[Value]:
+        function = self._module.lookup(symbol)
+        clashes = counters(function) & (self.taken | {s for dim in dims.values() for s in dim.symbols()})
+        dims = dims | {name: Dim.sym(self.fresh(name)) for name in sorted(clashes)}
+        self.taken |= counters(function)
+        values = dict(zip(function.body.args, operands, strict=True))
+        for op in function.body.ops[:-1]:
+            self._copy(builder, copy_op(op, values, dims), op, values, tangents)
+        return [values.get(v, v) for v in function.body.terminator.operands]
+
+    def _copy(
+        self, builder: Builder, copy: Op, op: Op, values: dict[Value, Value], tangents: set[Value] | None
+    ) -> None:
+        depends = tangents is not None and not tangents.isdisjoint(copy.operands)
+        if copy.name == CUSTOM and depends:
+            found = self._paste(builder, str(copy.attrs["callee"]), call_dims(copy), copy.operands, tangents)
+            values.update(zip(op.results, found, strict=True))
+            copy.drop_operands()
+            return
+        builder.add(copy)
+        if depends and tangents is not None:
+            tangents.update(copy.results)
+
+
+def dissolve(function: Op, functions: Functions) -> None:
+    """Every call of a function with rules becomes its body."""
+    while customs := [op for op in function.walk() if op.name == CUSTOM]:
+        for op in customs:
+            found = functions.body(Builder.before(op), op, op.operands)
+            for old, new in zip(op.results, found, strict=True):
+                new.name = new.name or old.name
+                old.replace_all_uses(new)
+            op.erase()
+
+
+def _verify_pullback(op: Op) -> None:
+    rule, wrt = op.attrs.get("rule"), op.attrs.get("wrt")
+    require(isinstance(rule, tuple) and len(rule) == 2, "needs a rule", op)
+    require(isinstance(wrt, tuple) and len(wrt) <= len(op.operands), "says whose tangents it has", op)
+
+
+define_op(PULLBACK, pure=True, verify=_verify_pullback)

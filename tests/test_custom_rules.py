@@ -1,0 +1,117 @@
+"""Derivatives that a program gives itself: which rule is used when, to what order, and when one is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+
+PROGRAM = """
+def cube(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return x * x * x
+
+@vjp_of(cube)
+def cube_back(x: Tensor[N, f64], y: Tensor[N, f64], ct: Tensor[N, f64]) -> Tensor[N, f64]:
+    return ct * 100.0 * x * x
+
+def square(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return x * x
+
+@jvp_of(square)
+def square_forward(x: Tensor[N, f64], y: Tensor[N, f64], dx: Tensor[N, f64]) -> Tensor[N, f64]:
+    return 7.0 * square(x) * dx
+
+def scaled(x: Tensor[N, f64], w: Tensor[f64], n: int) -> Tensor[N, f64]:
+    return x * w * float(n)
+
+@vjp_of(scaled)
+def scaled_back(x: Tensor[N, f64], w: Tensor[f64], n: int, y: Tensor[N, f64], ct: Tensor[N, f64]):
+    return ct * 10.0, cast(float(n), f64)
+
+def reverse(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(lambda v: sum(cube(v)))(x)
+
+def twice(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(lambda u: sum(grad(lambda v: sum(cube(v)))(u)))(x)
+
+def forward(x: Tensor[N, f64], dx: Tensor[N, f64]) -> (Tensor[N, f64], Tensor[N, f64]):
+    return jvp(square, (x,), (dx,))
+
+def transposed(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(lambda v: sum(square(v)))(x)
+
+def in_a_loop(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    def total(v: Tensor[N, f64]) -> Tensor[f64]:
+        for i in range(3):
+            v = cube(v)
+        return sum(v)
+    return grad(total)(x)
+
+def several(x: Tensor[N, f64], w: Tensor[f64]) -> (Tensor[N, f64], Tensor[f64]):
+    return grad(lambda a, b: sum(scaled(a, b, 3)), wrt=(0, 1))(x, w)
+
+def value(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return cube(x)
+"""
+X = np.array([0.5, 1.0, 2.0])
+
+
+@pytest.fixture(scope="module")
+def program() -> tessera.Module:
+    return tessera.compile(PROGRAM)
+
+
+def test_reverse_mode_goes_by_the_rule(program: tessera.Module) -> None:
+    np.testing.assert_array_equal(program.value(X), X * X * X)
+    np.testing.assert_allclose(program.reverse(X), 100 * X**2, rtol=1e-15)
+    np.testing.assert_allclose(program.twice(X), 200 * X, rtol=1e-15)
+
+
+def test_forward_mode_goes_by_the_rule_and_is_transposed(program: tessera.Module) -> None:
+    value, change = program.forward(X, np.ones(3))
+    np.testing.assert_array_equal(value, X * X)
+    np.testing.assert_allclose(change, 7 * X**2, rtol=1e-15)
+    np.testing.assert_allclose(program.transposed(X), 7 * X**2, rtol=1e-15)
+
+
+def test_a_rule_inside_a_loop(program: tessera.Module) -> None:
+    expected, v = np.ones(3), X
+    for _ in range(3):
+        expected, v = expected * 100 * v**2, v**3
+    np.testing.assert_allclose(program.in_a_loop(X), expected, rtol=1e-13)
+
+
+def test_several_arguments_and_a_static_one(program: tessera.Module) -> None:
+    by_x, by_w = program.several(X, 2.0)
+    np.testing.assert_array_equal(by_x, [10.0] * 3)
+    assert by_w == 3.0
+
+
+def failure(program: str, function: str) -> str:
+    with pytest.raises(tessera.TesseraError) as caught:
+        getattr(tessera.compile(program), function)(X)
+    return str(caught.value)
+
+
+def test_forward_mode_of_a_function_with_a_reverse_rule_is_refused() -> None:
+    text = failure(PROGRAM + "\ndef f(x: Tensor[N, f64]):\n    return jvp(cube, (x,), (x,))\n", "f")
+    assert "E0702" in text and "`@vjp_of`" in text
+
+
+def test_a_forward_rule_that_is_not_linear_is_refused_in_reverse() -> None:
+    program = PROGRAM.replace("7.0 * square(x) * dx", "dx * dx")
+    assert "not linear in a tangent" in failure(program, "transposed")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x: Tensor[N, f64], y: Tensor[N, f64], ct: Tensor[N, f64]) ->", "x: Tensor[N, f64], ct: Tensor[N, f64]) ->"),
+        ("-> Tensor[N, f64]:\n    return ct * 100.0 * x * x", "-> Tensor[f64]:\n    return sum(ct)"),
+        ("@vjp_of(cube)", "@vjp_of(sin)"),
+    ],
+)
+def test_a_rule_that_does_not_fit_is_refused(before: str, after: str) -> None:
+    assert before in PROGRAM
+    assert "E0705" in failure(PROGRAM.replace(before, after), "reverse")
