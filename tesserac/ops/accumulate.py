@@ -18,6 +18,7 @@ from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Permute, Reshape, tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.index import Lookup
 from tesserac.ops.lowering import (
     Scalars,
@@ -33,7 +34,7 @@ from tesserac.ops.lowering import (
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
 from tesserac.ops.update import Scatter
-from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import I64
 from tesserac.types.policy import compute_dtype
 from tesserac.types.ty import TensorType
@@ -95,7 +96,52 @@ class AddAt(FoldAt):
 
     name, kinds = "add_at", ("sum", "prod")
     signatures = ("(x: N[*s], v: N[{dims}], *index: I[{dims}]) -> N[*s]",)
-    not_differentiable = "its rule is not written yet"
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """Sums are linear. A product changes with each factor by the product of the others: see `_others`."""
+        (x, v, *indices), (dx, dv, *_) = operands, tangents
+        if self.kind == "sum":
+            return write.apply(self, (write.given(dx, x), write.given(dv, v), *indices))
+        total = None
+        if dx is not None:
+            ones = write.full(1.0, tensor_type(x))
+            total = write("mul", dx, write.apply(self, (ones, v, *indices)))
+        if dv is not None:
+            old = write("lookup", x, *indices, axes=self.axes, at=self.at)
+            change = write("mul", write("mul", dv, old), self._others(write, v, tensor_type(x), indices))
+            summed = AddAt(self.axes, self.at, "sum")
+            total = write.add(total, write.apply(summed, (write.zeros(tensor_type(x)), change, *indices)))
+        return total
+
+    def _others(self, write: Writer, v: Value, x: TensorType, indices: Sequence[Value]) -> Value:
+        """For each new element the product of all others with its place. Every pair is compared, since dividing by an
+        element would fail at zero."""
+        ty = tensor_type(v)
+        behind = x.rank - len(self.axes) - self.at
+        together = ty.dims[self.at : ty.rank - behind]
+        count, before, after = product(together), ty.dims[: self.at], ty.dims[ty.rank - behind :]
+        key = write.full(0, TensorType((count,), I64))
+        for axis, index in zip(self.axes, indices, strict=True):
+            size = write.size(x.dims[axis], TensorType((), I64))
+            place = write("mod", write.expand(write("cast", index, dtype=I64), together), size)
+            key = write("add", write("mul", key, size), write.reshape(place, (count,)))
+        places = write("arange", start=ZERO, stop=count)
+        across = [(write.reshape(row, (count, ONE)), write.reshape(row, (ONE, count))) for row in (key, places)]
+        other = write("bitwise_and", write("equal", *across[0]), write("not_equal", *across[1]))
+        other = write.reshape(other, (*(ONE for _ in before), count, count, *(ONE for _ in after)))
+        factors = write.reshape(v, (*before, ONE, count, *after))
+        chosen = write("where", other, factors, write.number(1.0, ty))
+        return write.reshape(write("prod", chosen, axes=(self.at + 1,)), ty.dims)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        assert self.kind == "sum", "a product is not linear"
+        if position == 0:
+            return cotangent
+        return write("lookup", cotangent, *operands[2:], axes=self.axes, at=self.at)
 
 
 @register
@@ -108,7 +154,23 @@ class ExtremeAt(FoldAt):
 
     name, kinds = "extreme_at", ("max", "min")
     signatures = ("(x: R[*s], v: R[{dims}], *index: I[{dims}]) -> R[*s]",)
-    not_differentiable = "its rule is not written yet"
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """Those that are the extreme share equally."""
+        (x, v, *indices), (dx, dv, *_) = operands, tangents
+        summed, zero = AddAt(self.axes, self.at, "sum"), write.number(0.0, tensor_type(x))
+        found = write("lookup", result, *indices, axes=self.axes, at=self.at)
+        wins = write("equal", x, result), write("equal", v, found)
+
+        def gathered(first: Value, second: Value) -> Value:
+            chosen = (write("where", won, y, zero) for won, y in zip(wins, (first, second), strict=True))
+            return write.apply(summed, (*chosen, *indices))
+
+        shares = gathered(write.full(1.0, tensor_type(x)), write.full(1.0, tensor_type(v)))
+        change = gathered(write.given(dx, x), write.given(dv, v))
+        return write("div", change, write("maximum", shares, write.number(1.0, tensor_type(x))))
 
 
 @register
@@ -123,7 +185,7 @@ class ScatterAdd(Operator):
 
     name = "scatter_add"
     signatures = ("(x: N[*s], index: I[*t], v: N[{dims}], axis: axis = 0) -> N[*s]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     axis: int = 0
 
@@ -148,6 +210,11 @@ class ScatterAdd(Operator):
             if not same(operands[place.operand].dims[place.axis], v.dims[axis]):
                 return BroadcastMismatch(place, Place(2, axis))
         return None
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return cotangent if position == 0 else write("gather", cotangent, operands[1], axis=self.axis)
 
     def reference(self, *operands: Array) -> Array:
         x, index, v = operands

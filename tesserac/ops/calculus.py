@@ -13,7 +13,7 @@ from functools import cache
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.registry import OPERATORS, Operator
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.ty import TensorType
 
 Emit = Callable[[Operator, Sequence[Value]], Value]
@@ -68,6 +68,17 @@ class Writer:
         in_order = list(order) == list(range(len(order)))
         return value if in_order else self("permute", value, order=tuple(order))
 
+    def places(self, dims: Sequence[Dim], axis: int) -> Value:
+        """Every place along one of these dims, with 1 for the others, so that it broadcasts to them."""
+        row = self("arange", start=ZERO, stop=dims[axis])
+        return self.reshape(row, [dim if at == axis else ONE for at, dim in enumerate(dims)])
+
+    def on_diagonal(self, value: Value, axes: tuple[int, int]) -> Value:
+        """The value where the places along two axes are equal, elsewhere 0."""
+        ty = tensor_type(value)
+        equal = self("equal", *(self.places(ty.dims, axis) for axis in axes))
+        return self("where", equal, value, self.number(0.0, ty))
+
     def stored(self, value: Value, like: TensorType) -> Value:
         """The value as a tensor of the element type and policy of `like`."""
         ty = tensor_type(value)
@@ -84,6 +95,13 @@ class Writer:
         stretched = [axis + extra for axis, dim in enumerate(like.dims) if dim == ONE != dims[axis + extra]]
         total = self.sum(value, [*range(extra), *stretched])
         return self.stored(self.reshape(total, like.dims), like)
+
+
+def exclusive_products(write: Writer, x: Value) -> Value:
+    """For each element along the last dim the product of all before it; of the first it is 1."""
+    dims = tensor_type(x).dims
+    running = write("cumprod", write("pad", x, before=ONE, after=ZERO, axis=len(dims) - 1, value=1))
+    return write("cut", running, starts=(ZERO,) * len(dims), sizes=dims, steps=(1,) * len(dims))
 
 
 def is_smooth(type_: TensorType) -> bool:

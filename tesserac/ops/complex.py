@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.elementwise import Pointwise
 from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
 from tesserac.ops.registry import Array, Operator, register
@@ -28,10 +30,17 @@ class Complex(Pointwise):
 
     name = "complex"
     signatures = ("(real: F[s...], imag: F[s...]) -> complex(F)[s...]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
         return KindMismatch(0, "w") if complex_of(operands[0].dtype) is None else None
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """Without conjugation: the product of i y with u + i v has the real part -v y."""
+        part = write("real", cotangent) if position == 0 else write("neg", write("imag", cotangent))
+        return write.unbroadcast(part, tensor_type(operands[position]))
 
     def reference(self, *operands: Array) -> Array:
         real, imag = operands
@@ -74,7 +83,14 @@ class Real(_Part):
 
     name = "real"
     signatures = ("(z: N[*s]) -> real(N)[*s]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        if not tensor_type(operands[0]).dtype.is_complex:
+            return cotangent
+        return write("complex", cotangent, write.number(0.0, tensor_type(cotangent)))
 
     def reference(self, *operands: Array) -> Array:
         return np.real(*operands)
@@ -93,7 +109,14 @@ class Imag(_Part):
 
     name = "imag"
     signatures = ("(z: N[*s]) -> real(N)[*s]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        if not tensor_type(operands[0]).dtype.is_complex:
+            return None
+        return write("complex", write.number(0.0, tensor_type(cotangent)), write("neg", cotangent))
 
     def reference(self, *operands: Array) -> Array:
         return np.imag(*operands)
@@ -115,7 +138,12 @@ class Conj(_Part):
 
     name = "conj"
     signatures = ("(z: N[*s]) -> N[*s]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write("conj", cotangent)
 
     def reference(self, *operands: Array) -> Array:
         return np.conj(*operands)

@@ -13,8 +13,12 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer, exclusive_products
 from tesserac.ops.lowering import scan_form
 from tesserac.ops.registry import Array, Operator, register
+from tesserac.types.dims import ONE
+from tesserac.types.dtype import I64
 from tesserac.types.ty import TensorType
 
 
@@ -50,7 +54,14 @@ class CumSum(Cumulative):
 
     name, kind, accumulates = "cumsum", "sum", True
     signatures = ("(x: E[*s, n], axis: axis = -1) -> acc(E)[*s, n]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        axis = self.axis % tensor_type(cotangent).rank
+        turned = write("flip", cotangent, axes=(axis,))
+        return write.stored(write("flip", write.apply(self, (turned,)), axes=(axis,)), tensor_type(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -67,16 +78,51 @@ class CumProd(Cumulative):
 
     name, kind, accumulates = "cumprod", "prod", True
     signatures = ("(x: O[*s, n], axis: axis = -1) -> acc(O)[*s, n]",)
-    not_differentiable = "its rule is not written yet"
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """The product up to k changes with factor i by the product of the others up to k: those before i, times those
+        from behind i to k. Nothing is divided, so that zeros are factors like others; it costs the square of the size.
+        """
+        ([x], [dx]), ty = (operands, tangents), tensor_type(operands[0])
+        assert dx is not None
+        last, size = ty.rank - 1, ty.dims[self.axis % ty.rank]
+        order = [*(axis for axis in range(ty.rank) if axis != self.axis % ty.rank), self.axis % ty.rank]
+        x, dx = write.permute(x, order), write.permute(dx, order)
+        change = write("mul", dx, exclusive_products(write, x))
+        dims = (*tensor_type(x).dims[:-1], size, size)
+        i, k = (write.places(dims, axis) for axis in (last, last + 1))
+        row = write.reshape(x, (*dims[:-2], ONE, size))
+        factors = write("where", write("less", i, k), row, write.number(1.0, ty))
+        between = write("cumprod", factors)
+        between = write("where", write("less_equal", i, k), between, write.number(0.0, ty))
+        letters = "abcdefgh"[:last]
+        total = write("einsum", change, between, equation=f"{letters}i,{letters}ik->{letters}k")
+        return write.permute(total, [order.index(axis) for axis in range(ty.rank)])
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return np.cumprod(x, self.axis)
 
 
+class CumExtreme(Cumulative):
+    """A running extreme."""
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """The tangent at the last place that gave the extreme."""
+        ([x], [dx]), axis = (operands, tangents), self.axis % tensor_type(result).rank
+        assert dx is not None
+        here = write.places(tensor_type(x).dims, axis)
+        found = write("where", write("equal", x, result), here, write.full(0, TensorType((), I64)))
+        return write("take_along_axis", dx, write("cummax", found, axis=axis), axis=axis)
+
+
 @register
-class CumMax(Cumulative):
-    """The largest so far; NaN wins.
+class CumMax(CumExtreme):
+    """The largest so far; NaN wins. Its derivative is that of the last of equal ones.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, N, f32]:
         return cummax(x, axis=N)
@@ -84,7 +130,6 @@ class CumMax(Cumulative):
 
     name, kind = "cummax", "max"
     signatures = ("(x: R[*s, n], axis: axis = -1) -> R[*s, n]",)
-    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -92,8 +137,8 @@ class CumMax(Cumulative):
 
 
 @register
-class CumMin(Cumulative):
-    """The smallest so far; NaN wins.
+class CumMin(CumExtreme):
+    """The smallest so far; NaN wins. Its derivative is that of the last of equal ones.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, N, f32]:
         return cummin(x, axis=N)
@@ -101,7 +146,6 @@ class CumMin(Cumulative):
 
     name, kind = "cummin", "min"
     signatures = ("(x: R[*s, n], axis: axis = -1) -> R[*s, n]",)
-    not_differentiable = "its rule is not written yet"
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

@@ -26,7 +26,7 @@ from tesserac.ops.lowering import (
 )
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.ops.unify import DimMismatch, Mismatch, Place, RankMismatch, SameSize
-from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import TensorType
 
@@ -108,7 +108,7 @@ class Einsum(Operator):
         spread = write.expand(write.reshape(back, ones), own.dims)
         for axis, letter in enumerate(term):
             if not first[axis]:
-                spread = _on_diagonal(write, spread, (term.index(letter), axis))
+                spread = write.on_diagonal(spread, (term.index(letter), axis))
         return write.stored(spread, own)
 
     def reference(self, *operands: Array) -> Array:
@@ -125,15 +125,6 @@ class Einsum(Operator):
             total = total.times(builder, part, needed, result)
         value = total.ordered(builder, self.output)
         return convert_form(builder, value, result)
-
-
-def _on_diagonal(write: Writer, value: Value, axes: tuple[int, int]) -> Value:
-    """The value where the places along two axes are equal, elsewhere 0."""
-    ty = tensor_type(value)
-    places = [write("arange", start=ZERO, stop=ty.dims[axis]) for axis in axes]
-    rows = [tuple(dim if at == axis else ONE for at, dim in enumerate(ty.dims)) for axis in axes]
-    equal = write("equal", *(write.reshape(p, row) for p, row in zip(places, rows, strict=True)))
-    return write("where", equal, value, write.number(0.0, ty))
 
 
 def _others(parts: Sequence[_Indexed], position: int) -> str:

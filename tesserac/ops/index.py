@@ -14,6 +14,7 @@ from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import DimMap, Scalars, broadcast_map, gather_form, map_form
 from tesserac.ops.registry import Array, Need, Operator, numpy_dtype, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize, broadcast
@@ -34,7 +35,7 @@ class Gather(Operator):
 
     name = "gather"
     signatures = ("(x: E[*s], index: I[*t], axis: axis = 0) -> E[{dims}]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     axis: int = 0
 
@@ -51,6 +52,11 @@ class Gather(Operator):
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         x, index = operands
         return (*x.dims[: self.axis], *index.dims, *x.dims[self.axis + 1 :])
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write("scatter_add", write.zeros(tensor_type(operands[0])), operands[1], cotangent, axis=self.axis)
 
     def reference(self, *operands: Array) -> Array:
         x, index = operands
@@ -76,7 +82,7 @@ class TakeAlongAxis(Operator):
 
     name = "take_along_axis"
     signatures = ("(x: E[{dims}], index: I[{dims}], axis: axis) -> E[{dims}]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     axis: int
 
@@ -95,6 +101,15 @@ class TakeAlongAxis(Operator):
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return operands[1].dims
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """Every place of the index as one place per dim, so that elements add up there."""
+        whole, dims = tensor_type(operands[0]), tensor_type(cotangent).dims
+        places = [write.places(dims, axis) for axis in range(len(dims))]
+        places[self.axis] = write("cast", operands[1], dtype=I64)
+        return write("add_at", write.zeros(whole), cotangent, *places, axes=tuple(range(len(dims))), kind="sum")
 
     def reference(self, *operands: Array) -> Array:
         x, index = operands
@@ -117,7 +132,7 @@ class Lookup(Operator):
 
     name, surface = "lookup", False
     signatures = ("(x: E[*s], *index: I[{dims}]) -> E[{dims}]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     axes: tuple[int, ...]
     at: int = 0
@@ -147,6 +162,12 @@ class Lookup(Operator):
 
     def _kept(self, rank: int) -> list[int]:
         return [axis for axis in range(rank) if axis not in self.axes]
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        zeros = write.zeros(tensor_type(operands[0]))
+        return write("add_at", zeros, cotangent, *operands[1:], axes=self.axes, at=self.at, kind="sum")
 
     def reference(self, *operands: Array) -> Array:
         x, *indices = operands
@@ -181,7 +202,7 @@ class SliceAt(Operator):
 
     name = "slice"
     signatures = ("(x: E[*s], start: I[], size: size, axis: axis = 0) -> E[{dims}]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     size: Dim
     axis: int = 0
@@ -200,6 +221,15 @@ class SliceAt(Operator):
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         dims = operands[0].dims
         return (*dims[: self.axis], self.size, *dims[self.axis + 1 :])
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """Zeros with the elements put back: a slice of all places says where they stood."""
+        whole = tensor_type(operands[0])
+        places = write("arange", start=ZERO, stop=whole.dims[self.axis])
+        taken = write("slice", places, operands[1], size=self.size)
+        return write("scatter", write.zeros(whole), cotangent, taken, axes=(self.axis,), at=self.axis)
 
     def reference(self, *operands: Array) -> Array:
         x, start = operands

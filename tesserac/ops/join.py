@@ -6,6 +6,7 @@ Enters: tensors of one element type. Leaves: one tensor in which each is a box.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
@@ -166,7 +167,6 @@ class Pad(Operator):
 
     name = "pad"
     signatures = ("(x: E[*s], before: size, after: size, axis: axis, value: number = 0) -> E[{dims}]",)
-    not_differentiable = "its rule is not written yet"
 
     before: Dim
     after: Dim
@@ -193,6 +193,20 @@ class Pad(Operator):
         dims = list(operands[0].dims)
         dims[self.axis] = dims[self.axis] + self.before + self.after
         return tuple(dims)
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        [dx] = tangents
+        assert dx is not None
+        return write.apply(replace(self, value=0), (dx,))
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        own = tensor_type(operands[0])
+        starts = tuple(self.before if axis == self.axis else ZERO for axis in range(own.rank))
+        return write("cut", cotangent, starts=starts, sizes=own.dims, steps=(1,) * own.rank)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -224,7 +238,7 @@ class Roll(Operator):
 
     name = "roll"
     signatures = ("(x: E[*s], shift: size, axis: axis) -> E[*s]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     shift: Dim
     axis: int
@@ -237,6 +251,11 @@ class Roll(Operator):
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
         size = operands[0].dims[self.axis]
         return (Need("at_least", size, ONE, "an empty dim cannot be turned round"),)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        return write("roll", cotangent, shift=ZERO - self.shift, axis=self.axis)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

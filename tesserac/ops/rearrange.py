@@ -152,7 +152,7 @@ class Repeat(Operator):
 
     name = "repeat"
     signatures = ("(x: E[*s], times: size, axis: axis) -> E[{dims}]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     times: Dim
     axis: int
@@ -167,6 +167,13 @@ class Repeat(Operator):
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         dims = operands[0].dims
         return (*dims[: self.axis], dims[self.axis] * self.times, *dims[self.axis + 1 :])
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        own, inner = tensor_type(operands[0]), self.axis + 1
+        split = write.reshape(cotangent, (*own.dims[:inner], self.times, *own.dims[inner:]))
+        return write.sum(split, (inner,))
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -239,11 +246,18 @@ class Diagonal(Operator):
 
     name = "diagonal"
     signatures = ("(x: E[*s, n, n]) -> E[*s, n]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
         return [(cls(), ("f32[4, 4]",)), (cls(), ("i32[2, 3, 3]",))]
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        own = tensor_type(operands[0])
+        row = write.reshape(cotangent, (*own.dims[:-1], ONE))
+        return write.on_diagonal(write.expand(row, own.dims), (own.rank - 2, own.rank - 1))
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands

@@ -16,7 +16,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Broadcast, tensor_type
 from tesserac.numerics.interval import INF, UNBOUNDED, Interval, summing_error, total
-from tesserac.ops.calculus import Writer
+from tesserac.ops.calculus import Writer, exclusive_products
 from tesserac.ops.lowering import Scalars, map_form, reduce_form, scalar_dtype, view_form, widen, without_axes
 from tesserac.ops.registry import Array, Extent, Operator, register
 from tesserac.ops.signature import ELEMENT_CLASSES, parse_signature
@@ -163,24 +163,58 @@ class Prod(Reduction):
 
     name, kind = "prod", "prod"
     signatures = ("(x: O[*s], axis: axes = None, keep: bool = False) -> acc(O)[{dims}]",)
-    not_differentiable = "its rule is not written yet"
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """Each factor changes it by the product of the others, before and behind it. Nothing is divided, so that zeros
+        are factors like others."""
+        [x], [dx] = operands, tangents
+        assert dx is not None
+        ty = tensor_type(x)
+        kept = [axis for axis in range(ty.rank) if axis not in self.axes]
+        dims = [ty.dims[axis] for axis in kept]
+        rows = (*dims, product(ty.dims[axis] for axis in self.axes))
+        x, dx = (write.reshape(write.permute(v, [*kept, *self.axes]), rows) for v in (x, dx))
+        turned = exclusive_products(write, write("flip", x, axes=(len(dims),)))
+        others = write("mul", exclusive_products(write, x), write("flip", turned, axes=(len(dims),)))
+        return write.reshape(write.sum(write("mul", dx, others), (len(dims),)), tensor_type(result).dims)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return np.asarray(np.prod(x, axis=self.axes, keepdims=self.keep))
 
 
+class Extreme(Reduction):
+    """The largest or the smallest."""
+
+    accumulates = False
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """The mean over the elements that are the extreme. None is where it is NaN, or that of nothing: then 0."""
+        [x], [dx] = operands, tangents
+        assert dx is not None
+        ty, dims = tensor_type(x), tensor_type(result).dims
+        one, zero = write.number(1.0, ty), write.number(0.0, ty)
+        chosen = write("equal", x, self.spread(write, result, ty))
+        count, change = (
+            write.reshape(write.sum(write("where", chosen, value, zero), self.axes), dims) for value in (one, dx)
+        )
+        return write("div", change, write("maximum", count, one))
+
+
 @register
-class Max(Reduction):
-    """The largest over axes; NaN wins; of nothing the type's lowest.
+class Max(Extreme):
+    """The largest over axes; NaN wins; of nothing the type's lowest. Equal ones share the derivative equally.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, 1, f32]:
         return max(x, axis=N, keep=True)
     """
 
-    name, kind, accumulates = "max", "max", False
+    name, kind = "max", "max"
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
-    not_differentiable = "its rule is not written yet"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         [x] = ranges
@@ -192,16 +226,15 @@ class Max(Reduction):
 
 
 @register
-class Min(Reduction):
-    """The smallest over axes; NaN wins; of nothing the type's highest.
+class Min(Extreme):
+    """The smallest over axes; NaN wins; of nothing the type's highest. Equal ones share the derivative equally.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[f32]:
         return min(x)
     """
 
-    name, kind, accumulates = "min", "min", False
+    name, kind = "min", "min"
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
-    not_differentiable = "its rule is not written yet"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         [x] = ranges

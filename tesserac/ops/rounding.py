@@ -15,6 +15,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.narrow import convert, round_by
 from tesserac.numerics.stochastic import program_name
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import Scalars, map_form, scalar_dtype
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.types.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, I32, U64, DType
@@ -37,7 +38,6 @@ class StochasticRound(Operator):
 
     name = "stochastic_round"
     signatures = ("(x: F[*s], bits: u64[*s], dtype: dtype) -> {dtype}[*s]",)
-    not_differentiable = "its rule is not written yet"
 
     dtype: DType
     policy: Policy = NO_POLICY
@@ -49,6 +49,13 @@ class StochasticRound(Operator):
 
     def storage(self) -> tuple[DType, Policy]:
         return self.dtype, self.policy
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        [dx, _] = tangents
+        assert dx is not None
+        return write.stored(dx, tensor_type(result))
 
     def reference(self, *operands: Array) -> Array:
         x, bits = operands

@@ -17,6 +17,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Slice, tensor_type
 from tesserac.ir.table import Roots
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import (
     Scalars,
     assemble_form,
@@ -87,6 +88,12 @@ class Transform(Operator):
     def demands(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return (operands[0].dims[-1],)
 
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """The matrix of a transform is symmetric."""
+        return write.stored(write.apply(self, (cotangent,)), tensor_type(operands[0]))
+
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         return _Steps(builder, self.sign).transform(convert_form(builder, operands[0], result))
 
@@ -101,7 +108,7 @@ class Fft(Transform):
 
     name, sign = "fft", -1
     signatures = ("(x: A[*s, n]) -> complex(A)[*s, n]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     def reference(self, *operands: Array) -> Array:
         return _like(operands[0], np.fft.fft(operands[0]))
@@ -117,7 +124,7 @@ class Ifft(Transform):
 
     name, sign = "ifft", 1
     signatures = ("(x: A[*s, n]) -> complex(A)[*s, n]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     def reference(self, *operands: Array) -> Array:
         return _like(operands[0], np.fft.ifft(operands[0]))
@@ -142,7 +149,7 @@ class Rfft(Transform):
 
     name, sign = "rfft", -1
     signatures = ("(x: F[*s, n]) -> complex(F)[{dims}]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
@@ -152,6 +159,15 @@ class Rfft(Transform):
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         *batch, length = operands[0].dims
         return (*batch, length.floor_div(2) + 1)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """The frequencies that are left out have no cotangent."""
+        own, ty = tensor_type(operands[0]), tensor_type(cotangent)
+        zeros = write.zeros(TensorType(own.dims, ty.dtype, ty.policy))
+        whole = write("insert", zeros, cotangent, starts=(ZERO,) * own.rank, steps=(1,) * own.rank)
+        return write.stored(write("fft", whole), own)
 
     def reference(self, *operands: Array) -> Array:
         return _like(operands[0], np.fft.rfft(operands[0]))

@@ -18,7 +18,8 @@ from tesserac.ops.index import Lookup
 from tesserac.ops.lowering import assemble_form, scatter_form
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
-from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.dtype import I64
 from tesserac.types.ty import TensorType
 
 
@@ -80,7 +81,7 @@ class Scatter(Operator):
 
     name, surface = "scatter", False
     signatures = ("(x: E[*s], v: E[{dims}], *index: I[{dims}]) -> E[*s]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     axes: tuple[int, ...]
     at: int = 0
@@ -106,6 +107,31 @@ class Scatter(Operator):
             return RankMismatch(1)
         axis = next((a for a, pair in enumerate(zip(read, v.dims, strict=True)) if not same(*pair)), None)
         return None if axis is None else BroadcastMismatch(Place(1, axis), Place(1, axis))
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """An element that is replaced has none, nor has a new one that another overwrites."""
+        v, indices = tensor_type(operands[1]), operands[2:]
+        if position == 0:
+            return write.apply(self, (cotangent, write.zeros(v), *indices))
+        back = write("lookup", cotangent, *indices, axes=self.axes, at=self.at)
+        last = self._is_last(write, tensor_type(operands[0]), v, indices)
+        return back if last is None else write("where", last, back, write.number(0.0, v))
+
+    def _is_last(self, write: Writer, x: TensorType, v: TensorType, indices: Sequence[Value]) -> Value | None:
+        """Whether a new element stays, with 1 for the dims that no index names: written in the same order, its number
+        is the one that is left at its place. None where places cannot repeat."""
+        kept = x.rank - len(self.axes)
+        together = v.dims[self.at : v.rank - kept + self.at]
+        if product(together) == ONE:
+            return None
+        counted = write("arange", start=ZERO, stop=product(together))
+        numbers, axes = write.reshape(counted, together), tuple(range(len(self.axes)))
+        board = write.full(0, TensorType(tuple(x.dims[axis] for axis in self.axes), I64))
+        board = write("scatter", board, numbers, *indices, axes=axes)
+        last = write("equal", write("lookup", board, *indices, axes=axes), numbers)
+        return write.reshape(last, ((ONE,) * self.at + together + (ONE,) * (kept - self.at)))
 
     def reference(self, *operands: Array) -> Array:
         x, v, *indices = operands

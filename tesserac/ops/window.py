@@ -12,9 +12,11 @@ from tesserac.base.lazy import np
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import view_form
 from tesserac.ops.registry import Array, Need, Operator, register
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.ty import TensorType
 
 
@@ -31,7 +33,7 @@ class Windows(Operator):
 
     name = "windows"
     signatures = ("(x: E[*s], size: size, axis: axis, stride: int = 1, dilation: int = 1) -> E[{dims}]",)
-    not_differentiable = "its rule is not written yet"
+    linear = "jointly"
 
     size: Dim
     axis: int
@@ -68,6 +70,32 @@ class Windows(Operator):
         dims[self.axis] = (dims[self.axis] - self._reach()).floor_div(self.stride) + 1
         return (*dims, self.size)
 
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """What overlaps is summed. See Note [Windows go back as windows]."""
+        own = tensor_type(operands[0])
+        if self.dilation == 1 and self.size == Dim.const(self.stride):
+            return self._side_by_side(write, cotangent, own)
+        last, reach = own.rank, self._reach()
+        dims = tuple(dim + reach - 1 if axis == self.axis else dim for axis, dim in enumerate(own.dims))
+        starts = tuple(reach - 1 if axis == self.axis else ZERO for axis in range(own.rank + 1))
+        steps = tuple(self.stride if axis == self.axis else 1 for axis in range(own.rank + 1))
+        zeros = write.zeros(TensorType((*dims, self.size), own.dtype, own.policy))
+        spaced = write("insert", zeros, write("flip", cotangent, axes=(last,)), starts=starts, steps=steps)
+        again = write("windows", spaced, size=self.size, axis=self.axis, dilation=self.dilation)
+        return write.sum(write("diagonal", again), (last,))
+
+    def _side_by_side(self, write: Writer, cotangent: Value, own: TensorType) -> Value:
+        """Windows that touch are the dim in pieces; behind them may be a rest that none has seen."""
+        last, inner = own.rank, self.axis + 1
+        pieces = write.permute(cotangent, [*range(inner), last, *range(inner, last)])
+        count = tensor_type(cotangent).dims[self.axis] * self.size
+        joined = write.reshape(pieces, (*own.dims[: self.axis], count, *own.dims[inner:]))
+        if tensor_type(joined).dims == own.dims:
+            return joined
+        return write("insert", write.zeros(own), joined, starts=(ZERO,) * last, steps=(1,) * last)
+
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         reach = self._reach().evaluate({})
@@ -76,3 +104,10 @@ class Windows(Operator):
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         return view_form(builder, operands[0], result, forms.Window(self.axis, self.stride, self.dilation))
+
+
+# Note [Windows go back as windows]
+# Element l of x stands at place k of the window that begins at l - k * dilation, so its cotangent is a sum over k. With
+# the cotangents of all windows spaced out by the stride, between zeros, these are read by windows again: the sum runs
+# over the diagonal of the two dims that walk inside windows, one of them backwards. This is a view, a map and a sum: it
+# fuses, and no element is put anywhere twice.
