@@ -108,8 +108,9 @@ def test_fold_computes_chains_and_keeps_what_is_not_constant() -> None:
 
 def test_fold_drops_assertions_that_hold() -> None:
     flag = "graph.full() {{dtype = dtype<bool>, policy = policy<>, shape = [], value = {}}} : tensor<[], bool>"
-    text = HEAD + f"%a = {flag.format('true')}\n%b = {flag.format('false')}\n"
-    text += 'form.assert(%a) {text = "a"}\nform.assert(%b) {text = "b"}\ngraph.return(%x)\n}'
+    head = HEAD.replace("{entry", '{effects = ["io"], entry')
+    text = head + f"%a = {flag.format('true')}\n%b = {flag.format('false')}\n"
+    text += 'form.assert(%a) {io = [0], text = "a"}\nform.assert(%b) {io = [1], text = "b"}\ngraph.return(%x)\n}'
     module = apply(fold.fold, text)
     assert [op.attrs["text"] for op in module.walk() if op.name == "form.assert"] == ["b"]
 

@@ -28,6 +28,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Value
 from tesserac.ir.effects import NOTE, STANDARD_OUTPUT
 from tesserac.ir.index import dim_value
+from tesserac.ir.ordering import order_effects
 from tesserac.ir.types import INDEX
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Full
@@ -63,7 +64,9 @@ def build_module(
     functions: Sequence[typed.TypedFunction], entries: Collection[str], *, asserts: bool = True
 ) -> Module:
     """The functions as Graph IR; `entries` are the symbols of those that may be called from outside."""
-    return Module([_build_function(f, f.symbol in entries, asserts) for f in functions])
+    module = Module([_build_function(f, f.symbol in entries, asserts) for f in functions])
+    order_effects(module)
+    return module
 
 
 def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -> Op:

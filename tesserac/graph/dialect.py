@@ -12,14 +12,15 @@ graph.<operator>(x...) {static attributes} : tensor
     no target uses yet. Its type is checked by its own signature.
 graph.size() {dim} : tensor<[], dtype>
     A size as a value: `float(D)`.
-graph.call(x...) {callee, dims} : tensor...
+graph.call(x...) {callee, dims, io} : tensor...
     A function of this module. `dims` pairs each of its symbols with what it is here, so that inlining substitutes.
-graph.custom(x...) {callee, dims, jvp, vjp} : tensor...
+graph.custom(x...) {callee, dims, io, jvp, vjp} : tensor...
     The same of a function that has derivatives of its own: `jvp` and `vjp` are their symbols and sizes, where there are
     any. It stays one until all derivatives are taken, see `graph/autodiff/custom.py`.
-graph.func @name {params, guards, entry} { ^(tensor...): ... graph.return(tensor...) }
-    `entry` says that it may be called from outside; `inline` leaves only those.
-`form.assert` and `form.print` keep their place in the program.
+graph.func @name {params, guards, entry, effects} { ^(tensor...): ... graph.return(tensor...) }
+    `entry` says that it may be called from outside; `inline` leaves only those. `effects`, where it has some, are what
+    it and its callees do besides computing.
+`form.assert`, `form.print` and calls of functions that do such things have a place in their order, `io`.
 Control flow is `form.loop`, `form.while` and `form.cond`; a loop's attribute `counter` is the symbol that stands for
 its count in the dims of its body.
 """
@@ -32,6 +33,7 @@ from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex argu
 from tesserac.ir import table as _table  # noqa: F401  (tensors known while compiling)
 from tesserac.ir.core import OPDEFS, Attr, Op, define_op
 from tesserac.ir.forms import Guard, tensor_type
+from tesserac.ir.ordering import verify_effects
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.ops.registry import OPERATORS, Operator, static_fields
@@ -104,6 +106,7 @@ def _verify_func(op: Op) -> None:
     require(isinstance(op.attrs.get("entry"), bool), "says whether it is an entry", op)
     require(op.body.terminator.name == "graph.return", "ends in graph.return", op)
     _verify_tensors(op)
+    verify_effects(op)
 
 
 def _verify_tensors(op: Op) -> None:

@@ -47,6 +47,8 @@ class OpDef:
     """No effect but its results: may be removed when unused and merged with an equal one."""
     verify: Callable[[Op], None] = _accept
     terminator: bool = False
+    effect: str = ""
+    """What it does besides computing, in the order of the program: see `ordering.py`."""
 
     @property
     def dialect(self) -> str:
@@ -60,12 +62,17 @@ OPDEFS: dict[str, OpDef] = {}
 
 
 def define_op(
-    name: str, *, pure: bool, verify: Callable[[Op], None] = _accept, terminator: bool = False
+    name: str,
+    *,
+    pure: bool,
+    verify: Callable[[Op], None] = _accept,
+    terminator: bool = False,
+    effect: str = "",
 ) -> OpDef:
     """Registers an operation. Each name is defined once."""
     if name in OPDEFS:
         raise ValueError(f"operation {name} is defined twice")
-    OPDEFS[name] = OpDef(name, pure, verify, terminator)
+    OPDEFS[name] = OpDef(name, pure, verify, terminator, effect)
     return OPDEFS[name]
 
 

@@ -1,8 +1,8 @@
-"""Forms that do something besides computing: they keep their place in the program.
+"""Forms that do something besides computing: they keep their place in the program, which is their attribute `io`.
 
-    form.assert(%ok) {text = "positive"}
+    form.assert(%ok) {io = [0], text = "positive"}
         Ends the call with a status unless the bool holds.
-    form.print(%x, %n) {pieces = ["x = ", [".3f"], " of ", [""], "\\n"], to = "output"}
+    form.print(%x, %n) {io = [1], pieces = ["x = ", [".3f"], " of ", [""], "\\n"], to = "output"}
         Writes text and values one after the other; a value stands as a list of its format. A `note` is not written,
         but belongs to what is said of the assertion that fails next.
 """
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from tesserac.ir.core import Op, define_op
+from tesserac.ir.ordering import IO
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.types.dtype import BOOL
@@ -32,5 +33,5 @@ def _verify_print(op: Op) -> None:
     require(sum(isinstance(piece, tuple) for piece in pieces) == len(op.operands), "has one place per value", op)
 
 
-define_op("form.assert", pure=False, verify=_verify_assert)
-define_op("form.print", pure=False, verify=_verify_print)
+define_op("form.assert", pure=False, verify=_verify_assert, effect=IO)
+define_op("form.print", pure=False, verify=_verify_print, effect=IO)

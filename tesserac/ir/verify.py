@@ -1,4 +1,4 @@
-"""Checks a module: structure first (uses, nesting, terminators), then each operation's own rule.
+"""Checks a module: structure (uses, nesting, terminators), each operation's own rule, and the order of effects.
 
 Passes run through `passes.py`, which verifies after each of them; a failure there is a compiler fault and says which
 pass made it.
@@ -7,6 +7,7 @@ pass made it.
 from __future__ import annotations
 
 from tesserac.ir.core import Block, Module, Op, Value, VerifyError
+from tesserac.ir.ordering import verify_order
 
 
 def verify_module(module: Module) -> None:
@@ -17,6 +18,7 @@ def verify_module(module: Module) -> None:
             raise VerifyError(f"symbol @{op.symbol} is defined twice", op)
         symbols.add(op.symbol)
         _verify_op(op, set())
+    verify_order(module)
 
 
 def _verify_op(op: Op, visible: set[Value]) -> None:

@@ -67,9 +67,9 @@ schedule.while() { ^(): ... schedule.test(flag) } { ^(): ... schedule.end }
     The second region runs as long as the first leaves true in `flag`, a memref<[], bool>.
 schedule.cond(flag) { ^(): ... schedule.end } { ^(): ... schedule.end }
     The first region if the memref<[], bool> holds true, else the second.
-schedule.assert(flag) {text}
+schedule.assert(flag) {io, text}
     Ends the call with a status unless the memref<[], bool> holds true.
-schedule.print(mem...) {pieces}
+schedule.print(mem...) {io, pieces}
     Hands text and values to the runtime, which writes them; a value stands in `pieces` as a list of its format.
 """
 
@@ -79,6 +79,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import Guard
+from tesserac.ir.ordering import IO
 from tesserac.ir.types import IndexType, MemRefType, TensorType
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
@@ -329,7 +330,7 @@ define_op("schedule.select", pure=False, verify=_verify_select)
 define_op("schedule.loop", pure=False, verify=_verify_loop)
 define_op("schedule.while", pure=False, verify=_verify_while)
 define_op("schedule.cond", pure=False, verify=_verify_cond)
-define_op("schedule.assert", pure=False, verify=_verify_test)
-define_op("schedule.print", pure=False)
+define_op("schedule.assert", pure=False, verify=_verify_test, effect=IO)
+define_op("schedule.print", pure=False, effect=IO)
 define_op("schedule.test", pure=False, verify=_verify_test, terminator=True)
 define_op("schedule.end", pure=False, terminator=True)

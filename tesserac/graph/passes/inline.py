@@ -30,6 +30,7 @@ from tesserac.graph.blame import blame, library_name
 from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, call_dims, is_operator
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.core import Attr, Module, Op, Value, VerifyError
+from tesserac.ir.ordering import behind
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.types.dims import Dim
 
@@ -88,6 +89,7 @@ def inline_call(call: Op, callee: Op, caller: Op) -> None:
     blamed = None if library_name(caller.symbol, caller.span) else library_name(callee.symbol, callee.span)
     for op in callee.body.ops[:-1]:
         copy = block.insert(block.ops.index(call), copy_op(op, values, dims))
+        behind(copy, call)
         if blamed is not None:
             blame(copy, blamed, call.span)
         if mode is not None:
