@@ -98,6 +98,29 @@ def main(x: Tensor[N, f32]):
     assert [name for name, _ in found] == ["print", "assert", "assert", "print"]
 
 
+def test_what_a_rule_asserts_has_its_place() -> None:
+    program = """
+def cube(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    assert sum(x) < 100.0, "of the function"
+    return x * x * x
+
+@vjp_of(cube)
+def cube_vjp(x: Tensor[N, f32], y: Tensor[N, f32], ct: Tensor[N, f32]) -> Tensor[N, f32]:
+    assert sum(ct) < 100.0, "of the rule"
+    return 3.0 * x * x * ct
+
+def cost(x: Tensor[N, f32]) -> Tensor[f32]: return sum(cube(x))
+
+def main(x: Tensor[N, f32]):
+    print("before")
+    g = grad(cost)(x)
+    print("after")
+    return g
+"""
+    found = places(levels_of(program).forms, "main")
+    assert found == [("print", [0]), ("assert", [1]), ("assert", [2]), ("print", [3])]
+
+
 HEAD = "graph.func @f {effects = [\"io\"], entry = true, guards = [], params = [\"x\"]} {\n^(%x: tensor<[], bool>):\n"
 CALL = 'graph.call(%x) {{callee = "{callee}", dims = []{place}}} : tensor<[], bool>\n'
 LOUD = """graph.func @g {effects = ["io"], entry = false, guards = [], params = ["x"]} {

@@ -38,12 +38,14 @@ from tesserac.graph.substitute import counters
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.forms import indices
+from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.rewrite import erase_dead
 
 
 @pass_(GRAPH, GRAPH, "autodiff")
 def autodiff(module: Module) -> Module:
+    is_new = any(op.name in (JVP, VJP, CUSTOM) for op in module.walk())
     expanded: set[Op] = set()
     for function in list(module.ops):
         _expand(module, function, expanded)
@@ -53,6 +55,8 @@ def autodiff(module: Module) -> Module:
     erase_unreached(module)
     while erase_dead(module):
         pass
+    if is_new:
+        order_effects(module)  # what a rule asserts has its place in this program, not in that of the rule
     return module
 
 
