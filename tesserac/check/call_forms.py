@@ -44,6 +44,7 @@ from tesserac.check.schedules import call_schedule_method, make_schedule, with_s
 from tesserac.check.specs import StructDecl
 from tesserac.check.struct_items import method_name
 from tesserac.check.transforms import call_transform, make_transform
+from tesserac.check.trees import tree_leaves, tree_map
 from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.type_values import dtype_call
 from tesserac.check.updates import call_update, is_update
@@ -209,6 +210,10 @@ def _call_known(body: Body, name: str, args: list[Arg], callee: Callee) -> typed
         return make_schedule(body, args, callee)
     if name == "pipeline":
         return _pipeline(body, args, callee)
+    if name == "tree_map":
+        return tree_map(body, args, callee, _call_value_of)
+    if name == "leaves":
+        return tree_leaves(body, args, callee)
     if name in DERIVATIVES:
         return make_transform(body, name, args, callee, _call_value_of)
     return call_builtin(body, name, args, callee)

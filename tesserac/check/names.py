@@ -35,11 +35,12 @@ def _is_known(body: Body, name: str) -> bool:
 
 
 def _inner_names(node: ast.FunctionDef) -> list[str]:
-    """Parameters of lambdas and targets of comprehensions."""
+    """What functions inside bind, and targets of comprehensions."""
     names: list[str] = []
     for inner in descendants(node):
-        if isinstance(inner, ast.Lambda):
+        if isinstance(inner, ast.Lambda | ast.FunctionDef):
             names += [parameter.name for parameter in inner.parameters]
+            names += assigned_names(inner.body) if isinstance(inner, ast.FunctionDef) else []
         elif isinstance(inner, ast.ComprehensionClause):
             names += [name.id for name in descendants(inner.target) if isinstance(name, ast.Name)]
     return names
@@ -51,6 +52,9 @@ def _annotation_names(node: ast.FunctionDef) -> set[ast.Name]:
     for inner in descendants(node):
         if isinstance(inner, ast.AnnotatedAssignment):
             found.update(n for n in descendants(inner.annotation) if isinstance(n, ast.Name))
+        elif isinstance(inner, ast.FunctionDef) and inner is not node:
+            signature = [*(p.annotation for p in inner.parameters), inner.returns, *inner.where]
+            found.update(n for part in signature if part for n in descendants(part) if isinstance(n, ast.Name))
         elif isinstance(inner, ast.BinaryOp) and inner.op == "@" and isinstance(inner.right, ast.Call | ast.Name):
             head = inner.right.function if isinstance(inner.right, ast.Call) else inner.right
             found.update({head} if isinstance(head, ast.Name) else ())

@@ -16,7 +16,7 @@ from tesserac.check.tuples import rebuilt, tuple_items
 from tesserac.check.words import noun, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.ops.registry import Operator
-from tesserac.types.ty import Aggregate, ErrorType, ListType, StructType, TensorType, Type, parts
+from tesserac.types.ty import Aggregate, ErrorType, ListType, NoneType, StructType, TensorType, Type, parts
 
 _OF_TWO = ("add", "sub")
 _BY_A_SCALAR = ("mul", "div")
@@ -72,8 +72,8 @@ def _leaf_by_leaf(
     results: list[typed.Expr] = []
     for place, part in enumerate(tuple_items(first, first.span)):
         chosen = [o if own is None else own[place] for o, own in zip(operands, inner, strict=True)]
-        if is_static(part.type):
-            results.append(part)
+        if is_static(part.type) or any(isinstance(o.type, NoneType) for o in chosen):
+            results.append(part)  # a gradient has None where an integer has no derivative
         elif isinstance(part.type, ListType):
             results.append(body.unknown_count(part.type.count, span))
         elif isinstance(part.type, Aggregate):
