@@ -17,6 +17,7 @@ import click
 
 from tessera import __version__
 from tesserac.base.collecting import keep_to_the_end
+from tesserac.base.recursion import deep_recursion
 from tesserac.commands import names
 from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, OK, Outcome, UsageMistake
 
@@ -277,7 +278,8 @@ def finish(outcome: Outcome) -> int:
 def main(program: click.Group, name: str, arguments: Sequence[str]) -> int:
     """Runs a command line and gives its exit status, whatever goes wrong."""
     try:
-        status = _invoke(program, name, arguments)
+        with deep_recursion():
+            status = _invoke(program, name, arguments)
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
 from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
 from tessera.tracing import Wanted
 from tesserac.base.collecting import collection_paused
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.render import render
@@ -54,7 +55,7 @@ class EmbeddedCompiler:
     @contextmanager
     def _mistakes(self, source: Source) -> Iterator[None]:
         try:
-            with collection_paused():
+            with collection_paused(), deep_recursion():
                 yield
         except ProgramError as error:
             raise _program_error(self._session(source), error.diagnostics) from None

@@ -289,11 +289,11 @@ def test_a_decorator_without_function_does_not_take_the_next_item() -> None:
 
 
 def test_nesting_is_counted_before_parsing() -> None:
-    for text in ("x = " + "(" * 201 + ")" * 201, "x = " + "[" * 100_000, "x = " + "f(" * 5_000):
+    for text in ("x = " + "(" * 513 + ")" * 513, "x = " + "[" * 100_000, "x = " + "f(" * 5_000):
         assert [code for code, _ in found(text)] == ["E0114"]
-    deep = "".join("    " * i + "if x:\n" for i in range(1, 202))
+    deep = "".join("    " * i + "if x:\n" for i in range(1, 102))
     assert [code for code, _ in found(f"def f(x):\n{deep}")] == ["E0114"]
-    assert diagnose("x = " + "(" * 200 + "1" + ")" * 200) == ()
+    assert diagnose("x = " + "(" * 512 + "1" + ")" * 512) == ()
 
 
 @pytest.mark.parametrize(

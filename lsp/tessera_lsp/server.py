@@ -21,6 +21,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from tessera import __version__
 from tessera_lsp.collecting import Collector
 from tessera_lsp.documents import Change, Document, Encoding, Position, path_of
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def guarded(nothing: R) -> Callable[[Callable[..., R]], Callable[..., R]]:
         @functools.wraps(handler)
         def safe(*arguments: object) -> R:
             try:
-                return handler(*arguments)
+                with deep_recursion():
+                    return handler(*arguments)
             except Exception:
                 log.exception("%s failed", handler.__name__)
                 return nothing

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from functools import cached_property
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.elimination import Budget, contradicts
@@ -36,9 +37,13 @@ class Prover:
     budget: Budget
     _proved: dict[tuple[Dim, int], bool] = field(default_factory=dict, init=False)
 
+    @cached_property
+    def _given(self) -> frozenset[Dim]:
+        return frozenset(self.facts)
+
     def never_negative(self, size: Dim, depth: int = _DEPTH) -> bool:
         """Whether a canonical size is at least 0 whatever the symbols are, as long as the facts hold."""
-        if all(c >= 0 and self._is_natural(monomial, 0) for monomial, c in size.terms):
+        if size in self._given or all(c >= 0 and self._is_natural(monomial, 0) for monomial, c in size.terms):
             return True
         if size.fraction is not None or depth == 0 or not self.budget.take(_SEARCH):
             return False

@@ -19,18 +19,28 @@ _EXITS = (ast.Return, ast.Break, ast.Continue)
 
 def may_exit(node: ast.If) -> bool:
     """Whether some branch holds a `return`, `break` or `continue` that does not belong to a loop inside it."""
-    return any(_holds(statement, _EXITS) for statement in (*node.body, *node.otherwise))
+    return _hold((*node.body, *node.otherwise), _EXITS)
 
 
-def _holds(node: ast.Stmt, kinds: tuple[type[ast.Stmt], ...]) -> bool:
-    inner = (*node.body, *node.otherwise) if isinstance(node, ast.If) else ()
-    inner = node.body if isinstance(node, ast.With) else inner
-    return isinstance(node, kinds) or any(_holds(statement, kinds) for statement in inner)
+def _hold(statements: Sequence[ast.Stmt], kinds: tuple[type[ast.Stmt], ...]) -> bool:
+    """Whether one of these kinds is among the statements or their branches. Without recursion, since a chain of `elif`
+    is asked about at every link."""
+    waiting = list(statements)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, kinds):
+            return True
+        if isinstance(node, ast.If):
+            waiting += node.body
+            waiting += node.otherwise
+        elif isinstance(node, ast.With):
+            waiting += node.body
+    return False
 
 
 def holds_break(statements: Sequence[ast.Stmt]) -> bool:
     """Whether the body of a loop holds a `break` of that loop."""
-    return any(_holds(statement, (ast.Break,)) for statement in statements)
+    return _hold(statements, (ast.Break,))
 
 
 def always_exits(statements: Sequence[ast.Stmt]) -> bool:

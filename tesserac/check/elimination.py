@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 from tesserac.base.dataclass import dataclass
 from tesserac.types.polynomial import Dim
 from tesserac.types.terms import Monomial
 
-Rows = dict[frozenset[tuple[Monomial, int]], int]
+Coefficients = frozenset[tuple[Monomial, int]]
+Rows = dict[Coefficients, int]
 """Coefficients, without common factor, and the constant: their sum is at least 0."""
+
+REMEMBERED_ROWS = 4096
+"""Facts that are rows of one question after the other."""
 
 
 @dataclass
@@ -40,8 +45,7 @@ def contradicts(sizes: Iterable[Dim], budget: Budget) -> bool:
     """Whether the sizes cannot all be at least 0. False also where the budget ends first."""
     rows: Rows = {}
     for size in sizes:
-        scale = math.lcm(*(c.denominator for _, c in size.terms))
-        _add(rows, {monomial: int(c * scale) for monomial, c in size.terms})
+        _add(rows, _row_of(size))
     while not budget.spent:
         if rows.get(frozenset(), 0) < 0:
             return True
@@ -56,16 +60,25 @@ def contradicts(sizes: Iterable[Dim], budget: Budget) -> bool:
     return False
 
 
-def _add(rows: Rows, scaled: dict[Monomial, int]) -> None:
-    """Adds a row in lowest terms; of rows with the same coefficients the strictest stays."""
+def _add(rows: Rows, row: tuple[Coefficients, int]) -> None:
+    """Of rows with the same coefficients the strictest stays."""
+    coefficients, bound = row
+    rows[coefficients] = min(rows.get(coefficients, bound), bound)
+
+
+@lru_cache(REMEMBERED_ROWS)
+def _row_of(size: Dim) -> tuple[Coefficients, int]:
+    scale = math.lcm(*(c.denominator for _, c in size.terms))
+    return _lowest_terms({monomial: int(c * scale) for monomial, c in size.terms})
+
+
+def _lowest_terms(scaled: dict[Monomial, int]) -> tuple[Coefficients, int]:
     constant = scaled.pop((), 0)
     divisor = math.gcd(*scaled.values()) or max(abs(constant), 1)
     whole = all(exponent > 0 for monomial in scaled for _, exponent in monomial)
     if not whole and scaled:  # a quotient is whole by promise, but the multiple that makes it so is not known here
         divisor = math.gcd(divisor, constant)
-    coefficients = frozenset((monomial, c // divisor) for monomial, c in scaled.items())
-    bound = constant // divisor
-    rows[coefficients] = min(rows.get(coefficients, bound), bound)
+    return frozenset([(monomial, c // divisor) for monomial, c in scaled.items()]), constant // divisor
 
 
 def _signs(rows: Rows) -> dict[Monomial, list[int]]:
@@ -93,7 +106,7 @@ def _eliminate(rows: Rows, variable: Monomial, budget: Budget) -> Rows:
         for down in below:
             if not budget.take():
                 return kept
-            _add(kept, _combine(up, -down[variable], down, up[variable]))
+            _add(kept, _lowest_terms(_combine(up, -down[variable], down, up[variable])))
     return kept
 
 

@@ -249,6 +249,10 @@ class Facts:
         gap = self.normal(left - right)
         return self._never_negative(gap - ONE) or self._never_negative(-gap - ONE) or _is_never_zero(gap)
 
+    def surely_at_least(self, left: Dim, right: Dim) -> bool:
+        """Whether `left >= right` for all sizes."""
+        return self._never_negative(self.normal(left - right))
+
     def _never_negative(self, gap: Dim) -> bool:
         return self._asker().never_negative(gap)
 

@@ -6,12 +6,11 @@ Enters: a module of the syntax tree, its source, and the library modules that we
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 from tesserac.check import typed
 from tesserac.check.body import Instance
@@ -104,14 +103,3 @@ def _checker(
     files = {path: f.checker if isinstance(f, CheckResult) else f for path, f in (imports or {}).items()}
     beneath = [library.checker for library in libraries]
     return ModuleChecker(module, source, name, beneath, None if imports is None else files, qualifier)
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room for the rules, which recurse over trees up to 200 deep, in instances within instances."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, 50_000))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)

@@ -67,6 +67,9 @@ from tesserac.types.ty import (
     sizes_in,
 )
 
+MAX_DOUBTED_FACTS = 64
+"""A signature is searched for a fact that contradicts those before it as far as this: more are written by a program."""
+
 
 def check_instance(
     body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
@@ -136,7 +139,8 @@ def enter(
     signed = enter_signs(body, types)
     for number, fact in enumerate(signature.facts):
         left, right = fact.left.substitute(body.symbols), fact.right.substitute(body.symbols)
-        if body.at_definition and body.facts.refutes(fact.kind, left, right):
+        doubted = body.at_definition and number < MAX_DOUBTED_FACTS
+        if doubted and body.facts.refutes(fact.kind, left, right):
             report_contradiction(body, signed, signature.facts[: number + 1])
             break
         body.facts.state(fact.kind, left, right, Why(f"`where {body.rules.text(fact.span)}`", fact.span))

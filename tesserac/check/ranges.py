@@ -61,19 +61,19 @@ def extent_of(facts: Facts) -> Extent:
     def extent(dim: Dim) -> Interval:
         if dim.constant is not None:
             return point(float(dim.constant))
-        return Interval(0.0 if facts.at_least(dim, ZERO) else -INF, _upper_bound(facts, dim))
+        return Interval(0.0 if facts.surely_at_least(dim, ZERO) else -INF, _upper_bound(facts, dim))
 
     return extent
 
 
 def _upper_bound(facts: Facts, dim: Dim) -> float:
     """The least number that a size is known not to exceed, found by asking."""
-    if not facts.at_least(Dim.const(LARGEST_SIZE), dim):
+    if not facts.surely_at_least(Dim.const(LARGEST_SIZE), dim):
         return INF
     low, high = -1, LARGEST_SIZE
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if facts.at_least(Dim.const(middle), dim) else (middle, high)
+        low, high = (low, middle) if facts.surely_at_least(Dim.const(middle), dim) else (middle, high)
     return float(high)
 
 
@@ -108,10 +108,15 @@ def _hull(left: Value, right: Value) -> Value:
     return _join(left, right, lambda a, b: hull((a, b)))
 
 
+def _another(value: Value) -> Value:
+    """A value of the same range that need not be the same."""
+    return tuple(map(_another, value)) if isinstance(value, tuple) else Ranged(value.range)
+
+
 @dataclass
 class Ranges:
     """Runs functions on ranges. `size_range` is of the outermost function's sizes, in which `sizes` are those of the
-    one being run; `known` remembers calls."""
+    one being run; `known` remembers calls, `settled` the loops of this one."""
 
     find: Find
     size_range: Extent
@@ -119,6 +124,7 @@ class Ranges:
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     known: dict[object, Value] = field(default_factory=dict)
     depth: int = 0
+    settled: dict[object, dict[str, Value]] = field(default_factory=dict)
 
     def extent(self, dim: Dim) -> Interval:
         try:
@@ -187,8 +193,26 @@ class Ranges:
         carried: Sequence[typed.Carried],
         names: dict[str, Value],
     ) -> None:
-        """Turns are tried until what is carried stays within its range; then it is what the first turn starts with or
-        any other ends with. Only the last turn tried is watched."""
+        """What is carried is what the first turn starts with or any other ends with. Of a loop that is met again with
+        the same ranges, as in every turn of one around it, that is known."""
+        key = (id(body), tuple((name, ranges_of(value)) for name, value in names.items()))
+        known = self.settled.get(key)
+        if known is None:
+            known = self.settled[key] = self._settle(body, test, carried, dict(names))
+            names.update(known)
+        else:
+            names.update((name, _another(value)) for name, value in known.items())
+        if self.watch is not None:
+            self._turn(body, test, names)
+
+    def _settle(
+        self,
+        body: typed.Block,
+        test: typed.Expr | None,
+        carried: Sequence[typed.Carried],
+        names: dict[str, Value],
+    ) -> dict[str, Value]:
+        """Turns are tried, unwatched, until what is carried stays within its range."""
         watch, self.watch = self.watch, None
         before = dict(names)
         for turn in range(MAX_TURNS + 1):
@@ -199,10 +223,8 @@ class Ranges:
             if stable:
                 break
         inner = self._turn(body, test, names)
-        names.update((c.name, _hull(before[c.name], inner[c.name])) for c in carried)
         self.watch = watch
-        if watch is not None:
-            self._turn(body, test, names)
+        return {c.name: _hull(before[c.name], inner[c.name]) for c in carried}
 
     def _turn(self, body: typed.Block, test: typed.Expr | None, names: Mapping[str, Value]) -> dict[str, Value]:
         inner = dict(names)

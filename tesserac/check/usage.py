@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.recursion import deep_recursion
 from tesserac.syntax import ast
 from tesserac.syntax.walk import children, descendants
 
@@ -41,8 +42,9 @@ def usage_of(items: Sequence[ast.Item]) -> Usage:
     used = [item for item in items if not isinstance(item, ast.Import | ast.FromImport)]
     functions = [function for item in used for function in _functions(item)]
     names = frozenset(name for item in used for name in _mentioned(item))
-    assigned = [local for function in functions for local in _locals(function)]
-    unread = [local for function in functions for local in _unread(function)]
+    with deep_recursion():
+        assigned = [local for function in functions for local in _locals(function)]
+        unread = [local for function in functions for local in _unread(function)]
     return Usage(names, tuple(assigned), tuple(unread))
 
 

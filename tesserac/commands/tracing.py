@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
-from tesserac.check.infer import deep_recursion
 from tesserac.check.why import Origin, origin_of
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import read

@@ -12,9 +12,9 @@ from dataclasses import replace
 from tessera.artifact import Artifact
 from tessera.stream import Stream
 from tesserac.base.dataclass import dataclass
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.checker import ModuleChecker
-from tesserac.check.infer import deep_recursion
 from tesserac.check.resolve import BuiltinRef
 from tesserac.check.typed import TypedFunction
 from tesserac.diag.codes.names import E0201

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.files import E0903
 from tesserac.diag.diagnostic import Diagnostic, Edit
@@ -25,7 +24,6 @@ from tesserac.syntax.concrete import parse_concrete
 from tesserac.syntax.fmt_expressions import Expressions
 from tesserac.syntax.fmt_names import Names
 from tesserac.syntax.fmt_statements import Edge, Statements
-from tesserac.syntax.lexer import MAX_NESTING
 from tesserac.syntax.parse import PlacedItem, parse_items, parse_module
 from tesserac.syntax.split import split_items
 
@@ -72,7 +70,7 @@ def _pieces(source: SourceFile) -> list[Edit]:
     spans = [source.span(start, end) for start, end in split_items(source.text)]
     start = spans[0].start if spans else len(source.text)
     pieces = [Edit(source.span(0, start), _head(source, start))]
-    with _deep_recursion():
+    with deep_recursion():
         for number, (piece, span) in enumerate(zip(placed, spans, strict=True)):
             below = _edge(placed[number + 1]) if number + 1 < len(placed) else Edge.BARE
             text = _item(source, piece, span, names, below, is_first=not number)
@@ -143,14 +141,3 @@ def _with_line_ends(text: str, model: str) -> str:
     """Lines that end as the first one of the file does."""
     first = model.find("\n")
     return re.sub(r"(?<!\r)\n", "\r\n", text) if first > 0 and model[first - 1] == "\r" else text
-
-
-@contextmanager
-def _deep_recursion() -> Iterator[None]:
-    """Trees are as deep as the parser lets them be; laying one out takes several calls per level."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, MAX_NESTING * 50))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)

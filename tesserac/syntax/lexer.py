@@ -22,8 +22,10 @@ from tesserac.diag.sink import Draft, Sink
 from tesserac.syntax.reserved import RESERVED
 from tesserac.syntax.tables import load_tables
 
-MAX_NESTING = 200
+MAX_NESTING = 512
 """Brackets and blocks together; also the depth of a tree, so that later rooms may recurse."""
+MAX_BLOCKS = 100
+"""Blocks alone, as in Python."""
 
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 _CLOSERS = frozenset(_CLOSES.values())
@@ -193,9 +195,10 @@ class _Lexer:
 
     def check_depth(self) -> None:
         """Too deep an item is given up: parser and later rooms take stack in proportion to depth."""
-        if len(self.brackets) + len(self.indents) - 1 > MAX_NESTING:
-            last = self.tokens[-1]
-            self.report(E0114, last.start, max(last.end, last.start + 1), limit=MAX_NESTING)
+        blocks = len(self.indents) - 1
+        if blocks > MAX_BLOCKS or len(self.brackets) + blocks > MAX_NESTING:
+            last, limit = self.tokens[-1], MAX_BLOCKS if blocks > MAX_BLOCKS else MAX_NESTING
+            self.report(E0114, last.start, max(last.end, last.start + 1), limit=limit)
             self.tokens.clear()
             self.brackets.clear()
             self.end = 0

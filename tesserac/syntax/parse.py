@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple, cast
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.files import E0903
 from tesserac.diag.codes.syntax import E0110
@@ -140,7 +141,8 @@ def _parse_item(source: SourceFile, start: int, end: int) -> ParsedItem:
     doc = None
     if len(statements) == 1 and isinstance(first := statements[0], ast.ExpressionStatement):
         doc = first.value if isinstance(first.value, ast.StringLiteral) else None
-    items = module_items(statements, sink) if doc is None else ()
+    with deep_recursion():
+        items = module_items(statements, sink) if doc is None else ()
     return ParsedItem(source.span(start, end), items, doc, tuple(parser.diagnostics()))
 
 
@@ -148,7 +150,8 @@ def parse_input(source: SourceFile, start: int, end: int) -> tuple[tuple[ast.Stm
     """What was typed at a prompt and stands in `source` from `start` to `end`: items and statements alike."""
     sink = Sink()
     parser = _ItemParser(source, sink)
-    statements = typed_statements(parser.statements(start, end), sink)
+    with deep_recursion():
+        statements = typed_statements(parser.statements(start, end), sink)
     return statements, parser.diagnostics()
 
 

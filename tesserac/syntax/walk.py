@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import TypeVar
 
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import Span
 from tesserac.syntax.ast import Node
 
@@ -61,6 +62,7 @@ def moved(node: N, by: int) -> N:
             return tuple([copied(item) for item in old])
         return old
 
-    copy = copied(node)
+    with deep_recursion():
+        copy = copied(node)
     assert isinstance(copy, type(node))
     return copy

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tesserac.base.dataclass import dataclass
 
@@ -35,9 +35,8 @@ class TooComplex(DimError):
     """A size, or a set of facts about sizes, that is beyond what the compiler is willing to work out."""
 
 
-@dataclass(frozen=True)
-class Symbol:
-    """A named size."""
+class Symbol(NamedTuple):
+    """A named size. A tuple, since searches hash and compare symbols millions of times."""
 
     name: str
 
