@@ -49,17 +49,29 @@ class NativeHost(tile_eval._Host):
         return memory[:size].view(dtype)
 
 
+class Native:
+    """A module as machine code, compiled once for runs with any sizes."""
+
+    def __init__(self, module: Module, target: CpuTarget) -> None:
+        self.module, self.target = module, target
+        kernels = lower_all([op for op in module.ops if op.name == "tile.kernel"], target)
+        self.compiled = Compiled(kernels, fast=True)
+
+    def run(self, name: str, args: list[np.ndarray]) -> list[np.ndarray]:
+        host = self.module.lookup(name)
+        sizes = bind_sizes([memref_type(a).dims for a in host.body.args], [a.shape for a in args])
+        env = {v: np.array(a, order="C").reshape(-1) for v, a in zip(host.body.args, args, strict=True)}
+        runner = NativeHost(self.module, sizes, env, tile_eval.Peak())
+        runner.target, runner.compiled = self.target, self.compiled
+        runner.run(host.body)
+        return [
+            env[v].reshape(tuple(d.evaluate(sizes) for d in memref_type(v).dims))
+            for v in host.body.terminator.operands
+        ]
+
+
 def run_native(module: Module, name: str, args: list[np.ndarray], target: CpuTarget) -> list[np.ndarray]:
-    host = module.lookup(name)
-    sizes = bind_sizes([memref_type(a).dims for a in host.body.args], [a.shape for a in args])
-    env = {v: np.array(a, order="C").reshape(-1) for v, a in zip(host.body.args, args, strict=True)}
-    runner = NativeHost(module, sizes, env, tile_eval.Peak())
-    kernels = lower_all([op for op in module.ops if op.name == "tile.kernel"], target)
-    runner.target, runner.compiled = target, Compiled(kernels, fast=True)
-    runner.run(host.body)
-    return [
-        env[v].reshape(tuple(d.evaluate(sizes) for d in memref_type(v).dims)) for v in host.body.terminator.operands
-    ]
+    return Native(module, target).run(name, args)
 
 
 SIZES = st.sampled_from([0, 1, 2, 3, 7, 16, 35])
