@@ -21,13 +21,26 @@ JARGON = re.compile(
 )
 BARE_NUMBERS = re.compile(r"\b\d+x\d+\b")
 ESCAPES = re.compile(r"\x1b")
+_MESSAGE = re.compile(r"^(?:error|warning)\[[EW]\d{4}\]: (.*)$", re.MULTILINE)
 QUOTED_DIM = re.compile(r'"([A-Z]\w*)"')
 
-MAX_TITLE, MAX_LINES, MAX_COLUMNS, MAX_STEPS = 100, 25, 100, 5
+MAX_TITLE, MAX_LINES, MAX_COLUMNS, MAX_STEPS = 100, 25, 100, 4
 
 
 def assert_reads_well(diagnostic: Diagnostic, shown: str) -> None:
-    title = diagnostic.title
+    assert_text_reads_well(diagnostic.title, shown)
+    assert len(diagnostic.because) <= MAX_STEPS
+    _assert_names_are_explained(diagnostic, shown)
+
+
+def assert_all_read_well(said: str) -> None:
+    """The same of what a command printed: every message begins in a line of its own with severity and code."""
+    _, *parts = _MESSAGE.split(said)
+    for title, rest in zip(parts[::2], parts[1::2], strict=True):
+        assert_text_reads_well(title, f"{title}{rest}".rpartition("\n\n")[0] or title + rest)
+
+
+def assert_text_reads_well(title: str, shown: str) -> None:
     assert title and len(title) <= MAX_TITLE, title
     assert not title.endswith((".", ":")) and title == title.strip(), title
     lines = shown.splitlines()
@@ -35,8 +48,6 @@ def assert_reads_well(diagnostic: Diagnostic, shown: str) -> None:
     assert max(map(len, lines)) <= MAX_COLUMNS, max(lines, key=len)
     for wrong in (JARGON, BARE_NUMBERS, ESCAPES):
         assert not wrong.search(_ours(shown)), (wrong.search(_ours(shown)), shown)
-    assert len(diagnostic.because) <= MAX_STEPS
-    _assert_names_are_explained(diagnostic, shown)
 
 
 def _ours(shown: str) -> str:

@@ -35,6 +35,20 @@ MISSPELT = {
     "a field": (
         "struct A[D]:\n    weight: Tensor[D, f32]\n\ndef f(a: A[D]):\n    return a.wieght\n", "a.weight",
     ),
+    "a struct as a type": (
+        "struct Layer[D]:\n    weight: Tensor[D, f32]\n\ndef f(a: Layr[D]):\n    return a.weight\n", "a: Layer[D]",
+    ),
+    "a method of a struct": (
+        "struct A[D]:\n    w: Tensor[D, f32]\n    def scaled(self):\n        return self.w * 2.0\n\n"
+        "def f(a: A[D]):\n    return a.scalde()\n",
+        "a.scaled()",
+    ),
+    "a field that is assigned": (
+        "struct A[D]:\n    weight: Tensor[D, f32]\n\ndef f(a: A[D]):\n    a.wieght = zeros(D)\n    return a\n",
+        "a.weight =",
+    ),
+    "a dtype as a value": ("def f(x: Tensor[N, i32]):\n    return cast(x, flaot32)\n", "cast(x, float32)"),
+    "an update": ("def f(x: Tensor[N, f32], y: f32):\n    return x.at[0].adds(y)\n", ".add(y)"),
     "a field of a new struct": (
         "struct A[D]:\n    weight: Tensor[D, f32]\n\ndef f(x: Tensor[D, f32]):\n    return A(wieght=x)\n",
         "A(weight=x)",

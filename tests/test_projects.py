@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from message_rules import assert_all_read_well
 
 from tesserac import cli
 from tesserac.project.manifest import read_project
@@ -43,6 +44,7 @@ def test_what_is_said(
     monkeypatch.chdir((tmp_path / next(iter(files))).parent)
     _, said = checked(capsys)
     assert "Traceback" not in said and max(map(len, said.splitlines())) <= 100
+    assert_all_read_well(said)
     golden.check(path.with_suffix(".txt"), said)
 
 

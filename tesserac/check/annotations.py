@@ -6,11 +6,10 @@ diagnostic and becomes an `ErrorSpec`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from tesserac.base.source import Span
-from tesserac.base.spelling import closest
 from tesserac.check.operator_types import HEADS, NOTHING_BOUND, read_operator
 from tesserac.check.specs import (
     AnyDType,
@@ -80,6 +79,9 @@ class Names(Protocol):
 
     def struct(self, node: ast.Expr) -> StructDecl | None:
         """The struct that a name, or a name of another module, stands for."""
+
+    def type_names(self, module: str = "") -> Sequence[str]:
+        """The structs that there are here, or in another module."""
 
 
 class AnnotationReader:
@@ -185,14 +187,17 @@ class AnnotationReader:
         name = head.id if isinstance(head, ast.Name) else ""
         if self._names.is_reported(name):
             return ErrorSpec(node.span)
-        misspelt = name not in LATER_TYPES and closest(name, TYPE_NAMES) is not None
-        if name in LATER_TYPES or (isinstance(node, ast.Subscript) and not misspelt):
-            self._sink.error(E0299, at=node.span, feature=f"the type `{name or 'of this form'}`")
+        if name in LATER_TYPES:
+            self._sink.error(E0299, at=node.span, feature=f"the type `{name}`")
+        elif isinstance(head, ast.Attribute) and isinstance(head.value, ast.Name):
+            draft = self._sink.error(E0204, at=head.span, problem=f"`{head.value.id}.{head.name}` is not a type")
+            draft.did_you_mean(head.name, self._names.type_names(head.value.id), head.name_span)
         elif name:
-            draft = self._sink.error(E0204, at=node.span, problem=f"`{name}` is not a type")
+            known = [*self._names.type_names(), *TYPE_NAMES, *dtypes.spellings()]
+            draft = self._sink.error(E0204, at=head.span, problem=f"`{name}` is not a type")
             draft.remark(
                 "types are Tensor[dims, dtype], a dtype such as f32, int, bool, str, float, structs, tuples of types"
-            ).did_you_mean(name, [*TYPE_NAMES, *dtypes.spellings()], head.span)
+            ).did_you_mean(name, known, head.span)
         else:
             self._sink.error(E0204, at=node.span, problem="this is not a type")
         return ErrorSpec(node.span)

@@ -20,8 +20,9 @@ from tesserac.check.scope import HIDDEN, Binding
 from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec, field_spec
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.updates import AUGMENTED, Way, updated
-from tesserac.check.words import type_text
+from tesserac.check.words import storage_text, type_text
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0212, E0220
+from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import DictType, ErrorType, StructType, TensorType, TupleType, Type
@@ -77,7 +78,9 @@ def _assign_field(body: Body, target: ast.Attribute, value: typed.Expr, span: Sp
     position = type_.position(target.name) if isinstance(type_, StructType) else None
     if not isinstance(type_, StructType) or position is None:
         if not isinstance(type_, ErrorType):
-            body.sink.error(E0208, at=target.name_span, what=type_text(type_), name=target.name)
+            draft = body.sink.error(E0208, at=target.name_span, what=type_text(type_), name=target.name)
+            fields = [name for name, _ in type_.fields] if isinstance(type_, StructType) else []
+            draft.did_you_mean(target.name, fields, target.name_span)
         return []
     decl = body.rules.own_struct(StructRef(type_.module, type_.name))
     assert decl is not None
@@ -109,6 +112,17 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
     draft.note(loop, "every turn starts with the same type")
     if not isinstance(before.type, TensorType):
         draft.remark(f"start from a tensor, for example `{name} = cast(0.0, f32)` or `zeros(...)`")
+    elif isinstance(after, TensorType) and before.type.dims == after.dims and before.value is not None:
+        _suggest_start(body, draft, before.value, storage_text(after))
+
+
+def _suggest_start(body: Body, draft: Draft, start: typed.Expr, storage: str) -> None:
+    """The value before the loop in the dtype that turns make of it; a cast there is replaced."""
+    text = body.rules.text(start.span)
+    own, comma, _ = text.removeprefix("cast(").rpartition(", ")
+    written = own if comma and text.startswith("cast(") else text
+    if text:
+        draft.replace(f"start as {storage}", start.span, f"cast({written}, {storage})")
 
 
 def _unpack(
@@ -168,6 +182,9 @@ class _LocalNames:
 
     def struct(self, node: ast.Expr) -> StructDecl | None:
         return self._body.rules.struct(node)
+
+    def type_names(self, module: str = "") -> Sequence[str]:
+        return self._body.rules.type_names(module)
 
     def dim(self, name: str, span: Span) -> Dim | None:
         known = self._body.symbols.get(name)

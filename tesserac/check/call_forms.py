@@ -171,7 +171,8 @@ def call_method(
     type_ = value.type
     assert isinstance(type_, StructType)
     if name not in body.rules.methods(type_):
-        body.sink.error(E0208, at=at, what=f"`{type_.name}`", name=name)
+        draft = body.sink.error(E0208, at=at, what=f"`{type_.name}`", name=name)
+        draft.did_you_mean(name, sorted(body.rules.methods(type_)), at)
         return body.error(span)
     ref = FunctionRef(type_.module, method_name(type_.name, name))
     return call_function(body, ref, [Arg(None, value.span, value), *args], Callee(ref.name, at, span))
@@ -404,7 +405,8 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
     if node.name in body.rules.methods(type_):
         draft.remark(f"`{node.name}` is a method, which can only be called")
-    draft.did_you_mean(node.name, [name for name, _ in type_.fields], node.name_span)
+    else:
+        draft.did_you_mean(node.name, [name for name, _ in type_.fields], node.name_span)
     return body.error(node.span)
 
 

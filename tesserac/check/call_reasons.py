@@ -22,7 +22,7 @@ from tesserac.diag.codes.shapes import E0309
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import Dim
 from tesserac.types.forest import Link
-from tesserac.types.ty import TensorType
+from tesserac.types.ty import IntType, TensorType
 from tesserac.types.unify import DimSolver
 
 
@@ -39,7 +39,9 @@ def record_call(
             body.facts.equalities.merge(node, bound.value, Why(f"`{text}` gives it", argument.span))
 
 
-def explain_demand(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee) -> None:
+def explain_demand(
+    body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee, values: Sequence[typed.Expr]
+) -> None:
     """A fact that the callee demands and that this call breaks."""
     names = sorted((guard.left.symbols() | guard.right.symbols()) & sizes.keys())
     label = ", ".join(f"{dim_text(Dim.sym(name))} is {dim_text(sizes[name])}" for name in names)
@@ -53,6 +55,20 @@ def explain_demand(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee
     chain.add_facts(*(sizes[name] for name in names))
     chain.add_demand(guard)
     chain.show(draft)
+    _suggest_divisor(body, draft, guard, sizes, values)
+
+
+def _suggest_divisor(
+    body: Body, draft: Draft, guard: typed.Guard, sizes: dict[str, Dim], values: Sequence[typed.Expr]
+) -> None:
+    """A number that should divide another as the nearest one that does."""
+    divisor, dividend = guard.left.constant, guard.right.substitute(sizes).constant
+    same = [value for value in values if value.type == IntType(guard.left)]
+    given = [value for value in same if body.rules.text(value.span) == str(divisor)]
+    if guard.kind != "divides" or divisor is None or not dividend or len(given) != 1:
+        return
+    near = min((n for n in range(1, dividend + 1) if dividend % n == 0), key=lambda n: (abs(n - divisor), -n))
+    draft.replace(f"the nearest number that divides {dividend} is {near}", given[0].span, str(near))
 
 
 def _links(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee) -> Iterator[Link[Node, Why]]:

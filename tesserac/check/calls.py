@@ -152,7 +152,7 @@ def _finish(
     key: typed.Expr | None,
 ) -> typed.Expr:
     try:
-        if not all([_require(body, guard, sizes, callee) for guard in function.guards]):
+        if not all([_require(body, guard, sizes, callee, values) for guard in function.guards]):
             return body.error(callee.span)
         result = substitute_type(function.result, sizes)
     except DimError as error:
@@ -259,7 +259,9 @@ def _pass(body: Body, wanted: Type, value: typed.Expr) -> typed.Expr:
     return rebuilt(value, [_pass(body, own, item) for own, item in zip(inner, items, strict=True)])
 
 
-def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee) -> bool:
+def _require(
+    body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee, values: Sequence[typed.Expr] = ()
+) -> bool:
     """What the callee demands of sizes: proved here, refuted here (then False), or checked on this function's entry."""
     facts = body.facts
     left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)
@@ -270,7 +272,7 @@ def _require(body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Call
     else:
         holds = facts.at_least(left, right)
     if holds is False:
-        explain_demand(body, guard, sizes, callee)
+        explain_demand(body, guard, sizes, callee, values)
     elif holds is None:
         require_guard(body, guard.kind, left, right, callee.at, guard)
     return holds is not False

@@ -472,6 +472,9 @@ class ModuleChecker:
     def is_reported(self, name: str) -> bool:
         return self.names.is_reported(name)
 
+    def type_names(self, module: str = "") -> Sequence[str]:
+        return self.names.type_names(module)
+
     def text(self, span: Span) -> str:
         source = self._sources.get(span.file)
         return source.slice(span) if source is not None and span.known else ""

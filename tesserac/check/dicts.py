@@ -110,6 +110,7 @@ def call_dict_method(body: Body, value: typed.Expr, node: ast.Call, callee: Call
     if callee.name not in METHODS:
         draft = body.sink.error(E0208, at=callee.at, what="a dict", name=callee.name)
         draft.remark(f"there are {', '.join(f'`d.{name}()`' for name in METHODS)}")
+        draft.did_you_mean(callee.name, METHODS, callee.at)
         return body.error(callee.span)
     if node.arguments:
         body.sink.error(E0205, at=node.arguments[0].span, problem=f"`{callee.name}` takes no arguments")

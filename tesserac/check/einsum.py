@@ -12,7 +12,7 @@ from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body
-from tesserac.check.einsum_labels import Equation, check_labels
+from tesserac.check.einsum_labels import Equation, check_labels, suggest_fewer
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.diag.codes.shapes import E0311
@@ -48,6 +48,7 @@ def call_einsum(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
         draft = body.sink.error(E0311, at=equation.span, problem=str(error))
         for number, operand in enumerate(operands, start=1):
             draft.note(operand.span, f"tensor {number}: {type_text(operand.type)}")
+        suggest_fewer(body, draft, equation, [o.type for o in operands if isinstance(o.type, TensorType)])
         return body.error(callee.span)
     op = Einsum(explicit)
     if not check_labels(body, Equation(equation, op), operands, callee):

@@ -112,3 +112,23 @@ def _suggest_order(body: Body, draft: Draft, equation: Equation, types: Sequence
         if fixed.mismatch(types, body.facts.same) is None:
             draft.replace(f"label tensor {operand + 1} as its dims stand: `{order}`", span, order)
             return
+
+
+def suggest_fewer(body: Body, draft: Draft, written: typed.Expr, types: Sequence[TensorType]) -> None:
+    """A term with one label too many, without the label that has no dim, if that makes every label one size."""
+    assert isinstance(written.type, StrType)
+    equation, text = written.type.value, body.rules.text(written.span)
+    terms, arrow, output = equation.partition("->")
+    parts = terms.split(",")
+    if text[1:-1] != equation or not arrow or not terms.replace(",", "").isalpha() or len(parts) != len(types):
+        return
+    for number, (term, type_) in enumerate(zip(parts, types, strict=True)):
+        for place in range(len(term) if len(term) == type_.rank + 1 else 0):
+            shorter = term[:place] + term[place + 1 :]
+            fewer = ",".join([*parts[:number], shorter, *parts[number + 1 :]])
+            fits = [len(a) for a in fewer.split(",")] == [ty.rank for ty in types] and set(output) <= set(fewer)
+            if fits and Einsum(f"{fewer}->{output}").mismatch(list(types), body.facts.same) is None:
+                quote = text[0]
+                title = f"label tensor {number + 1} as its dims stand: `{shorter}`"
+                draft.replace(title, written.span, f"{quote}{fewer}->{output}{quote}")
+                return

@@ -28,6 +28,7 @@ from tesserac.check.resolve import (
 from tesserac.diag.codes.names import E0201, E0203, E0299
 from tesserac.diag.codes.shapes import E0306
 from tesserac.syntax import ast
+from tesserac.types.dtype import spellings
 from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType
 
 BUILT_IN = "built in"
@@ -98,7 +99,7 @@ def report_later(body: Body, at: Span, feature: str) -> typed.Expr:
 
 
 def unknown_name(body: Body, node: ast.Name) -> None:
-    known = [*body.scope.bindings, *body.symbols, *body.rules.suggestions()]
+    known = [*body.scope.bindings, *body.symbols, *body.rules.suggestions(), *spellings()]
     draft = body.sink.error(E0201, at=node.span, name=node.id)
     draft.did_you_mean(node.id, known, node.span)
     if node.id[0].isupper() and body.dim_spans:

@@ -6,6 +6,9 @@ labels, the declarations the sizes came from, the steps between, and fixes. Dtyp
 
 from __future__ import annotations
 
+from itertools import permutations
+
+from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.declared import show_declared
 from tesserac.check.precision import explain_kind, explain_lost_part, explain_policies, explain_two_dtypes
@@ -15,6 +18,7 @@ from tesserac.check.words import SYMBOLS, axis_text, dim_text, dims_text, noun, 
 from tesserac.diag.codes.shapes import E0301, E0302, E0303, E0311
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
+from tesserac.ops.shape import Permute
 from tesserac.ops.unify import (
     BroadcastMismatch,
     DimMismatch,
@@ -28,6 +32,8 @@ from tesserac.ops.unify import (
 )
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import TensorType
+
+_MOST_AXES = 5
 
 
 def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
@@ -71,6 +77,7 @@ def _explain_contraction(body: Body, use: Use, left: Side, right: Side) -> None:
     show_origin(body, draft, right)
     show_steps(body, draft, left, right)
     _suggest_swap(body, draft, use, left, right)
+    _suggest_axes(body, draft, use, right)
     _suggest_transpose(body, draft, use, left, right)
     suggest_renaming(body, draft, left, right)
     _suggest_fact(body, draft, left, right)
@@ -98,6 +105,34 @@ def _suggest_transpose(body: Body, draft: Draft, use: Use, left: Side, right: Si
     simple = side.text.replace("_", "").replace(".", "").isalnum()
     text = f"{side.text}.T" if simple else f"({side.text}).T"
     draft.replace(f"transpose it: `{text}` is {dims_text(_transposed(side.dims))}", side.operand.span, text)
+
+
+def _suggest_axes(body: Body, draft: Draft, use: Use, side: Side) -> None:
+    """Axes that `permute` moved to the wrong places: another order of them that fits, if there is one."""
+    moved = side.operand
+    if not isinstance(moved, typed.Apply) or not isinstance(moved.op, Permute) or len(side.dims) > _MOST_AXES:
+        return
+    base, text = moved.operands[0], body.rules.text(moved.operands[0].span)
+    others = [operand.type for operand in use.operands]
+    place = list(use.operands).index(moved)
+    if not isinstance(base.type, TensorType) or not text or not all(isinstance(ty, TensorType) for ty in others):
+        return
+    for order in permutations(range(base.type.rank)):
+        dims = tuple(base.type.dims[axis] for axis in order)
+        types = [ty for ty in others if isinstance(ty, TensorType)]
+        types[place] = TensorType(dims, base.type.dtype, base.type.policy)
+        if _fits(body, use, types):
+            listed = ", ".join(map(str, order))
+            draft.replace(f"move its axes to {dims_text(dims)}", side.operand.span, f"permute({text}, ({listed}))")
+            return
+
+
+def _fits(body: Body, use: Use, types: list[TensorType]) -> bool:
+    try:
+        use.op.infer(types, body.facts.same)
+    except Mismatch:
+        return False
+    return True
 
 
 def _transposed(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:

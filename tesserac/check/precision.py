@@ -14,11 +14,13 @@ from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text
 from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, W0401, W0402
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
+from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
 from tesserac.ops.cumulative import Cumulative
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.reduce import Reduction
-from tesserac.types.dtype import DType, component, lookup
+from tesserac.ops.registry import Operator
+from tesserac.types.dtype import F32, DType, component, lookup
 from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType
 
@@ -49,14 +51,29 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
     if wide_type.dtype.is_float != narrow_type.dtype.is_float:
         _suggest_kind(body, draft, use, *((wide, narrow) if wide_type.dtype.is_float else (narrow, wide)))
         return
-    _suggest_cast(body, draft, wide, storage_text(narrow_type), f"narrow to {narrow_type.dtype}")
-    _suggest_cast(body, draft, narrow, storage_text(wide_type), f"or widen to {wide_type.dtype}")
+    casts = [
+        (wide, storage_text(narrow_type), f"narrow to {narrow_type.dtype}"),
+        (narrow, storage_text(wide_type), f"widen to {wide_type.dtype}"),
+    ]
+    if _adds_up(use.op) and not narrow_type.policy.accum:
+        casts.reverse()  # sums in the narrow dtype would be the next thing to be said
+    for operand, storage, title in casts:
+        _suggest_cast(body, draft, operand, storage, title)
+
+
+def _adds_up(op: Operator) -> bool:
+    """Whether an operator sums products of its operands."""
+    return isinstance(op, MatMul | Einsum)
 
 
 def _suggest_kind(body: Body, draft: Draft, use: Use, floats: typed.Expr, whole: typed.Expr) -> None:
     """An integer and a float: which is to become the other, and what that costs. `x += y` keeps the dtype of x."""
     dtype, kept = _tensor(floats).dtype, body.rules.text(use.at) in _UPDATES
     draft.remark(f"{dtype} holds every whole number up to 2**{dtype.significand}, and not all above")
+    if dtype.significand < F32.significand and not kept:
+        texts = [(operand.span, body.rules.text(operand.span)) for operand in use.operands]
+        edits = [Edit(span, f"cast({text}, {F32})") for span, text in texts if text]
+        draft.fix(f"compute in {F32}, which loses less", *edits)
     to_float = (whole, storage_text(_tensor(floats)), f"compute in {dtype}")
     to_whole = (floats, storage_text(_tensor(whole)), f"drop the fraction, to {_tensor(whole).dtype}")
     for operand, storage, title in (to_float, to_whole):

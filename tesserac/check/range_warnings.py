@@ -15,6 +15,7 @@ from tesserac.check.body import Body
 from tesserac.check.ranges import Find, Ranges, extent_of
 from tesserac.check.words import SYMBOLS
 from tesserac.diag.codes.precision import W0401, W0404, W0405
+from tesserac.diag.sink import Draft
 from tesserac.numerics.interval import INF, Interval, overflows, values_of
 from tesserac.numerics.narrow import nearest
 from tesserac.ops.convert import Cast
@@ -103,7 +104,11 @@ class _Warnings:
             reason = f"it keeps {kept} of {bits} bits"
             label = f"whole numbers above {exactly} are rounded"
             what = f"a cast from {source.dtype}"
-            self._loss(expression.span, what, target.dtype, reason, label)
+            draft = self._loss(expression.span, what, target.dtype, reason, label)
+            text = self._body.rules.text(expression.span)
+            if kept < F32.significand and f", {target.dtype})" in text and expression.span.file == self._file:
+                wider = text.replace(f", {target.dtype})", f", {F32})")
+                draft.replace(f"{F32} keeps {F32.significand} bits", expression.span, wider)
 
     def coerced(self, expression: typed.Coerce, value: Interval) -> None:
         """A number of the program takes a dtype."""
@@ -126,8 +131,8 @@ class _Warnings:
             label = f"{ty.dtype} has {ty.dtype.significand} significant bits"
             self._loss(expression.span, f"`{text}`", ty.dtype, f"it becomes {held:g}", label)
 
-    def _loss(self, at: Span, what: str, dtype: DType, reason: str, label: str) -> None:
-        self._body.sink.warning(W0405, at=at, label=label, what=what, dtype=dtype, reason=reason)
+    def _loss(self, at: Span, what: str, dtype: DType, reason: str, label: str) -> Draft:
+        return self._body.sink.warning(W0405, at=at, label=label, what=what, dtype=dtype, reason=reason)
 
 
 def _loses_bits(value: Interval, largest: float, dtype: DType) -> bool:

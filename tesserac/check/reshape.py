@@ -18,6 +18,7 @@ from tesserac.check.words import dim_text, dims_text
 from tesserac.diag.codes.shapes import E0304, E0305, E0308, E0315
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.polynomial import of_atom
 from tesserac.types.ty import TensorType
 
 _OPEN = Dim.const(-1)
@@ -114,6 +115,25 @@ def _explain_rest(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...], c
     draft = body.sink.error(E0315, at=callee.at, label=label, problem=problem)
     if change.kept:
         draft.because(f"{' and '.join(map(dim_text, change.kept))} stay as they are")
+    _suggest_number(body, draft, source, shape, callee)
+
+
+def _suggest_number(
+    body: Body, draft: Draft, source: tuple[Dim, ...], shape: tuple[Dim, ...], callee: Callee
+) -> None:
+    """The last number of a shape as the nearest one with which a whole number is left for `-1`."""
+    places = [place for place, dim in enumerate(shape) if dim != _OPEN and (dim.constant or 0) > 1]
+    text = body.rules.text(callee.span)
+    if not places or text.count(str(shape[places[-1]])) == 0:
+        return
+    number = shape[places[-1]].constant or 0
+    others = product(dim for place, dim in enumerate(shape) if dim != _OPEN and place != places[-1])
+    near = sorted(range(2, 2 * number + 1), key=lambda other: (abs(other - number), -other))
+    for other in near:
+        if body.facts.divides(others * other, product(source)):
+            head, _, tail = text.rpartition(str(number))
+            draft.replace(f"with {other} in place of {number} it divides", callee.span, f"{head}{other}{tail}")
+            return
 
 
 def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Callee) -> None:
@@ -130,6 +150,23 @@ def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Cal
     if len(change.source) == 1:
         _show_source(body, draft, operand, change.whole.index(change.source[0]), right)
     _suggest_factors(draft, left, len(change.result))
+    _suggest_dim(body, draft, operand, change, callee)
+
+
+def _suggest_dim(body: Body, draft: Draft, operand: typed.Expr, change: _Change, callee: Callee) -> None:
+    """One dim of the shape as another of the operand's own, if that comes out even."""
+    text, total = body.rules.text(operand.span), product(change.whole)
+    if not text.isidentifier() or change.shape == change.whole:
+        return
+    for place in reversed(range(len(change.shape))):
+        others = change.shape[:place] + change.shape[place + 1 :]
+        for own in change.whole:
+            shape = (*change.shape[:place], own, *change.shape[place + 1 :])
+            fits = body.facts.same(product(others) * own, total) and keeps_neighbours(body, change.whole, shape)
+            if fits and own.constant is None and own not in others:
+                dims = ", ".join(map(str, shape))
+                draft.replace(f"make it {dim_text(own)} there", callee.span, f"reshape({text}, ({dims}))")
+                return
 
 
 def _show_source(body: Body, draft: Draft, operand: typed.Expr, axis: int, wanted: Dim) -> None:
@@ -186,8 +223,31 @@ def _suggest_permutation(body: Body, draft: Draft, operand: typed.Expr, change: 
             dims = ", ".join(map(str, shape))
             draft.replace(title, callee.span, f"permute(reshape({text}, ({dims})), ({order}))")
             return
-    if not _suggest_order(body, draft, text, change, callee):
+    if not _suggest_order(body, draft, text, change, callee) and not _suggest_merge(body, draft, text, change, callee):
         draft.fix(f"{title} with `permute`")
+
+
+def _suggest_merge(body: Body, draft: Draft, text: str, change: _Change, callee: Callee) -> bool:
+    """Split, move, merge: the factors of the shape, in the order in which the operand has them, then as asked for."""
+    factors = [factor for dim in change.shape for factor in _factors(dim)]
+    for places in islice(permutations(range(len(factors))), 1, 720):
+        shape = tuple(factors[place] for place in places)
+        if text.isidentifier() and keeps_neighbours(body, change.whole, shape):
+            order = ", ".join(str(places.index(axis)) for axis in range(len(factors)))
+            split, dims = ", ".join(map(str, shape)), ", ".join(map(str, change.shape))
+            moved = f"permute(reshape({text}, ({split})), ({order})).reshape({dims})"
+            draft.replace("split, move the axis, then merge neighbours", callee.span, moved)
+            return True
+    return False
+
+
+def _factors(dim: Dim) -> list[Dim]:
+    """`B*8` as `B` and `8`: names first, as batches are written."""
+    if len(dim.terms) != 1 or any(exponent != 1 for _, exponent in dim.terms[0][0]):
+        return [dim]
+    [(monomial, coefficient)] = dim.terms
+    number = [Dim.const(coefficient.numerator)] if coefficient != 1 or not monomial else []
+    return [of_atom(atom) for atom, _ in monomial] + number
 
 
 def _suggest_order(body: Body, draft: Draft, text: str, change: _Change, callee: Callee) -> bool:

@@ -266,6 +266,13 @@ class ModuleNames:
         meaning = self._names.get(name)
         return meaning == LaterRef() or isinstance(meaning, StructRef)
 
+    def type_names(self, module: str = "") -> list[str]:
+        """The structs that can be named here, or those of another module under the name that it has here."""
+        meaning = self._names.get(module)
+        if isinstance(meaning, ModuleRef):
+            return [name for name in self._imported[meaning.owner].structs if not name.startswith("_")]
+        return [] if module else [name for name, own in self._names.items() if isinstance(own, StructRef)]
+
     def constant_is_type(self, name: str) -> bool:
         """Whether a constant abbreviates a type, which is read where it is used."""
         value = self.alias(name)

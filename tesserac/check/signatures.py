@@ -6,7 +6,7 @@ kind int, a constant of the module, or a new symbol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.base.source import Span
@@ -63,6 +63,9 @@ class SignatureNames:
 
     def struct(self, node: ast.Expr) -> StructDecl | None:
         return self._struct(node)
+
+    def type_names(self, module: str = "") -> Sequence[str]:
+        return self._module.type_names(module)
 
     def dim(self, name: str, span: Span) -> Dim | None:
         constant = None if name in self.ints else self._constant(name)

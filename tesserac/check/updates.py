@@ -63,7 +63,7 @@ def call_update(body: Body, node: ast.Call) -> typed.Expr:
     if function.name not in UPDATES:
         body.sink.error(E0208, at=function.name_span, what="`x.at[...]`", name=function.name).remark(
             "there are " + ", ".join(f"`x.at[i].{name}(v)`" for name in UPDATES)
-        )
+        ).did_you_mean(function.name, UPDATES, function.name_span)
         return body.error(node.span)
     args = check_arguments(body, node.arguments)
     if len(args) != 1 or args[0].name is not None:

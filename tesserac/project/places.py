@@ -12,6 +12,7 @@ from dataclasses import field
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
+from tesserac.check.resolve import LIBRARY_PATHS
 from tesserac.project.layout import PACKAGE, SUFFIX, Project, module_file
 from tesserac.project.manifest import find_manifest, read_project
 from tesserac.syntax import ast
@@ -103,7 +104,8 @@ def _guess(bases: list[Base], wanted: ast.ModulePath, project: Project | None) -
                 taken = len(wanted.names) - len(names)
                 guessed = (*wanted.names[:taken], *names[:depth], close[0], *names[depth + 1 :])
                 return "." * wanted.dots + ".".join(guessed)
-    return ""
+    library = difflib.get_close_matches(".".join(wanted.names), map(".".join, LIBRARY_PATHS), n=1, cutoff=0.75)
+    return library[0] if library and not wanted.dots else ""
 
 
 def _modules_in(folder: str) -> list[str]:
