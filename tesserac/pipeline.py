@@ -11,7 +11,6 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.typed import TypedFunction
 from tesserac.graph.build import build_module
 from tesserac.graph.passes.absorb import absorb
-from tesserac.graph.passes.autodiff import autodiff
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.fix_sizes import fix_sizes
@@ -20,6 +19,7 @@ from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.once import once
 from tesserac.graph.passes.split_complex import split_complex
+from tesserac.graph.passes.transforms import transforms
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
@@ -30,7 +30,7 @@ from tesserac.tile.build import tile_pass
 CALL_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
     inline,  # calls become bodies; from here on a function is whole
-    autodiff,  # derivatives become operators, which have no other names in them by now
+    transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
 )
 GRAPH_PASSES: tuple[Pass, ...] = (
     once,  # loops over blocks that span their dim; constants and sizes in their bodies become known

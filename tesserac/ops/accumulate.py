@@ -11,6 +11,7 @@ folded in index order through the aligned tree, in the accumulation type, and th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
@@ -33,7 +34,7 @@ from tesserac.ops.lowering import (
 )
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
-from tesserac.ops.update import Scatter
+from tesserac.ops.update import Scatter, mapped_places
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import I64
 from tesserac.types.policy import compute_dtype
@@ -70,6 +71,10 @@ class FoldAt(Operator):
 
     def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
         return Scatter(self.axes, self.at).mismatch(operands, same)
+
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        axes, at, given = mapped_places(write, self.axes, self.at, operands, mapped)
+        return write.apply(replace(self, axes=axes, at=at), given)
 
     def reference(self, *operands: Array) -> Array:
         x, v, *indices = operands
@@ -215,6 +220,10 @@ class ScatterAdd(Operator):
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
     ) -> Value | None:
         return cotangent if position == 0 else write("gather", cotangent, operands[1], axis=self.axis)
+
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        order = (0, 2, 1)
+        return self._fold().batched(write, [operands[i] for i in order], [mapped[i] for i in order])
 
     def reference(self, *operands: Array) -> Array:
         x, index, v = operands

@@ -13,6 +13,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.interval import Interval, mul, total
+from tesserac.ops.batching import aligned, mapped_whole
 from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import contract_form, drop_unit_dims, sum_of_products
 from tesserac.ops.registry import Array, Extent, Operator, register
@@ -69,6 +70,19 @@ class MatMul(Operator):
         kept = "".join(x for x in terms[position] if x in terms[1 - position] + terms[2])
         back = write("einsum", cotangent, other, equation=f"{terms[2]},{terms[1 - position]}->{kept}")
         return write.stored(write.reshape(back, own.dims), own)
+
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        """One product, or one contraction where the mapped dim stands beside a vector. Two vectors stay a sum of
+        products, hence both are mapped then."""
+        ranks = [tensor_type(v).rank - has_dim for v, has_dim in zip(operands, mapped, strict=True)]
+        if min(ranks) > 1:
+            return write.apply(self, aligned(write, operands, mapped, inner=2))
+        if max(ranks) == 1:
+            return write("einsum", *mapped_whole(write, operands, mapped), equation="zk,zk->z")
+        batch = _BATCH[: max(ranks) - 2]
+        terms = [batch + "mk", "k"] if ranks[1] == 1 else ["k", batch + "kn"]
+        own = ["z" * has_dim + term for has_dim, term in zip(mapped, terms, strict=True)]
+        return write("einsum", *operands, equation=f"{own[0]},{own[1]}->z{batch}{'m' if ranks[1] == 1 else 'n'}")
 
     def reference(self, *operands: Array) -> Array:
         return np.asarray(np.matmul(*operands))

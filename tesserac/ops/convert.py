@@ -33,6 +33,7 @@ class Cast(Operator):
     """
 
     name = "cast"
+    batching = "leading"
     signatures = ("(x: E[*s], dtype: dtype) -> {dtype}[*s]",)
     linear = "jointly"
 
@@ -87,6 +88,7 @@ class Wide(Operator):
     """
 
     name = "wide"
+    batching = "leading"
     signatures = ("(x: E[*s]) -> wide(E)[*s]",)
     linear = "jointly"
 
@@ -119,6 +121,7 @@ class StopGradient(Operator):
     """
 
     name = "stop_gradient"
+    batching = "leading"
     signatures = ("(x: E[*s]) -> E[*s]",)
     differential = "0"
 

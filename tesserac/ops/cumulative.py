@@ -27,6 +27,7 @@ class Cumulative(Operator):
     """A running fold; `kind` is that of the form, and a negative axis counts from the end."""
 
     kind: ClassVar[str]
+    batching = "shifted"
 
     axis: int = -1
 

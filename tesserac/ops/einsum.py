@@ -8,12 +8,14 @@ contract from left to right, each product rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_letters
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Permute, tensor_type
+from tesserac.ops.batching import mapped_whole
 from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import (
     contract_form,
@@ -111,6 +113,26 @@ class Einsum(Operator):
                 spread = write.on_diagonal(spread, (term.index(letter), axis))
         return write.stored(spread, own)
 
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        """One more letter. Where a product is a sum over all that its operands have, both need it to stay one."""
+        letter = next(x for x in ascii_letters if x not in self.equation)
+        if self._folds_products():
+            operands, mapped = mapped_whole(write, operands, mapped), [True] * len(mapped)
+        terms = [letter * has_dim + term for has_dim, term in zip(mapped, self.terms, strict=True)]
+        return write("einsum", *operands, equation=f"{','.join(terms)}->{letter}{self.output}")
+
+    def _folds_products(self) -> bool:
+        """Whether two operands, from left to right, have the same letters and some are summed: see `_Indexed.times`."""
+        terms = ["".join(dict.fromkeys(term)) for term in self.terms]
+        kept = [_needed(term, _all_but(terms, i) + self.output) for i, term in enumerate(terms)]
+        total, *rest = kept
+        for number, term in enumerate(rest):
+            needed = _needed(total + term, self.output + "".join(rest[number + 1 :]))
+            if set(total) == set(term) and set(needed) < set(term):
+                return True
+            total = needed
+        return False
+
     def reference(self, *operands: Array) -> Array:
         return np.asarray(np.einsum(self.equation, *operands))
 
@@ -127,8 +149,16 @@ class Einsum(Operator):
         return convert_form(builder, value, result)
 
 
+def _needed(letters: str, by: str) -> str:
+    return "".join(dict.fromkeys(letter for letter in letters if letter in by))
+
+
+def _all_but(terms: Sequence[str], position: int) -> str:
+    return "".join(term for i, term in enumerate(terms) if i != position)
+
+
 def _others(parts: Sequence[_Indexed], position: int) -> str:
-    return "".join(part.indices for i, part in enumerate(parts) if i != position)
+    return _all_but([part.indices for part in parts], position)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ _CASE_SHAPES = {
 class Pointwise(Operator):
     """An operator without static attributes that computes each point from the operands' points."""
 
+    batching = "aligned"
+
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
         operands = parse_signature(cls.signatures[0]).operands
@@ -305,6 +307,7 @@ class Power(Operator):
     """
 
     name = "power"
+    batching = "leading"
     signatures = ("(x: N[*s], exponent: int) -> N[*s]",)
 
     exponent: int
@@ -356,6 +359,7 @@ class Where(Operator):
     """
 
     name = "where"
+    batching = "aligned"
     signatures = ("(c: bool[s...], x: E[s...], y: E[s...]) -> E[s...]",)
     linear = "jointly"
 

@@ -14,11 +14,12 @@ from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ops.batching import after_new_dims, aligned, mapped_size, own_rows, shifted
 from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import DimMap, Scalars, broadcast_map, gather_form, map_form
 from tesserac.ops.registry import Array, Need, Operator, numpy_dtype, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize, broadcast
-from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import F32, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
 from tesserac.types.ty import TensorType
@@ -58,6 +59,11 @@ class Gather(Operator):
     ) -> Value | None:
         return write("scatter_add", write.zeros(tensor_type(operands[0])), operands[1], cotangent, axis=self.axis)
 
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        if not mapped[1]:
+            return write.apply(shifted(self), operands)
+        return Lookup((self.axis,), self.axis).batched(write, operands, mapped)
+
     def reference(self, *operands: Array) -> Array:
         x, index = operands
         return np.take(x, index, self.axis)
@@ -81,6 +87,7 @@ class TakeAlongAxis(Operator):
     """
 
     name = "take_along_axis"
+    batching = "shifted"
     signatures = ("(x: E[{dims}], index: I[{dims}], axis: axis) -> E[{dims}]",)
     linear = "jointly"
 
@@ -169,6 +176,20 @@ class Lookup(Operator):
         zeros = write.zeros(tensor_type(operands[0]))
         return write("add_at", zeros, cotangent, *operands[1:], axes=self.axes, at=self.at, kind="sum")
 
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        """Mapped indices put the mapped dim in front of their own; into a mapped tensor each reads its own row."""
+        x, *indices = operands
+        if not any(mapped[1:]):
+            return write.apply(shifted(self), operands)
+        if mapped[0]:
+            rows = own_rows(write, indices, mapped[1:], mapped_size(operands, mapped))
+            found = write.apply(Lookup((0, *shifted(self).axes)), (x, *rows))
+        else:
+            found = write.apply(Lookup(self.axes), (x, *aligned(write, indices, mapped[1:])))
+        rank = tensor_type(found).rank
+        new = rank - 1 - len(self._kept(tensor_type(x).rank - mapped[0]))
+        return write.permute(found, after_new_dims(new, self.at, rank))
+
     def reference(self, *operands: Array) -> Array:
         x, *indices = operands
         first = np.moveaxis(x, self.axes, range(len(self.axes)))[tuple(indices)]
@@ -231,6 +252,20 @@ class SliceAt(Operator):
         taken = write("slice", places, operands[1], size=self.size)
         return write("scatter", write.zeros(whole), cotangent, taken, axes=(self.axis,), at=self.axis)
 
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        """Mapped starts read the elements behind each. One that is out of range stays so: it becomes the size."""
+        x, start = operands
+        if not mapped[1]:
+            return write.apply(shifted(self), operands)
+        number = TensorType((), I64)
+        whole = write.size(tensor_type(x).dims[self.axis + mapped[0]], number)
+        first, zero = write("cast", start, dtype=I64, policy=NO_POLICY), write.full(0, number)
+        counted = write("where", write("less", first, zero), write("add", first, whole), first)
+        valid = write("where", write("less", counted, zero), whole, counted)
+        column = write.reshape(valid, (*tensor_type(valid).dims, ONE))
+        places = write("add", column, write.reshape(write("arange", start=self.size), (ONE, self.size)))
+        return Gather(self.axis).batched(write, (x, places), mapped)
+
     def reference(self, *operands: Array) -> Array:
         x, start = operands
         return np.take(x, start + np.arange(self.size.evaluate({})), self.axis)
@@ -260,6 +295,7 @@ class OneHot(Operator):
     """
 
     name = "one_hot"
+    batching = "leading"
     signatures = ("(index: I[*s], classes: size, dtype: dtype = f32) -> {dtype}[{dims}]",)
 
     classes: Dim

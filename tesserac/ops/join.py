@@ -48,6 +48,7 @@ class Concat(Operator):
     """
 
     name = "concat"
+    batching = "shifted"
     signatures = ("(*tensors: E[{dims}], axis: axis = 0) -> E[{dims}]",)
     linear = "jointly"
 
@@ -107,6 +108,7 @@ class Stack(Operator):
     """
 
     name = "stack"
+    batching = "shifted"
     signatures = ("(*tensors: E[{dims}], axis: int = 0) -> E[{dims}]",)
     linear = "jointly"
 
@@ -166,6 +168,7 @@ class Pad(Operator):
     """
 
     name = "pad"
+    batching = "shifted"
     signatures = ("(x: E[*s], before: size, after: size, axis: axis, value: number = 0) -> E[{dims}]",)
 
     before: Dim
@@ -237,6 +240,7 @@ class Roll(Operator):
     """
 
     name = "roll"
+    batching = "shifted"
     signatures = ("(x: E[*s], shift: size, axis: axis) -> E[*s]",)
     linear = "jointly"
 

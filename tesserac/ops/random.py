@@ -12,6 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
 from tesserac.numerics.philox import BUMPS, MULTIPLIERS, ROUNDS
 from tesserac.ops.lowering import Scalars, map_form
 from tesserac.ops.registry import Array, Operator, register
@@ -32,6 +33,7 @@ class FoldIn(Operator):
     """
 
     name = "fold_in"
+    batching = "aligned"
     signatures = ("(key: u64[s...], data: u64[s...]) -> u64[s...]",)
 
     @classmethod
@@ -54,14 +56,15 @@ class FoldIn(Operator):
 @dataclass(frozen=True)
 class RandomBits(Operator):
     """64 random bits for each element of a shape: words 0 and 1 of Philox(key, i), or 2 and 3 where `high`, for the
-    element with index i in row-major order.
+    element with index i in row-major order. Of a tensor of keys, such a shape for each.
 
     def f(k: Key) -> Tensor[5, u64]:
         return random_bits(k, 5)
     """
 
     name = "random_bits"
-    signatures = ("(key: u64[], shape: dims, high: bool = False) -> u64[{dims}]",)
+    batching = "leading"
+    signatures = ("(key: u64[*s], shape: dims, high: bool = False) -> u64[{dims}]",)
 
     shape: tuple[Dim, ...]
     high: bool = False
@@ -70,31 +73,36 @@ class RandomBits(Operator):
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
         shapes = ((), (5,), (2, 3, 4), (0, 3))
         dims = [tuple(map(Dim.const, shape)) for shape in shapes]
-        return [(cls(shape, high), ("u64[]",)) for shape in dims for high in (False, True)]
+        one_key = [(cls(shape, high), ("u64[]",)) for shape in dims for high in (False, True)]
+        return [*one_key, (cls(dims[1]), ("u64[2, 3]",))]
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
-        return self.shape
+        return (*operands[0].dims, *self.shape)
 
     def reference(self, *operands: Array) -> Array:
         sizes = [dim.evaluate({}) for dim in self.shape]
         counter = np.arange(int(np.prod(sizes)), dtype=np.uint64).reshape(sizes)
-        return _joined(philox_words(operands[0].astype(np.uint64), counter, DRAW), 2 if self.high else 0)
+        keys = operands[0].astype(np.uint64).reshape(operands[0].shape + (1,) * len(sizes))
+        each, counters = np.broadcast_arrays(keys, counter)
+        return _joined(philox_words(each, counters, DRAW), 2 if self.high else 0)
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        keys = tensor_type(operands[0]).rank
+
         def body(s: Scalars, args: list[Value]) -> Value:
-            counter = s.cast(self._position(s), U64)
+            counter = s.cast(self._position(s, keys), U64)
             return s.primitive(
                 "philox_high" if self.high else "philox", s.cast(args[0], U64), counter, s.constant(DRAW, U64)
             )
 
-        return map_form(builder, operands, result, body)
+        return map_form(builder, operands, result, body, [tuple(range(keys))])
 
-    def _position(self, s: Scalars) -> Value:
-        """The row-major index of an element."""
+    def _position(self, s: Scalars, first: int) -> Value:
+        """The row-major index of an element; its dims begin at `first`."""
         position = s.constant(0, I64)
         for axis, size in enumerate(self.shape):
             before = s.primitive("mul", position, s.dim(size, I64)) if axis else position
-            position = s.primitive("add", before, s.index(axis, I64))
+            position = s.primitive("add", before, s.index(first + axis, I64))
         return position
 
 

@@ -30,6 +30,7 @@ class Flip(Operator):
     """
 
     name = "flip"
+    batching = "shifted"
     signatures = ("(x: E[*s], axis: axes = None) -> E[*s]",)
     linear = "jointly"
 
@@ -64,6 +65,7 @@ class Squeeze(Operator):
     """
 
     name = "squeeze"
+    batching = "shifted"
     signatures = ("(x: E[*s], axis: axes) -> E[{dims}]",)
     linear = "jointly"
 
@@ -106,6 +108,7 @@ class Unsqueeze(Operator):
     """
 
     name = "unsqueeze"
+    batching = "shifted"
     signatures = ("(x: E[*s], axis: int) -> E[{dims}]",)
     linear = "jointly"
 
@@ -151,6 +154,7 @@ class Repeat(Operator):
     """
 
     name = "repeat"
+    batching = "shifted"
     signatures = ("(x: E[*s], times: size, axis: axis) -> E[{dims}]",)
     linear = "jointly"
 
@@ -199,6 +203,7 @@ class Split(Operator):
     """
 
     name = "split"
+    batching = "shifted"
     signatures = ("(x: E[*s], parts: int, axis: axis = 0) -> E[{dims}]",)
     linear = "jointly"
 
@@ -245,6 +250,7 @@ class Diagonal(Operator):
     """
 
     name = "diagonal"
+    batching = "leading"
     signatures = ("(x: E[*s, n, n]) -> E[*s, n]",)
     linear = "jointly"
 

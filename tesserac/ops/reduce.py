@@ -35,6 +35,7 @@ class Reduction(Operator):
     """A fold over `axes`, which count from 0 and are sorted. `kind` is that of the form."""
 
     kind: ClassVar[str]
+    batching = "shifted"
     accumulates = True
 
     axes: tuple[int, ...]

@@ -27,6 +27,7 @@ from tesserac.types.policy import Policy
 from tesserac.types.ty import TensorType
 
 if TYPE_CHECKING:
+    from tesserac.ops.batching import Batching
     from tesserac.ops.calculus import Writer
 
 GuardKind = Literal["equal", "divides", "at_least"]
@@ -66,6 +67,8 @@ class Operator(ABC):
     """The tangent of the result as an expression: `cos(x) * dx`. `0` where it is zero wherever there is one."""
     not_differentiable: ClassVar[str] = ""
     """Why there is no derivative."""
+    batching: ClassVar[Batching | None] = None
+    """The family whose rule says how mapped operands are taken; None where it has a rule of its own."""
 
     @classmethod
     @abstractmethod
@@ -131,6 +134,14 @@ class Operator(ABC):
         are at hand where it is linear in each alone."""
         raise NotImplementedError(f"{self.name} has no transpose")
 
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        """The results for all elements of a mapped dim, which is the first of operands that are `mapped` (at least one
+        is) and of the result. See Note [One rule for a mapped dim] in `batching.py`."""
+        from tesserac.ops.batching import FAMILIES
+
+        assert self.batching is not None, f"{self.name} has no batching rule"
+        return FAMILIES[self.batching](self, write, operands, mapped)
+
     def infer(self, operands: Sequence[TensorType], same: SameSize = eq) -> TensorType:
         """The type of the result. Raises a Mismatch."""
         signatures = [signature.for_count(len(operands)) for signature in self.parsed]
@@ -167,7 +178,7 @@ def register(cls: O) -> O:
     if cls.name in OPERATORS:
         raise TypeError(f"operator {cls.name} is registered twice")
     cls.parsed = tuple(parse_signature(text) for text in cls.signatures)
-    if (fault := _rule_fault(cls)) is not None:
+    if (fault := _rule_fault(cls) or _batching_fault(cls)) is not None:
         raise TypeError(f"operator {cls.name} {fault}")
     if not cls.cases():
         raise TypeError(f"operator {cls.name} has no test cases")
@@ -185,6 +196,14 @@ def _rule_fault(cls: type[Operator]) -> str | None:
         return "needs one of: linear with a transpose, a derivative, a reason why it has none"
     lacks_transpose = is_linear and cls.transpose is Operator.transpose
     return "is linear, but has no transpose" if lacks_transpose else None
+
+
+def _batching_fault(cls: type[Operator]) -> str | None:
+    """What is wrong with the rule for mapped operands; one without operands needs none."""
+    if not cls.parsed[0].operands:
+        return None
+    rules = (cls.batching is not None, cls.batched is not Operator.batched)
+    return None if any(rules) else "needs a rule for mapped operands: a family, or its own"
 
 
 def _is_smooth(signature: Signature) -> bool:
@@ -211,8 +230,8 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 # Note [What an operator must have]
-# `register` runs at import, so an operator without a signature, a NumPy reference, a lowering to forms, an example
-# a rule of differentiation or test cases cannot exist.
+# `register` runs at import, so an operator without a signature, a NumPy reference, a lowering to forms, an
+# example, a rule of differentiation, a rule for mapped operands or test cases cannot exist.
 
 # Note [One rule per operator]
 # Reverse mode is forward mode, then the transpose of what is linear in it: so an operator declares how tangents go

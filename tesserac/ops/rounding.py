@@ -37,6 +37,7 @@ class StochasticRound(Operator):
     """
 
     name = "stochastic_round"
+    batching = "leading"
     signatures = ("(x: F[*s], bits: u64[*s], dtype: dtype) -> {dtype}[*s]",)
 
     dtype: DType

@@ -16,7 +16,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import broadcast_map, view_form
 from tesserac.ops.registry import Array, Operator, register
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import TensorType
 
 
@@ -38,6 +38,7 @@ class Permute(Operator):
     """
 
     name = "permute"
+    batching = "shifted"
     signatures = ("(x: E[*s], order: order) -> E[{dims}]",)
     linear = "jointly"
 
@@ -73,6 +74,7 @@ class Reshape(Operator):
     """
 
     name = "reshape"
+    batching = "shifted"
     signatures = ("(x: E[*s], shape: dims) -> E[{dims}]",)
     linear = "jointly"
 
@@ -126,6 +128,11 @@ class Expand(Operator):
     ) -> Value | None:
         return write.unbroadcast(cotangent, tensor_type(operands[0]))
 
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        first, *rest = tensor_type(operands[0]).dims
+        ones = [ONE] * (len(self.shape) - len(rest))
+        return write.expand(write.reshape(operands[0], (first, *ones, *rest)), (first, *self.shape))
+
     def reference(self, *operands: Array) -> Array:
         [x] = operands
         return np.broadcast_to(x, _sizes(self.shape))
@@ -145,6 +152,7 @@ class Slice(Operator):
     """
 
     name, surface = "cut", False
+    batching = "shifted"
     signatures = ("(x: E[*s]) -> E[{dims}]",)
     linear = "jointly"
 

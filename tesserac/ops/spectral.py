@@ -71,6 +71,7 @@ class Transform(Operator):
     """`sign` is that of the exponent."""
 
     sign: ClassVar[int]
+    batching = "leading"
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:

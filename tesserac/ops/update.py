@@ -13,6 +13,7 @@ from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ops.batching import mapped_size, mapped_whole, own_rows
 from tesserac.ops.calculus import Writer
 from tesserac.ops.index import Lookup
 from tesserac.ops.lowering import assemble_form, scatter_form
@@ -34,6 +35,7 @@ class Insert(Operator):
     """
 
     name, surface = "insert", False
+    batching = "shifted"
     signatures = ("(x: E[*s], v: E[{dims}]) -> E[*s]",)
     linear = "jointly"
 
@@ -133,6 +135,10 @@ class Scatter(Operator):
         last = write("equal", write("lookup", board, *indices, axes=axes), numbers)
         return write.reshape(last, ((ONE,) * self.at + together + (ONE,) * (kept - self.at)))
 
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        axes, at, given = mapped_places(write, self.axes, self.at, operands, mapped)
+        return write.apply(Scatter(axes, at), given)
+
     def reference(self, *operands: Array) -> Array:
         x, v, *indices = operands
         result = np.moveaxis(x, self.axes, range(len(self.axes))).copy()
@@ -148,3 +154,19 @@ class Scatter(Operator):
         lookup, dims = Lookup(self.axes, self.at), tensor_type(v).dims
         source, maps = lookup.places(result.rank, [tensor_type(i).dims for i in indices], dims)
         return scatter_form(builder, x, v, indices, result, source, maps, "index")
+
+
+def mapped_places(
+    write: Writer, axes: tuple[int, ...], at: int, operands: Sequence[Value], mapped: Sequence[bool]
+) -> tuple[tuple[int, ...], int, list[Value]]:
+    """Operands are a tensor, the new elements and an index for each of `axes`, whose dims stand `at`: all three for
+    mapped operands. Mapped indices name places of their own row each."""
+    size, indices = mapped_size(operands, mapped), operands[2:]
+    x, v = mapped_whole(write, operands[:2], mapped[:2], size)
+    moved = tuple(axis + 1 for axis in axes)
+    if not any(mapped[2:]):
+        return moved, at + 1, [x, v, *indices]
+    rank, kept = tensor_type(v).rank, tensor_type(x).rank - 1 - len(axes)
+    new = range(1 + at, rank - kept + at)
+    rows = write.permute(v, [0, *new, *(axis for axis in range(1, rank) if axis not in new)])
+    return (0, *moved), 0, [x, rows, *own_rows(write, indices, mapped[2:], size)]

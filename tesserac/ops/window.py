@@ -32,6 +32,7 @@ class Windows(Operator):
     """
 
     name = "windows"
+    batching = "shifted"
     signatures = ("(x: E[*s], size: size, axis: axis, stride: int = 1, dilation: int = 1) -> E[{dims}]",)
     linear = "jointly"
 

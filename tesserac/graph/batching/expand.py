@@ -1,0 +1,53 @@
+"""`graph.vmap` becomes its body on whole tensors.
+
+Enters: the operation, whose region has only operators and control flow in it. Leaves: values for its results, computed
+before where it stands. Mapped dims move to the front on the way in, and to where they are wanted on the way out.
+"""
+
+from __future__ import annotations
+
+from tesserac.graph.autodiff.custom import Functions
+from tesserac.graph.autodiff.dialect import JVP, VJP
+from tesserac.graph.autodiff.writing import writer
+from tesserac.graph.batching.dialect import in_axes, mapped_dim
+from tesserac.graph.batching.rules import Mapping
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import indices, tensor_type
+from tesserac.ops.calculus import Writer
+
+
+def expand_vmap(op: Op, functions: Functions) -> list[Value]:
+    builder = Builder.before(op)
+    write = writer(builder, {})
+    mapping = Mapping(builder, mapped_dim(op), {}, set(), functions if _is_last(op) else None)
+    inputs = []
+    for arg, operand, axis in zip(op.body.args, op.operands, in_axes(op), strict=True):
+        if axis is not None:  # one value may be two arguments, of which one is mapped
+            inputs.append(builder.op("graph.input", (operand,), (operand.type,)))
+            mapping.mapped.add(moved := _moved(write, inputs[-1].result, axis, 0))
+            mapping.values[arg] = moved
+        else:
+            mapping.values[arg] = operand
+    outputs = [mapping.whole(value) for value in mapping.block(op.body)]
+    results = [_moved(write, value, 0, axis) for value, axis in zip(outputs, indices(op, "out_axes"), strict=True)]
+    for made in inputs:
+        results = [made.operands[0] if value is made.result else value for value in results]
+        made.result.replace_all_uses(made.operands[0])
+        made.erase()
+    return results
+
+
+def _is_last(op: Op) -> bool:
+    """Whether no derivative is taken of this: then a function with rules of its own is only its body."""
+    around: Op | None = op
+    while around is not None and around.parent is not None and around.name not in (JVP, VJP):
+        region = around.parent.parent
+        around = None if region is None else region.parent
+    return around is not None and around.attrs.get("entry") is True
+
+
+def _moved(write: Writer, value: Value, source: int, target: int) -> Value:
+    order = list(range(tensor_type(value).rank))
+    order.insert(target, order.pop(source))
+    return write.permute(value, order)

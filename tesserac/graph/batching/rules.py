@@ -1,0 +1,273 @@
+"""Operations for all elements of a mapped dim at once, copied to where a builder stands.
+
+Enters: the body of a function, what its arguments are, and which of those are mapped: they have one more dim in front.
+Leaves: the body on whole tensors. What does not depend on a mapped value stays as it is, and is computed once. Control
+flow stays where its condition is not mapped; otherwise see Note [Conditions that are mapped].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.source import Span
+from tesserac.graph.autodiff.custom import Functions
+from tesserac.graph.autodiff.writing import writer
+from tesserac.graph.dialect import CUSTOM, NUMERICS, is_operator, operator_of
+from tesserac.graph.substitute import copy_op
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.effects import NOTE
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.types import Type
+from tesserac.ops.calculus import Writer
+from tesserac.ops.elementwise import Where
+from tesserac.types.dims import Dim
+from tesserac.types.ty import TensorType
+
+
+class NotMappable(Exception):
+    """Something is mapped that cannot be done for all elements at once."""
+
+    def __init__(self, span: Span, what: str, why: str) -> None:
+        super().__init__(f"{what} {why}")
+        self.span = span
+        self.what = what
+        self.why = why
+
+
+class Mapping:
+    """`values` says what stands for a value of the original, `mapped` are those of the copies that have the dim of this
+    size. `functions` are those of the module, None where derivatives will be taken of this. `active` are the elements
+    for which the program is here at all; None where it is for all."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        size: Dim,
+        values: dict[Value, Value],
+        mapped: set[Value],
+        functions: Functions | None,
+        active: Value | None = None,
+    ) -> None:
+        self.builder = builder
+        self.size = size
+        self.values = values
+        self.mapped = mapped
+        self.functions = functions
+        self.active = active
+
+    def block(self, block: Block) -> list[Value]:
+        """Goes through a body; what it yields."""
+        for op in block.ops[:-1]:
+            with self.builder.spanned(op.span):
+                self._op(op)
+        return self._all(block.terminator.operands)
+
+    def whole(self, value: Value) -> Value:
+        """A value for every element, also where it is the same for all."""
+        if value in self.mapped:
+            return value
+        repeated = self._writer().expand(value, (self.size, *tensor_type(value).dims))
+        self.mapped.add(repeated)
+        return repeated
+
+    def _all(self, values: Sequence[Value]) -> list[Value]:
+        return [self.values.get(v, v) for v in values]
+
+    def _writer(self, op: Op | None = None) -> Writer:
+        kept = (NUMERICS,) if op is not None and NUMERICS in op.attrs else ()
+        return writer(self.builder, {name: op.attrs[name] for name in kept if op is not None})
+
+    def _op(self, op: Op) -> None:
+        if op.name == "form.cond":
+            self._cond(op)
+        elif op.name == "form.loop":
+            self._loop(op)
+        elif op.name == "form.while":
+            self._while(op)
+        elif op.name == "form.assert":
+            self._assert(op)
+        elif op.name == "form.print":
+            self._print(op)
+        elif self.mapped.isdisjoint(self._all(op.operands)):
+            self.builder.add(copy_op(op, self.values, {}))
+        elif op.name == CUSTOM:
+            self._custom(op)
+        else:
+            self._operator(op)
+
+    def _operator(self, op: Op) -> None:
+        assert is_operator(op), f"{op.name} has no rule for mapped operands"
+        operands = self._all(op.operands)
+        result = operator_of(op).batched(self._writer(op), operands, [v in self.mapped for v in operands])
+        expected = self._type(op.result.type, is_mapped=True)
+        assert result.type == expected, f"{op.name} of mapped operands gives {result.type}, not {expected}"
+        result.name = result.name or op.result.name
+        self.values[op.result] = result
+        self.mapped.add(result)
+
+    def _custom(self, op: Op) -> None:
+        """A function with derivatives of its own is its body, once all derivatives are taken."""
+        if self.functions is None:
+            why = "has a rule of its own for its derivative, which `vmap` inside of that derivative does not map yet"
+            raise NotMappable(op.span, "this function", why)
+        block = Block()
+        inside = Builder(block, op.span)
+        inside.op("form.yield", self.functions.body(inside, op, op.operands))
+        self.values.update(zip(op.results, self.block(block), strict=True))
+        block.drop_all_uses()
+
+    def _type(self, type_: Type, *, is_mapped: bool) -> Type:
+        if not is_mapped:
+            return type_
+        assert isinstance(type_, TensorType)
+        return TensorType((self.size, *type_.dims), type_.dtype, type_.policy)
+
+    # ---------------------------------------------------------------------------------------------- effects
+
+    def _assert(self, op: Op) -> None:
+        """It holds if it holds for all elements for which the program comes here."""
+        [flag] = self._all(op.operands)
+        write = self._writer()
+        if self.active is not None:
+            flag = self._both(write, "bitwise_or", write("bitwise_not", self.active), flag)
+        if flag in self.mapped:
+            flag = write("all", flag, axes=(0,))
+        self.builder.op("form.assert", (flag,), (), op.attrs)
+
+    def _print(self, op: Op) -> None:
+        """What is noted of an assertion that fails can be said of one element only, so nothing is."""
+        operands = self._all(op.operands)
+        if self.active is None and self.mapped.isdisjoint(operands):
+            self.builder.add(copy_op(op, self.values, {}))
+        elif op.attrs["to"] != NOTE:
+            raise NotMappable(op.span, "`print`", "writes for one element at a time")
+
+    # ---------------------------------------------------------------------------------------------- branches
+
+    def _cond(self, op: Op) -> None:
+        [flag] = self._all(op.operands)
+        if flag in self.mapped:
+            self._choose(op, flag)
+            return
+        inner = [self._inside(Block()) for _ in op.regions]
+        yields = [own.block(region.block) for own, region in zip(inner, op.regions, strict=True)]
+        places = {i for i in range(len(op.results)) if any(out[i] in self.mapped for out in yields)}
+        for own, out in zip(inner, yields, strict=True):
+            own._yield(out, places)
+        self._replace(op, (flag,), [own.builder.block for own in inner], places)
+
+    def _choose(self, op: Op, flag: Value) -> None:
+        """Both branches, and of each result the one that the flag of an element says."""
+        write = self._writer()
+        outcomes = []
+        for region, holds in zip(op.regions, (flag, write("bitwise_not", flag)), strict=True):
+            self.mapped.add(holds)
+            active = holds if self.active is None else self._both(write, "bitwise_and", self.active, holds)
+            inner = Mapping(self.builder, self.size, self.values, self.mapped, self.functions, active)
+            outcomes.append(inner.block(region.block))
+        for result, yes, no in zip(op.results, *outcomes, strict=True):
+            self.values[result] = self._select(flag, yes, no)
+
+    def _select(self, flag: Value, yes: Value, no: Value) -> Value:
+        if yes is no:
+            return yes
+        operands = (flag, yes, no)
+        chosen = Where().batched(self._writer(), operands, [v in self.mapped for v in operands])
+        self.mapped.add(chosen)
+        return chosen
+
+    def _both(self, write: Writer, name: str, left: Value, right: Value) -> Value:
+        """Two flags joined, the first of them mapped."""
+        joined = write(name, left, right)
+        self.mapped.add(joined)
+        return joined
+
+    # ---------------------------------------------------------------------------------------------- loops
+
+    def _loop(self, op: Op) -> None:
+        """Which of the carried values are mapped shows where the body yields one: then it is tried again."""
+        operands = self._all(op.operands)
+        places = {place for place, init in enumerate(operands[2:]) if init in self.mapped}
+        while True:
+            body = self._inside(self._entered(op.body, 1, places))
+            yields = body.block(op.body)
+            found = {place for place, value in enumerate(yields) if value in self.mapped}
+            if found <= places:
+                break
+            places |= found
+            body.builder.block.drop_all_uses()
+        body._yield(yields, places)
+        self._replace(op, (*operands[:2], *self._given(operands[2:], places)), [body.builder.block], places)
+
+    def _while(self, op: Op) -> None:
+        """As a loop. Where the test is mapped, turns go on until no element needs another, and what an element carries
+        no longer changes once its own test fails."""
+        operands = self._all(op.operands)
+        places = {place for place, init in enumerate(operands) if init in self.mapped}
+        while True:
+            test, go_on = self._test(op, places)
+            body, yields = self._turn(op, places, decided=go_on in self.mapped)
+            found = {place for place, value in enumerate(yields) if value in self.mapped}
+            if found <= places:
+                break
+            places |= found
+            for own in (test, body):
+                own.builder.block.drop_all_uses()
+        flag = test._writer()("any", go_on, axes=(0,)) if go_on in self.mapped else go_on
+        test.builder.op("form.yield", (flag,))
+        body._yield(yields, places)
+        blocks = [test.builder.block, body.builder.block]
+        self._replace(op, self._given(operands, places), blocks, places)
+
+    def _test(self, op: Op, places: set[int]) -> tuple[Mapping, Value]:
+        block = op.regions[0].block
+        test = self._inside(self._entered(block, 0, places))
+        [flag] = test.block(block)
+        return test, flag
+
+    def _turn(self, op: Op, places: set[int], *, decided: bool) -> tuple[Mapping, list[Value]]:
+        """The body of a while loop; what it carries on."""
+        test, block = (region.block for region in op.regions)
+        body = self._inside(self._entered(block, 0, places))
+        own = body.builder.block.args
+        if not decided:
+            return body, body.block(block)
+        self.values.update(zip(test.args, own, strict=True))
+        [going] = body.block(test)
+        write = body._writer()
+        body.active = going if self.active is None else self._both(write, "bitwise_and", self.active, going)
+        new = body.block(block)
+        return body, [body._select(going, value, old) for value, old in zip(new, own, strict=True)]
+
+    def _inside(self, block: Block) -> Mapping:
+        builder = Builder(block, self.builder.span)
+        return Mapping(builder, self.size, self.values, self.mapped, self.functions, self.active)
+
+    def _entered(self, block: Block, first: int, places: set[int]) -> Block:
+        """A new block with the arguments of another, those at `places` behind the first ones mapped."""
+        is_mapped = [index - first in places for index in range(len(block.args))]
+        types = [self._type(a.type, is_mapped=has_dim) for a, has_dim in zip(block.args, is_mapped, strict=True)]
+        new = Block(types, [a.name for a in block.args])
+        self.values.update(zip(block.args, new.args, strict=True))
+        self.mapped.update(a for a, has_dim in zip(new.args, is_mapped, strict=True) if has_dim)
+        return new
+
+    def _given(self, values: Sequence[Value], places: set[int]) -> list[Value]:
+        return [self.whole(v) if place in places else v for place, v in enumerate(values)]
+
+    def _yield(self, values: Sequence[Value], places: set[int]) -> None:
+        self.builder.op("form.yield", self._given(values, places))
+
+    def _replace(self, op: Op, operands: Sequence[Value], blocks: Sequence[Block], places: set[int]) -> None:
+        types = [self._type(v.type, is_mapped=place in places) for place, v in enumerate(op.results)]
+        new = self.builder.op(op.name, operands, types, op.attrs, blocks, [v.name for v in op.results])
+        self.values.update(zip(op.results, new.results, strict=True))
+        self.mapped.update(new.results[place] for place in places)
+
+
+# Note [Conditions that are mapped]
+# Where each element has a condition of its own there is no one way to go. A branch becomes both branches, and each
+# result is selected; so both must be pure, and what fails for an element that does not go there (an index out of range)
+# fails. Assertions are asked only of elements that go there. A while loop takes as many turns as the element that needs
+# most; the others keep what they carried.

@@ -1,0 +1,87 @@
+"""Functions of functions become operators: derivatives, and functions mapped over a dim.
+
+Innermost first, so that each meets only operators and control flow in its region, and what comes out of it is that too:
+derivatives of mapped functions and mapped derivatives compose to any depth.
+
+Before:
+    graph.func @f {entry = true, guards = [], params = ["x", "w"]} {
+      ^(%x: tensor<[B, N], f32>, %w: tensor<[N], f32>):
+        %g = graph.vmap(%x, %w) {in_axes = [0, none], out_axes = [0], size = `B`} : tensor<[B, N], f32> {
+          ^(%a: tensor<[N], f32>, %b: tensor<[N], f32>):
+            %s, %c = graph.vjp(%a, %b) {wrt = [0]} : tensor<[N], f32>, tensor<[N], f32> {
+              ^(%v: tensor<[N], f32>):
+                %0 = graph.sin(%v) : tensor<[N], f32>
+                form.yield(%0)
+            }
+            form.yield(%c)
+        }
+        graph.return(%g)
+    }
+After:
+    graph.func @f {entry = true, guards = [], params = ["x", "w"]} {
+      ^(%x: tensor<[B, N], f32>, %w: tensor<[N], f32>):
+        %0 = graph.cos(%x) : tensor<[B, N], f32>
+        %1 = graph.reshape(%w) {shape = [`1`, `N`]} : tensor<[1, N], f32>
+        %c = graph.mul(%1, %0) : tensor<[B, N], f32>
+        graph.return(%c)
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.graph.autodiff.custom import Functions, dissolve
+from tesserac.graph.autodiff.dialect import JVP, VJP
+from tesserac.graph.autodiff.expand import expand_jvp, expand_vjp
+from tesserac.graph.batching.dialect import VMAP
+from tesserac.graph.batching.expand import expand_vmap
+from tesserac.graph.dialect import CUSTOM
+from tesserac.graph.passes.inline import custom_symbols, erase_unreached
+from tesserac.graph.substitute import counters
+from tesserac.ir.core import Module, Op, Value
+from tesserac.ir.ordering import order_effects
+from tesserac.ir.passes import GRAPH, pass_
+from tesserac.ir.rewrite import erase_dead
+
+
+@pass_(GRAPH, GRAPH, "transforms")
+def transforms(module: Module) -> Module:
+    is_new = any(op.name in (JVP, VJP, VMAP, CUSTOM) for op in module.walk())
+    expanded: set[Op] = set()
+    for function in list(module.ops):
+        _expand(module, function, expanded)
+    for function in module.ops:
+        if function.attrs["entry"] is True:
+            dissolve(function, Functions(module, counters(function)))
+    erase_unreached(module)
+    while erase_dead(module):
+        pass
+    if is_new:
+        order_effects(module)  # what a rule asserts has its place in this program, not in that of the rule
+    return module
+
+
+def _expand(module: Module, function: Op, expanded: set[Op]) -> None:
+    """Functions that this one may be given the bodies of come first."""
+    if function in expanded:
+        return
+    expanded.add(function)
+    for op in list(function.walk()):
+        for symbol in custom_symbols(op) if op.name == CUSTOM else ():
+            _expand(module, module.lookup(symbol), expanded)
+    functions = Functions(module, counters(function))
+    for op in reversed(list(function.walk())):  # what stands inside another comes first
+        if op.name == JVP:
+            _replace(op, expand_jvp(op, functions))
+        elif op.name == VJP:
+            _replace(op, expand_vjp(op, functions))
+        elif op.name == VMAP:
+            _replace(op, expand_vmap(op, functions))
+
+
+def _replace(op: Op, values: Sequence[Value]) -> None:
+    for old, new in zip(op.results, values, strict=True):
+        new.name = new.name or old.name
+        old.replace_all_uses(new)
+    op.erase()
