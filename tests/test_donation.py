@@ -249,6 +249,24 @@ def test_a_whole_struct_goes_to_the_result_of_its_type_and_scalars_stay_values()
     np.testing.assert_array_equal(result, 0.0)
 
 
+def test_a_cache_is_consumed_by_what_grows_it() -> None:
+    m = tessera.compile(
+        "def attend(q: Tensor[B, H, S, D, f32], cache: KVCache[B, H, M, D, f32]): return flash_attention(q, cache)\n"
+        "def kept(cache: KVCache[B, H, M, D, f32], k: Tensor[B, H, S, D, f32]): return cache.append(k, k)\n"
+    )
+    k = np.ones((2, 1, 3, 4), np.float32)
+    first = m.KVCache(2, 1, 12, 4)
+    memory = first.K
+    second = first.append(k, k)
+    assert second.K is memory and second.len == 3
+    with pytest.raises(tessera.TesseraError, match=r"this `KVCache` was given to `KVCache.append`") as caught:
+        first.append(k, k)
+    assert caught.value.code == "E0936"
+    m.attend(k, second)
+    third = m.kept(second, k)
+    assert third.K is not memory and (second.len, third.len) == (3, 6)
+
+
 # --- every kind of element -------------------------------------------------------------------------------------------
 
 

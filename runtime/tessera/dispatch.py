@@ -131,7 +131,7 @@ class Function:
             return self._finished(compiled, taken.leaves)
         names = [p.name for p in self.interface.parameters]
         given = taken_structs(compiled.signature, dict(zip(names, values, strict=True)))
-        return consuming(self.interface.name, given, lambda: self._finished(compiled, taken.leaves))
+        return consuming(compiled.signature.name, given, lambda: self._finished(compiled, taken.leaves))
 
     def _finished(self, compiled: CompiledFunction, leaves: Sequence[object]) -> object:
         """Runs compiled code and puts its result together."""

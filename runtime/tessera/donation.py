@@ -68,11 +68,12 @@ class _Consumed(StructValue):
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        note = f"use the `{self._struct_name()}` that `{self._consumer}` returned"
-        raise failure(CONSUMED, f"this `{self._struct_name()}` was given to `{self._consumer}`, which took it", (note,))
+        own = type(self).__name__
+        note = f"use the `{own}` that `{self._consumer}` returned"
+        raise failure(CONSUMED, f"this `{own}` was given to `{self._consumer}`, which took it", (note,))
 
     def __repr__(self) -> str:
-        return f"<{self._struct_name()}, given to `{self._consumer}`>"
+        return f"<{type(self).__name__}, given to `{self._consumer}`>"
 
 
 _classes: dict[type[StructValue], type[StructValue]] = {}
@@ -84,4 +85,4 @@ def _consume(struct: StructValue, function: str) -> None:
         _classes[own] = type(own.__name__, (_Consumed, own), {})
     vars(struct).clear()
     vars(struct)["_consumer"] = function
-    struct.__class__ = _classes[own]
+    object.__setattr__(struct, "__class__", _classes[own])
