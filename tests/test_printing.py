@@ -93,3 +93,25 @@ def test_large_values_and_threads(size: int, capsys: pytest.CaptureFixture[str])
     m = tessera.compile("def f(x: Tensor[N, f32]):\n    y = x * 2.0\n    print(sum(y), y[0])\n    return y\n")
     assert np.array_equal(m.f(np.ones(size, "f4")), np.full(size, 2, "f4"))
     assert capsys.readouterr().out == f"{2.0 * size} 2.0\n"
+
+
+COMPLEX = '''
+def f(z: Tensor[N, c64], w: Tensor[c128]) -> Tensor[N, c64]:
+    print(z, w)
+    for i in range(2):
+        z = z * z
+        print(f"{w:.1f} {z[1]}", (w, real(z[1])))
+    print(complex(sum(real(z)), 0.0))
+    return z
+'''
+
+
+def test_complex_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    z = np.array([1 + 1j, 1 - 2j], np.complex64)
+    tessera.compile(COMPLEX).f(z, np.complex128(0.5 - 1j))
+    assert capsys.readouterr().out.splitlines() == [
+        "[1.+1.j, 1.-2.j] (0.5-1j)",
+        "0.5-1.0j (-3-4j) ((0.5-1j), -3.0)",
+        "0.5-1.0j (-7+24j) ((0.5-1j), -7.0)",
+        "(-11+0j)",
+    ]

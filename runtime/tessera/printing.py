@@ -59,6 +59,7 @@ def _array(address: int, dtype: str, shape: tuple[int, ...]) -> Array:
     import numpy as np
 
     kind = numpy_dtype(dtype)
+    shape = shape[:-1] if kind.kind == "c" else shape  # the last dim of the memory is that of the two parts
     count = int(np.prod(shape, dtype=np.int64))
     data = ctypes.string_at(address, count * kind.itemsize) if count else b""
     return np.frombuffer(data, kind).reshape(shape)

@@ -3,8 +3,9 @@
     form.assert(%ok) {io = [0], text = "positive"}
         Ends the call with a status unless the bool holds.
     form.print(%x, %n) {io = [1], pieces = ["x = ", [".3f"], " of ", [""], "\\n"], to = "output"}
-        Writes text and values one after the other; a value stands as a list of its format. A `note` is not written,
-        but belongs to what is said of the assertion that fails next.
+        Writes text and values one after the other; a value stands as a list of its format, and behind it `complex`
+        where the value is the parts of complex numbers, side by side. A `note` is not written, but belongs to what is
+        said of the assertion that fails next.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tesserac.ir.verify import require
 from tesserac.types.dtype import BOOL
 
 STANDARD_OUTPUT, NOTE = "output", "note"
+COMPLEX = "complex"
 EFFECTS = ("form.assert", "form.print")
 
 

@@ -42,6 +42,7 @@ from tesserac.graph.complex_contract import complex_product
 from tesserac.graph.complex_scalars import Pair, PartsWriter, Scalar
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
+from tesserac.ir.effects import COMPLEX
 from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.ir.interleaved import part_type, parts_type
 from tesserac.ir.passes import FORMS, pass_
@@ -94,6 +95,8 @@ class _Splitter:
         for op in block.ops[:-1]:
             if op.name in _CONTROL:
                 self._control(op)
+            elif op.name == "form.print":
+                self._print(op)
             elif op.name != "form.parts" and any(map(_is_complex, (*op.operands, *op.results))):
                 self._split(op)
 
@@ -184,6 +187,18 @@ class _Splitter:
         if op.attrs["kind"] != "sum":
             raise Unsupported(op.span, f"`{op.attrs['kind']}` of complex numbers")
         return self._part_by_part(builder, op)
+
+    def _print(self, op: Op) -> None:
+        """Complex numbers go to the printer with their parts side by side."""
+        pieces, builder = op.attrs["pieces"], Builder.before(op)
+        assert isinstance(pieces, tuple)
+        shown, told = iter(enumerate(op.operands)), list(pieces)
+        for place, piece in enumerate(pieces):
+            position, value = next(shown) if isinstance(piece, tuple) else (0, None)
+            if isinstance(piece, tuple) and value is not None and _is_complex(value):
+                op.set_operand(position, side_by_side(builder, self.both(builder, value), tensor_type(value).rank))
+                told[place] = (*piece, COMPLEX)
+        op.attrs["pieces"] = tuple(told)
 
     # ------------------------------------------------------------------------------------------------- control
 
