@@ -174,11 +174,9 @@ def test_places() -> None:
 
 
 def test_what_has_no_meaning_on_complex_numbers_is_refused() -> None:
-    module = tessera.compile("def f(z: Tensor[N, c64], i: Tensor[K, i32]):\n    return z.at[i].mul(z[i])\n"
-                             "\ndef g(z: Tensor[N, c64]):\n    print(z)\n    return z\n")  # fmt: skip
-    for name, args in (("f", (numbers(3), np.zeros(1, "i4"))), ("g", (numbers(3),))):
-        with pytest.raises(tessera.TesseraError, match=r"E0299.*of complex numbers"):
-            getattr(module, name)(*args)
+    module = tessera.compile("def f(z: Tensor[N, c64], i: Tensor[K, i32]):\n    return z.at[i].mul(z[i])\n")
+    with pytest.raises(tessera.TesseraError, match=r"E0299.*of complex numbers"):
+        module.f(numbers(3), np.zeros(1, "i4"))
 
 
 def chain(x: np.ndarray, y: np.ndarray) -> np.ndarray:

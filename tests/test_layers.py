@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.operator_size import code_says, shown, sources
+
 ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
@@ -135,3 +137,9 @@ def test_only_the_commands_talk_to_people(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
         assert called not in ("print", "exit", "quit", "input"), f"{called}() at line {getattr(node, 'lineno', 0)}"
+
+
+def test_only_rules_name_a_composite_function() -> None:
+    """Softmax stands for all of them: the library says what there is to know of its functions (`check/said.py`)."""
+    named = [shown(path) for path in sources() if code_says(path, "softmax")]
+    assert named in ([], ["tesserac/graph/rules.py"])

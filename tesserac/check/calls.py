@@ -18,8 +18,10 @@ from tesserac.check.call_reasons import explain_demand, record_call
 from tesserac.check.custom_rules import with_rules
 from tesserac.check.declared import show_declared
 from tesserac.check.decorators import is_kernel
+from tesserac.check.extents import within
 from tesserac.check.kernel_state import TILE_RANK
 from tesserac.check.resolve import FunctionRef
+from tesserac.check.said import ALONG_AXIS, BEYOND, said_of
 from tesserac.check.scalars import require_guard, to_float
 from tesserac.check.specs import OptionalSpec, ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.statics import read_order
@@ -62,8 +64,17 @@ def call_function(
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
     _check_axes(body, ref, signature, values, given)
+    values = _valid(body, signature, values, callee)
     call = _call(body, ref, signature, values, callee, key)
     return with_rules(body, call, ref, callee) if isinstance(call, typed.Call) else call
+
+
+def _valid(body: Body, signature: Signature, values: list[typed.Expr], callee: Callee) -> list[typed.Expr]:
+    """In a kernel, the first argument with what the function says in place of what is beyond the tile's extent."""
+    beyond, first = said_of(signature.node, BEYOND), values[0] if values else None
+    if beyond is None or first is None or not isinstance(first.type, TensorType) or not first.type.rank:
+        return values
+    return [within(body, first, float(beyond), (first.type.rank - 1,), callee), *values[1:]]
 
 
 def _gather_shape(signature: Signature, args: Sequence[Arg], callee: Callee) -> Sequence[Arg]:
@@ -231,7 +242,8 @@ def _check_axes(
     for parameter, value in zip(signature.parameters, values, strict=True):
         place = axis_position(value) if _is_kind(parameter, "Axis") else None
         if place is not None and parameter.name in given:
-            check_axis(body, ref.name, values[0], place, given[parameter.name].span)
+            along = said_of(signature.node, ALONG_AXIS)
+            check_axis(body, ref.name, along, values[0], place, given[parameter.name].span)
 
 
 def _positions(axes: tuple[int, ...], several: bool) -> Type:

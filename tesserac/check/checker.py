@@ -445,7 +445,7 @@ class ModuleChecker:
     def members(self, container: Resolved) -> Sequence[str]:
         """Names to suggest for a misspelt one after a dot."""
         if isinstance(container, NamespaceRef) and container.name != "op":
-            return namespace_names(container.name)
+            return namespace_names(container.name, self.suggestions())
         if isinstance(container, ModuleRef):
             return list(self._modules[container.owner].names.public())
         return self.suggestions() if isinstance(container, LibraryRef | NamespaceRef) else ()

@@ -14,6 +14,7 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.donation import DONATE, check_names, donated_names
 from tesserac.check.resolve import FunctionRef
+from tesserac.check.said import WORDS
 from tesserac.check.schedules import SCHEDULE, check_space, is_schedule, space_entries
 from tesserac.check.words import type_text
 from tesserac.diag.codes.differentiation import E0705
@@ -36,7 +37,8 @@ UPDATE = "update"
 """Marks a function whose call, as a statement, binds the name that it is given first to its result."""
 ACCEPTED = ("export", "jit", "autodiff", UPDATE, "kernel", "kernel.auto")
 """What may stand alone. `@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
-WITHIN, EFFECT = OF_LIBRARY = "within", "effect"
+WITHIN, EFFECT = "within", "effect"
+OF_LIBRARY = (WITHIN, EFFECT, *WORDS)
 """What only the library may say."""
 LIBRARY = "stdlib/"
 """Where the files of the library stand."""
@@ -265,6 +267,17 @@ def _effect(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     return replace(found, effects=tuple(names))
 
 
+def _word(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@along_axis("weights")`: what the library says of a function, for rules that then need not know its name."""
+    name = dotted_name(node)
+    values = [argument.value for argument in node.arguments]
+    fits = len(values) == 1 and isinstance(values[0], ast.StringLiteral) and values[0].value in WORDS[name]
+    if fits and node.span.file.startswith(LIBRARY):
+        return found
+    body.sink.error(E0508, at=node.span, problem=f"`@{name}` is what the library says of its functions")
+    return replace(found, is_known=False)
+
+
 def _ends(types: Sequence[Type]) -> tuple[float, float] | None:
     """Two numbers, the lower one first."""
     numbers = [end for end in map(_number, types) if end is not None]
@@ -289,4 +302,5 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     EFFECT: _effect,
     "vjp_of": _rule,
     "jvp_of": _rule,
+    **dict.fromkeys(WORDS, _word),
 }

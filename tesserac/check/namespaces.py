@@ -6,7 +6,7 @@ another name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tesserac.check import distribution
 from tesserac.check.resolve import ALGEBRA, CONSTRUCTORS, BuiltinRef, FunctionRef, LaterRef, OperatorRef, Resolved
@@ -14,7 +14,7 @@ from tesserac.check.tiles import RULES
 
 _SAME = {"broadcast": "expand"}
 """Functions of the library that a tile has under another name."""
-_TILE = ("range_n", "range_k", "store", "zeros", "full", "transpose", "cast", "mask_causal", "softmax_accumulate")
+_TILE = ("range_n", "range_k", "store", "zeros", "full", "transpose", "cast")
 
 
 def namespace_member(namespace: str, name: str, library: Callable[[str], Resolved | None]) -> Resolved | None:
@@ -30,6 +30,6 @@ def namespace_member(namespace: str, name: str, library: Callable[[str], Resolve
     return found if isinstance(found, FunctionRef | OperatorRef | BuiltinRef | LaterRef) else None
 
 
-def namespace_names(namespace: str) -> list[str]:
-    """Names to suggest for a misspelt one."""
-    return {"tile": [*RULES, *_SAME, *_TILE], "dist": list(distribution.RULES)}.get(namespace, [])
+def namespace_names(namespace: str, library: Sequence[str]) -> list[str]:
+    """Names to suggest for a misspelt one; a tile has all functions of the library."""
+    return {"tile": [*RULES, *_SAME, *_TILE, *library], "dist": list(distribution.RULES)}.get(namespace, [])

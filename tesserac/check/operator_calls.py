@@ -16,6 +16,7 @@ from tesserac.check.einsum import call_einsum
 from tesserac.check.join_errors import check_join
 from tesserac.check.keys import KEY, fold_key
 from tesserac.check.reshape import check_expand, check_reshape
+from tesserac.check.said import ORDERED
 from tesserac.check.scaled import refuse_scaled
 from tesserac.check.schedules import check_tile_shape
 from tesserac.check.statics import (
@@ -94,7 +95,7 @@ def _build_along(
         return body.error(callee.span)
     axes = op.axes if isinstance(op, Reduction) else (op.axis,) if isinstance(op, Cumulative) else ()
     if axis is not None and len(axes) == 1:
-        check_axis(body, op.name, operands[0], axes[0], axis.span)
+        check_axis(body, op.name, ORDERED if op.ordered else None, operands[0], axes[0], axis.span)
     return _build(body, op, operands, callee)
 
 

@@ -69,7 +69,7 @@ class _Warnings:
         operand = expression.operands[0]
         has_rows = isinstance(operand.type, TensorType) and operand.type.rank > 0
         if name == "exp" and isinstance(operand, typed.Local) and has_rows:
-            title = "subtract the maximum of each row: the same softmax, and exp stays in [0, 1]"
+            title = "subtract the maximum of each row: it cancels in a quotient, and exp stays in [0, 1]"
             draft.replace(title, operand.span, f"{operand.name} - max({operand.name}, axis=-1, keep=True)")
         if dtype.largest < SHORT_RANGE:
             draft.remark(f"or compute it in f32, where the limit is {expression.op.largest_argument(F32):.4g}")

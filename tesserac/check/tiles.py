@@ -1,8 +1,8 @@
 """Calls of `tile.*` that are more than functions of the library: they read blocks, or mind where the valid part ends.
 
 Enters: checked arguments, in the body of a kernel. Leaves: typed expressions over tensors whose dims are the kernel's
-blocks. A loaded tile is in the accumulation type; the part of it beyond the length of a cache is 0, and reductions and
-softmax take the identity there.
+blocks. A loaded tile is in the accumulation type; the part of it beyond the length of a cache is 0, and reductions take
+the identity there. What functions of the library take there, they say themselves (`said.py`).
 """
 
 from __future__ import annotations
@@ -15,26 +15,22 @@ from tesserac.check import typed
 from tesserac.check.apply import apply_operator, meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot
 from tesserac.check.body import Body
-from tesserac.check.calls import call_function
+from tesserac.check.extents import indices, within
 from tesserac.check.kernel_state import CutDim, Kernel
 from tesserac.check.operator_calls import call_operator
-from tesserac.check.resolve import FunctionRef
 from tesserac.check.scalars import require_guard
 from tesserac.check.tuples import item_of
 from tesserac.check.words import dim_text, type_text
 from tesserac.diag.codes.kernels import E0501, E0502, E0503
 from tesserac.diag.codes.names import E0210
-from tesserac.ops.compare import Less
 from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Wide
-from tesserac.ops.create import Arange
-from tesserac.ops.elementwise import Add, Sub, Where
+from tesserac.ops.elementwise import Add, Sub
 from tesserac.ops.registry import OPERATORS
-from tesserac.ops.shape import Reshape, Slice
-from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.dtype import I32
+from tesserac.ops.shape import Slice
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import ErrorType, FloatType, IntType, NoneType, StructType, TensorType, TupleType, Type
+from tesserac.types.ty import ErrorType, IntType, NoneType, StructType, TensorType, TupleType, Type
 
 Given = dict[str, typed.Expr]
 Rule = Callable[[Body, Callee, Given], typed.Expr]
@@ -196,7 +192,7 @@ def _row_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if kernel is None:
         return body.error(callee.span)
     block = kernel.blocks["m"]
-    rows = _indices(block, ZERO, callee.span)
+    rows = indices(block, ZERO, callee.span)
     if kernel.cache is None or block not in kernel.cuts:
         return rows
     size = typed.Static(IntType(kernel.cuts[block].size), callee.span)
@@ -209,35 +205,13 @@ def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if kernel is None:
         return body.error(callee.span)
     if number is None or isinstance(number.type, NoneType):
-        return _indices(kernel.blocks["n"], ZERO, callee.span)
+        return indices(kernel.blocks["n"], ZERO, callee.span)
     counter = number.type.value.symbol if isinstance(number.type, IntType) else None
     block = kernel.counters.get(counter or "")
     if counter is None or block is None:
         body.sink.error(E0502, at=number.span, problem="this is not the number of a block")
         return body.error(callee.span)
-    return _indices(block, Dim.sym(counter) * block, callee.span)
-
-
-def _indices(block: Dim, start: Dim, span: Span) -> typed.Expr:
-    return typed.Apply(TensorType((block,), I32), span, Arange(start, start + block, 1, I32), ())
-
-
-def within(body: Body, tile: typed.Expr, identity: float, axes: tuple[int, ...], callee: Callee) -> typed.Expr:
-    """A tile with what is beyond the valid part of these axes replaced."""
-    kernel = body.kernel
-    if kernel is None or not isinstance(tile.type, TensorType):
-        return tile
-    for axis in axes:
-        dim = tile.type.dims[axis]
-        if dim not in kernel.limits:
-            continue
-        shape = tuple(dim if place == axis else ONE for place in range(tile.type.rank))
-        index: typed.Expr = _indices(dim, ZERO, callee.span)
-        index = typed.Apply(TensorType(shape, I32), callee.span, Reshape(shape), (index,))
-        valid = apply_operator(body, Less(), [index, kernel.limits[dim]], callee.at, callee.span)
-        outside = typed.Static(FloatType(identity), callee.span)
-        tile = apply_operator(body, Where(), [valid, tile, outside], callee.at, callee.span)
-    return tile
+    return indices(block, Dim.sym(counter) * block, callee.span)
 
 
 # ------------------------------------------------------------------------------------------- products and reductions
@@ -248,15 +222,6 @@ def _dot(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if "acc" not in given:
         return product
     return apply_operator(body, Add(), [given["acc"], product], callee.at, callee.span)
-
-
-def _softmax_online(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    scores = given["s"]
-    if isinstance(scores.type, TensorType) and scores.type.rank:
-        scores = within(body, scores, -float("inf"), (scores.type.rank - 1,), callee)
-    ref = body.rules.library("softmax_online")
-    assert isinstance(ref, FunctionRef)
-    return call_function(body, ref, [Arg(None, scores.span, scores)], callee)
 
 
 def _reduction(operator: str, identity: float) -> Rule:
@@ -317,7 +282,6 @@ RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "mma": (_FACTORS, _dot),
     "row_index": ((), _row_index),
     "col_index": ((_NUMBER,), _col_index),
-    "softmax_online": ((Slot("s", True, False),), _softmax_online),
     "reduce_sum": (_REDUCED, _reduction("sum", 0.0)),
     "reduce_max": (_REDUCED, _reduction("max", -float("inf"))),
     "reduce_min": (_REDUCED, _reduction("min", float("inf"))),

@@ -14,6 +14,8 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.resolve import FunctionRef
+from tesserac.check.said import ALONG_AXIS, ORDERED, WEIGHTS, said_of
 from tesserac.check.use import Use
 from tesserac.check.words import dim_text, dims_text
 from tesserac.diag.codes.shapes import W0301, W0302
@@ -23,10 +25,6 @@ from tesserac.ops.einsum import Einsum
 from tesserac.types.dims import Dim
 from tesserac.types.ty import IntType, TensorType
 
-_SOFTMAXES = frozenset({"softmax", "softmax_safe", "log_softmax"})
-_ORDERED = _SOFTMAXES | {"argmax", "argmin", "cumsum", "cumprod", "sort", "argsort", "topk"}
-_WEIGHTS = ("stdlib.nn.softmax.softmax.", "stdlib.nn.softmax.softmax_safe.")
-"""What the symbols of functions start with whose results sum to 1."""
 _BATCH = frozenset({"B", "Batch", "BS"})
 _HEADS = frozenset({"H", "NH", "Heads"})
 _SCALING = frozenset({"mul", "div", "add", "sub", "where"})
@@ -43,9 +41,11 @@ class _Unusual:
     usual: int
 
 
-def check_axis(body: Body, name: str, operand: typed.Expr, place: int, written: Span) -> None:
-    """A call of `name` along the axis at `place`, as the program has `written` it."""
-    found = _unusual(body, name, operand, place) if name in _ORDERED else None
+def check_axis(
+    body: Body, name: str, along: str | None, operand: typed.Expr, place: int, written: Span
+) -> None:
+    """A call of `name` along the axis at `place`, as the program has `written` it; `along` is what is known of it."""
+    found = _unusual(body, along, operand, place) if along is not None else None
     if found is None:
         return
     dims = _dims(operand)
@@ -59,14 +59,14 @@ def check_axis(body: Body, name: str, operand: typed.Expr, place: int, written: 
     draft.replace(f"run along {dim_text(dims[found.usual])}", written, usual)
 
 
-def _unusual(body: Body, name: str, operand: typed.Expr, place: int) -> _Unusual | None:
+def _unusual(body: Body, along: str, operand: typed.Expr, place: int) -> _Unusual | None:
     dims = _dims(operand)
     last = len(dims) - 1
     if place >= last:
         return None
     if dims[place].symbol in _BATCH:
         return _Unusual("the batch", "this is", "along the batch, each example would change the others", last)
-    if name not in _SOFTMAXES or dims[last].constant == 1:
+    if along == ORDERED or dims[last].constant == 1:
         return None
     if dims[place].symbol in _HEADS and place == last - 2 and dims[place + 1].symbol != "W":
         reason = f"in attention the weights of one query sum to 1 along the keys, here {dim_text(dims[last])}"
@@ -78,24 +78,25 @@ def _unusual(body: Body, name: str, operand: typed.Expr, place: int) -> _Unusual
 
 
 def check_weights(body: Body, use: Use) -> None:
-    """A contraction whose left operand is a softmax: the weights must sum to 1 along the dim that is contracted."""
+    """A contraction whose left operand is weights: they must sum to 1 along the dim that is contracted."""
     if not isinstance(use.op, MatMul | Einsum) or len(use.operands) != 2:
         return
     weights = use.operands[0]
-    softmax = _softmax_of(body, weights)
-    if softmax is None or len(_dims(weights)) < 3:
+    found = _call_that_weighs(body, weights)
+    if found is None or len(_dims(weights)) < 3:
         return
-    place = axis_position(softmax.args[1])
+    call, name = found
+    place = axis_position(call.args[1])
     summed = _contracted(use)
-    if place is None or not summed or place in summed or _unusual(body, "softmax", softmax.args[0], place):
+    if place is None or not summed or place in summed or _unusual(body, WEIGHTS, call.args[0], place):
         return
     dims = _dims(weights)
     normal, contracted = dim_text(dims[place]), dim_text(dims[summed[0]])
     draft = body.sink.warning(W0302, at=use.at, label=f"sums along {contracted}", normal=normal, contracted=contracted)
     draft.note(weights.span, dims_text(dims))
-    draft.because(f"softmax makes the weights sum to 1 along {normal}", softmax.span)
+    draft.because(f"{name} makes the weights sum to 1 along {normal}", call.span)
     draft.remark("the result is no average: its size grows with the number of terms")
-    axis = softmax.args[1].span
+    axis = call.args[1].span
     if axis.known and axis.file == use.at.file:
         draft.replace(f"normalise along {contracted}", axis, _axis_source(body, dims, summed[0], axis))
 
@@ -109,8 +110,8 @@ def _contracted(use: Use) -> list[int]:
     return [len(left) - 1] if right else []
 
 
-def _softmax_of(body: Body, expr: typed.Expr) -> typed.Call | None:
-    """The softmax that an expression is, through names and casts."""
+def _call_that_weighs(body: Body, expr: typed.Expr) -> tuple[typed.Call, str] | None:
+    """The call whose result sums to 1 that an expression is, through names and casts; and what it calls."""
     for _ in range(8):
         binding = body.origins.get(expr) if isinstance(expr, typed.Local) else None
         if binding is not None and binding.value is not None:
@@ -119,7 +120,20 @@ def _softmax_of(body: Body, expr: typed.Expr) -> typed.Call | None:
             expr = expr.operands[0]
         else:
             break
-    return expr if isinstance(expr, typed.Call) and expr.function.startswith(_WEIGHTS) else None
+    ref = _library_function(body, expr.function) if isinstance(expr, typed.Call) else None
+    if ref is None or not isinstance(expr, typed.Call):
+        return None
+    said = said_of(body.rules.signature(ref.owner, ref.name).node, ALONG_AXIS)
+    return (expr, ref.name) if said == WEIGHTS else None
+
+
+def _library_function(body: Body, symbol: str) -> FunctionRef | None:
+    """The function of the library that a symbol is an instance of."""
+    for name in symbol.split("."):
+        ref = body.rules.library(name)
+        if isinstance(ref, FunctionRef) and f"{symbol}.".startswith(f"{ref.owner}.{ref.name}."):
+            return ref
+    return None
 
 
 def _is_scores(body: Body, expr: typed.Expr) -> bool:

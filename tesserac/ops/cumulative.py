@@ -53,7 +53,7 @@ class CumSum(Cumulative):
         return cumsum(x, axis=N)
     """
 
-    name, kind, accumulates = "cumsum", "sum", True
+    name, kind, accumulates, ordered = "cumsum", "sum", True, True
     signatures = ("(x: E[*s, n], axis: axis = -1) -> acc(E)[*s, n]",)
     linear = "jointly"
 
@@ -77,7 +77,7 @@ class CumProd(Cumulative):
         return cumprod(1.0 + x)
     """
 
-    name, kind, accumulates = "cumprod", "prod", True
+    name, kind, accumulates, ordered = "cumprod", "prod", True, True
     signatures = ("(x: O[*s, n], axis: axis = -1) -> acc(O)[*s, n]",)
 
     def derivative(

@@ -61,6 +61,7 @@ class Operator(ABC):
     surface: ClassVar[bool] = True  # whether programs may call it by name
     mixes_fp8: ClassVar[bool] = False
     accumulates: ClassVar[bool] = False
+    ordered: ClassVar[bool] = False  # whether elements along its axis follow one another or compete
     linear: ClassVar[Linearity] = ""
     """Linear in all operands that have tangents jointly, or in each of them alone."""
     differential: ClassVar[str] = ""

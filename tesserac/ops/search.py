@@ -31,7 +31,7 @@ class ArgExtreme(Reduction):
     their elements in row-major order.
     """
 
-    accumulates = False
+    accumulates, ordered = False, True
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:

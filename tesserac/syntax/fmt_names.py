@@ -5,9 +5,12 @@ A name that the module itself binds is its own, and is never rewritten.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import Enum
+from functools import cache
 
+from tesserac.base.resources import stdlib_files
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 from tesserac.types.dtype import lookup
@@ -22,11 +25,24 @@ _DTYPE_FAMILIES = frozenset(("fp8",))
 _OVER_AN_AXIS = frozenset(
     (
         "sum", "prod", "mean", "var", "std", "max", "min", "argmax", "argmin", "any", "all", "cumsum", "cumprod",
-        "logsumexp", "softmax", "softmax_safe", "log_softmax", "concat", "stack", "split", "gather", "flip", "roll",
-        "repeat", "take_along_axis", "sort", "argsort",
+        "concat", "stack", "split", "gather", "flip", "roll", "repeat", "take_along_axis", "argsort",
     )
 )  # fmt: skip
+"""Operators; functions of the library that run along an axis say so in their signatures."""
 _RENAMED = {"dim": "axis", "keepdim": "keep", "keepdims": "keep"}
+
+
+def _runs_along_an_axis(function: str) -> bool:
+    return function in _OVER_AN_AXIS or function in _library_along_an_axis()
+
+
+@cache
+def _library_along_an_axis() -> frozenset[str]:
+    found = (_ALONG_AN_AXIS.findall(text) for text in stdlib_files().values())
+    return frozenset(name for names in found for name in names)
+
+
+_ALONG_AN_AXIS = re.compile(r"^def ([a-z]\w*)\([^)]*\baxis: Axis\b", re.MULTILINE)
 
 
 class Role(Enum):
@@ -56,7 +72,7 @@ class Names:
 
     def argument(self, function: str, name: str) -> str:
         """The name that an argument of a library function should be given by."""
-        if name not in _RENAMED or function not in _OVER_AN_AXIS or function in self.bound:
+        if name not in _RENAMED or function in self.bound or not _runs_along_an_axis(function):
             return name
         return _RENAMED[name]
 

@@ -1,0 +1,24 @@
+"""What the library says of its functions, in words that only it may use, so that no rule has to know them by name.
+
+    @along_axis("weights")  how elements along its axis belong together: `weights` sum to 1, the exponentials of what is
+                            `normalised` do, and in what is `ordered` they follow one another or compete
+    @beyond("-inf")         in a kernel, what the argument has beyond the valid part of its last dim counts as this
+"""
+
+from __future__ import annotations
+
+from tesserac.syntax import ast
+
+ALONG_AXIS, BEYOND = "along_axis", "beyond"
+WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
+WORDS: dict[str, tuple[str, ...]] = {ALONG_AXIS: (WEIGHTS, NORMALISED, ORDERED), BEYOND: ("-inf", "inf", "0")}
+
+
+def said_of(node: ast.FunctionDef, decorator: str) -> str | None:
+    """The word that `@decorator("word")` says of a function."""
+    for each in node.decorators:
+        match each.expression:
+            case ast.Call(function=ast.Name(id=name), arguments=(ast.Argument(value=ast.StringLiteral(value=word)),)):
+                if name == decorator:
+                    return word
+    return None
