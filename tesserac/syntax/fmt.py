@@ -21,6 +21,7 @@ from tesserac.diag.diagnostic import Diagnostic, Edit
 from tesserac.syntax import ast
 from tesserac.syntax.comments import find_comments
 from tesserac.syntax.concrete import parse_concrete
+from tesserac.syntax.files import MAX_SOURCE
 from tesserac.syntax.fmt_expressions import Expressions
 from tesserac.syntax.fmt_names import Names
 from tesserac.syntax.fmt_statements import Edge, Statements
@@ -86,17 +87,19 @@ def _head(source: SourceFile, end: int) -> str:
 
 
 def _item(source: SourceFile, piece: PlacedItem, span: Span, names: Names, below: Edge, *, is_first: bool) -> str:
-    """One item and what follows it up to the next, which is `below`."""
+    """One item and what follows it up to the next, which is `below`. One so deep that indenting it would make the file
+    too long to be parsed stays as it is."""
     text = source.slice(span)
+    own = text if text.endswith("\n") else f"{text}\n"
     if piece.item.diagnostics:
-        return text if text.endswith("\n") else f"{text}\n"
+        return own
     place = _Place(names, _edge(piece), below, is_docstring=is_first and piece.item.doc is not None)
     for _ in range(MAX_ROUNDS):
         before = text
         text, settled = _laid_out(SourceFile(source.path, text), place)
         if settled or text == before:
             break
-    return text
+    return text if len(text) < MAX_SOURCE else own
 
 
 @dataclass(frozen=True, slots=True)
