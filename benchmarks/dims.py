@@ -1,4 +1,4 @@
-"""How long the checker takes over sizes that no one should write.
+"""How long the checker takes over sizes, and depths, that no one should write.
 
 `python -m benchmarks.dims` checks each program and prints its time and what the checker said: nothing, or that it is
 too complex. The tests use the same programs, smaller.
@@ -82,6 +82,17 @@ def _guards(by: int) -> str:
     return f"def f(x: Tensor[N, f32], {_parameters(count)}):\n    s = sum(x)\n{steps}    return s\n"
 
 
+def _loops(by: int) -> str:
+    count = 90 // by
+    loops = "".join(" " * (i + 1) + "for i in range(N):\n" for i in range(count))
+    return f"def f(x: Tensor[N, f32]):\n{loops}{' ' * (count + 1)}x = x * 2.0\n return x\n"
+
+
+def _branches(by: int) -> str:
+    links = "".join(f"    elif k == {i}:\n        x = x + {i}.0\n" for i in range(1, 450 // by))
+    return f"def f(x: Tensor[N, f32], k: int):\n    if k == 0:\n        x = x + 0.5\n{links}    return x\n"
+
+
 PATHOLOGICAL: dict[str, Callable[[int], str]] = {
     "equal dims": _equal,
     "sums": _sums,
@@ -94,6 +105,8 @@ PATHOLOGICAL: dict[str, Callable[[int], str]] = {
     "minima in minima": _extremes,
     "squares": _squares,
     "many guards": _guards,
+    "loops in loops": _loops,
+    "a chain of elif": _branches,
 }
 """Programs by name; the argument makes them smaller by that factor."""
 

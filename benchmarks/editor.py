@@ -46,9 +46,9 @@ def block_{number}(x: Tensor[B, S, D, f32], w: Tensor[D, H, f32], v: Tensor[H, D
 '''  # noqa: E501
 
 
-def program() -> str:
+def program(functions: int = FUNCTIONS) -> str:
     """Two functions of three call the one before them, as layers do."""
-    rests = ("x", *(f"block_{number - 1}(x, w, v, b)" if number % 3 else "x" for number in range(1, FUNCTIONS)))
+    rests = ("x", *(f"block_{number - 1}(x, w, v, b)" if number % 3 else "x" for number in range(1, functions)))
     return "".join(FUNCTION.format(number=number, rest=rest) for number, rest in enumerate(rests))
 
 

@@ -22,6 +22,7 @@ from tesserac.incremental.analyser import Analyser
 from tesserac.incremental.ledger import Ledger, read_ledger, write_ledger
 from tesserac.library import Library, load_library
 from tesserac.syntax import ast
+from tesserac.syntax.ahead import parse_ahead
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_items
 
@@ -79,6 +80,7 @@ class Verdicts:
 
     def _whole(self, source: SourceFile) -> Verdict:
         """The file as one module."""
+        parse_ahead(source)
         found: ImportedFile = self._importer.program(source.path)
         said = list(found.said or ())
         if found.module is not None and not any(d.severity is Severity.ERROR for d in said):

@@ -109,6 +109,19 @@ def parse_items(source: SourceFile) -> list[PlacedItem]:
     return placed
 
 
+def unknown_items(source: SourceFile) -> list[tuple[int, int]]:
+    """Where the items stand whose trees are not remembered."""
+    if too_large(source) is not None:
+        return []
+    places = [(start, start + len(source.text[start:end].rstrip())) for start, end in split_items(source.text)]
+    return [(start, end) for start, end in places if (source.path, source.text[start:end]) not in _remembered]
+
+
+def parse_at(source: SourceFile, places: Iterable[tuple[int, int]]) -> list[tuple[str, ParsedItem]]:
+    """The items at some of these places, each with its text: for `remember`."""
+    return [(source.text[start:end], _parse_item(source, start, end)) for start, end in places]
+
+
 def remember(path: str, items: Iterable[tuple[str, ParsedItem]]) -> None:
     """Takes in items of a file, each with its text, that an earlier run has parsed."""
     _remembered.update(((path, text), item) for text, item in items)
