@@ -158,6 +158,7 @@ def test_a_demand_is_followed_through_the_calls_that_pass_it_on() -> None:
     assert [step.text for step in diagnostic.because] == [
         '"Q" of `around` is 3: `w` gives it',
         "`fourth` called there needs `P >= 4`",
+        "`w` is declared `Tensor[3, f32]`",
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.declared import show_dtypes
+from tesserac.check.declared import show_declared, show_dtypes
 from tesserac.check.mismatch import explain
 from tesserac.check.precision import check_precision
 from tesserac.check.scalars import apply_to_scalars, require_guard
@@ -22,13 +22,15 @@ from tesserac.check.words import dim_text, noun, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0403, E0406
 from tesserac.diag.codes.shapes import E0311
+from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
 from tesserac.ops.convert import Cast
 from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
 from tesserac.ops.signature import Operand
 from tesserac.ops.unify import Mismatch, Storage, match_elements
 from tesserac.types.dims import ZERO
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
 
@@ -87,7 +89,7 @@ def _meets_needs(body: Body, op: Operator, operands: Sequence[typed.Expr], at: S
         known = {"equal": body.facts.same, "divides": body.facts.divides, "at_least": body.facts.at_least}
         holds = known[need.kind](need.left, need.right)
         if holds is False:
-            body.sink.error(E0311, at=at, problem=need.problem)
+            show_declared(body, body.sink.error(E0311, at=at, problem=need.problem), *operands)
             return False
         if holds is None:
             require_guard(body, need.kind, need.left, need.right, at)
@@ -159,7 +161,7 @@ def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[t
         fits = dtype.kind in "fc"
     else:
         fits = dtype.kind == "b"
-    if not fits:
+    if not fits and body.first_telling(dtype, dtype):
         kind = {IntType: "an int", FloatType: "a float", BoolType: "a bool"}[type(ty)]
         article = "an" if dtype.name[0] in "fi" else "a"
         draft = body.sink.error(
@@ -167,8 +169,18 @@ def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[t
         )
         if isinstance(ty, FloatType) and dtype.is_integer:
             draft.remark(f"a float meets {dtype} here; cast the tensor to a float dtype, or use a whole number")
+            _suggest_floats(body, draft, dtype, beside)
         show_dtypes(body, draft, *beside)
     return fits
+
+
+def _suggest_floats(body: Body, draft: Draft, dtype: DType, beside: Sequence[typed.Expr]) -> None:
+    """The integer tensors that a float meets, as floats."""
+    whole = [o for o in beside if isinstance(o.type, TensorType) and o.type.dtype == dtype and body.rules.text(o.span)]
+    kept = body.result_storage is not None and body.result_storage.dtype == dtype
+    if whole and not kept:
+        edits = [Edit(operand.span, f"cast({body.rules.text(operand.span)}, {F32})") for operand in whole]
+        draft.fix(f"compute in {F32}", *edits)
 
 
 def _literal_text(body: Body, operand: typed.Expr) -> str:

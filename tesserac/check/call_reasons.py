@@ -14,9 +14,10 @@ from tesserac.check.arguments import Callee
 from tesserac.check.binding import Reason
 from tesserac.check.body import Body
 from tesserac.check.chains import Chain, one_line
+from tesserac.check.declared import show_declared
 from tesserac.check.facts import CallSize, Node, Why
 from tesserac.check.specs import Signature
-from tesserac.check.trace import trace
+from tesserac.check.trace import MAX_STEPS, trace
 from tesserac.check.words import dim_text, dims_text
 from tesserac.diag.codes.shapes import E0309
 from tesserac.diag.sink import Draft
@@ -55,6 +56,8 @@ def explain_demand(
     chain.add_facts(*(sizes[name] for name in names))
     chain.add_demand(guard)
     chain.show(draft)
+    if draft.steps < MAX_STEPS:
+        show_declared(body, draft, *values)
     _suggest_divisor(body, draft, guard, sizes, values)
 
 

@@ -267,6 +267,10 @@ def _draft_dims(
         draft.note(value.span, f"this is {shown}")
         return draft.replace(f"declare the result with {dim_text(other)}", place, str(other))
     draft = body.sink.error(E0308, at=value.span, label=f"this is {shown}", expected=wanted, found=shown)
+    declared = _is_result(body, place) and body.rules.text(place) == str(differing[0][0] if differing else "")
+    if len(expected) == len(found) and len(differing) == 1 and declared:
+        other = differing[0][1]
+        draft.replace(f"if this is what is meant, declare it with {dim_text(other)}", place, str(other))
     return draft.note(place, "declared here")
 
 

@@ -21,10 +21,10 @@ from tesserac.check.operations import infer_binary, infer_comparison, infer_logi
 from tesserac.check.tuples import make_tuple
 from tesserac.check.type_values import is_type_application, type_application
 from tesserac.check.words import type_text
-from tesserac.diag.codes.names import E0212, E0219, E0299
+from tesserac.diag.codes.names import E0210, E0215, E0219, E0299
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, StrType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, StrType, TensorType, Type
 
 _LATER = {
     ast.FunctionType: "a function type as a value",
@@ -111,12 +111,21 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)
     type_ = agree(then.type, otherwise.type)
     if type_ is None:
-        before, after = type_text(then.type), type_text(otherwise.type)
-        body.sink.error(E0212, at=node.otherwise.span, name="this value", before=before, after=after)
+        _report_sides(body, node, then.type, otherwise.type)
         return body.error(node.span)
     if isinstance(type_, ErrorType) or isinstance(test.type, ErrorType):
         return body.error(node.span)
     return typed.Conditional(type_, node.span, test, then, otherwise)
+
+
+def _report_sides(body: Body, node: ast.Conditional, then: Type, otherwise: Type) -> None:
+    """Two values between which only the run decides have one type; an int has its own, which is its value."""
+    if isinstance(then, IntType) and isinstance(otherwise, IntType):
+        draft = body.sink.error(E0215, at=node.test.span, what="what decides between two ints")
+        draft.remark("`where(test, cast(a, i64), cast(b, i64))` decides in the run")
+        return
+    draft = body.sink.error(E0210, at=node.otherwise.span, expected=type_text(then), found=type_text(otherwise))
+    draft.note(node.then.span, f"this is {type_text(then)}, and both sides have one type")
 
 
 def _meet_other(body: Body, value: typed.Expr, other: typed.Expr) -> typed.Expr:

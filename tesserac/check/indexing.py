@@ -15,6 +15,7 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
+from tesserac.check.declared import show_declared
 from tesserac.check.dicts import dict_item
 from tesserac.check.scalars import require_guard
 from tesserac.check.scaled import refuse_scaled
@@ -173,6 +174,7 @@ def _entry(body: Body, entry: ast.Expr, size: Dim) -> tuple[Cut | None, typed.Ex
     if not isinstance(index.type, ErrorType):
         expected = "an int, a slice, None or an integer tensor"
         draft = body.sink.error(E0210, at=entry.span, expected=expected, found=type_text(index.type))
+        show_declared(body, draft, index)
         if isinstance(index.type, TensorType) and index.type.dtype == BOOL:
             draft.remark("how many elements a mask picks is not known while compiling; use `where(mask, x, y)`")
     return None

@@ -105,6 +105,8 @@ def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) 
 def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     dtype = _tensor(operand).dtype
     operation = f"`{SYMBOLS.get(use.op.name, use.op.name)}`"
+    if not body.first_telling(dtype, dtype):
+        return
     draft = body.sink.error(E0405, at=use.at, operation=operation, dtype=dtype)
     draft.note(operand.span, f"this is {dtype}").remark(f"{operation} works on {kinds_text(kinds)}")
     show_dtypes(body, draft, operand)

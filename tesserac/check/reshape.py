@@ -12,6 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
+from tesserac.check.declared import show_declared
 from tesserac.check.scalars import require_guard
 from tesserac.check.trace import trace
 from tesserac.check.words import dim_text, dims_text
@@ -149,6 +150,8 @@ def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Cal
         draft.because(f"{same} {verb} on both sides; what is left is {dim_text(left)} = {dim_text(right)}")
     if len(change.source) == 1:
         _show_source(body, draft, operand, change.whole.index(change.source[0]), right)
+    else:
+        show_declared(body, draft, operand)
     _suggest_factors(draft, left, len(change.result))
     _suggest_dim(body, draft, operand, change, callee)
 

@@ -169,7 +169,7 @@ def _result(
     unknown = [
         (name, dim.span) for dim in dims_of(spec) for name in sorted(dim.dim.symbols()) if name not in symbols
     ]
-    for name, span in unknown:
+    for name, span in {name: span for name, span in reversed(unknown)}.items():
         draft = sink.error(E0312, at=span, symbol=f'"{name}"')
         draft.did_you_mean(name, symbols, span, quote='"', written=_as_written(span, name))
         names.spans.pop(name, None)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.declared import show_declared
 from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0310, E0314
@@ -95,7 +96,8 @@ def _axis_of_dim(body: Body, dim: Dim, span: Span, operand: typed.Expr, ty: Tens
         return None
     if axes:
         problem = f"{dim_text(dim)} names {len(axes)} dims of {dims_text(ty.dims)}"
-        body.sink.error(E0314, at=span, problem=problem).remark("give the axis by position")
+        draft = body.sink.error(E0314, at=span, problem=problem).remark("give the axis by position")
+        show_declared(body, draft, operand)
         return None
     text = body.rules.text(operand.span)
     shown = f"`{text}`" if text.isidentifier() else "this tensor"
