@@ -50,7 +50,8 @@ class EmbeddedCompiler:
         with self._mistakes(source):
             file, session = SourceFile(source.path, source.text), self._session(source)
             function = session.function(file, name, specialization)
-            session.trace(file, function, args, observers(wanted.modes, name, wanted.say, session.locate))
+            watching = observers(wanted.modes, name, wanted.say, session.locate)
+            session.trace(file, function, args, watching, wanted.printed)
 
     @contextmanager
     def _mistakes(self, source: Source) -> Iterator[None]:

@@ -6,7 +6,7 @@ asking for compiled code of such a program raises `ProgramError`, which carries 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,7 @@ from tesserac.graph.build import Unsupported, build_module
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.interp import AssertionFailed, InterpreterError
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused
-from tesserac.graph.trace import Observe, run_traced
+from tesserac.graph.trace import Observe, run_traced, with_derivatives
 from tesserac.imports import Importer, fresh
 from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.forms import Guard
@@ -257,12 +257,20 @@ class Session:
         except SizesDemanded as problem:
             raise SizesMissing(_sizes_missing(function, problem), problem) from None
 
-    def trace(self, source: SourceFile, function: typed.TypedFunction, args: Sequence[Array], observe: Observe) -> None:
-        """Runs a function operator by operator; it ends where the program cannot go on, which a call then explains."""
+    def trace(
+        self,
+        source: SourceFile,
+        function: typed.TypedFunction,
+        args: Sequence[Array],
+        observe: Observe,
+        printed: Callable[[], object],
+    ) -> None:
+        """Runs a function operator by operator; it ends where the program cannot go on, which a call then explains.
+        `printed` is told where the program would print."""
         reached = self.check(source).result.reach(function)
         module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
         with suppress(AssertionFailed, InterpreterError, DimError):
-            run_traced(module, function.symbol, args, observe)
+            run_traced(with_derivatives(module), function.symbol, args, observe, printed)
 
     @contextmanager
     def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -183,3 +184,49 @@ def test_a_bundle_has_no_operators(tmp_path: Path, capsys: pytest.CaptureFixture
     capsys.readouterr()
     assert cli.main(cli.runner, "tessera", ["run", "--trace-shapes", str(tmp_path / "main.tessb")]) == 0
     assert "a bundle shows no operators" in capsys.readouterr().err
+
+
+ORDERED = """\
+def main():
+    x = ones(2)
+    print("first")
+    for i in range(2):
+        x = x * 2.0
+        print("turn", i)
+    y = x + 1.0
+    assert sum(y) < 0.0, "never"
+    return y
+"""
+
+
+def test_rows_stand_where_the_program_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One stream for both, as on a terminal; what was shown before a failure is shown."""
+    monkeypatch.setattr("sys.stderr", sys.stdout)
+    assert run(tmp_path, ORDERED, "--trace-shapes") != 0
+    lines = [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
+    places = [["main.tess:2", "ones"], ["first"], ["main.tess:5", "mul"], ["turn", "0"], ["main.tess:5", "mul"]]
+    places += [["turn", "1"], ["main.tess:7", "add"], ["main.tess:8", "sum"], ["main.tess:8", "less"]]
+    assert lines[2 : 2 + len(places)] == places
+
+
+TRAINED = """\
+def loss(w: Tensor[N, f32], x: Tensor[N, f32]) -> Tensor[f32]: return sum(log(x * w))
+
+def main():
+    w = ones(3)
+    for i in range(2):
+        print("step", i)
+        w = w - grad(loss)(w, arange(3, dtype=f32))
+    return w
+"""
+
+
+def test_derivatives_are_watched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", sys.stdout)
+    assert run(tmp_path, TRAINED, "--watch-numerics") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "step 0" and lines[1].startswith("main.tess:1: `div` made inf in 1 of 3 elements")

@@ -29,7 +29,7 @@ from tessera.outputs import OUT
 from tessera.returned import assemble, is_flat
 from tessera.stream import STREAM, Stream, key_array
 from tessera.structs import StructValue
-from tessera.tracing import Wanted
+from tessera.tracing import Transcript, Wanted
 from tessera.values import Flattening
 from tessera.weights import Weights
 
@@ -82,7 +82,7 @@ class Function:
     def start(self) -> None:
         """Forgets the short way into compiled code, which shows nothing; a call finds it again."""
         direct = all(_is_plain(p) for p in self.interface.parameters)
-        self.__call__ = self._compile_and_call if direct and tracing.wanted() is None else self._dispatch
+        self.__call__ = self._compile_and_call if direct and not tracing.wanted() else self._dispatch
 
     @property
     def __name__(self) -> str:
@@ -123,15 +123,25 @@ class Function:
                 taken.add(name, weights.kind_of(name).kind, weights.get(name))
         if isinstance(compiled, Unsized):
             compiled = self._sized(tuple(chosen), compiled, taken.leaves)
-        if (wanted := tracing.wanted()) is not None:
+        if not (modes := tracing.wanted()):
+            return self._computed(compiled, taken.leaves, values, out)
+        transcript = Transcript()
+        with transcript.shown():
+            wanted = Wanted(modes, transcript.say, transcript.printed)
             self._show(tuple(chosen), arrays_of(compiled.signature, taken.leaves, {}), wanted)
+            return self._computed(compiled, taken.leaves, values, out)
+
+    def _computed(
+        self, compiled: CompiledFunction, leaves: Sequence[object], values: Sequence[object], out: object | None
+    ) -> object:
+        """What compiled code gives."""
         if out is not None:
-            return compiled(*taken.leaves, out=out)
+            return compiled(*leaves, out=out)
         if not compiled.signature.donated:
-            return self._finished(compiled, taken.leaves)
+            return self._finished(compiled, leaves)
         names = [p.name for p in self.interface.parameters]
         given = taken_structs(compiled.signature, dict(zip(names, values, strict=True)))
-        return consuming(compiled.signature.name, given, lambda: self._finished(compiled, taken.leaves))
+        return consuming(compiled.signature.name, given, lambda: self._finished(compiled, leaves))
 
     def _finished(self, compiled: CompiledFunction, leaves: Sequence[object]) -> object:
         """Runs compiled code and puts its result together."""

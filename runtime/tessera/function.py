@@ -19,6 +19,7 @@ from tessera.numpy_abi import api_function, layout_holds
 from tessera.outputs import OUT, flat_outputs
 from tessera.printing import CALLBACK, NOTE, note_failure, printed_text
 from tessera.threads import function_address, load_pool, resolve_libc
+from tessera.tracing import before_print
 
 
 class Unsized:
@@ -77,6 +78,7 @@ class CompiledFunction:
         if place.operator == NOTE:
             note_failure(text)
         else:
+            before_print()
             sys.stdout.write(text)
 
     def sizes(self, leaves: Sequence[object]) -> dict[str, int]:

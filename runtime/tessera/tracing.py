@@ -1,14 +1,17 @@
 """What calls show while they run: `TESSERA_TRACE=shapes,numerics`, or `tessera.trace("shapes")`.
 
 A call that is shown runs twice: operator by operator for what is shown, and compiled for what it returns, prints and
-fails with. The modes hold for all modules of the process.
+fails with. What is shown waits for the second run, which writes it between what it prints, in the order of the program.
+The modes hold for all modules of the process.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from tessera.errors import WRONG_ARGUMENTS, failure
@@ -19,10 +22,61 @@ _VARIABLE = "TESSERA_TRACE"
 
 
 class Wanted(NamedTuple):
-    """What to show, and where to."""
+    """What to show, where to, and whom to tell that the program would print here."""
 
     modes: tuple[str, ...]
     say: Callable[[str], object]
+    printed: Callable[[], object]
+
+
+class Transcript:
+    """What is shown of one call: texts, each followed by something that the program prints, but for the last."""
+
+    def __init__(self) -> None:
+        self._parts: list[list[str]] = [[]]
+
+    def say(self, text: str) -> None:
+        self._parts[-1].append(text)
+
+    def printed(self) -> None:
+        self._parts.append([])
+
+    def show_next(self) -> None:
+        """Writes what comes before the next print."""
+        if self._parts:
+            _write(self._parts.pop(0))
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Inside, the call runs compiled; what is left is written in the end, also where it fails."""
+        outer, _RUNNING.transcript = _RUNNING.transcript, self
+        try:
+            yield
+        finally:
+            _RUNNING.transcript = outer
+            while self._parts:
+                self.show_next()
+
+
+class _Running(threading.local):
+    transcript: Transcript | None = None
+
+
+_RUNNING = _Running()
+
+
+def before_print() -> None:
+    """Called before a compiled program prints."""
+    if _RUNNING.transcript is not None:
+        _RUNNING.transcript.show_next()
+
+
+def _write(texts: Sequence[str]) -> None:
+    """After all that was printed, wherever both go."""
+    if texts:
+        sys.stdout.flush()
+        sys.stderr.write("".join(texts))
+        sys.stderr.flush()
 
 
 _chosen: list[tuple[str, ...]] = []
@@ -33,10 +87,9 @@ def choose(modes: tuple[str, ...]) -> None:
     _chosen[:] = [_known(modes)]
 
 
-def wanted() -> Wanted | None:
-    """What is to be shown now; None for nothing, the usual case."""
-    modes = _chosen[0] if _chosen else _from_environment()
-    return Wanted(modes, lambda text: sys.stderr.write(text)) if modes else None
+def wanted() -> tuple[str, ...]:
+    """What is to be shown now: nothing, in the usual case."""
+    return _chosen[0] if _chosen else _from_environment()
 
 
 def _from_environment() -> tuple[str, ...]:

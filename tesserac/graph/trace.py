@@ -11,14 +11,18 @@ from collections.abc import Callable, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.graph.autodiff.dialect import JVP, VJP
 from tesserac.graph.blame import library_name
-from tesserac.graph.dialect import PREFIX, call_dims, is_operator
+from tesserac.graph.dialect import CUSTOM, PREFIX, call_dims, is_operator
 from tesserac.graph.interp import Frame, bind_sizes, run_function
+from tesserac.graph.passes.autodiff import autodiff
 from tesserac.graph.passes.generalize import generalize
+from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.substitute import copy_op, substitute_type
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value
+from tesserac.ir.effects import STANDARD_OUTPUT
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import run_passes
 from tesserac.numerics.exact import Array
@@ -41,11 +45,28 @@ class Step:
 Observe = Callable[[Step], None]
 
 
-def run_traced(module: Module, name: str, args: Sequence[Array], observe: Observe) -> None:
+def with_derivatives(module: Module) -> Module:
+    """The module with its derivatives written out. There are no calls left then, so that what belongs to the library
+    stands under its own places; a module without derivatives stays as it is."""
+    has_some = any(op.name in (JVP, VJP, CUSTOM) for op in module.walk())
+    return run_passes(module, [inline, autodiff], verify=False) if has_some else module
+
+
+def run_traced(
+    module: Module, name: str, args: Sequence[Array], observe: Observe, printed: Callable[[], object]
+) -> None:
     """Calls function `name`. Raises what the oracle raises where the program cannot go on."""
     function = module.lookup(name)
     sizes = bind_sizes([tensor_type(v).dims for v in function.body.args], [a.shape for a in args])
-    _TracingFrame(sizes, module, observe, None).run(function.body, list(args))
+    _TracingFrame(sizes, module, _Audience(observe, printed), None).run(function.body, list(args))
+
+
+@dataclass(frozen=True, eq=False)
+class _Audience:
+    """Who is told of steps, and of prints."""
+
+    observe: Observe
+    printed: Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -57,10 +78,10 @@ class _Call:
 
 
 class _TracingFrame(Frame):
-    def __init__(self, sizes: dict[str, int], module: Module, observe: Observe, call: _Call | None) -> None:
+    def __init__(self, sizes: dict[str, int], module: Module, audience: _Audience, call: _Call | None) -> None:
         super().__init__(sizes)
         self._module = module
-        self._observe = observe
+        self._audience = audience
         self._inside = call
 
     def _run_op(self, op: Op) -> None:
@@ -68,10 +89,17 @@ class _TracingFrame(Frame):
             results = self._callee(op)
         elif is_operator(op) or op.name == "graph.size":
             results = self._operator(op)
+        elif op.name == "form.print":
+            self._print(op)
+            return
         else:
             super()._run_op(op)
             return
         self._values.update(zip(op.results, results, strict=True))
+
+    def _print(self, op: Op) -> None:
+        if op.attrs["to"] == STANDARD_OUTPUT:
+            self._audience.printed()
 
     def _operator(self, op: Op) -> Sequence[Array]:
         operands = [self._values[v] for v in op.operands]
@@ -85,7 +113,7 @@ class _TracingFrame(Frame):
         sizes = {name: dim.evaluate(self._sizes) for name, dim in call_dims(op).items()}
         name = library_name(callee.symbol, callee.span)
         inside = self._inside or (_Call(name, op.span) if name is not None else None)
-        frame = _TracingFrame(sizes, self._module, self._observe, inside)
+        frame = _TracingFrame(sizes, self._module, self._audience, inside)
         results = frame.run(callee.body, [self._values[v] for v in op.operands])
         if inside is not None and self._inside is None:
             self._tell(op, "", results, inside.function)
@@ -93,7 +121,7 @@ class _TracingFrame(Frame):
 
     def _tell(self, op: Op, operator: str, results: Sequence[Array], function: str = "") -> None:
         span = op.span if self._inside is None else self._inside.span
-        self._observe(
+        self._audience.observe(
             Step(
                 operator,
                 function if self._inside is None else self._inside.function,
