@@ -10,7 +10,9 @@ import pytest
 from message_rules import assert_all_read_well
 
 from tesserac import cli
+from tesserac.base.source import SourceFile
 from tesserac.project.manifest import read_project
+from tesserac.session import Session
 from tests.conftest import Golden
 
 CASES = Path(__file__).parent / "cases" / "projects"
@@ -134,3 +136,12 @@ def test_a_project_file_that_changes_is_read_again(project: Path) -> None:
     (project / "tessera.toml").write_text(PROJECT.replace(', "more"', ""), encoding="utf-8")
     found = [[d.code for d in said.diagnostics] for said in (session.check(source), session.analyse(source))]  # type: ignore[arg-type]
     assert found == [["E0209"], ["E0209"]]
+
+
+def test_an_import_without_a_name_is_one_mistake(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "util.tess").write_text("def twice(x: Tensor[N, f32]): return x * 2.0\n")
+    main = tmp_path / "main.tess"
+    main.write_text("import lib.util\ndef f(x: Tensor[N, f32]): return lib.util.twice(x)\n")
+    found = Session().check(SourceFile(str(main), main.read_text())).diagnostics
+    assert [d.code for d in found] == ["E0209"]

@@ -223,3 +223,23 @@ def test_a_program_cannot_say_what_is_believed() -> None:
     assert [d.code for d in check_text(text).diagnostics] == ["E0508"]
 
 
+
+
+@pytest.mark.parametrize(
+    ("code", "steps", "body"),
+    [
+        (
+            "W0404",
+            ["`t` is in [-40, 40]: `s * 2.0`", "`s` is in [-20, 20]: `clamp(x, -20.0, 20.0)`"],
+            "s = clamp(x, -20.0, 20.0)\n    t = s * 2.0\n    return exp(t)",
+        ),
+        ("W0404", ["`y` is in [0, 500]: `sigmoid(x) * 500.0`"], "y = sigmoid(x) * 500.0\n    return y * y"),
+        ("W0404", ["`tanh(x) * 2e4` is in [-20000, 20000]"], "return tanh(x) * 2e4 * 9.0"),
+        ("W0405", ["`n % 1000` is in [0, 1000]"], "return cast(n % 1000, bf16)"),
+        ("W0404", [], "return exp(x)"),
+    ],
+)
+def test_a_warning_says_where_its_bounds_are_from(code: str, steps: list[str], body: str) -> None:
+    """The nearest first; of what nothing is known nothing is said."""
+    found = check_text(f"def f(x: Tensor[N, f16], n: Tensor[N, i32]):\n    {body}\n").diagnostics
+    assert [(d.code, [step.text for step in d.because]) for d in found if d.code == code] == [(code, steps)]

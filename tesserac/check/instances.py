@@ -114,8 +114,8 @@ def enter(
     for name in sorted({*mentioned, *symbols_of(types)}):
         body.mention(name)
     told = {p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec)}
-    untold = untold_sizes(frozenset(signature.symbols), [p.spec for p in signature.parameters])
-    body.untold_symbols = (untold - told) | frozenset(signature.hidden)
+    untold = untold_sizes(frozenset(signature.symbols) - told, [p.spec for p in signature.parameters])
+    body.untold_symbols = untold | frozenset(signature.hidden)
     body.dim_spans = spans
     body.where_at = _where_place(body, signature.node)
     body.static_symbols = frozenset(

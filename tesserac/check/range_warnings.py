@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.range_reasons import RangeReasons
 from tesserac.check.ranges import Find, Ranges, extent_of
 from tesserac.check.words import SYMBOLS
 from tesserac.diag.codes.precision import W0401, W0404, W0405
@@ -42,6 +43,10 @@ class _Warnings:
     def __init__(self, body: Body, file: str) -> None:
         self._body = body
         self._file = file
+        self._reasons = RangeReasons(body)
+
+    def bound(self, name: str, value: typed.Expr, range_: Interval) -> None:
+        self._reasons.bound(name, value, range_)
 
     def applied(self, expression: typed.Apply, operands: Sequence[Interval], exact: Interval) -> None:
         ty = expression.type
@@ -53,7 +58,7 @@ class _Warnings:
         elif isinstance(expression.op, Cast):
             self._cast(expression, operands[0], exact)
         elif overflows(exact, ty.dtype) and not ty.policy.saturate:
-            self._overflow(expression, ty.dtype, exact)
+            self._overflow(expression, operands, ty.dtype, exact)
 
     def _exponential(self, expression: typed.Apply, argument: Interval, dtype: DType, limit: float) -> None:
         known = argument.high < INF
@@ -66,6 +71,7 @@ class _Warnings:
         draft = self._body.sink.warning(
             W0404, at=expression.span, label=label, operation=f"`{name}`", dtype=dtype, reason=reason
         )
+        self._reasons.explain(draft, expression.operands, [argument])
         operand = expression.operands[0]
         has_rows = isinstance(operand.type, TensorType) and operand.type.rank > 0
         if name == "exp" and isinstance(operand, typed.Local) and has_rows:
@@ -74,13 +80,15 @@ class _Warnings:
         if dtype.largest < SHORT_RANGE:
             draft.remark(f"or compute it in f32, where the limit is {expression.op.largest_argument(F32):.4g}")
 
-    def _overflow(self, expression: typed.Apply, dtype: DType, exact: Interval) -> None:
+    def _overflow(
+        self, expression: typed.Apply, operands: Sequence[Interval], dtype: DType, exact: Interval
+    ) -> None:
         held = values_of(dtype)
         upper = exact.high < INF and exact.high > held.high
         reached, limit = (exact.high, held.high) if upper else (exact.low, held.low)
         symbol = SYMBOLS.get(expression.op.name, expression.op.name)
         label = "the result is then infinite" if dtype.is_float else "the result then wraps around"
-        self._body.sink.warning(
+        draft = self._body.sink.warning(
             W0404,
             at=expression.span,
             label=label,
@@ -88,6 +96,7 @@ class _Warnings:
             dtype=dtype,
             reason=f"it reaches {reached:.6g}, the limit is {limit:.6g}",
         )
+        self._reasons.explain(draft, expression.operands, operands)
 
     def _cast(self, expression: typed.Apply, value: Interval, exact: Interval) -> None:
         """Whole numbers that become floats; a float that is narrowed says so itself."""
@@ -97,7 +106,7 @@ class _Warnings:
             return
         largest = min(exact.magnitude, source.dtype.largest)
         if overflows(exact, target.dtype) and not target.policy.saturate:
-            self._overflow(expression, target.dtype, exact)
+            self._overflow(expression, [value], target.dtype, exact)
         elif target.dtype.is_float and _loses_bits(value, largest, target.dtype):
             bits = math.ceil(math.log2(largest))
             kept, exactly = target.dtype.significand, 2**target.dtype.significand
@@ -105,6 +114,7 @@ class _Warnings:
             label = f"whole numbers above {exactly} are rounded"
             what = f"a cast from {source.dtype}"
             draft = self._loss(expression.span, what, target.dtype, reason, label)
+            self._reasons.explain(draft, expression.operands, [value])
             text = self._body.rules.text(expression.span)
             if kept < F32.significand and f", {target.dtype})" in text and expression.span.file == self._file:
                 wider = text.replace(f", {target.dtype})", f", {F32})")

@@ -53,6 +53,9 @@ class Watch(Protocol):
 
     def coerced(self, expression: typed.Coerce, value: Interval) -> None: ...
 
+    def bound(self, name: str, value: typed.Expr, range_: Interval) -> None:
+        """A name of the function is this value from here on."""
+
 
 def extent_of(facts: Facts) -> Extent:
     """What is known of sizes: loop indices may be negative, and few sizes have an upper bound."""
@@ -151,7 +154,9 @@ class Ranges:
     def _statement(self, statement: typed.Stmt, names: dict[str, Value]) -> Value | None:
         match statement:
             case typed.Bind():
-                names[statement.name] = self._value(statement.value, names)
+                value = names[statement.name] = self._value(statement.value, names)
+                if self.watch is not None and isinstance(value, Ranged):
+                    self.watch.bound(statement.name, statement.value, value.range)
             case typed.BindTuple():
                 value = self._value(statement.value, names)
                 items = value if isinstance(value, tuple) else [of_type(t) for t in parts(statement.value.type) or ()]

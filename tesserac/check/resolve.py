@@ -349,6 +349,8 @@ class ModuleNames:
             problem = "a module in a folder needs a name here"
             named = f"{'.' * path.dots}{'.'.join(path.names)} as {path.names[-1]}" if path.names else "... as name"
             self._sink.error(E0209, at=path.span, problem=problem).replace(f"write `{named}`", path.span, named)
+            if path.names and path.names[0] not in self._spans:
+                self._define(path.names[0], LaterRef(), imported.span)  # uses of it are no further mistakes
             return
         name = imported.alias.id if imported.alias else path.names[0]
         self._define(name, LaterRef() if module is None else ModuleRef(module.name), imported.span)
