@@ -31,7 +31,7 @@ from tesserac.graph.build import Unsupported, build_module
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.interp import AssertionFailed, InterpreterError
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused
-from tesserac.graph.trace import Observe, run_traced, with_derivatives
+from tesserac.graph.trace import Observe, run_traced, without_transforms
 from tesserac.imports import Importer, fresh
 from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.forms import Guard
@@ -270,7 +270,7 @@ class Session:
         reached = self.check(source).result.reach(function)
         module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
         with suppress(AssertionFailed, InterpreterError, DimError):
-            run_traced(with_derivatives(module), function.symbol, args, observe, printed)
+            run_traced(without_transforms(module), function.symbol, args, observe, printed)
 
     @contextmanager
     def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.graph.autodiff.dialect import JVP, VJP
 from tesserac.graph.blame import library_name
-from tesserac.graph.dialect import CUSTOM, PREFIX, call_dims, is_operator
+from tesserac.graph.dialect import PREFIX, call_dims, is_operator
 from tesserac.graph.interp import Frame, bind_sizes, run_function
-from tesserac.graph.passes.autodiff import autodiff
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
+from tesserac.graph.passes.transforms import TRANSFORMED, transforms
 from tesserac.graph.substitute import copy_op, substitute_type
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value
@@ -45,11 +44,11 @@ class Step:
 Observe = Callable[[Step], None]
 
 
-def with_derivatives(module: Module) -> Module:
-    """The module with its derivatives written out. There are no calls left then, so that what belongs to the library
-    stands under its own places; a module without derivatives stays as it is."""
-    has_some = any(op.name in (JVP, VJP, CUSTOM) for op in module.walk())
-    return run_passes(module, [inline, autodiff], verify=False) if has_some else module
+def without_transforms(module: Module) -> Module:
+    """The module with derivatives and mapped functions written out. There are no calls left then, so that what belongs
+    to the library stands under its own places; a module without transforms stays as it is."""
+    has_some = any(op.name in TRANSFORMED for op in module.walk())
+    return run_passes(module, [inline, transforms], verify=False) if has_some else module
 
 
 def run_traced(

@@ -44,10 +44,13 @@ from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.rewrite import erase_dead
 
+TRANSFORMED = (JVP, VJP, VMAP, CUSTOM)
+"""Operations that this pass leaves none of."""
+
 
 @pass_(GRAPH, GRAPH, "transforms")
 def transforms(module: Module) -> Module:
-    is_new = any(op.name in (JVP, VJP, VMAP, CUSTOM) for op in module.walk())
+    is_new = any(op.name in TRANSFORMED for op in module.walk())
     expanded: set[Op] = set()
     for function in list(module.ops):
         _expand(module, function, expanded)
