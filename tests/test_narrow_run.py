@@ -60,6 +60,22 @@ def test_saturation_clamps_and_keeps_nan(dtype: DType) -> None:
         same_bits(got, np.where(np.isnan(x), x, clamped).astype(storage(dtype)))
 
 
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_arithmetic_saturates_without_an_accumulation_type_too(dtype: DType) -> None:
+    """Each operator rounds once and clamps; NaN stays. All pairs of codes, as far as there are no more than 256."""
+    codes = np.arange(256, dtype=np.uint8) if dtype.bits == 8 else np.arange(0, 2**16, 257, dtype=np.uint16)
+    x, y = (a.ravel().view(storage(dtype)) for a in np.meshgrid(codes, codes))
+    a, b = x.astype(np.float64), y.astype(np.float64)
+    element = f"Tensor[N, {dtype} @saturate]"
+    with np.errstate(all="ignore"):
+        for symbol, exact in (("+", a + b), ("-", a - b), ("*", a * b)):
+            got = call(f"def f(x: {element}, y: {element}) -> {element}: return x {symbol} y", x, y)
+            same_bits(got, convert(exact, dtype, saturate=True))
+        got = call(f"def f(x: {element}, y: {element}) -> {element}: return x * y - x", x, y)
+        first = convert(a * b, dtype, saturate=True).astype(np.float64)
+        same_bits(got, convert(first - a, dtype, saturate=True))
+
+
 @pytest.mark.parametrize("dtype", [F16, FP8_E4M3, FP8_E5M2], ids=str)
 @pytest.mark.parametrize("source", ["f32", "f64", "i32", "i64"])
 def test_casts_saturate_without_an_accumulation_type_too(dtype: DType, source: str) -> None:

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
-from tesserac.types.dtype import F32, DType, lookup
+from tesserac.types.dtype import F32, FP8_E4M3, DType, lookup
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,10 @@ def parse_policy(text: str) -> Policy:
 
 
 def compute_dtype(dtype: DType, policy: Policy) -> DType:
-    """The dtype in which operators on such values compute before they round once; to round at random there must be
-    something to round."""
-    return policy.accum or (F32 if policy.stochastic_round else dtype)
+    """The dtype in which operators on such values compute before they round once. To round at random there must be
+    something to round; and what has no infinity cannot tell an overflow, which saturates, from a NaN, which stays."""
+    needs_room = policy.stochastic_round or (policy.saturate and dtype == FP8_E4M3)
+    return policy.accum or (F32 if needs_room else dtype)
 
 
 def without_drawing(policy: Policy) -> Policy:
