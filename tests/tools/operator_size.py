@@ -17,10 +17,17 @@ from pathlib import Path
 
 import tesserac.ops  # noqa: F401  (fills the registry)
 from tesserac.base.resources import stdlib_files
+from tesserac.ir.forms import REDUCE_KINDS
 from tesserac.ops.registry import OPERATORS
+from tesserac.ops.scalar import PRIMITIVES
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILER = ("tesserac", "runtime", "lsp")
+KNOW_OPERATORS = ("syntax", "check", "graph", "incremental", "repl", "commands", "tessera_lsp")
+"""Rooms that may know operators by name; behind the Graph there are none."""
+OTHER_NAMES = frozenset({*REDUCE_KINDS, *PRIMITIVES, "slice", "permute", "expand", "equal", "where", "complex"})
+"""Operators that are called as something else is (a fold, a scalar primitive, a view, a guard, a word of the grammar): a
+string may mean either."""
 
 
 def code_lines(path: Path) -> int:
@@ -42,18 +49,26 @@ def sources() -> Iterator[Path]:
 
 
 def files_that_name(name: str) -> list[str]:
-    """The file that defines an operator and those that import its class or look for it in the Graph."""
+    """The file that defines an operator and those that import its class, look for it in the Graph or write its name."""
     cls = OPERATORS[name]
     home = Path(inspect.getfile(cls))
     return [shown(home), *(shown(path) for path in sources() if path != home and _names(path, cls.__name__, name))]
 
 
 def _names(path: Path, cls: str, name: str) -> bool:
-    return any(
-        (isinstance(node, ast.ImportFrom) and cls in {a.name for a in node.names} and "ops" in (node.module or ""))
-        or (isinstance(node, ast.Constant) and node.value == f"graph.{name}")
-        for node in ast.walk(_tree(path))
-    )
+    imports, strings = _said(path)
+    room = path.relative_to(ROOT).parts[1]
+    written = room in KNOW_OPERATORS and name not in OTHER_NAMES and name in strings
+    return cls in imports or f"graph.{name}" in strings or written
+
+
+@cache
+def _said(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """The operators' classes that a file imports, and the strings in its code."""
+    nodes = list(ast.walk(_tree(path)))
+    classes = [node for node in nodes if isinstance(node, ast.ImportFrom) and "tesserac.ops" in (node.module or "")]
+    strings = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return frozenset(alias.name for node in classes for alias in node.names), frozenset(strings)
 
 
 @cache
