@@ -26,8 +26,8 @@ COMPILER = ("tesserac", "runtime", "lsp")
 KNOW_OPERATORS = ("syntax", "check", "graph", "incremental", "repl", "commands", "tessera_lsp")
 """Rooms that may know operators by name; behind the Graph there are none."""
 OTHER_NAMES = frozenset({*REDUCE_KINDS, *PRIMITIVES, "slice", "permute", "expand", "equal", "where", "complex"})
-"""Operators that are called as something else is (a fold, a scalar primitive, a view, a guard, a word of the grammar): a
-string may mean either."""
+"""Operators that are called as something else is, a fold, a scalar primitive, a view, a guard or a word of the grammar:
+a string may mean either."""
 
 
 def code_lines(path: Path) -> int:
