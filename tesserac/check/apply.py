@@ -29,7 +29,7 @@ from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
 from tesserac.ops.signature import Operand
 from tesserac.ops.unify import Mismatch, Storage, match_elements
-from tesserac.types.dims import ZERO
+from tesserac.types.dims import LARGEST_SIZE, ZERO
 from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
@@ -77,6 +77,9 @@ def _apply_to_tensors(
     check_precision(body, Use(op, met, at, span))
     check_weights(body, Use(op, met, at, span))
     if not _meets_needs(body, op, met, at) or not _has_sizes(body, result, met, at):
+        return body.error(span)
+    if beyond := [dim for dim in result.dims if dim.magnitude > LARGEST_SIZE]:
+        body.refuse_size(beyond[0], span)
         return body.error(span)
     if result.policy.stochastic_round and rounds(op, [_tensor_type(operand) for operand in met], result):
         body.draw(at)

@@ -18,10 +18,11 @@ from tesserac.check.resolve import FunctionRef, Resolved, StructRef
 from tesserac.check.scope import Binding, Scope
 from tesserac.check.specs import DimSpec, FunctionSpec, Signature, Storage, StructDecl, TypeSpec
 from tesserac.diag.codes.names import E0215
+from tesserac.diag.codes.shapes import E0315
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
-from tesserac.types.dims import Dim
+from tesserac.types.dims import LARGEST_SIZE, Dim
 from tesserac.types.dtype import U64, DType
 from tesserac.types.ty import ErrorType, FloatType, ListType, StructType, TensorType, Type, parts
 
@@ -173,10 +174,18 @@ class Body:
         origin: typed.Guard | None = None,
     ) -> None:
         """An entry check, once however often it is needed; `N - 3 >= 0` is kept as `N >= 3`."""
+        for side in (left, right):
+            if side.magnitude > LARGEST_SIZE:
+                self.refuse_size(side, span)
+                return
         if kind == "at_least":
             left, right = typed.balanced(left, right)
             self._drop_weaker(left - right)
         self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason, origin))
+
+    def refuse_size(self, size: Dim, span: Span) -> None:
+        """A number that does not fit into what sizes are computed in."""
+        self.sink.error(E0315, at=span, problem=f"sizes have 63 bits; `{size}` has more")
 
     def _drop_weaker(self, gap: Dim) -> None:
         """A bound makes the same one with a lower number needless."""

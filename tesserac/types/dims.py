@@ -7,10 +7,10 @@ Leaves: a `Dim`.
 import re
 from collections.abc import Callable
 
-from tesserac.types.polynomial import ONE, ZERO, Dim, DimError, product
+from tesserac.types.polynomial import LARGEST_SIZE, ONE, ZERO, Dim, DimError, product
 from tesserac.types.terms import TooComplex
 
-__all__ = ["Dim", "DimError", "ONE", "TooComplex", "ZERO", "parse_dim", "product"]
+__all__ = ["LARGEST_SIZE", "Dim", "DimError", "ONE", "TooComplex", "ZERO", "parse_dim", "product"]
 
 _TOKEN = re.compile(r"\s*(\d+|[^\W\d]\w*(?:\.[^\W\d]\w*)*|//|[-+*/%(),])")
 _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {

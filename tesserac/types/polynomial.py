@@ -41,6 +41,10 @@ from tesserac.types.terms import (
 __all__ = ["Atom", "Dim", "DimError", "Function", "Monomial", "ONE", "Opaque", "Symbol", "ZERO", "of_atom", "product"]
 
 
+LARGEST_SIZE = 2**63 - 1
+"""Of the numbers that compiled code computes sizes with."""
+
+
 @dataclass(frozen=True)
 class Dim:
     """A size. `terms` is sorted and has no zero coefficients: that makes equality structural."""
@@ -151,6 +155,12 @@ class Dim:
     def nesting(self) -> int:
         """How deep functions stand in functions: 0 for a polynomial."""
         return max((atom.nesting for atom in self.atoms() if isinstance(atom, Opaque)), default=0)
+
+    @cached_property
+    def magnitude(self) -> Coefficient:
+        """The largest number that stands in it."""
+        inner = [arg.magnitude for atom in self.atoms() if isinstance(atom, Opaque) for arg in atom.args]
+        return max([*inner, *(abs(coefficient) for _, coefficient in self.terms)], default=0)
 
     def symbols(self) -> frozenset[str]:
         return self._symbols
