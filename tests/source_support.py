@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
+import tessera
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.graph.build import build_module
+from tesserac.graph.interp import run_function
 from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
@@ -20,6 +24,7 @@ from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.library import check_library
 from tesserac.syntax.parse import parse_module
+from tests.cpu_kernels import same_bits
 
 GRAPH_PASSES = (apply_rules, inline, fold, cse, dce, generalize, split_complex, absorb)
 
@@ -43,3 +48,14 @@ def compile_to_forms(text: str) -> Module:
     checked = check_text(text, "m", library())
     entries = {function.symbol for function in checked.module.functions}
     return run_passes(build_module(list(checked.functions.values()), entries), GRAPH_PASSES, verify=True)
+
+
+def run_both(program: str, *args: np.ndarray) -> np.ndarray:
+    """The result of `f` as machine code, once the interpreter agrees."""
+    result = np.asarray(tessera.compile(program).f(*args))
+    same_bits(result, np.asarray(run_function(compile_to_forms(program), "m.f", list(args))[0]))
+    return result
+
+
+def normal(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)

@@ -10,24 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessera
-from tesserac.graph.interp import run_function
 from tests.cpu_kernels import same_bits
-from tests.source_support import compile_to_forms
+from tests.source_support import normal
+from tests.source_support import run_both as run
 
 Array = np.ndarray
 INF, NAN = np.inf, np.nan
 EPS = 2.0**-24
-
-
-def normal(seed: int, *shape: int) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def run(program: str, *args: Array) -> Array:
-    """The result of machine code, once the interpreter agrees."""
-    result = np.asarray(tessera.compile(program).f(*args))
-    same_bits(result, np.asarray(run_function(compile_to_forms(program), "m.f", list(args))[0]))
-    return result
 
 
 def exact(q: Array, k: Array, v: Array, seen: Array | None = None, scale: float | None = None) -> Array:

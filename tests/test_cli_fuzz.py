@@ -63,8 +63,8 @@ def test_damaged_bundles(tmp_path: Path) -> None:
 ROW: dict[str, object] = {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}
 HEADERS: list[object] = [
     [], 3, {"W": 3}, {"W": {}}, {"W": {**ROW, "shape": [-4]}}, {"W": {**ROW, "dtype": "X"}},
-    {"W": {**ROW, "dtype": []}}, {"W": {**ROW, "shape": ["a"]}}, {"W": {**ROW, "data_offsets": [0, 1600]}}, {"W": {**ROW, "data_offsets": [8, -16]}},
-    {"W": {**ROW, "shape": None}}, {"W": {**ROW, "shape": [2**70]}},
+    {"W": {**ROW, "dtype": []}}, {"W": {**ROW, "shape": ["a"]}}, {"W": {**ROW, "data_offsets": [0, 1600]}},
+    {"W": {**ROW, "data_offsets": [8, -16]}}, {"W": {**ROW, "shape": None}}, {"W": {**ROW, "shape": [2**70]}},
 ]  # fmt: skip
 
 

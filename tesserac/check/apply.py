@@ -78,7 +78,7 @@ def _apply_to_tensors(
     check_weights(body, Use(op, met, at, span))
     if not _meets_needs(body, op, met, at) or not _has_sizes(body, result, met, at):
         return body.error(span)
-    if beyond := [dim for dim in result.dims if dim.magnitude > LARGEST_SIZE]:
+    if beyond := [dim for dim in result.dims if dim.magnitude() > LARGEST_SIZE]:
         body.refuse_size(beyond[0], span)
         return body.error(span)
     if result.policy.stochastic_round and rounds(op, [_tensor_type(operand) for operand in met], result):

@@ -175,7 +175,7 @@ class Body:
     ) -> None:
         """An entry check, once however often it is needed; `N - 3 >= 0` is kept as `N >= 3`."""
         for side in (left, right):
-            if side.magnitude > LARGEST_SIZE:
+            if side.magnitude() > LARGEST_SIZE:
                 self.refuse_size(side, span)
                 return
         if kind == "at_least":

@@ -83,23 +83,8 @@ def check_instance(
     result = result_type(body)
     if body.sink.has_errors:
         return None
-    params = tuple(
-        typed.Param(p.name, type_, p.span) for p, type_ in zip(signature.parameters, types, strict=True)
-    )
-    return typed.TypedFunction(
-        symbol=symbol,
-        name=node.name,
-        params=params,
-        result=result,
-        symbols=symbols_of(types),
-        guards=where_guards(body, signature),
-        effects=frozenset(body.effects),
-        reads=tuple(body.reads.values()),
-        body=block,
-        span=node.name_span,
-        exported=any(is_export(decorator.expression) for decorator in node.decorators),
-        doc=node.doc or "",
-    )
+    guards = where_guards(body, signature)
+    return typed_function(body, signature, types, symbol, block, result, symbols_of(types), guards)
 
 
 def enter(
@@ -216,6 +201,35 @@ def _where_place(body: Body, node: ast.FunctionDef) -> WherePlace | None:
         return None
     place = last.span.end + offset
     return WherePlace(Span(last.span.file, place, place), " where {fact}")
+
+
+def typed_function(
+    body: Body,
+    signature: Signature,
+    types: Sequence[Type],
+    symbol: str,
+    block: typed.Block,
+    result: Type,
+    symbols: tuple[str, ...],
+    guards: tuple[typed.Guard, ...],
+) -> typed.TypedFunction:
+    """The function that a checked body makes."""
+    node = signature.node
+    params = zip(signature.parameters, types, strict=True)
+    return typed.TypedFunction(
+        symbol=symbol,
+        name=node.name,
+        params=tuple(typed.Param(p.name, type_, p.span) for p, type_ in params),
+        result=result,
+        symbols=symbols,
+        guards=guards,
+        effects=frozenset(body.effects),
+        reads=tuple(body.reads.values()),
+        body=block,
+        span=node.name_span,
+        exported=any(is_export(decorator.expression) for decorator in node.decorators),
+        doc=node.doc or "",
+    )
 
 
 def symbols_of(types: tuple[Type, ...]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.effects import check_effects
 from tesserac.check.grid import declared, grid
-from tesserac.check.instances import check_end, enter, is_export, result_type, symbols_of, where_guards
+from tesserac.check.instances import check_end, enter, result_type, symbols_of, typed_function, where_guards
 from tesserac.check.kernel_state import TILE_RANK, Kernel, new_kernel
 from tesserac.check.scalars import require_guard
 from tesserac.check.scope import Binding
@@ -61,14 +61,15 @@ def check_kernel(
     _check_blocks(body, kernel, result)
     if body.sink.has_errors:
         return None
-    program = _function(body, signature, inner, f"{symbol}.program", block, result, (*names, *_block_names(kernel)), ())
+    sizes = (*names, *_block_names(kernel))
+    program = typed_function(body, signature, inner, f"{symbol}.program", block, result, sizes, ())
     body.functions.append(program)
     value = grid(types, signature, kernel.sizes(), program, leading)
     block, whole = value.block, declared(body, spec, value.result)
     if body.sink.has_errors:
         return None
     block = (*block, typed.Return(program.span, whole))
-    return _function(body, signature, types, symbol, block, whole.type, names, _guards(body, signature, kernel))
+    return typed_function(body, signature, types, symbol, block, whole.type, names, _guards(body, signature, kernel))
 
 
 def _of_one_program(type_: Type) -> Type:
@@ -158,35 +159,6 @@ def _guards(body: Body, signature: Signature, kernel: Kernel) -> tuple[typed.Gua
 
 def _block_names(kernel: Kernel) -> list[str]:
     return [block.symbol for block in kernel.cuts if block.symbol is not None]
-
-
-def _function(
-    body: Body,
-    signature: Signature,
-    types: Sequence[Type],
-    symbol: str,
-    block: typed.Block,
-    result: Type,
-    symbols: tuple[str, ...],
-    guards: tuple[typed.Guard, ...],
-) -> typed.TypedFunction:
-    node = signature.node
-    params = zip(signature.parameters, types, strict=True)
-    return typed.TypedFunction(
-        symbol=symbol,
-        name=node.name,
-        params=tuple(typed.Param(p.name, type_, p.span) for p, type_ in params),
-        result=result,
-        symbols=symbols,
-        guards=guards,
-        effects=frozenset(body.effects),
-        reads=tuple(body.reads.values()),
-        body=block,
-        span=node.name_span,
-        exported=any(is_export(decorator.expression) for decorator in node.decorators),
-        doc=node.doc or "",
-    )
-
 
 
 # Note [One block spans its dim]

@@ -156,11 +156,11 @@ class Dim:
         """How deep functions stand in functions: 0 for a polynomial."""
         return max((atom.nesting for atom in self.atoms() if isinstance(atom, Opaque)), default=0)
 
-    @cached_property
     def magnitude(self) -> Coefficient:
         """The largest number that stands in it."""
-        inner = [arg.magnitude for atom in self.atoms() if isinstance(atom, Opaque) for arg in atom.args]
-        return max([*inner, *(abs(coefficient) for _, coefficient in self.terms)], default=0)
+        numbers: list[Coefficient] = [abs(coefficient) for _, coefficient in self.terms]
+        numbers += [arg.magnitude() for atom in self.atoms() if isinstance(atom, Opaque) for arg in atom.args]
+        return max(numbers, default=0)
 
     def symbols(self) -> frozenset[str]:
         return self._symbols
