@@ -83,8 +83,9 @@ def test_misuse_lists_what_main_takes(run: Run, words: Sequence[str], problem: s
     assert run(*words) == (2, "", f"error: {problem}\n{TAKES}")
 
 
-def test_a_file_that_is_no_array(run: Run) -> None:
-    Path("bad.npy").write_text("nothing")
+@pytest.mark.parametrize("content", [b"nothing", b"", b"PK\003\004", b"\x93NUMPY"], ids=repr)
+def test_a_file_that_is_no_array(run: Run, content: bytes) -> None:
+    Path("bad.npy").write_bytes(content)
     status, out, err = run("--x", "bad.npy", "--n", "1")
     assert (status, out) == (2, "") and err.startswith("error: `bad.npy` is no array of NumPy: ")
 

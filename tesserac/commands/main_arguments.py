@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
+from zipfile import BadZipFile
 
 from tessera.interface import FunctionInterface, Missing, Parameter
 from tesserac.base.dataclass import dataclass
@@ -134,8 +135,10 @@ def _array(main: MainSignature, name: str, path: str) -> object:
         return np.load(Path(path), allow_pickle=False)
     except FileNotFoundError:
         raise _mistake(main, f"there is no file `{path}` for `{name}`") from None
-    except (OSError, ValueError) as problem:
-        raise _mistake(main, f"`{path}` is no array of NumPy: {problem}") from None
+    except OSError as problem:
+        raise _mistake(main, f"cannot read `{path}` for `{name}`: {problem.strerror}") from None
+    except (ValueError, EOFError, BadZipFile):  # NumPy's words are about pickles, of which there are none here
+        raise _mistake(main, f"`{path}` is no array of NumPy: `np.save` writes such files") from None
 
 
 def _mistake(main: MainSignature, problem: str) -> UsageMistake:

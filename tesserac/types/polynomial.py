@@ -158,7 +158,7 @@ class Dim:
 
     def magnitude(self) -> Coefficient:
         """The largest number that stands in it."""
-        numbers: list[Coefficient] = [abs(coefficient) for _, coefficient in self.terms]
+        numbers: list[Coefficient] = [max(number, -number) for _, number in self.terms]
         numbers += [arg.magnitude() for atom in self.atoms() if isinstance(atom, Opaque) for arg in atom.args]
         return max(numbers, default=0)
 
