@@ -1,7 +1,7 @@
-"""Operators differentiated in the Graph and run by the interpreter, without a program around them.
+"""Functions in the Graph differentiated and run by the interpreter, without a program around them.
 
-Enters: an operator and the types of its operands. Leaves: a `Derivatives`, whose methods take arrays: the value, Jw,
-J*v and the second derivative along two directions in three ways.
+Enters: what builds a function, and the types of its arguments. Leaves: a `Derivatives`, whose methods take arrays: the
+values, Jw, J*v and the second derivative along two directions in three ways.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value
+from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import run_passes
 from tesserac.ops.calculus import is_smooth
 from tesserac.ops.registry import Operator
@@ -29,85 +30,91 @@ Body = Callable[[Builder, Sequence[Value]], Sequence[Value]]
 
 
 class Derivatives:
-    """Of one operator by the operands at `wrt`, all that can have tangents unless said."""
+    """Of a function by the arguments at `wrt`, all that can have tangents unless said. Its results that cannot have
+    tangents are left out."""
 
-    def __init__(self, operator: Operator, types: Sequence[TensorType], wrt: Sequence[int] | None = None) -> None:
-        self.operator = operator
+    def __init__(self, body: Body, types: Sequence[TensorType], wrt: Sequence[int] | None = None) -> None:
+        self._body = body
         self.types = list(types)
         self.wrt = [i for i, ty in enumerate(types) if is_smooth(ty)] if wrt is None else list(wrt)
         self.moving = [self.types[i] for i in self.wrt]
-        self.result = operator.infer(self.types)
+        scratch = Block(self.types)
+        self.results = [tensor_type(v) for v in self._smooth(Builder(scratch), scratch.args)]
 
-    def value(self, x: Arrays) -> np.ndarray:
-        return _run(self._value_module, x)[0]
+    def value(self, x: Arrays) -> Arrays:
+        return _run(self._value_module, x)
 
-    def first(self, x: Arrays, w: Arrays, v: np.ndarray) -> tuple[np.ndarray, Arrays]:
+    def first(self, x: Arrays, w: Arrays, v: Arrays) -> tuple[Arrays, Arrays]:
         """Jw and J*v."""
-        jw, *back = _run(self.first_module, [*x, *w, v])
-        return jw, back
+        found = _run(self.first_module, [*x, *w, *v])
+        return found[: len(v)], found[len(v) :]
 
-    def second(self, x: Arrays, w: Arrays, u: Arrays, v: np.ndarray) -> tuple[np.ndarray, Arrays, Arrays]:
+    def second(self, x: Arrays, w: Arrays, u: Arrays, v: Arrays) -> tuple[Arrays, Arrays, Arrays]:
         """The second derivative along w and u; the cotangents of x where Jw has v; the change of J*v along u."""
-        along, *rest = _run(self.second_module, [*x, *w, *u, v])
-        return along, rest[: len(u)], rest[len(u) :]
+        found = _run(self.second_module, [*x, *w, *u, *v])
+        return found[: len(v)], found[len(v) : len(v) + len(u)], found[len(v) + len(u) :]
 
     # ------------------------------------------------------------------------------------------------ programs
 
     @cached_property
     def _value_module(self) -> Module:
-        return _lowered(self.types, self._apply)
+        return _lowered(self.types, self._smooth)
 
     @cached_property
     def first_module(self) -> Module:
+        n, m = len(self.types), len(self.moving)
+
         def body(builder: Builder, args: Sequence[Value]) -> list[Value]:
-            x, (*w, v) = args[: len(self.types)], args[len(self.types) :]
+            x, w, v = args[:n], args[n : n + m], args[n + m :]
             return [*self._jvp(builder, x, w), *self._vjp(builder, x, v)]
 
-        return _lowered([*self.types, *self.moving, self.result], body)
+        return _lowered([*self.types, *self.moving, *self.results], body)
 
     @cached_property
     def second_module(self) -> Module:
         n, m = len(self.types), len(self.moving)
 
         def body(builder: Builder, args: Sequence[Value]) -> list[Value]:
-            x, w, u, v = args[:n], args[n : n + m], args[n + m : n + 2 * m], args[-1]
-            forward = lambda b, a: self._jvp(b, a, w)  # noqa: E731
-            reverse = lambda b, a: self._vjp(b, a, v)  # noqa: E731
+            x, w, u, v = args[:n], args[n : n + m], args[n + m : n + 2 * m], args[n + 2 * m :]
+            forward: Body = lambda b, a: self._jvp(b, a, w)  # noqa: E731
+            reverse: Body = lambda b, a: self._vjp(b, a, v)  # noqa: E731
             return [
-                *_derivative(builder, JVP, self.types, forward, x, u, self.wrt)[1:],
-                *_derivative(builder, VJP, self.types, forward, x, [v], self.wrt)[1:],
-                *_derivative(builder, JVP, self.types, reverse, x, u, self.wrt)[m:],
+                *self._derivative(builder, JVP, forward, x, u),
+                *self._derivative(builder, VJP, forward, x, v),
+                *self._derivative(builder, JVP, reverse, x, u),
             ]
 
-        return _lowered([*self.types, *self.moving, *self.moving, self.result], body)
+        return _lowered([*self.types, *self.moving, *self.moving, *self.results], body)
 
-    def _apply(self, builder: Builder, args: Sequence[Value]) -> list[Value]:
-        attrs = operator_attrs(self.operator)
-        return [builder.value(PREFIX + self.operator.name, args, self.result, attrs)]
+    def _smooth(self, builder: Builder, args: Sequence[Value]) -> list[Value]:
+        return [v for v in self._body(builder, args) if is_smooth(tensor_type(v))]
 
     def _jvp(self, builder: Builder, x: Sequence[Value], w: Sequence[Value]) -> Sequence[Value]:
-        return _derivative(builder, JVP, self.types, self._apply, x, w, self.wrt)[1:]
+        return self._derivative(builder, JVP, self._smooth, x, w)
 
-    def _vjp(self, builder: Builder, x: Sequence[Value], v: Value) -> Sequence[Value]:
-        return _derivative(builder, VJP, self.types, self._apply, x, [v], self.wrt)[1:]
+    def _vjp(self, builder: Builder, x: Sequence[Value], v: Sequence[Value]) -> Sequence[Value]:
+        return self._derivative(builder, VJP, self._smooth, x, v)
+
+    def _derivative(
+        self, builder: Builder, name: str, body: Body, x: Sequence[Value], given: Sequence[Value]
+    ) -> Sequence[Value]:
+        block = Block(self.types)
+        outputs = body(Builder(block), block.args)
+        Builder(block).op("form.yield", outputs)
+        found = outputs if name == JVP else [block.args[i] for i in self.wrt]
+        results = [v.type for v in (*outputs, *found)]
+        made = builder.op(name, (*x, *given), results, {"wrt": tuple(self.wrt)}, (block,))
+        return made.results[len(outputs) :]
 
 
-def _derivative(
-    builder: Builder,
-    name: str,
-    types: Sequence[TensorType],
-    body: Body,
-    x: Sequence[Value],
-    given: Sequence[Value],
-    wrt: Sequence[int],
-) -> Sequence[Value]:
-    """What the function gives, then its derivative."""
-    block = Block(types)
-    outputs = body(Builder(block), block.args)
-    Builder(block).op("form.yield", outputs)
-    found = outputs if name == JVP else [block.args[i] for i in wrt]
-    results = [v.type for v in (*outputs, *found)]
-    return builder.op(name, (*x, *given), results, {"wrt": tuple(wrt)}, (block,)).results
+def applied(operator: Operator, types: Sequence[TensorType]) -> Body:
+    """An operator as a function."""
+    result = operator.infer(types)
+
+    def body(builder: Builder, args: Sequence[Value]) -> list[Value]:
+        return [builder.value(PREFIX + operator.name, args, result, operator_attrs(operator))]
+
+    return body
 
 
 def _lowered(types: Sequence[TensorType], body: Body) -> Module:
@@ -118,12 +125,42 @@ def _lowered(types: Sequence[TensorType], body: Body) -> Module:
     return run_passes(module, [autodiff, generalize, split_complex], verify=True)
 
 
-def _run(module: Module, args: Arrays) -> tuple[np.ndarray, ...]:
+def _run(module: Module, args: Arrays) -> Arrays:
     with np.errstate(all="ignore"):
         return run_function(module, "f", list(args))
+
+
+# ------------------------------------------------------------------------------------------------------ comparing
+
+
+def moved(of: Derivatives, x: Arrays, w: Arrays, step: float) -> list[np.ndarray]:
+    """The arguments a step further along w."""
+    args = list(x)
+    for place, direction in zip(of.wrt, w, strict=True):
+        args[place] = args[place] + step * direction
+    return args
 
 
 def paired(left: Arrays, right: Arrays) -> float:
     """The real pairing of tangents with cotangents, without conjugation."""
     pairs = zip(left, right, strict=True)
     return float(sum(np.sum(a.astype(np.complex128) * b.astype(np.complex128)).real for a, b in pairs))
+
+
+def agree(pairs: Sequence[tuple[Arrays, Arrays]], bound: float) -> None:
+    """All these pairings are one number, but for rounding: the bound is relative to how large they could be."""
+    found = [paired(left, right) for left, right in pairs]
+    largest = sum(_norm(left) * _norm(right) for left, right in pairs)
+    assert max(found) - min(found) <= bound * largest, (found, largest)
+
+
+def _norm(arrays: Arrays) -> float:
+    return float(np.sqrt(sum(float(np.sum(np.abs(a.astype(np.complex128)) ** 2)) for a in arrays)))
+
+
+def like_differences(found: Arrays, ends: tuple[Arrays, Arrays], step: float, bound: float) -> None:
+    """Central differences agree; equal infinities do not differ."""
+    for one, above, below in zip(found, *ends, strict=True):
+        with np.errstate(invalid="ignore"):
+            slope = np.where(above == below, 0.0, (above - below) / (2 * step))
+        np.testing.assert_allclose(one, slope, rtol=bound, atol=bound * float(np.max(np.abs(one), initial=1.0)))
