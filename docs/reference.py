@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import tesserac.ops  # noqa: F401  (fills the registry)
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
-from tesserac.ops.registry import OPERATORS
+from tesserac.ops.registry import OPERATORS, Operator
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 
@@ -26,6 +26,10 @@ The signatures of operators are those that the checker reads. An element is a cl
 products give, `wide(E)` its accumulation type. A dim is a variable, `*s` any number of equal dims, `s...` any number
 that broadcast, `{dims}` what the text says. A parameter without brackets is known while compiling; an axis is a
 position or the name of a dim.
+
+A derivative is the change of the result for a change `dx` of the operand x. An operator that is linear changes as its
+operands do. A step has the derivative 0, at its jumps as well. Gradients of complex numbers are those of JAX: nothing
+is conjugated, so that the gradient of a real f at x + iy is df/dx - i df/dy.
 """
 
 
@@ -34,12 +38,14 @@ class Entry:
     name: str
     signatures: tuple[str, ...]
     doc: str
+    derivative: str = ""
 
     def text(self) -> str:
         words, _, example = inspect.cleandoc(self.doc).partition("\ndef ")
         shown = "\n".join(f"    {line}" for signature in self.signatures for line in signature.splitlines())
         code = f"\n```tess\ndef {example.rstrip()}\n```\n" if example else ""
-        return f"### {self.name}\n\n{shown}\n\n{words.strip()}\n{code}"
+        slope = f"\n{self.derivative}\n" if self.derivative else ""
+        return f"### {self.name}\n\n{shown}\n\n{words.strip()}\n{code}{slope}"
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,29 @@ def operator_sections() -> Iterator[Section]:
     modules = dict.fromkeys(cls.__module__ for cls in OPERATORS.values())
     for module in modules:
         found = [cls for cls in OPERATORS.values() if cls.__module__ == module and cls.surface]
-        entries = [Entry(c.name, tuple(f"{c.name}{text}" for text in c.signatures), c.__doc__ or "") for c in found]
+        entries = [_operator_entry(cls) for cls in found]
         title = module.rpartition(".")[2].capitalize()
         yield Section(title, _first_paragraph(sys.modules[module].__doc__), tuple(entries))
+
+
+def _operator_entry(cls: type[Operator]) -> Entry:
+    shown = tuple(f"{cls.name}{text}" for text in cls.signatures)
+    return Entry(cls.name, shown, cls.__doc__ or "", _derivative(cls))
+
+
+def _derivative(cls: type[Operator]) -> str:
+    """How tangents go through an operator, in one sentence; nothing for one that has none."""
+    if cls.linear:
+        return "Linear." if cls.linear == "jointly" else "Linear in each operand."
+    if cls.not_differentiable:
+        return f"No derivative: {cls.not_differentiable}."
+    if cls.differential:
+        return "Derivative: 0." if cls.differential == "0" else f"Derivative: `{cls.differential}`."
+    if cls.derivative is Operator.derivative:
+        return ""
+    words = _first_paragraph(cls.derivative.__doc__)
+    assert words, f"the derivative of {cls.name} has no words"
+    return f"Derivative: {words}"
 
 
 def library_sections() -> Iterator[Section]:

@@ -137,7 +137,7 @@ def moved(of: Derivatives, x: Arrays, w: Arrays, step: float) -> list[np.ndarray
     """The arguments a step further along w."""
     args = list(x)
     for place, direction in zip(of.wrt, w, strict=True):
-        args[place] = args[place] + step * direction
+        args[place] = (args[place] + step * direction).astype(args[place].dtype)
     return args
 
 

@@ -19,7 +19,7 @@ from tesserac.check.reshape import check_expand
 from tesserac.check.words import storage_text, type_text
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0299
 from tesserac.diag.codes.precision import E0407
-from tesserac.ops.accumulate import AddAt, ExtremeAt, FoldAt
+from tesserac.ops.accumulate import AddAt, ExtremeAt, FoldAt, MultiplyAt
 from tesserac.ops.elementwise import Add, Maximum, Minimum, Mul, Neg, Sub
 from tesserac.ops.rearrange import Flip
 from tesserac.ops.registry import Operator
@@ -39,7 +39,7 @@ JOINS: dict[str, type[Operator]] = {"add": Add, "sub": Sub, "mul": Mul, "max": M
 FOLDS: dict[str, tuple[type[FoldAt], str]] = {
     "add": (AddAt, "sum"),
     "sub": (AddAt, "sum"),
-    "mul": (AddAt, "prod"),
+    "mul": (MultiplyAt, "prod"),
     "max": (ExtremeAt, "max"),
     "min": (ExtremeAt, "min"),
 }

@@ -59,7 +59,7 @@ class FoldAt(Operator):
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
-        first, other = cls.kinds
+        first, other = cls.kinds[0], cls.kinds[-1]
         return [
             (cls((0,), 0, first), ("f32[9, 4]", "f32[40, 4]", "i32[40]")),
             (cls((1,), 1, other), ("f32[3, 9]", "f32[3, 2, 3]", "i64[2, 3]")),
@@ -91,24 +91,42 @@ class FoldAt(Operator):
 
 @register
 class AddAt(FoldAt):
-    """`x[i] += v` and `x.at[i].add(v)`, `x[i] *= v` and `x.at[i].mul(v)`: places that repeat get the sum, or product,
-    of all elements that name them.
+    """`x[i] += v` and `x.at[i].add(v)`: places that repeat get the sum of all elements that name them.
 
     def f(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
         x[i] += v
         return x
     """
 
-    name, kinds = "add_at", ("sum", "prod")
+    name, kinds = "add_at", ("sum",)
+    signatures = ("(x: N[*s], v: N[{dims}], *index: I[{dims}]) -> N[*s]",)
+    linear = "jointly"
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        if position == 0:
+            return cotangent
+        return write("lookup", cotangent, *operands[2:], axes=self.axes, at=self.at)
+
+
+@register
+class MultiplyAt(FoldAt):
+    """`x[i] *= v` and `x.at[i].mul(v)`: places that repeat get the product of all elements that name them.
+
+    def f(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
+        x[i] *= v
+        return x
+    """
+
+    name, kinds = "mul_at", ("prod",)
     signatures = ("(x: N[*s], v: N[{dims}], *index: I[{dims}]) -> N[*s]",)
 
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
-        """Sums are linear. A product changes with each factor by the product of the others: see `_others`."""
+        """A product changes with each factor by the product of the others."""
         (x, v, *indices), (dx, dv, *_) = operands, tangents
-        if self.kind == "sum":
-            return write.apply(self, (write.given(dx, x), write.given(dv, v), *indices))
         total = None
         if dx is not None:
             ones = write.full(1.0, tensor_type(x))
@@ -140,18 +158,11 @@ class AddAt(FoldAt):
         chosen = write("where", other, factors, write.number(1.0, ty))
         return write.reshape(write("prod", chosen, axes=(self.at + 1,)), ty.dims)
 
-    def transpose(
-        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
-    ) -> Value | None:
-        assert self.kind == "sum", "a product is not linear"
-        if position == 0:
-            return cotangent
-        return write("lookup", cotangent, *operands[2:], axes=self.axes, at=self.at)
-
 
 @register
 class ExtremeAt(FoldAt):
-    """`x.at[i].max(v)` and `x.at[i].min(v)`: places get the extreme of what stood there and all that name them.
+    """`x.at[i].max(v)` and `x.at[i].min(v)`: places get the extreme of what stood there and all that name them. Equal
+    ones share the derivative equally.
 
     def f(x: Tensor[N, f32], i: Tensor[K, i32], v: Tensor[K, f32]) -> Tensor[N, f32]:
         return x.at[i].max(v)

@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from tesserac.base.lazy import np
 from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
 from tesserac.numerics.interval import INF, UNIT, Interval, div, maximum, negate, point, rising, whole
+from tesserac.ops.calculus import Writer
 from tesserac.ops.complex_bodies import exponential, logarithm, square_root
 from tesserac.ops.elementwise import ONE_ANALYTIC, ONE_FLOAT, TWO_FLOATS, Elementwise
 from tesserac.ops.lowering import Scalars
@@ -211,7 +213,8 @@ class Pow(Elementwise):
 
 @register
 class Sqrt(Elementwise):
-    """Correctly rounded square root; of a complex number the one with a real part of at least 0.
+    """Correctly rounded square root; of a complex number the one with a real part of at least 0. Its derivative at 0 is
+    infinite.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return sqrt(x)
@@ -373,11 +376,25 @@ class Atan2(Elementwise):
     """
 
     name, primitive, signatures = "atan2", "atan2", TWO_FLOATS
-    differential = "(dx * y - dy * x) / (x * x + y * y)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         limit = math.pi * (1 + _error(operands[0]))
         return Interval(-limit, limit, True, any(each.nan for each in ranges))
+
+    def derivative(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value | None:
+        """`(dx * y - dy * x) / (x * x + y * y)`, scaled so that squares do not overflow; 0 where both are 0."""
+        (x, y), (dx, dy), ty = operands, tangents, tensor_type(result)
+        largest = write("stop_gradient", write("maximum", write("abs", x), write("abs", y)))
+        origin = write("equal", largest, write.number(0.0, ty))
+        size = write("where", origin, write.number(1.0, ty), largest)
+        u, v = write("div", x, size), write("div", y, size)
+        square = write("mul", size, write("add", write("mul", u, u), write("mul", v, v)))
+        square = write("where", origin, write.number(1.0, ty), square)
+        by_x = None if dx is None else write("mul", dx, write("div", v, square))
+        by_y = None if dy is None else write("neg", write("mul", dy, write("div", u, square)))
+        return write.add(by_x, by_y)
 
     def reference(self, *operands: Array) -> Array:
         return np.arctan2(*operands)

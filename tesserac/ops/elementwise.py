@@ -245,7 +245,8 @@ class Abs(Elementwise):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
-        """0 at 0; of a complex number the change along its direction."""
+        """`dx` where x is positive, `-dx` where it is negative, 0 at 0; of a complex number the change along its
+        direction, `real(conj(x) * dx) / abs(x)`."""
         [x], [dx] = operands, tangents
         assert dx is not None
         zero = write.number(0.0, tensor_type(result))
@@ -263,7 +264,7 @@ class Abs(Elementwise):
 
 @register
 class Maximum(Elementwise):
-    """The larger of two, point by point; NaN wins.
+    """The larger of two, point by point; NaN wins. Where they are equal, each has half of the derivative.
 
     def relu(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return maximum(x, 0.0)
@@ -281,7 +282,7 @@ class Maximum(Elementwise):
 
 @register
 class Minimum(Elementwise):
-    """The smaller of two, point by point; NaN wins.
+    """The smaller of two, point by point; NaN wins. Where they are equal, each has half of the derivative.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return minimum(x, 1.0)
@@ -322,6 +323,7 @@ class Power(Operator):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
+        """`n * x**(n - 1) * dx` for the exponent n; 0 where n is."""
         [x], [dx] = operands, tangents
         assert dx is not None
         if self.exponent == 0:

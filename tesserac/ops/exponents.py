@@ -68,7 +68,7 @@ class ExpTerm(Elementwise):
 
 @register
 class Ldexp(Elementwise):
-    """x * 2^n for whole n held in the float type, rounded once.
+    """x * 2^n for whole n held in the float type, rounded once. Being whole, n has no derivative.
 
     def f(x: Tensor[N, f32], n: Tensor[N, f32]) -> Tensor[N, f32]:
         return ldexp(x, rint(n))

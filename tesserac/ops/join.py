@@ -200,6 +200,7 @@ class Pad(Operator):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
+        """`dx` inside a frame of zeros."""
         [dx] = tangents
         assert dx is not None
         return write.apply(replace(self, value=0), (dx,))

@@ -54,6 +54,7 @@ class StochasticRound(Operator):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
+        """`dx` as it is, since results are x on average."""
         [dx, _] = tangents
         assert dx is not None
         return write.stored(dx, tensor_type(result))

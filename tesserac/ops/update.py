@@ -75,7 +75,8 @@ class Insert(Operator):
 @register
 @dataclass(frozen=True)
 class Scatter(Operator):
-    """`x.at[i].set(v)`: x with the elements at i replaced; where places repeat, the last one in index order stays.
+    """`x.at[i].set(v)`: x with the elements at i replaced; where places repeat, the last one in index order stays, and
+    only it has a derivative.
 
     def f(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
         return x.at[i].set(v)
