@@ -60,7 +60,10 @@ class Dim:
         return of_atom(Symbol(name))
 
     def __add__(self, other: Dim | int) -> Dim:
-        return Dim(collect((*self.terms, *_dim(other).terms)))
+        right = _dim(other)
+        if not self.terms or not right.terms:
+            return right if right.terms else self
+        return Dim(collect((*self.terms, *right.terms)))
 
     def __neg__(self) -> Dim:
         return Dim(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
@@ -72,6 +75,9 @@ class Dim:
         right = _dim(other).terms
         if len(self.terms) * len(right) > MAX_TERMS:
             raise TooComplex(f"a product of sums with {len(self.terms)} and {len(right)} terms is too long")
+        if len(self.terms) == len(right) == 1:  # most sizes are products, which stay in normal form
+            [(m, c)], [(n, d)] = self.terms, right
+            return Dim(((join(m, n), simplest(c * d)),))
         return Dim(collect((join(m, n), c * d) for m, c in self.terms for n, d in right))
 
     __radd__ = __add__
