@@ -83,7 +83,7 @@ def one_file(folder: Path, cache: Path) -> list[Row]:
         return check(folder, cache, "model.tess")
 
     size = f"{text.count(chr(10))} lines, {FUNCTIONS} functions"
-    rows = [_row("start and one small function", best(small), 0.4), _row(f"{size}: cold", best(cold), 5.0)]
+    rows = [_row("start and one small function", best(small), 0.5), _row(f"{size}: cold", best(cold), 5.0)]
     rows.append(_row(f"{size}: unchanged", best(lambda: check(folder, cache, "model.tess")), 0.4))
     rows.append(_row(f"{size}: one body edited", best(edited), None))
     return rows
