@@ -6,6 +6,7 @@ Effects are inferred; `uses` is a promise that is checked.
 
 from __future__ import annotations
 
+from tesserac.base.source import Span
 from tesserac.check.body import Body
 from tesserac.diag.codes.effects import E0601, E0602, W0601
 from tesserac.syntax import ast
@@ -27,10 +28,22 @@ def check_effects(body: Body, node: ast.FunctionDef) -> None:
         if effect not in declared:
             shown = ", ".join(declared) or "none"
             draft = body.sink.error(E0601, at=span, function=function, declared=shown, effect=effect)
-            draft.note(node.name_span, f"`{function}` promises this")
+            place = _clause(body, node)
+            draft.note(place or node.name_span, f"`{function}` promises this")
+            if place is not None:
+                draft.replace(f"say that it has effect `{effect}`", place, f"uses {', '.join([*declared, effect])}")
     for name in known:
         if name.id not in body.effects:
             body.sink.warning(W0601, at=name.span, function=function, effect=name.id)
+
+
+def _clause(body: Body, node: ast.FunctionDef) -> Span | None:
+    """Where `uses ...` stands: the last thing before the colon of the signature."""
+    if not node.body:
+        return None
+    start, head = node.span.start, body.rules.text(Span(node.span.file, node.span.start, node.body[0].span.start))
+    at, colon = head.rfind("uses "), head.rfind(":")
+    return None if not 0 <= at < colon else Span(node.span.file, start + at, start + len(head[:colon].rstrip()))
 
 
 def _is_effect(body: Body, name: ast.Name) -> bool:

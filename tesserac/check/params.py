@@ -59,9 +59,10 @@ def read_params(
         for dim in dims_of(specs[name]):
             if dim.dim.symbol is not None:
                 tellers.setdefault(dim.dim.symbol, params[name])
-    for size, spans in names.spans.items():
-        if f"{qualifier}{size}" not in tellers:
-            sink.error(E0204, at=spans[0], problem=f"no param has the size `{size}` by itself")
+    untold = {size: spans[0] for size, spans in names.spans.items() if f"{qualifier}{size}" not in tellers}
+    for size, span in untold.items():
+        draft = sink.error(E0204, at=span, problem=f"no param has the size `{size}` by itself")
+        draft.remark(f"a product does not tell its factors; another param may have `{size}` as a dim of its own")
     return ModuleParams(params, specs, sizes, tellers)
 
 

@@ -105,6 +105,8 @@ def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: 
     if whole is False:
         draft = body.sink.error(E0315, at=at, problem=f"{dim_text(dividend)} is not divisible by {dim_text(divisor)}")
         draft.remark("on ints `/` is exact division; `//` rounds down, `float(a) / float(b)` gives a fraction")
+        if body.rules.text(at) == "/":
+            draft.replace("round down", at, "//")
         return body.error(span)
     if whole is None:
         negative = divisor.constant is not None and divisor.constant < 0

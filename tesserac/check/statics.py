@@ -98,6 +98,8 @@ def _axis_of_dim(body: Body, dim: Dim, span: Span, operand: typed.Expr, ty: Tens
         problem = f"{dim_text(dim)} names {len(axes)} dims of {dims_text(ty.dims)}"
         draft = body.sink.error(E0314, at=span, problem=problem).remark("give the axis by position")
         show_declared(body, draft, operand)
+        for axis in (axes[-1], axes[0]):
+            draft.replace(f"take axis {axis}, of {len(ty.dims)}", span, str(axis))
         return None
     text = body.rules.text(operand.span)
     shown = f"`{text}`" if text.isidentifier() else "this tensor"
