@@ -26,7 +26,7 @@ from tesserac.check.kinds import QUESTION, infer_isinstance
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     ALGEBRA,
-    DERIVATIVES,
+    TRANSFORMS,
     BuiltinRef,
     ConstantRef,
     DTypeRef,
@@ -43,7 +43,7 @@ from tesserac.check.resolve import (
 from tesserac.check.schedules import call_schedule_method, make_schedule, with_schedule
 from tesserac.check.specs import StructDecl
 from tesserac.check.struct_items import method_name
-from tesserac.check.transforms import call_transform, make_transform
+from tesserac.check.transform_calls import call_transform, make_transform
 from tesserac.check.trees import tree_leaves, tree_map
 from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.type_values import dtype_call
@@ -215,7 +215,7 @@ def _call_known(body: Body, name: str, args: list[Arg], callee: Callee) -> typed
         return tree_map(body, args, callee, _call_value_of)
     if name == "leaves":
         return tree_leaves(body, args, callee)
-    if name in DERIVATIVES:
+    if name in TRANSFORMS:
         return make_transform(body, name, args, callee, _call_value_of)
     return call_builtin(body, name, args, callee)
 

@@ -120,6 +120,11 @@ def _sizes(type_: Type) -> list[int] | None:
     return known if items and len(known) == len(items) else None
 
 
+def axis_names(mesh: RecordType) -> list[str]:
+    """The names of the axes of a mesh."""
+    return _texts(mesh.field("axes"))
+
+
 def _product(numbers: Sequence[int]) -> int:
     total = 1
     for number in numbers:

@@ -11,7 +11,7 @@ from tesserac.check.body import Body
 from tesserac.check.later import FUNCTIONS
 from tesserac.check.resolve import (
     ALGEBRA,
-    DERIVATIVES,
+    TRANSFORMS,
     BuiltinRef,
     ConstantRef,
     DTypeRef,
@@ -84,7 +84,7 @@ def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
     match meaning:
         case OperatorRef(op):
             return op.name
-        case BuiltinRef(name) if name.startswith(ALGEBRA) or name in DERIVATIVES:
+        case BuiltinRef(name) if name.startswith(ALGEBRA) or name in TRANSFORMS:
             return name
         case LaterRef(feature) if feature in FUNCTIONS:
             return node.id

@@ -111,14 +111,17 @@ Resolved = (
     | LaterRef
 )
 
-DERIVATIVES = ("grad", "value_and_grad", "jvp", "vjp")
-"""Functions of functions that give their derivatives."""
+TRANSFORMS = (
+    "grad", "value_and_grad", "jvp", "vjp", "jacfwd", "jacrev", "hessian", "hvp",
+    "vmap", "pmap", "map", "scan", "reduce",
+)  # fmt: skip
+"""Functions of functions."""
 FORWARD_RULE, REVERSE_RULE = "jvp_of", "vjp_of"
 DERIVATIVE_RULES = (FORWARD_RULE, REVERSE_RULE)
 """Decorators of a function that is the derivative of another, forward and in reverse."""
 BUILTINS = (
     "range", "float", "int", "print", "narrow", "transpose", "len", "ceil_div", "isinstance", "key", "next_key",
-    "zip", "enumerate", "numerics", "device", "prefetch", "Schedule", "pipeline", "tree_map", "leaves", *DERIVATIVES,
+    "zip", "enumerate", "numerics", "device", "prefetch", "Schedule", "pipeline", "tree_map", "leaves", *TRANSFORMS,
 )  # fmt: skip
 NAMESPACES = ("op", "tile", "dist", "kernel", "graph", "verify")
 ALGEBRA = "op."

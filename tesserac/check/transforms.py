@@ -38,35 +38,31 @@ Call = Callable[[Body, typed.Expr, Sequence[Arg], Callee], typed.Expr]
 """Calls a function that is a value."""
 
 
-def make_transform(body: Body, name: str, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+def make_derivative(body: Body, name: str, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """`grad(f)` is a function, to be called with the arguments of f; `jvp(f, ...)` and `vjp(f, ...)` call f."""
-    if any(isinstance(arg.value.type, ErrorType) for arg in args):
-        return body.error(callee.span)
     if name == "jvp":
         return _jvp(body, args, callee, call)
     if name == "vjp":
         return _vjp(body, args, callee, call)
     slots = (Slot("f", True, False), Slot("wrt", False, True))
     given = sort_arguments(body, callee, args, slots)
-    if given is None or not _is_function(body, given["f"], callee):
+    if given is None or not require_function(body, given["f"], callee):
         return body.error(callee.span)
-    if "wrt" in given and not _names_parameters(body, given["f"].type, given["wrt"]):
+    if "wrt" in given and not names_parameters(body, given["f"].type, given["wrt"]):
         return body.error(callee.span)
     settings = (("wrt", given["wrt"].type),) if "wrt" in given else ()
     return make_value(TransformType(name, (given["f"].type,), settings), [given["f"]], callee.span)
 
 
-def call_transform(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
-    """A call of a function that a transform made."""
+def call_derivative(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """A call of a function that is a derivative."""
     type_ = value.type
     assert isinstance(type_, TransformType)
-    if any(isinstance(arg.value.type, ErrorType) for arg in args):
-        return body.error(callee.span)
     if type_.transform == "pullback":
         return _pull_back(body, value, args, callee, call)
     function, *_ = tuple_items(value, callee.span)
-    wrt = _read_wrt(body, type_, args, callee)
-    opened = None if wrt is None else _open(body, function, args, callee, call)
+    wrt = read_wrt(body, type_, args, callee)
+    opened = None if wrt is None else open_call(body, function, args, callee, call)
     if wrt is None or opened is None or not _is_scalar(body, opened.value, type_.transform, callee):
         return body.error(callee.span)
     one = typed.Static(FloatType(1.0), callee.span)
@@ -83,7 +79,7 @@ def call_transform(body: Body, value: typed.Expr, args: Sequence[Arg], callee: C
 
 
 @dataclass(frozen=True)
-class _Opened:
+class Opened:
     """A call with names in place of its arguments; `places` says which name each argument has, if any."""
 
     params: tuple[str, ...]
@@ -102,9 +98,9 @@ class _Opened:
         )
 
 
-def _open(
+def open_call(
     body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call
-) -> _Opened | None:
+) -> Opened | None:
     """The call of the function; None after a diagnostic, also where its result or an effect has no derivative."""
     params, values, places, named = list[str](), list[typed.Expr](), list[int | None](), list[Arg]()
     for position, arg in enumerate(args):
@@ -126,21 +122,21 @@ def _open(
     if isinstance(value.type, ErrorType):
         return None
     if "io" in own:
-        draft = body.sink.error(E0704, at=callee.at, function=_name(function.type))
+        draft = body.sink.error(E0704, at=callee.at, function=function_name(function.type))
         draft.remark("take the `print` out, or differentiate a function that only computes")
         return None
     if not has_tangent(value.type):
         why = f"it gives {type_text(value.type)}, which does not change smoothly"
-        body.sink.error(E0702, at=callee.at, what=_name(function.type), why=why)
+        body.sink.error(E0702, at=callee.at, what=function_name(function.type), why=why)
         return None
-    return _Opened(tuple(params), tuple(values), tuple(places), value, callee.span)
+    return Opened(tuple(params), tuple(values), tuple(places), value, callee.span)
 
 
 def _jvp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """`jvp(f, (x, y), (dx, dy))` is the value of f and its change along (dx, dy)."""
     slots = [Slot(name, True, False) for name in ("f", "primals", "tangents")]
     given = sort_arguments(body, callee, args, slots)
-    if given is None or not _is_function(body, given["f"], callee):
+    if given is None or not require_function(body, given["f"], callee):
         return body.error(callee.span)
     primals, tangents = (_listed(given[name]) for name in ("primals", "tangents"))
     if len(primals) != len(tangents):
@@ -148,8 +144,8 @@ def _jvp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.E
         body.sink.error(E0205, at=callee.at, problem=problem)
         return body.error(callee.span)
     wrt = [place for place, primal in enumerate(primals) if has_tangent(primal.type)]
-    seeds = [_seed(body, tangents[place], primals[place].type) for place in wrt]
-    opened = _open(body, given["f"], [Arg(None, v.span, v) for v in primals], callee, call)
+    seeds = [seed_of(body, tangents[place], primals[place].type) for place in wrt]
+    opened = open_call(body, given["f"], [Arg(None, v.span, v) for v in primals], callee, call)
     if opened is None or any(seed is None for seed in seeds):
         return body.error(callee.span)
     return opened.derivative(wrt, [seed for seed in seeds if seed is not None], reverse=False)
@@ -157,7 +153,7 @@ def _jvp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.E
 
 def _vjp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """`y, back = vjp(f, x, w)`: the value of f, and the function from its cotangent to those of the arguments."""
-    if not args or any(arg.name for arg in args) or not _is_function(body, args[0].value, callee):
+    if not args or any(arg.name for arg in args) or not require_function(body, args[0].value, callee):
         if not args or any(arg.name for arg in args):
             body.sink.error(E0205, at=callee.at, problem="`vjp` takes a function and its arguments, by position")
         return body.error(callee.span)
@@ -173,17 +169,17 @@ def _vjp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.E
 def _pull_back(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     function, *primals = tuple_items(value, callee.span)
     given = sort_arguments(body, callee, args, (Slot("cotangent", True, False),))
-    opened = _open(body, function, [Arg(None, v.span, v) for v in primals], callee, call)
+    opened = open_call(body, function, [Arg(None, v.span, v) for v in primals], callee, call)
     if given is None or opened is None:
         return body.error(callee.span)
-    seed = _seed(body, given["cotangent"], opened.value.type)
+    seed = seed_of(body, given["cotangent"], opened.value.type)
     if seed is None:
         return body.error(callee.span)
     wrt = [place for place, primal in enumerate(primals) if has_tangent(primal.type)]
     return item_of(opened.derivative(wrt, [seed]), 1, callee.span)
 
 
-def _seed(body: Body, seed: typed.Expr, of: Type) -> typed.Expr | None:
+def seed_of(body: Body, seed: typed.Expr, of: Type) -> typed.Expr | None:
     """What is given as a tangent or cotangent of a value has its type; a number is one of a single number."""
     wanted = tangent_type(of)
     if isinstance(wanted, TensorType) and not wanted.dims and isinstance(seed.type, IntType | FloatType):
@@ -205,14 +201,14 @@ def is_function(type_: Type) -> bool:
     return isinstance(type_, FunctionType | TransformType)
 
 
-def _is_function(body: Body, value: typed.Expr, callee: Callee) -> bool:
+def require_function(body: Body, value: typed.Expr, callee: Callee) -> bool:
     if is_function(value.type):
         return True
     body.sink.error(E0210, at=value.span, expected="a function", found=type_text(value.type))
     return False
 
 
-def _name(type_: Type) -> str:
+def function_name(type_: Type) -> str:
     if isinstance(type_, FunctionType):
         return f"`{type_.name.partition('$')[0]}`"
     return type_.show().removeprefix("function ")
@@ -241,7 +237,7 @@ def parameter_names(body: Body, type_: Type) -> list[str]:
     return [o.name for o in meaning.op.parsed[0].operands] if isinstance(meaning, OperatorRef) else []
 
 
-def _read_wrt(body: Body, type_: TransformType, args: Sequence[Arg], callee: Callee) -> list[int] | None:
+def read_wrt(body: Body, type_: TransformType, args: Sequence[Arg], callee: Callee) -> list[int] | None:
     """The positions, among the arguments, of those that `wrt` names: the first unless it says otherwise."""
     wrt = type_.setting("wrt")
     wanted: list[Type] = [IntType(ZERO)] if wrt is None else list(wrt.items) if isinstance(wrt, TupleType) else [wrt]
@@ -257,12 +253,12 @@ def _read_wrt(body: Body, type_: TransformType, args: Sequence[Arg], callee: Cal
     return found
 
 
-def _names_parameters(body: Body, function: Type, wrt: typed.Expr) -> bool:
+def names_parameters(body: Body, function: Type, wrt: typed.Expr) -> bool:
     """Whether all that `wrt` says are names of parameters, or positions."""
     names = parameter_names(body, function)
     for one in _listed(wrt):
         if isinstance(one.type, StrType) and one.type.value not in names:
-            draft = body.sink.error(E0703, at=wrt.span, name=one.type.value, function=_name(function))
+            draft = body.sink.error(E0703, at=wrt.span, name=one.type.value, function=function_name(function))
             draft.remark(f"its parameters are {', '.join(f'`{name}`' for name in names)}")
             if not isinstance(wrt.type, TupleType):
                 draft.did_you_mean(one.type.value, names, wrt.span, written='"{}"')
@@ -283,5 +279,5 @@ def _place(wanted: Type, given: Sequence[str]) -> int | None:
 
 def _report_wrt(body: Body, wanted: Type, type_: TransformType, callee: Callee) -> None:
     name = wanted.value if isinstance(wanted, StrType) else wanted.show().removeprefix("int ").strip("()")
-    draft = body.sink.error(E0703, at=callee.at, name=name, function=_name(type_.captures[0]))
+    draft = body.sink.error(E0703, at=callee.at, name=name, function=function_name(type_.captures[0]))
     draft.remark("what has a derivative is a float or complex tensor, or a value with such tensors in it")

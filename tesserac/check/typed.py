@@ -153,7 +153,24 @@ class Derivative(Node):
     value: Expr
 
 
-Expr = Static | Local | Weight | NextKey | Coerce | Apply | Call | TupleOf | Item | Conditional | Let | Derivative
+@dataclass(frozen=True, eq=False)
+class Mapped(Node):
+    """`value` for every element of a mapped dim of this size: `params` are names bound in it, to one element of each of
+    `args`. `in_axes` says for each of these where the dim stands in its tensors (None: it has none), `out_axes`
+    where it stands in those of the result.
+    """
+
+    params: tuple[Param, ...]
+    args: tuple[Expr, ...]
+    in_axes: tuple[tuple[int | None, ...], ...]
+    value: Expr
+    out_axes: tuple[int, ...]
+    size: Dim
+
+
+Expr = (
+    Static | Local | Weight | NextKey | Coerce | Apply | Call | TupleOf | Item | Conditional | Let | Derivative | Mapped
+)
 
 
 # ------------------------------------------------------------------------------------------------ statements

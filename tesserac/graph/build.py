@@ -17,6 +17,7 @@ from tesserac.check.typed import STREAM
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
 from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
+from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.blame import library_name
 from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, PREFIX, REVERSE_RULE, operator_attrs
 from tesserac.graph.printing import Pieces
@@ -31,12 +32,12 @@ from tesserac.ir.index import dim_value
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.types import INDEX
 from tesserac.ops.convert import Cast
-from tesserac.ops.create import Full
+from tesserac.ops.create import Arange, Full
 from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import F64, I64
+from tesserac.types.dtype import F64, I64, U64
 from tesserac.types.leaves import leaf_types, run_time_parts, run_time_type
 from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, TensorType, Type, parts
 
@@ -338,7 +339,9 @@ class _Body:
             case _:
                 return self._scoped(expression, names)
 
-    def _scoped(self, expression: typed.Conditional | typed.Let | typed.Derivative, names: Names) -> Built:
+    def _scoped(
+        self, expression: typed.Conditional | typed.Let | typed.Derivative | typed.Mapped, names: Names
+    ) -> Built:
         """Expressions with others inside that are not evaluated as they stand, or with names of their own."""
         match expression:
             case typed.Conditional():
@@ -349,6 +352,8 @@ class _Body:
                 return self.expression(expression.value, inner)
             case typed.Derivative():
                 return self._derivative(expression, names)
+            case typed.Mapped():
+                return self._mapped(expression, names)
 
     def _derivative(self, expression: typed.Derivative, names: Names) -> Built:
         """The function as a region, whose arguments are the leaves of its own."""
@@ -365,6 +370,27 @@ class _Body:
         operands = [leaf for built in (*args, *seeds) for leaf in _leaves(built)]
         name = VJP if expression.reverse else JVP
         op = self.builder.op(name, operands, list(leaf_types(expression.type)), {"wrt": tuple(wrt)}, (block,))
+        return _regrow(expression.type, iter(op.results))
+
+    def _mapped(self, expression: typed.Mapped, names: Names) -> Built:
+        """The function for one element as a region. What is random depends on the element as it does on the turn of a
+        loop."""
+        args = [self._settled(self.expression(arg, names), arg.type) for arg in expression.args]
+        operands = [leaf for arg in args for leaf in _leaves(arg)]
+        axes = [axis for places in expression.in_axes for axis in places]
+        inner, block = dict(names), Block()
+        for param in expression.params:
+            inner[param.name] = _argument(block, param.name, param.type)
+        with self.builder.at(block):
+            if _draws(names):
+                inner[_weight(STREAM)] = self.sites.turn(_stream(names), expression, block.add_arg(KEY, "turn"))
+            value = self._settled(self.expression(expression.value, inner), expression.value.type)
+            self.builder.op("form.yield", _leaves(value))
+        if _draws(names):
+            operands.append(apply_operator(self.builder, Arange(expression.size, dtype=U64)))
+            axes.append(0)
+        attrs: dict[str, Attr] = {"in_axes": tuple(axes), "out_axes": expression.out_axes, "size": expression.size}
+        op = self.builder.op(VMAP, operands, list(leaf_types(expression.type)), attrs, (block,))
         return _regrow(expression.type, iter(op.results))
 
     def _read(self, expression: typed.Local | typed.Weight | typed.NextKey, names: Names) -> Built:

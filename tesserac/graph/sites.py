@@ -37,8 +37,8 @@ class Sites:
         number = self._numbers.setdefault(site, len(self._numbers))
         return self._fold(stream, self.number(number))
 
-    def turn(self, stream: Value, loop: typed.For | typed.While, count: Value) -> Value:
-        """The stream of one turn of a loop, inside its body."""
+    def turn(self, stream: Value, loop: typed.For | typed.While | typed.Mapped, count: Value) -> Value:
+        """The stream of one turn of a loop, or of one element of a mapped dim, inside its body."""
         return self._fold(self.key(stream, loop), count)
 
     def index(self, name: str) -> Value:

@@ -15,6 +15,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices, tensor_type
 from tesserac.ops.calculus import Writer
+from tesserac.types.dims import ZERO, Dim
 
 
 def expand_vmap(op: Op, functions: Functions) -> list[Value]:
@@ -25,7 +26,7 @@ def expand_vmap(op: Op, functions: Functions) -> list[Value]:
     for arg, operand, axis in zip(op.body.args, op.operands, in_axes(op), strict=True):
         if axis is not None:  # one value may be two arguments, of which one is mapped
             inputs.append(builder.op("graph.input", (operand,), (operand.type,)))
-            mapping.mapped.add(moved := _moved(write, inputs[-1].result, axis, 0))
+            mapping.mapped.add(moved := _sized(write, _moved(write, inputs[-1].result, axis, 0), mapping.size))
             mapping.values[arg] = moved
         else:
             mapping.values[arg] = operand
@@ -45,6 +46,14 @@ def _is_last(op: Op) -> bool:
         region = around.parent.parent
         around = None if region is None else region.parent
     return around is not None and around.attrs.get("entry") is True
+
+
+def _sized(write: Writer, value: Value, size: Dim) -> Value:
+    """A value whose mapped dim has the size as it is written elsewhere; facts, or a guard, say that they are equal."""
+    dims = tensor_type(value).dims
+    if dims[0] == size:
+        return value
+    return write("cut", value, starts=(ZERO,) * len(dims), sizes=(size, *dims[1:]), steps=(1,) * len(dims))
 
 
 def _moved(write: Writer, value: Value, source: int, target: int) -> Value:

@@ -1,0 +1,139 @@
+"""Functions mapped over a dim: `vmap(f, in_axes, out_axes)`, `pmap`, `map(f, xs)`.
+
+Enters: a function, and the arguments of a call. Leaves: a `Mapped` call of the function for one element, or a
+diagnostic. What is known while compiling is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.check import typed
+from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.body import Body, is_static
+from tesserac.check.distribution import MESH, axis_names
+from tesserac.check.mapped_axes import MappedAxes, NoAxis, Places, axes_per_argument, whole_type
+from tesserac.check.transforms import Call, function_name, require_function
+from tesserac.check.tuples import make_value, tuple_items
+from tesserac.check.words import type_text
+from tesserac.diag.codes.differentiation import E0720, E0722
+from tesserac.diag.codes.effects import E0604
+from tesserac.diag.codes.names import E0205, E0215
+from tesserac.types.dims import ZERO
+from tesserac.types.ty import ErrorType, IntType, RecordType, StrType, TransformType, Type
+
+FRONT = IntType(ZERO)
+_SLOTS = (Slot("f", True, False), Slot("in_axes", False, False), Slot("out_axes", False, False))
+_MESH_SLOTS = (Slot("axis_name", False, True), Slot("mesh", False, True))
+
+
+def make_vmap(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """`vmap(f, ...)` is a function; `pmap` also takes the axis of a mesh that its dim lies along."""
+    given = sort_arguments(body, callee, args, _SLOTS if name == "vmap" else (*_SLOTS, *_MESH_SLOTS))
+    if given is None or not require_function(body, given["f"], callee) or not _lies_on_mesh(body, given):
+        return body.error(callee.span)
+    settings: list[tuple[str, Type]] = []
+    for setting in ("in_axes", "out_axes"):
+        value = given.get(setting)
+        if value is not None and not is_static(value.type):
+            body.sink.error(E0215, at=value.span, what=f"`{setting}`")
+            return body.error(callee.span)
+        settings.append((setting, FRONT if value is None else value.type))
+    return make_value(TransformType(name, (given["f"].type,), tuple(settings)), [given["f"]], callee.span)
+
+
+def _lies_on_mesh(body: Body, given: dict[str, typed.Expr]) -> bool:
+    """One device takes all elements, so a mesh changes nothing; but it must have the axis."""
+    axis, mesh = given.get("axis_name"), given.get("mesh")
+    if axis is not None and not isinstance(axis.type, StrType):
+        body.sink.error(E0604, at=axis.span, problem=f"`axis_name` takes a name, not {type_text(axis.type)}")
+        return False
+    if mesh is None:
+        return True
+    if not isinstance(mesh.type, RecordType) or mesh.type.kind != MESH:
+        body.sink.error(E0604, at=mesh.span, problem=f"`mesh` takes a `dist.Mesh`, not {type_text(mesh.type)}")
+        return False
+    names = axis_names(mesh.type)
+    if axis is None or not isinstance(axis.type, StrType) or axis.type.value in names:
+        return True
+    draft = body.sink.error(E0604, at=axis.span, problem=f'the mesh has no axis "{axis.type.value}"')
+    draft.remark(f"it has {', '.join(map(repr, names))}")
+    draft.did_you_mean(axis.type.value, names, axis.span, written='"{}"')
+    return False
+
+
+def map_elements(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """`map(f, xs, ys)` is `vmap(f)(xs, ys)`."""
+    if len(args) < 2 or any(arg.name for arg in args):
+        problem = "`map` takes a function and the tensors whose first dim it goes over, by position"
+        body.sink.error(E0205, at=callee.at, problem=problem)
+        return body.error(callee.span)
+    function, *values = args
+    if not require_function(body, function.value, callee):
+        return body.error(callee.span)
+    return call_mapped(body, function.value, FRONT, FRONT, values, callee, call)
+
+
+def call_vmap(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """A call of a function that `vmap` made."""
+    type_ = value.type
+    assert isinstance(type_, TransformType)
+    in_axes, out_axes = type_.setting("in_axes"), type_.setting("out_axes")
+    assert in_axes is not None and out_axes is not None
+    function, *_ = tuple_items(value, callee.span)
+    return call_mapped(body, function, in_axes, out_axes, args, callee, call)
+
+
+def call_mapped(
+    body: Body,
+    function: typed.Expr,
+    in_axes: Type,
+    out_axes: Type,
+    args: Sequence[Arg],
+    callee: Callee,
+    call: Call,
+) -> typed.Expr:
+    """The call of a function for every element of a mapped dim."""
+    axes = axes_per_argument(in_axes, len(args))
+    if axes is None:
+        problem = f"`in_axes` has an axis for each argument, and there are {len(args)} arguments"
+        body.sink.error(E0720, at=callee.at, problem=problem)
+        return body.error(callee.span)
+    mapped = MappedAxes(body, callee)
+    params, values, places, named = list[typed.Param](), list[typed.Expr](), list[Places](), list[Arg]()
+    try:
+        for position, (arg, axis) in enumerate(zip(args, axes, strict=True)):
+            if is_static(arg.value.type):
+                named.append(arg)
+                continue
+            element, own = mapped.element(arg.value, axis)
+            params.append(typed.Param(f"element {position + 1} of {callee.span.start}", element, arg.value.span))
+            values.append(arg.value)
+            places.append(own)
+            named.append(Arg(arg.name, arg.span, typed.Local(element, arg.value.span, params[-1].name)))
+        if mapped.size is None:
+            body.sink.error(E0720, at=callee.at, problem="no argument has a mapped dim")
+            raise NoAxis
+        value = _call_pure(body, function, named, callee, call)
+        type_, out = whole_type(body, callee.at, value.type, out_axes, mapped.size)
+    except NoAxis:
+        return body.error(callee.span)
+    if is_static(value.type):
+        return value
+    return typed.Mapped(
+        type_, callee.span, tuple(params), tuple(values), tuple(places), value, out, mapped.size
+    )
+
+
+def _call_pure(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """The call for one element. Raises NoAxis after a diagnostic, also where it prints."""
+    before, body.effects = body.effects, {}
+    value = call(body, function, args, callee)
+    own, body.effects = body.effects, {**body.effects, **before}
+    if isinstance(value.type, ErrorType):
+        raise NoAxis
+    if "io" in own:
+        draft = body.sink.error(E0722, at=callee.at, function=function_name(function.type))
+        draft.remark("take the `print` out, or write a loop")
+        raise NoAxis
+    return value

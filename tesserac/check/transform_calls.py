@@ -1,0 +1,43 @@
+"""Which rule a function of functions has: `grad`, `vmap`, `scan` and the others, by name.
+
+Enters: a call of one of them, or of a function that one of them made. Leaves: what its rule gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.check import typed
+from tesserac.check.arguments import Arg, Callee
+from tesserac.check.body import Body
+from tesserac.check.folds import reduce, scan
+from tesserac.check.jacobians import call_jacobian
+from tesserac.check.mapping import call_vmap, make_vmap, map_elements
+from tesserac.check.transforms import Call, call_derivative, make_derivative
+from tesserac.types.ty import ErrorType, TransformType
+
+_CALLS = {"scan": scan, "reduce": reduce, "map": map_elements}
+"""Those that call the function they are given."""
+_MAPS = ("vmap", "pmap")
+_JACOBIANS = ("jacfwd", "jacrev", "hessian", "hvp")
+
+
+def make_transform(body: Body, name: str, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """A call of a function of functions."""
+    if any(isinstance(arg.value.type, ErrorType) for arg in args):
+        return body.error(callee.span)
+    if name in _CALLS:
+        return _CALLS[name](body, args, callee, call)
+    return make_vmap(body, name, args, callee) if name in _MAPS else make_derivative(body, name, args, callee, call)
+
+
+def call_transform(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """A call of a function that a transform made."""
+    type_ = value.type
+    assert isinstance(type_, TransformType)
+    if any(isinstance(arg.value.type, ErrorType) for arg in args):
+        return body.error(callee.span)
+    if type_.transform in _MAPS:
+        return call_vmap(body, value, args, callee, call)
+    rule = call_jacobian if type_.transform in _JACOBIANS else call_derivative
+    return rule(body, value, args, callee, call)
