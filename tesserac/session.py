@@ -18,7 +18,7 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.lint import lint_module
-from tesserac.diag.codes.differentiation import E0702, E0726
+from tesserac.diag.codes.differentiation import E0702
 from tesserac.diag.codes.files import E0904
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925
@@ -27,7 +27,6 @@ from tesserac.diag.sink import Sink
 from tesserac.diag.verdict import Reads
 from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.graph.autodiff.forward import NotDifferentiable
-from tesserac.graph.batching.rules import NotMappable
 from tesserac.graph.build import Unsupported, build_module
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.interp import AssertionFailed, InterpreterError
@@ -252,10 +251,6 @@ class Session:
         except NotDifferentiable as problem:
             sink = Sink()
             sink.error(E0702, at=problem.span, what=problem.what, why=problem.why)
-            raise ProgramError(sink.diagnostics) from None
-        except NotMappable as problem:
-            sink = Sink()
-            sink.error(E0726, at=problem.span, what=problem.what, why=problem.why)
             raise ProgramError(sink.diagnostics) from None
         except SizesRefused as problem:
             raise ProgramError(_sizes_refused(function, problem.guard)) from None

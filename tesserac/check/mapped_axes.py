@@ -95,6 +95,8 @@ class MappedAxes:
             self._refuse(value, f"an axis is a position, the name of a dim, or None, not {type_text(axis)}")
         position = axis.value.constant
         assert position is not None
+        if not type_.dims:
+            self._refuse(value, "one number has no dim to map; give it the axis None")
         if not -type_.rank <= position < type_.rank:
             self._refuse(value, f"{dims_text(type_.dims)} has no axis {position} to map")
         return position % type_.rank

@@ -37,6 +37,14 @@ class Functions:
         self.taken.add(name)
         return name
 
+    def fresh_symbol(self, symbol: str) -> str:
+        """A name for a function that no other has."""
+        known = {function.symbol for function in self._module.ops}
+        return next(name for i in count(1) if (name := f"{symbol}{i}") not in known)
+
+    def add(self, function: Op) -> None:
+        self._module.block.append(function)
+
     def body(self, builder: Builder, custom: Op, operands: Sequence[Value]) -> list[Value]:
         """What a call of a function with rules computes."""
         return self._paste(builder, str(custom.attrs["callee"]), call_dims(custom), operands, None)

@@ -7,7 +7,6 @@ before where it stands. Mapped dims move to the front on the way in, and to wher
 from __future__ import annotations
 
 from tesserac.graph.autodiff.custom import Functions
-from tesserac.graph.autodiff.dialect import JVP, VJP
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.batching.dialect import in_axes, mapped_dim
 from tesserac.graph.batching.rules import Mapping
@@ -21,7 +20,7 @@ from tesserac.types.dims import ZERO, Dim
 def expand_vmap(op: Op, functions: Functions) -> list[Value]:
     builder = Builder.before(op)
     write = writer(builder, {})
-    mapping = Mapping(builder, mapped_dim(op), {}, set(), functions if _is_last(op) else None)
+    mapping = Mapping(builder, mapped_dim(op), {}, set(), functions)
     inputs = []
     for arg, operand, axis in zip(op.body.args, op.operands, in_axes(op), strict=True):
         if axis is not None:  # one value may be two arguments, of which one is mapped
@@ -37,15 +36,6 @@ def expand_vmap(op: Op, functions: Functions) -> list[Value]:
         made.result.replace_all_uses(made.operands[0])
         made.erase()
     return results
-
-
-def _is_last(op: Op) -> bool:
-    """Whether no derivative is taken of this: then a function with rules of its own is only its body."""
-    around: Op | None = op
-    while around is not None and around.parent is not None and around.name not in (JVP, VJP):
-        region = around.parent.parent
-        around = None if region is None else region.parent
-    return around is not None and around.attrs.get("entry") is True
 
 
 def _sized(write: Writer, value: Value, size: Dim) -> Value:

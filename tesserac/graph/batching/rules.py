@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.base.source import Span
 from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.writing import writer
+from tesserac.graph.batching.custom import mapped_custom
 from tesserac.graph.dialect import CUSTOM, NUMERICS, is_operator, operator_of
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
@@ -25,20 +25,10 @@ from tesserac.types.dims import Dim
 from tesserac.types.ty import TensorType
 
 
-class NotMappable(Exception):
-    """Something is mapped that cannot be done for all elements at once."""
-
-    def __init__(self, span: Span, what: str, why: str) -> None:
-        super().__init__(f"{what} {why}")
-        self.span = span
-        self.what = what
-        self.why = why
-
-
 class Mapping:
     """`values` says what stands for a value of the original, `mapped` are those of the copies that have the dim of this
-    size. `functions` are those of the module, None where derivatives will be taken of this. `active` are the elements
-    for which the program is here at all; None where it is for all."""
+    size. `functions` are those of the module. `active` are the elements that the program comes here for; None where
+    it is for all."""
 
     def __init__(
         self,
@@ -46,7 +36,7 @@ class Mapping:
         size: Dim,
         values: dict[Value, Value],
         mapped: set[Value],
-        functions: Functions | None,
+        functions: Functions,
         active: Value | None = None,
     ) -> None:
         self.builder = builder
@@ -67,14 +57,14 @@ class Mapping:
         """A value for every element, also where it is the same for all."""
         if value in self.mapped:
             return value
-        repeated = self._writer().expand(value, (self.size, *tensor_type(value).dims))
+        repeated = self.writer().expand(value, (self.size, *tensor_type(value).dims))
         self.mapped.add(repeated)
         return repeated
 
     def _all(self, values: Sequence[Value]) -> list[Value]:
         return [self.values.get(v, v) for v in values]
 
-    def _writer(self, op: Op | None = None) -> Writer:
+    def writer(self, op: Op | None = None) -> Writer:
         kept = (NUMERICS,) if op is not None and NUMERICS in op.attrs else ()
         return writer(self.builder, {name: op.attrs[name] for name in kept if op is not None})
 
@@ -99,36 +89,32 @@ class Mapping:
     def _operator(self, op: Op) -> None:
         assert is_operator(op), f"{op.name} has no rule for mapped operands"
         operands = self._all(op.operands)
-        result = operator_of(op).batched(self._writer(op), operands, [v in self.mapped for v in operands])
-        expected = self._type(op.result.type, is_mapped=True)
+        result = operator_of(op).batched(self.writer(op), operands, [v in self.mapped for v in operands])
+        expected = self.mapped_type(op.result.type)
         assert result.type == expected, f"{op.name} of mapped operands gives {result.type}, not {expected}"
         result.name = result.name or op.result.name
         self.values[op.result] = result
         self.mapped.add(result)
 
     def _custom(self, op: Op) -> None:
-        """A function with derivatives of its own is its body, once all derivatives are taken."""
-        if self.functions is None:
-            why = "has a rule of its own for its derivative, which `vmap` inside of that derivative does not map yet"
-            raise NotMappable(op.span, "this function", why)
-        block = Block()
-        inside = Builder(block, op.span)
-        inside.op("form.yield", self.functions.body(inside, op, op.operands))
-        self.values.update(zip(op.results, self.block(block), strict=True))
-        block.drop_all_uses()
+        new = mapped_custom(self, op, self._all(op.operands))
+        self.values.update(zip(op.results, new.results, strict=True))
+        self.mapped.update(new.results)
 
-    def _type(self, type_: Type, *, is_mapped: bool) -> Type:
-        if not is_mapped:
-            return type_
+    def mapped_type(self, type_: Type) -> Type:
+        """The type of all elements."""
         assert isinstance(type_, TensorType)
         return TensorType((self.size, *type_.dims), type_.dtype, type_.policy)
+
+    def _type(self, type_: Type, *, is_mapped: bool) -> Type:
+        return self.mapped_type(type_) if is_mapped else type_
 
     # ---------------------------------------------------------------------------------------------- effects
 
     def _assert(self, op: Op) -> None:
         """It holds if it holds for all elements for which the program comes here."""
         [flag] = self._all(op.operands)
-        write = self._writer()
+        write = self.writer()
         if self.active is not None:
             flag = self._both(write, "bitwise_or", write("bitwise_not", self.active), flag)
         if flag in self.mapped:
@@ -140,8 +126,8 @@ class Mapping:
         operands = self._all(op.operands)
         if self.active is None and self.mapped.isdisjoint(operands):
             self.builder.add(copy_op(op, self.values, {}))
-        elif op.attrs["to"] != NOTE:
-            raise NotMappable(op.span, "`print`", "writes for one element at a time")
+        else:
+            assert op.attrs["to"] == NOTE, "the checker refuses to map what prints"
 
     # ---------------------------------------------------------------------------------------------- branches
 
@@ -150,7 +136,7 @@ class Mapping:
         if flag in self.mapped:
             self._choose(op, flag)
             return
-        inner = [self._inside(Block()) for _ in op.regions]
+        inner = [self.inside(Block()) for _ in op.regions]
         yields = [own.block(region.block) for own, region in zip(inner, op.regions, strict=True)]
         places = {i for i in range(len(op.results)) if any(out[i] in self.mapped for out in yields)}
         for own, out in zip(inner, yields, strict=True):
@@ -159,7 +145,7 @@ class Mapping:
 
     def _choose(self, op: Op, flag: Value) -> None:
         """Both branches, and of each result the one that the flag of an element says."""
-        write = self._writer()
+        write = self.writer()
         outcomes = []
         for region, holds in zip(op.regions, (flag, write("bitwise_not", flag)), strict=True):
             self.mapped.add(holds)
@@ -173,7 +159,7 @@ class Mapping:
         if yes is no:
             return yes
         operands = (flag, yes, no)
-        chosen = Where().batched(self._writer(), operands, [v in self.mapped for v in operands])
+        chosen = Where().batched(self.writer(), operands, [v in self.mapped for v in operands])
         self.mapped.add(chosen)
         return chosen
 
@@ -190,7 +176,7 @@ class Mapping:
         operands = self._all(op.operands)
         places = {place for place, init in enumerate(operands[2:]) if init in self.mapped}
         while True:
-            body = self._inside(self._entered(op.body, 1, places))
+            body = self.inside(self._entered(op.body, 1, places))
             yields = body.block(op.body)
             found = {place for place, value in enumerate(yields) if value in self.mapped}
             if found <= places:
@@ -214,7 +200,7 @@ class Mapping:
             places |= found
             for own in (test, body):
                 own.builder.block.drop_all_uses()
-        flag = test._writer()("any", go_on, axes=(0,)) if go_on in self.mapped else go_on
+        flag = test.writer()("any", go_on, axes=(0,)) if go_on in self.mapped else go_on
         test.builder.op("form.yield", (flag,))
         body._yield(yields, places)
         blocks = [test.builder.block, body.builder.block]
@@ -222,25 +208,25 @@ class Mapping:
 
     def _test(self, op: Op, places: set[int]) -> tuple[Mapping, Value]:
         block = op.regions[0].block
-        test = self._inside(self._entered(block, 0, places))
+        test = self.inside(self._entered(block, 0, places))
         [flag] = test.block(block)
         return test, flag
 
     def _turn(self, op: Op, places: set[int], *, decided: bool) -> tuple[Mapping, list[Value]]:
         """The body of a while loop; what it carries on."""
         test, block = (region.block for region in op.regions)
-        body = self._inside(self._entered(block, 0, places))
+        body = self.inside(self._entered(block, 0, places))
         own = body.builder.block.args
         if not decided:
             return body, body.block(block)
         self.values.update(zip(test.args, own, strict=True))
         [going] = body.block(test)
-        write = body._writer()
+        write = body.writer()
         body.active = going if self.active is None else self._both(write, "bitwise_and", self.active, going)
         new = body.block(block)
         return body, [body._select(going, value, old) for value, old in zip(new, own, strict=True)]
 
-    def _inside(self, block: Block) -> Mapping:
+    def inside(self, block: Block) -> Mapping:
         builder = Builder(block, self.builder.span)
         return Mapping(builder, self.size, self.values, self.mapped, self.functions, self.active)
 

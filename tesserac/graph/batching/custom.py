@@ -1,0 +1,69 @@
+"""Functions with derivatives of their own, mapped: the function and its rules become functions of whole tensors.
+
+Enters: a `graph.custom` with mapped operands. Leaves: one of a new function, whose rules are new functions too, so that
+a derivative taken later goes by what the program says. An argument that is not mapped counts for all elements: its
+cotangent is the sum over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tesserac.graph.autodiff.dialect import smooth
+from tesserac.graph.dialect import FORWARD_RULE, REVERSE_RULE
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
+
+if TYPE_CHECKING:
+    from tesserac.graph.batching.rules import Mapping
+
+
+def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
+    """The call of the mapped function; all its results are mapped."""
+    flags = [v in mapping.mapped for v in operands]
+    tangents = [flag for flag, v in zip(flags, op.operands, strict=True) if smooth([v])]
+    given, outputs = (*op.operands, *op.results), [True] * len(op.results)
+    attrs: dict[str, Attr] = {**op.attrs, "dims": ()}
+    body = (op.attrs["callee"], op.attrs["dims"])
+    attrs["callee"] = _mapped_function(mapping, body, op.operands, flags)
+    if (rule := op.attrs.get(FORWARD_RULE)) is not None:
+        args = (*given, *smooth(op.operands))
+        attrs[FORWARD_RULE] = (_mapped_function(mapping, rule, args, [*flags, *outputs, *tangents]), ())
+    if (rule := op.attrs.get(REVERSE_RULE)) is not None:
+        args = (*given, *smooth(op.results))
+        cotangents = [True] * len(smooth(op.results))
+        symbol = _mapped_function(mapping, rule, args, [*flags, *outputs, *cotangents], tangents)
+        attrs[REVERSE_RULE] = (symbol, ())
+    types = [mapping.mapped_type(v.type) for v in op.results]
+    return mapping.builder.op(op.name, operands, types, attrs, (), [v.name for v in op.results])
+
+
+def _mapped_function(
+    mapping: Mapping,
+    function: Attr,
+    args: Sequence[Value],
+    flags: Sequence[bool],
+    kept: Sequence[bool] | None = None,
+) -> str:
+    """The symbol of a new function: this one for arguments like these, of which some are mapped. Results that are not
+    `kept` are summed over the mapped dim."""
+    single = Block([v.type for v in args])
+    inside = Builder(single, mapping.builder.span)
+    inside.op("form.yield", mapping.functions.rule(inside, function, single.args))
+    types = [mapping.mapped_type(v.type) if flag else v.type for v, flag in zip(args, flags, strict=True)]
+    block = Block(types)
+    own = mapping.inside(block)
+    own.values.update(zip(single.args, block.args, strict=True))
+    own.mapped.update(v for v, flag in zip(block.args, flags, strict=True) if flag)
+    results = [own.whole(value) for value in own.block(single)]
+    single.drop_all_uses()
+    if kept is not None:
+        results = [v if flag else own.writer().sum(v, [0]) for v, flag in zip(results, kept, strict=True)]
+    own.builder.op("graph.return", results)
+    assert isinstance(function, tuple)
+    symbol = mapping.functions.fresh_symbol(f"{function[0]}$mapped")
+    names = tuple(f"x{i}" for i in range(len(types)))
+    attrs: dict[str, Attr] = {"sym_name": symbol, "params": names, "guards": (), "entry": False}
+    mapping.functions.add(Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)], mapping.builder.span))
+    return symbol
