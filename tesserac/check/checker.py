@@ -7,7 +7,7 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
@@ -99,6 +99,7 @@ class ModuleChecker:
         self._found: list[Diagnostic] = []
         self._constants: list[str] = []
         self._open: Counter[str] = Counter()
+        self._waiting: list[Callable[[], None]] = []
         self._rechecks = 0
 
     def run(self) -> tuple[typed.TypedModule, tuple[Diagnostic, ...]]:
@@ -224,6 +225,8 @@ class ModuleChecker:
         self._open[name] += 1
         self._instances[name, types] = instance = self._check(name, types)
         self._open[name] -= 1
+        while self._waiting and not self._open.total():
+            self._waiting.pop()()
         return instance
 
     def _check(self, name: str, types: tuple[Type, ...]) -> Instance:
@@ -352,6 +355,14 @@ class ModuleChecker:
     def derivative_rules(self, owner: str, name: str) -> Mapping[str, str]:
         """The functions that are derivatives of this one, by the decorator that says so."""
         return self._modules[owner].names.derivative_rules.get(name, {})
+
+    def when_free(self, owner: str, check: Callable[[], None]) -> None:
+        """Runs a check of something of a module, at once or as soon as no other of that module is under way."""
+        checker = self._modules[owner]
+        if checker._open.total():
+            checker._waiting.append(check)
+        else:
+            check()
 
     def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance:
         return self._modules[owner].own_instance(name, types)

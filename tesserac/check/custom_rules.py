@@ -6,7 +6,8 @@ of f stands in f's file; it takes the arguments of f, the result of f, and then
     @jvp_of(f)    a tangent for each argument that has one, and gives the tangent of the result;
     @vjp_of(f)    the cotangent of the result, and gives those of these arguments, a tuple if there are several.
 
-A rule may call f: that call has its rules too, so a derivative of any order goes by them.
+A rule may call f: that call has its rules too, so a derivative of any order goes by them. Hence what a rule gives is
+looked at only when no check is under way.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def check_rules(body: Body, function: typed.TypedFunction, ref: FunctionRef) -> 
     for kind, name in sorted(body.rules.derivative_rules(ref.owner, ref.name).items()):
         at = body.rules.signature(ref.owner, name).node.name_span
         callee = Callee(ref.name, at, at)
-        if _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee) is None:
+        before = len(body.sink.diagnostics)
+        _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee)
+        if len(body.sink.diagnostics) > before:
             wrong.append(name)
     return wrong
 
@@ -68,27 +71,29 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
     if binding.misfits or solver.finish() or solver.conflicts:
         _refuse(body, callee, at, f"`{ref.name}` does not take what a rule of `{callee.name}` is given", given)
         return None
-    instance = body.rules.instance(ref.owner, ref.name, tuple(binding.types))
-    sizes = solver.values()
+    sizes, own = solver.values(), tuple(binding.types)
     wanted = change if forward else smooth[0] if len(smooth) == 1 else TupleType(tuple(smooth))
-    if instance.function is None and not instance.recursive:
-        _refuse(body, callee, at, f"`{ref.name}` cannot be checked for this call", given)
-        return None
-    if instance.function is not None and not _gives(body, instance.function, sizes, wanted, callee):
-        return None
-    symbol = instance_symbol(ref.owner, signature, tuple(binding.types))
-    return typed.Rule(forward, symbol, tuple(sorted(sizes.items())))
+
+    def check_result() -> None:
+        instance = body.rules.instance(ref.owner, ref.name, own)
+        if instance.function is not None:
+            _check_result(body, instance.function, sizes, wanted, callee)
+        for problem in instance.diagnostics[:1]:
+            _refuse(body, callee, problem.primary.span, f"`{ref.name}` does not fit: {problem.title}", ())
+
+    body.rules.when_free(ref.owner, check_result)
+    return typed.Rule(forward, instance_symbol(ref.owner, signature, own), tuple(sorted(sizes.items())))
 
 
-def _gives(body: Body, rule: typed.TypedFunction, sizes: dict[str, Dim], wanted: Type, callee: Callee) -> bool:
+def _check_result(body: Body, rule: typed.TypedFunction, sizes: dict[str, Dim], wanted: Type, callee: Callee) -> None:
+    """A rule gives what it should, and does nothing else."""
     found = substitute_type(rule.result, sizes)
-    if found == wanted and not rule.effects and not rule.reads:
-        return True
-    problem = f"`{rule.name}` gives {type_text(found)}; a rule of `{callee.name}` gives {type_text(wanted)}"
-    if found == wanted:
+    if found != wanted:
+        problem = f"`{rule.name}` gives {type_text(found)}; a rule of `{callee.name}` gives {type_text(wanted)}"
+        _refuse(body, callee, rule.span, problem, ())
+    elif rule.effects or rule.reads:
         problem = f"`{rule.name}` does more than compute: a rule has no effects and reads no params"
-    _refuse(body, callee, rule.span, problem, ())
-    return False
+        _refuse(body, callee, rule.span, problem, ())
 
 
 def _refuse(body: Body, callee: Callee, at: Span, problem: str, given: Sequence[Type]) -> None:

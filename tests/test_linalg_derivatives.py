@@ -1,0 +1,135 @@
+"""Derivatives of linear algebra in f64: against central differences, forward against reverse, at repeated eigenvalues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+
+import tessera
+
+SQUARE = {
+    "solve": "solve(a, w)",
+    "inv": "inv(a)",
+    "det": "det(a) * w",
+    "slogdet": "slogdet(a)[1] * w",
+    "qr": "qr(a)[0] + w * qr(a)[1]",
+    "svd": "svd(a)[0] + w * svd(a)[1] + 2.0 * svd(a)[2]",
+    "svdvals": "svdvals(a) * w",
+    "expm": "expm(a * 0.5)",
+    "lower": "triangular_solve(a, w)",
+    "upper": "triangular_solve(a, w, lower=False)",
+    "lower_t": "triangular_solve(a, w, transpose=True)",
+    "matrix_power": "matrix_power(a, 3)",
+}
+SYMMETRIC = {
+    "cholesky": "cholesky(a)",
+    "cholesky_solve": "cholesky_solve(cholesky(a), w)",
+    "eigh": "eigh(a)[0] * w + eigh(a)[1]",
+    "eigvalsh": "eigvalsh(a) * w",
+}
+FORMS = """
+def of_{name}(a: Tensor[N, N, f64], w: Tensor[N, N, f64], d: Tensor[N, N, f64], c: Tensor[N, N, f64]):
+    value, change = jvp(lambda a: {text}, (a,), (d,))
+    return value, change, grad(lambda a: sum(c * ({text})))(a)
+"""
+MORE = """
+def tall_q(a: Tensor[M, N, f64], c: Tensor[M, min(M, N), f64], e: Tensor[min(M, N), N, f64]):
+    return grad(lambda v: sum(c * qr(v)[0]) + sum(e * qr(v)[1]))(a)
+
+def tall_value(a: Tensor[M, N, f64], c: Tensor[M, min(M, N), f64], e: Tensor[min(M, N), N, f64]) -> Tensor[f64]:
+    return sum(c * qr(a)[0]) + sum(e * qr(a)[1])
+
+def thin_s(a: Tensor[M, N, f64], c: Tensor[M, N, f64]):
+    return grad(lambda v: sum(c * reconstructed(v)))(a)
+
+def reconstructed(a: Tensor[M, N, f64]) -> Tensor[M, N, f64]:
+    u, s, vh = svd(a)
+    return (u * tanh(s)[None, :]) @ vh
+
+def of_space(a: Tensor[4, 4, f64], c: Tensor[4, 4, f64]) -> (Tensor[f64], Tensor[4, 4, f64]):
+    def weighed(x: Tensor[4, 4, f64]) -> Tensor[f64]:
+        w, v = eigh(x)
+        return sum(c * (v[:, :3] @ v[:, :3].T)) + sin(sum(w[:3]))
+    return value_and_grad(weighed)(a)
+
+def twice(a: Tensor[N, N, f64], b: Tensor[N, f64], d: Tensor[N, N, f64]):
+    return jvp(lambda u: grad(lambda v: sum(solve(v, b) ** 2))(u), (a,), (d,))
+
+def in_batches(a: Tensor[B, N, N, f64], b: Tensor[B, N, f64]):
+    return grad(lambda v: sum(solve(v, b) ** 2))(a)
+"""
+
+
+@pytest.fixture(scope="module")
+def program() -> tessera.Module:
+    parts = [FORMS.format(name=name, text=text) for name, text in {**SQUARE, **SYMMETRIC}.items()]
+    return tessera.compile("".join(parts) + MORE)
+
+
+def matrix(rng: np.random.Generator, name: str) -> np.ndarray:
+    a = rng.normal(size=(4, 4)) + 3 * np.diag([1.0, 2.0, 3.0, 4.0])
+    return a @ a.T / 4 if name in SYMMETRIC else a
+
+
+def slope(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """The change along d by central differences of fourth order."""
+    h = 1e-4
+    near, far = (function(x + k * h * d) - function(x - k * h * d) for k in (1, 2))
+    return (8 * near - far) / (12 * h)
+
+
+@pytest.mark.parametrize("name", [*SQUARE, *SYMMETRIC])
+def test_forward_and_back(program: tessera.Module, name: str) -> None:
+    rng = np.random.default_rng(len(name))
+    a, w, d, c = matrix(rng, name), *(rng.normal(size=(4, 4)) for _ in range(3))
+    function = getattr(program, f"of_{name}")
+    _, change, back = function(a, w, d, c)
+    expected = slope(lambda v: np.asarray(function(v, w, d, c)[0]), a, d)
+    np.testing.assert_allclose(change, expected, rtol=2e-7, atol=2e-8)
+    forward = np.sum(c * np.broadcast_to(change, c.shape))
+    assert np.sum(back * d) == pytest.approx(forward, rel=1e-10, abs=1e-11)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5, 3), (3, 5), (3, 3), (1, 1)])
+def test_factors_of_every_shape(program: tessera.Module, rows: int, columns: int) -> None:
+    rng = np.random.default_rng(7)
+    k = min(rows, columns)
+    a, d, c, e = (rng.normal(size=s) for s in ((rows, columns), (rows, columns), (rows, k), (k, columns)))
+    along = slope(lambda v: np.asarray(program.tall_value(v, c, e)), a, d)
+    assert np.sum(program.tall_q(a, c, e) * d) == pytest.approx(along, rel=1e-6)
+    c = rng.normal(size=(rows, columns))
+    along = slope(lambda v: np.sum(c * program.reconstructed(v)), a, d)
+    assert np.sum(program.thin_s(a, c) * d) == pytest.approx(along, rel=1e-6)
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-14, 1e-9, 1e-3])
+def test_a_space_of_equal_eigenvalues_has_an_exact_derivative(program: tessera.Module, gap: float) -> None:
+    rng = np.random.default_rng(3)
+    q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
+    a = (q * np.array([1.0, 1.0 + gap, 1.0 + gap, 2.0])) @ q.T
+    c, d = rng.normal(size=(4, 4)), rng.normal(size=(4, 4))
+    along = slope(lambda v: np.asarray(program.of_space(v, c)[0]), a, d)
+    assert np.sum(program.of_space(a, c)[1] * d) == pytest.approx(along, rel=1e-6)
+
+
+def test_second_order_goes_by_the_rules(program: tessera.Module) -> None:
+    rng = np.random.default_rng(5)
+    a, b, d = matrix(rng, "solve"), rng.normal(size=4), rng.normal(size=(4, 4))
+    first, second = program.twice(a, b, d)
+    np.testing.assert_allclose(second, slope(lambda v: program.twice(v, b, d)[0], a, d), rtol=1e-7, atol=1e-9)
+
+
+def test_batches(program: tessera.Module) -> None:
+    rng = np.random.default_rng(6)
+    a = np.stack([matrix(rng, "solve") for _ in range(3)])
+    b = rng.normal(size=(3, 4))
+    alone = [program.in_batches(x[None], y[None])[0] for x, y in product(a[:1], b[:1])]
+    np.testing.assert_array_equal(program.in_batches(a, b)[:1], alone)
+
+
+def test_a_singular_matrix_has_no_derivative(program: tessera.Module) -> None:
+    with pytest.raises(tessera.TesseraError, match="singular"):
+        program.of_det(*(np.zeros((2, 2)) for _ in range(4)))
