@@ -48,6 +48,8 @@ FORWARD_RULE, REVERSE_RULE = "jvp", "vjp"
 """The attributes of a custom call that hold the rules of its function."""
 NUMERICS = "numerics"
 """The attribute that `with numerics(fast):` gives to operators and calls inside."""
+REPLAY = "replay"
+"""Of an operator that computes once more what is not kept; equal numbers may be merged."""
 
 
 def is_operator(op: Op) -> bool:
@@ -57,7 +59,7 @@ def is_operator(op: Op) -> bool:
 
 def operator_of(op: Op) -> Operator:
     """The operator that an operation applies, with its static attributes."""
-    attrs = {name: value for name, value in op.attrs.items() if name != NUMERICS}
+    attrs = {name: value for name, value in op.attrs.items() if name not in (NUMERICS, REPLAY)}
     return OPERATORS[op.name.removeprefix(PREFIX)](**attrs)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
-from tesserac.graph.autodiff.dialect import smooth
+from tesserac.graph.autodiff.dialect import CHECKPOINT, TURNS, smooth
 from tesserac.graph.autodiff.forward import NotDifferentiable
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
 from tesserac.graph.autodiff.writing import fit, writer
@@ -58,8 +58,10 @@ class Backward:
             self._pullback(op)
         elif op.name == "form.loop":
             self._loop(op)
+        elif op.name == TURNS:
+            self._turns(op)
         else:
-            assert op.name == "form.cond", f"{op.name} is not linear"
+            assert op.name in ("form.cond", CHECKPOINT), f"{op.name} is not linear"
             self._cond(op)
 
     def _operator(self, op: Op) -> None:
@@ -100,29 +102,63 @@ class Backward:
             back.builder.op("form.yield", back.given(outer))
             erase_unused(back.builder.block)
             blocks.append(back.builder.block)
-        new = self.builder.op("form.cond", op.operands, [v.type for v in outer], None, blocks)
+        new = self.builder.op(op.name, op.operands, [v.type for v in outer], op.attrs, blocks)
         for value, cotangent in zip(outer, new.results, strict=True):
             self.add(value, cotangent)
 
     def _loop(self, op: Op) -> None:
-        """The turns from the last to the first; tangents from around gather what each turn says of them."""
-        (low, high), body, outer = loop_bounds(op), op.body, self._outer(op)
+        """The turns from the last to the first."""
+        (low, high), outer = loop_bounds(op), self._outer(op)
         counter = self._functions.fresh(str(op.attrs["counter"]))
         bounds = [dim_value(self.builder, bound) for bound in (low, high)]
-        write = writer(self.builder, {})
-        inits = [*self.given(op.results), *(write.zeros(tensor_type(v)) for v in outer)]
+        inits = self._starts(op, outer)
         block = Block((INDEX, *(v.type for v in inits)), (counter,))
-        index, given, totals = block.args[0], block.args[1 : len(op.results) + 1], block.args[len(op.results) + 1 :]
         turn = {str(op.attrs["counter"]): low + high - 1 - Dim.sym(counter)}
-        back = self._region(block, body, {body.args[0]: index}, turn, given, body.args[1:])
-        write = writer(back.builder, {})
-        found = [write.add(total, back.cotangents.get(v)) for v, total in zip(outer, totals, strict=True)]
-        back.builder.op("form.yield", [*back.given(body.args[1:]), *(v for v in found if v is not None)])
+        index, *given = block.args
+        Builder(block, self.builder.span).op("form.yield", self._turn(op, block, index, turn, given, outer))
         erase_unused(block)
         attrs = {**op.attrs, "counter": counter}
         new = self.builder.op("form.loop", (*bounds, *inits), [v.type for v in inits], attrs, (block,))
         for value, cotangent in zip((*op.operands[2:], *outer), new.results, strict=True):
             self.add(value, cotangent)
+
+    def _turns(self, op: Op) -> None:
+        """The same where the run counts: down to zero."""
+        outer, one = self._outer(op), tensor_type(op.operands[0])
+        inits = (op.operands[0], *self._starts(op, outer))
+        test, block = (Block([v.type for v in inits], ("turn",)) for _ in range(2))
+        inside = Builder(test, self.builder.span)
+        write = writer(inside, {})
+        inside.op("form.yield", (write("less", write.full(0, one), test.args[0]),))
+        inside = Builder(block, self.builder.span)
+        write = writer(inside, {})
+        turn = write("sub", block.args[0], write.full(1, one))
+        inside.op("form.yield", (turn, *self._turn(op, block, turn, {}, block.args[1:], outer)))
+        erase_unused(block)
+        new = self.builder.op("form.while", inits, [v.type for v in inits], op.attrs, (test, block))
+        for value, cotangent in zip((*op.operands[1:], *outer), new.results[1:], strict=True):
+            self.add(value, cotangent)
+
+    def _starts(self, op: Op, outer: Sequence[Value]) -> list[Value]:
+        """Cotangents before the last turn; tangents from around gather what each turn says of them."""
+        write = writer(self.builder, {})
+        return [*self.given(op.results), *(write.zeros(tensor_type(v)) for v in outer)]
+
+    def _turn(
+        self,
+        op: Op,
+        block: Block,
+        index: Value,
+        turn: Mapping[str, Dim],
+        carried: Sequence[Value],
+        outer: Sequence[Value],
+    ) -> list[Value]:
+        """What a turn that is given cotangents carries on to the one before it."""
+        body, count = op.body, len(op.results)
+        back = self._region(block, body, {body.args[0]: index}, turn, carried[:count], body.args[1:])
+        write = writer(back.builder, {})
+        totals = [write.add(total, back.cotangents.get(v)) for v, total in zip(outer, carried[count:], strict=True)]
+        return [*back.given(body.args[1:]), *(v for v in totals if v is not None)]
 
     def _region(
         self,

@@ -13,6 +13,14 @@ graph.tangent() : dx
 
 graph.held(x...)
     Uses values that nothing else may use yet.
+graph.checkpoint() {replay} { ^(): ... form.yield(y...) } : y...
+    What is inside, which reverse mode computes again instead of keeping values of it. `replay` says that this is where
+    it is computed again; then it shall not be merged with where it was computed first.
+graph.turns(n, dx...) {rows} { ^(turn, dx...): ... form.yield(dx...) } : dx...
+    The linear part of a `while` of n turns, `rows` at most, while it is not yet transposed.
+
+Attributes of loops that reverse mode reads: `rows` is how many turns there are at most, whatever the loops around it
+do; `every`, `slots` and `max_steps` are what the program says of memory.
 
 The pass `autodiff` leaves none of them.
 """
@@ -28,6 +36,8 @@ from tesserac.ir.verify import require
 from tesserac.ops.calculus import is_smooth
 
 JVP, VJP = "graph.jvp", "graph.vjp"
+CHECKPOINT, TURNS = "graph.checkpoint", "graph.turns"
+ROWS, EVERY, SLOTS, MAX_STEPS = "rows", "every", "slots", "max_steps"
 
 
 def smooth(values: Sequence[Value]) -> list[Value]:
@@ -58,6 +68,13 @@ def _verify_input(op: Op) -> None:
 
 define_op(JVP, pure=True, verify=_verify_derivative)
 define_op(VJP, pure=True, verify=_verify_derivative)
+def _verify_checkpoint(op: Op) -> None:
+    require(not op.operands and not op.body.args, "takes nothing", op)
+    require([v.type for v in op.results] == [v.type for v in op.body.terminator.operands], "gives what it yields", op)
+
+
+define_op(CHECKPOINT, pure=True, verify=_verify_checkpoint)
+define_op(TURNS, pure=True)
 define_op("graph.input", pure=True, verify=_verify_input)
 define_op("graph.tangent", pure=True)
 define_op("graph.held", pure=False)

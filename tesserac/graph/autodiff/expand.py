@@ -14,7 +14,8 @@ from tesserac.graph.autodiff.backward import Backward
 from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.dialect import VJP, primal_operands, smooth
 from tesserac.graph.autodiff.forward import Forward
-from tesserac.graph.autodiff.linear import linear_ops, separate
+from tesserac.graph.autodiff.linear import linear_ops
+from tesserac.graph.autodiff.separate import Separator
 from tesserac.graph.autodiff.writing import writer
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
@@ -77,7 +78,7 @@ def expand_vjp(op: Op, functions: Functions) -> list[Value]:
     wrt = [op.body.args[place] for place in indices(op, "wrt")]
     starts = [builder.op("graph.tangent", (), (v.type,)) for v in wrt]
     opened = _Opened(op, [start.result for start in starts], functions)
-    separate(opened.ops, {start.result for start in starts})
+    Separator(functions).run(opened.ops, {start.result for start in starts})
     known = {start.result for start in starts}
     linear = linear_ops(opened.ops, known)
     back = Backward(builder, known, functions)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tesserac.base.source import Span
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
-from tesserac.graph.autodiff.dialect import smooth
+from tesserac.graph.autodiff.dialect import CHECKPOINT, smooth
 from tesserac.graph.autodiff.writing import fit, writer
 from tesserac.graph.dialect import CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, is_operator, operator_of
 from tesserac.graph.substitute import copy_block, copy_op
@@ -61,7 +61,7 @@ class Forward:
         return [self.values.get(v, v) for v in block.terminator.operands]
 
     def _op(self, op: Op) -> None:
-        if op.name == "form.cond":
+        if op.name in ("form.cond", CHECKPOINT):
             self._cond(op)
         elif op.name in ("form.loop", "form.while"):
             self._loop(op)

@@ -29,22 +29,22 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from tesserac.graph.autodiff.checkpoints import open_checkpoints
 from tesserac.graph.autodiff.custom import Functions, dissolve
-from tesserac.graph.autodiff.dialect import JVP, VJP
+from tesserac.graph.autodiff.dialect import CHECKPOINT, JVP, VJP
 from tesserac.graph.autodiff.expand import expand_jvp, expand_vjp
+from tesserac.graph.autodiff.linear import erase_unused, replace_results
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.batching.expand import expand_vmap
 from tesserac.graph.dialect import CUSTOM
 from tesserac.graph.passes.inline import custom_symbols, erase_unreached
 from tesserac.graph.substitute import counters
-from tesserac.ir.core import Module, Op, Value
+from tesserac.ir.core import Module, Op
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.rewrite import erase_dead
 
-TRANSFORMED = (JVP, VJP, VMAP, CUSTOM)
+TRANSFORMED = (JVP, VJP, VMAP, CUSTOM, CHECKPOINT)
 """Operations that this pass leaves none of."""
 
 
@@ -57,6 +57,8 @@ def transforms(module: Module) -> Module:
     for function in module.ops:
         if function.attrs["entry"] is True:
             dissolve(function, Functions(module, counters(function)))
+            open_checkpoints(function)
+            erase_unused(function.body)
     erase_unreached(module)
     while erase_dead(module):
         pass
@@ -76,15 +78,8 @@ def _expand(module: Module, function: Op, expanded: set[Op]) -> None:
     functions = Functions(module, counters(function))
     for op in reversed(list(function.walk())):  # what stands inside another comes first
         if op.name == JVP:
-            _replace(op, expand_jvp(op, functions))
+            replace_results(op, expand_jvp(op, functions))
         elif op.name == VJP:
-            _replace(op, expand_vjp(op, functions))
+            replace_results(op, expand_vjp(op, functions))
         elif op.name == VMAP:
-            _replace(op, expand_vmap(op, functions))
-
-
-def _replace(op: Op, values: Sequence[Value]) -> None:
-    for old, new in zip(op.results, values, strict=True):
-        new.name = new.name or old.name
-        old.replace_all_uses(new)
-    op.erase()
+            replace_results(op, expand_vmap(op, functions))

@@ -1,0 +1,222 @@
+"""Loops that mix values and tangents, made two: one that computes values and keeps some of every turn in stacks, and
+one that is linear and reads them.
+
+Enters: a loop that forward mode made, its body free of other such mixtures. Leaves: the two loops before it, and the
+tangents that they give. See Notes [What a loop keeps] in `kept.py` and [Turns that nobody knows].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.graph.autodiff.dialect import MAX_STEPS, ROWS, TURNS
+from tesserac.graph.autodiff.kept import Kept
+from tesserac.graph.autodiff.linear import (
+    erase_unused,
+    linear_ops,
+    loop_bounds,
+    replace_results,
+    tangent_count,
+    without_count,
+)
+from tesserac.graph.autodiff.writing import writer
+from tesserac.graph.substitute import copy_op
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
+from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dtype import BOOL, I64
+from tesserac.types.ty import TensorType
+
+COUNT = TensorType((), I64)
+"""How a loop counts turns whose number only the run knows."""
+KNOWN_ROWS = 128
+"""Rows of the stacks of such a loop."""
+Turn = Dim | Value
+"""Which row of a stack: a size, or a value of the run."""
+
+
+class _Parts:
+    """What the body of a loop consists of. `skip` arguments stand before what it carries."""
+
+    def __init__(self, op: Op, body: Block, skip: int, tangents: set[Value]) -> None:
+        self.op = op
+        self.body = body
+        self.count = tangent_count(op)
+        self.args = body.args[skip : -self.count]
+        self.changes = body.args[-self.count :]
+        self.linear = linear_ops(body.ops[:-1], {*self.changes, *tangents})
+        self.kept = Kept(op, self.linear)
+        self.inits = op.operands[len(op.operands) - len(op.results) :]
+
+    def stacks(self, write: Writer, rows: Dim) -> list[Value]:
+        return [_empty(write, _stack_type(value, rows)) for value in self.kept.stored]
+
+    def primal(self, block: Block, values: dict[Value, Value], tops: Sequence[Value], turn: Turn) -> list[Value]:
+        """The values of a turn, in `block`; what it carries on, and the stacks with one more row."""
+        linear = set(self.linear)
+        for inner in self.body.ops[:-1]:
+            if inner not in linear:
+                block.append(copy_op(inner, values, {}))
+        write = writer(Builder(block, self.op.span), {})
+        carried = [values.get(v, v) for v in self.body.terminator.operands[: -self.count]]
+        pairs = zip(tops, self.kept.stored, strict=True)
+        return [*carried, *(_push(write, top, values[value], turn) for top, value in pairs)]
+
+    def changed(self, block: Block, values: dict[Value, Value], stacks: Sequence[Value], turn: Turn) -> None:
+        """The tangents of a turn, in `block`."""
+        builder = Builder(block, self.op.span)
+        write = writer(builder, {})
+        for value, stack in zip(self.kept.stored, stacks, strict=True):
+            values[value] = _read(write, stack, tensor_type(value), turn)
+        for inner in (*self.kept.again, *self.linear):
+            block.append(copy_op(inner, values, {}))
+        builder.op("form.yield", [values.get(v, v) for v in self.body.terminator.operands[-self.count :]])
+
+
+# ------------------------------------------------------------------------------------- loops that sizes count
+
+
+def separate_loop(op: Op, tangents: set[Value]) -> Sequence[Value]:
+    parts = _Parts(op, op.body, 1, tangents)
+    low, high = loop_bounds(op)
+    rows = op.attrs.get(ROWS, (high - low).max(ZERO))
+    assert isinstance(rows, Dim)
+    turn = Dim.sym(str(op.attrs["counter"])) - low
+    primal = _primal_loop(parts, rows, turn)
+    first = len(parts.args)
+    new = _linear_loop(parts, primal.results[first:], turn)
+    replace_results(op, (*primal.results[:first], *new.results))
+    return new.results
+
+
+def _primal_loop(parts: _Parts, rows: Dim, turn: Dim) -> Op:
+    """The loop without its tangents; after what it carried it gives a stack for each value that is kept."""
+    op = parts.op
+    builder = Builder.before(op)
+    operands = (*op.operands[:2], *parts.inits[: -parts.count], *parts.stacks(writer(builder, {}), rows))
+    args = (parts.body.args[0], *parts.args)
+    block = Block([v.type for v in operands[1:]], [a.name for a in args])  # a counter where the bounds were
+    values = dict(zip(args, block.args, strict=False))
+    carried = parts.primal(block, values, block.args[len(args) :], turn)
+    Builder(block, op.span).op("form.yield", carried)
+    erase_unused(block)
+    return builder.op(op.name, operands, [v.type for v in operands[2:]], without_count(op), (block,))
+
+
+def _linear_loop(parts: _Parts, stacks: Sequence[Value], turn: Dim) -> Op:
+    op = parts.op
+    args = (parts.body.args[0], *parts.changes)
+    block = Block([a.type for a in args], [a.name for a in args])
+    parts.changed(block, dict(zip(args, block.args, strict=True)), stacks, turn)
+    inits = parts.inits[-parts.count :]
+    attrs = without_count(op)
+    return Builder.before(op).op(op.name, (*op.operands[:2], *inits), [v.type for v in inits], attrs, (block,))
+
+
+# ---------------------------------------------------------------------------------- loops that the run counts
+
+
+def separate_while(op: Op, tangents: set[Value], in_segments: Callable[[Block], None]) -> Sequence[Value]:
+    """`in_segments` writes the same tangents into a block, from the beginning of the loop, with what they need."""
+    parts, rows = _Parts(op, op.regions[1].block, 0, tangents), rows_of(op)
+    primal = _primal_while(parts, rows)
+    first = len(parts.args)
+    turns, stacks = primal.results[first], primal.results[first + 1 :]
+    builder = Builder.before(op)
+    if ROWS in op.attrs or MAX_STEPS in op.attrs:
+        new = _linear_turns(builder, parts, rows, turns, stacks)
+    else:
+        short = Block()
+        inside = Builder(short, op.span)
+        inside.op("form.yield", _linear_turns(inside, parts, rows, turns, stacks).results)
+        long = Block()
+        in_segments(long)
+        write = writer(builder, {})
+        fits = write("less_equal", turns, write.size(rows, COUNT))
+        new = builder.op("form.cond", (fits,), [v.type for v in parts.changes], None, (short, long))
+    replace_results(op, (*primal.results[:first], *new.results))
+    return new.results
+
+
+def rows_of(op: Op) -> Dim:
+    """How many turns of a `while` its stacks hold."""
+    rows = op.attrs.get(ROWS, op.attrs.get(MAX_STEPS, Dim.const(KNOWN_ROWS)))
+    assert isinstance(rows, Dim)
+    return rows
+
+
+def _primal_while(parts: _Parts, rows: Dim) -> Op:
+    """The loop without its tangents. After what it carried it gives the number of its turns, then stacks."""
+    op = parts.op
+    builder = Builder.before(op)
+    write = writer(builder, {})
+    inits = (*parts.inits[: -parts.count], write.full(0, COUNT), *parts.stacks(write, rows))
+    test, block = (Block([v.type for v in inits], [a.name for a in parts.args]) for _ in range(2))
+    values = dict(zip(op.regions[0].block.args, test.args, strict=False))
+    for inner in op.regions[0].block.ops:
+        test.append(copy_op(inner, values, {}))
+    values = dict(zip(parts.args, block.args, strict=False))
+    turn, *tops = block.args[len(parts.args) :]
+    inside = Builder(block, op.span)
+    row = turn if ROWS in op.attrs else _last_row_at_most(writer(inside, {}), turn, rows)
+    carried = parts.primal(block, values, tops, row)
+    after = advance(writer(inside, {}), turn)
+    inside.op("form.yield", (*carried[: len(parts.args)], after, *carried[len(parts.args) :]))
+    erase_unused(block)
+    attrs = {name: attr for name, attr in without_count(op).items() if name != MAX_STEPS}
+    return builder.op(op.name, inits, [v.type for v in inits], attrs, (test, block))
+
+
+def _last_row_at_most(write: Writer, turn: Value, rows: Dim) -> Value:
+    return write("minimum", turn, write.size(rows - 1, COUNT))
+
+
+def advance(write: Writer, turn: Value) -> Value:
+    return write("add", turn, write.full(1, COUNT))
+
+
+def _linear_turns(builder: Builder, parts: _Parts, rows: Dim, turns: Value, stacks: Sequence[Value]) -> Op:
+    block = Block([COUNT, *(a.type for a in parts.changes)], ["turn", *(a.name for a in parts.changes)])
+    values = dict(zip(parts.changes, block.args[1:], strict=True))
+    parts.changed(block, values, stacks, block.args[0])
+    inits = parts.inits[-parts.count :]
+    return builder.op(TURNS, (turns, *inits), [v.type for v in inits], {ROWS: rows}, (block,))
+
+
+# ------------------------------------------------------------------------------------------------------ stacks
+
+
+def _stack_type(value: Value, rows: Dim) -> TensorType:
+    ty = tensor_type(value)
+    return TensorType((rows, *ty.dims), ty.dtype, ty.policy)
+
+
+def _empty(write: Writer, ty: TensorType) -> Value:
+    number = False if ty.dtype == BOOL else 0.0 if ty.dtype.kind in "fc" else 0
+    return write.full(number, ty)
+
+
+def _push(write: Writer, stack: Value, value: Value, turn: Turn) -> Value:
+    if isinstance(turn, Value):
+        return write("scatter", stack, value, turn, axes=(0,))
+    ty = tensor_type(value)
+    row = write.reshape(value, (ONE, *ty.dims))
+    return write("insert", stack, row, starts=(turn, *(ZERO for _ in ty.dims)), steps=(1,) * (ty.rank + 1))
+
+
+def _read(write: Writer, stack: Value, ty: TensorType, turn: Turn) -> Value:
+    if isinstance(turn, Value):
+        return write("lookup", stack, turn, axes=(0,))
+    starts = (turn, *(ZERO for _ in ty.dims))
+    row = write("cut", stack, starts=starts, sizes=(ONE, *ty.dims), steps=(1,) * (ty.rank + 1))
+    return write.reshape(row, ty.dims)
+
+
+# Note [Turns that nobody knows]
+# How often a `while` turns shows when it has ended, and no size may depend on that. So its stacks have a fixed number
+# of rows: `max_steps`, where the program says it, else KNOWN_ROWS. Turns beyond these write the last row again, and the
+# loop counts. If the rows were enough, the linear part reads them, and nothing is computed twice. If not, the loop runs
+# again from its beginning in segments, of which only the states at their starts are kept (`segments.py`): memory stays
+# what it is for any number of turns, and each turn is computed once more per level of segments.
