@@ -118,6 +118,7 @@ class Body:
         self.static_symbols: frozenset[str] = frozenset()
         self.untold_symbols: frozenset[str] = frozenset()
         self.numerics = ""
+        self.memory: typed.LoopMemory | None = None
         self.kernel: Kernel | None = None
         self.functions: list[typed.TypedFunction] = []
         self.needs_value = False

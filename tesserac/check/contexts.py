@@ -10,6 +10,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.checkpoints import CHECKPOINTS, read_memory
 from tesserac.check.decorators import dotted_name
 from tesserac.check.distribution import MESH, SHARDS
 from tesserac.check.effects import STATE
@@ -24,7 +25,7 @@ FAST, NONDET = "fast", "nondet"
 DEVICES = ("cpu", "gpu")
 MEMORIES = ("smem", "shared", "register", "l2")
 OVERLAPS = ("compute", "none")
-CONTEXTS = ("numerics", "device", "prefetch")
+CONTEXTS = ("numerics", "device", "prefetch", *CHECKPOINTS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +34,7 @@ class EndWith(ast.Pass):
     a branch inside finds all that follows."""
 
     numerics: str
+    memory: typed.LoopMemory | None
 
 
 def enter_with(body: Body, node: ast.With) -> list[typed.Stmt]:
@@ -45,6 +47,8 @@ def enter_with(body: Body, node: ast.With) -> list[typed.Stmt]:
             _numerics(body, item)
         elif name == "device":
             _device(body, item)
+        elif name in CHECKPOINTS:
+            body.memory = read_memory(body, item)
         else:
             _prefetch(body, item)
     return set_numerics(body, body.numerics, node.span)
@@ -60,7 +64,9 @@ def _no_context(body: Body, item: ast.Expr, name: str) -> None:
         _layout(body, item)
         return
     draft = _problem(body, item, "this cannot stand after `with`")
-    draft.remark("there are `numerics(fast)`, `device(gpu)`, `prefetch(x, into=...)` and a mesh with a layout")
+    draft.remark(
+        "there are `numerics(fast)`, `device(gpu)`, `prefetch(x, into=...)`, `checkpoint(every=k)`, a mesh and layout"
+    )
 
 
 def _is_mesh(body: Body, node: ast.Name) -> bool:

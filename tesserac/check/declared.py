@@ -110,7 +110,7 @@ def _operands(node: typed.Expr) -> list[typed.Expr]:
             return list(node.args)
         case typed.TupleOf():
             return list(node.items)
-        case typed.Item() | typed.Coerce():
+        case typed.Item() | typed.Coerce() | typed.Checkpoint():
             return [node.value]
         case typed.Conditional():
             return [node.then, node.otherwise]

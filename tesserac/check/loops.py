@@ -17,6 +17,7 @@ from tesserac.check.assignment import assign, bind
 from tesserac.check.block_ranges import is_block_range, read_block_range
 from tesserac.check.body import Body, is_static
 from tesserac.check.branches import join
+from tesserac.check.checkpoints import memory_of_run, memory_of_sizes
 from tesserac.check.conditions import require_condition
 from tesserac.check.control import assigned_names, holds_break
 from tesserac.check.iteration import RunBounds, is_range, not_iterable, range_bounds, written_out
@@ -151,7 +152,8 @@ def _counted(
     results = _leave(body, loop)
     _close_flag(body, flag)
     ends = [typed.Static(IntType(bound), at) for bound in (start, stop)]
-    return [*loop.begun, *lowered, typed.For(node.span, symbol, ends[0], ends[1], step, block, results)]
+    memory = memory_of_sizes(body, node.span)
+    return [*loop.begun, *lowered, typed.For(node.span, symbol, ends[0], ends[1], step, block, results, memory)]
 
 
 def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBounds) -> list[typed.Stmt]:
@@ -172,7 +174,7 @@ def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBoun
     _close_flag(body, flag)
     for name in (counter, trips):
         body.scope.bindings.pop(name)
-    return [*loop.begun, *block, typed.While(span, test, tuple(turn), results)]
+    return [*loop.begun, *block, typed.While(span, test, tuple(turn), results, memory_of_run(body, span))]
 
 
 def _count_trips(body: Body, bounds: RunBounds, counter: str, trips: str, span: Span) -> list[typed.Stmt]:
@@ -225,7 +227,7 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     _close_flag(body, flag)
     if isinstance(test.type, BoolType | ErrorType):
         return []
-    return [*loop.begun, *lowered, typed.While(node.span, test, block, results)]
+    return [*loop.begun, *lowered, typed.While(node.span, test, block, results, memory_of_run(body, node.span))]
 
 
 def _both(down: typed.Expr, test: typed.Expr) -> typed.Expr:
@@ -266,7 +268,9 @@ def _enter(
 
 def _turn(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:
     body.loops += 1
+    memory, body.memory = body.memory, None  # it is said of the loops that stand directly in a `with`
     block = body.rules.block(body, statements)
+    body.memory = memory
     body.loops -= 1
     return block
 

@@ -260,9 +260,9 @@ class Ranges:
             case typed.Conditional():
                 self._value(expression.test, names)
                 return _hull(self._value(expression.then, names), self._value(expression.otherwise, names))
-            case typed.Let():
+            case typed.Let() | typed.Checkpoint():
                 inner = dict(names)
-                self._statements(expression.bindings, inner)
+                self._statements(expression.bindings if isinstance(expression, typed.Let) else (), inner)
                 return self._value(expression.value, inner)
         return of_type(expression.type)
 

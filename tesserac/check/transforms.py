@@ -13,6 +13,7 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
+from tesserac.check.checkpoints import CHECKPOINT, CHECKPOINTS
 from tesserac.check.globals import BUILT_IN
 from tesserac.check.resolve import OperatorRef
 from tesserac.check.tangents import has_tangent, tangent_type
@@ -44,6 +45,8 @@ def make_derivative(body: Body, name: str, args: Sequence[Arg], callee: Callee, 
         return _jvp(body, args, callee, call)
     if name == "vjp":
         return _vjp(body, args, callee, call)
+    if name in CHECKPOINTS:
+        return _checkpoint(body, args, callee)
     slots = (Slot("f", True, False), Slot("wrt", False, True))
     given = sort_arguments(body, callee, args, slots)
     if given is None or not require_function(body, given["f"], callee):
@@ -61,6 +64,9 @@ def call_derivative(body: Body, value: typed.Expr, args: Sequence[Arg], callee: 
     if type_.transform == "pullback":
         return _pull_back(body, value, args, callee, call)
     function, *_ = tuple_items(value, callee.span)
+    if type_.transform == CHECKPOINT:
+        called = call(body, function, args, callee)
+        return typed.Checkpoint(called.type, callee.span, called)
     wrt = read_wrt(body, type_, args, callee)
     opened = None if wrt is None else open_call(body, function, args, callee, call)
     if wrt is None or opened is None or not _is_scalar(body, opened.value, type_.transform, callee):
@@ -177,6 +183,14 @@ def _pull_back(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Calle
         return body.error(callee.span)
     wrt = [place for place, primal in enumerate(primals) if has_tangent(primal.type)]
     return item_of(opened.derivative(wrt, [seed]), 1, callee.span)
+
+
+def _checkpoint(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """`checkpoint(f)` computes what f does; a derivative keeps nothing of what is inside."""
+    given = sort_arguments(body, callee, args, (Slot("f", True, False),))
+    if given is None or not require_function(body, given["f"], callee):
+        return body.error(callee.span)
+    return make_value(TransformType(CHECKPOINT, (given["f"].type,)), [given["f"]], callee.span)
 
 
 def seed_of(body: Body, seed: typed.Expr, of: Type) -> typed.Expr | None:

@@ -168,8 +168,16 @@ class Mapped(Node):
     size: Dim
 
 
+@dataclass(frozen=True, eq=False)
+class Checkpoint(Node):
+    """The value; a derivative computes again what is inside, instead of keeping it."""
+
+    value: Expr
+
+
 Expr = (
     Static | Local | Weight | NextKey | Coerce | Apply | Call | TupleOf | Item | Conditional | Let | Derivative | Mapped
+    | Checkpoint
 )
 
 
@@ -262,6 +270,16 @@ class If:
     results: tuple[Carried, ...]
 
 
+@dataclass(frozen=True)
+class LoopMemory:
+    """What a derivative may keep of a loop, by `with checkpoint(...)`; None where nothing is said. `every` is how many
+    turns lie between states that are kept, `slots` how many states there may be, `max_steps` how many turns."""
+
+    every: Dim | None = None
+    slots: int | None = None
+    max_steps: Dim | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class For:
     """`for index in range(start, stop, step)`; bounds are ints.
@@ -276,6 +294,7 @@ class For:
     step: int
     body: Block
     carried: tuple[Carried, ...]
+    memory: LoopMemory | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +305,7 @@ class While:
     test: Expr
     body: Block
     carried: tuple[Carried, ...]
+    memory: LoopMemory | None = None
 
 
 Stmt = Bind | BindTuple | Evaluate | Print | Assert | Numerics | Return | If | For | While

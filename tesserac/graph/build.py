@@ -16,7 +16,7 @@ from tesserac.check.donation import donated_arguments
 from tesserac.check.typed import STREAM
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
-from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
+from tesserac.graph.autodiff.dialect import CHECKPOINT, EVERY, JVP, MAX_STEPS, SLOTS, VJP, smooth
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.blame import library_name
 from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, PREFIX, REVERSE_RULE, operator_attrs
@@ -254,7 +254,7 @@ class _Body:
         if statement.step != 1:
             start, stop, block = _with_unit_step(statement, start, stop, block)
         bounds = [dim_value(self.builder, bound) for bound in (start, stop)]
-        attrs: dict[str, Attr] = {"counter": statement.index}
+        attrs: dict[str, Attr] = {"counter": statement.index, **_memory(statement.memory)}
         op = self.builder.op("form.loop", (*bounds, *initial), [v.type for v in initial], attrs, (block,))
         self._rebind(names, statement.carried, op)
 
@@ -282,7 +282,7 @@ class _Body:
             blocks.append(block)
         initial = self._carried(names, statement.carried)
         initial += [self.sites.number(0)] if _draws(names) else []
-        op = self.builder.op("form.while", initial, [v.type for v in initial], None, blocks)
+        op = self.builder.op("form.while", initial, [v.type for v in initial], _memory(statement.memory), blocks)
         self._rebind(names, statement.carried, op)
 
     def _outcome(self, names: Names, carried: Sequence[typed.Carried]) -> tuple[Built, ...]:
@@ -340,7 +340,9 @@ class _Body:
                 return self._scoped(expression, names)
 
     def _scoped(
-        self, expression: typed.Conditional | typed.Let | typed.Derivative | typed.Mapped, names: Names
+        self,
+        expression: typed.Conditional | typed.Let | typed.Derivative | typed.Mapped | typed.Checkpoint,
+        names: Names,
     ) -> Built:
         """Expressions with others inside that are not evaluated as they stand, or with names of their own."""
         match expression:
@@ -354,6 +356,15 @@ class _Body:
                 return self._derivative(expression, names)
             case typed.Mapped():
                 return self._mapped(expression, names)
+            case typed.Checkpoint():
+                return self._checkpoint(expression, names)
+
+    def _checkpoint(self, expression: typed.Checkpoint, names: Names) -> Built:
+        with self.builder.at(Block()) as block:
+            value = self._settled(self.expression(expression.value, names), expression.type)
+            self.builder.op("form.yield", _leaves(value))
+        types = [leaf.type for leaf in _leaves(value)]
+        return _replant(value, iter(self.builder.op(CHECKPOINT, (), types, None, (block,)).results))
 
     def _derivative(self, expression: typed.Derivative, names: Names) -> Built:
         """The function as a region, whose arguments are the leaves of its own."""
@@ -478,6 +489,12 @@ class _Body:
             blocks.append(block)
         op = self.builder.op("form.cond", (flag,), list(leaf_types(expression.type)), None, blocks)
         return _regrow(expression.type, iter(op.results))
+
+
+def _memory(memory: typed.LoopMemory | None) -> dict[str, Attr]:
+    """What the program says of a loop, as attributes."""
+    said = {} if memory is None else {EVERY: memory.every, SLOTS: memory.slots, MAX_STEPS: memory.max_steps}
+    return {name: setting for name, setting in said.items() if setting is not None}
 
 
 def _with_unit_step(loop: typed.For, start: Dim, stop: Dim, block: Block) -> tuple[Dim, Dim, Block]:

@@ -95,15 +95,20 @@ class Backward:
 
     def _cond(self, op: Op) -> None:
         outer = self._outer(op)
-        given = [self.cotangents.get(result) for result in op.results]
+        given, known = ([self.cotangents.get(v) for v in values] for values in (op.results, outer))
         blocks = []
         for region in op.regions:
-            back = self._region(Block(), region.block, {}, {}, given)
+            back = self._region(Block(), region.block, {}, {}, given, (), dict(zip(outer, known, strict=True)))
             back.builder.op("form.yield", back.given(outer))
             erase_unused(back.builder.block)
             blocks.append(back.builder.block)
         new = self.builder.op(op.name, op.operands, [v.type for v in outer], op.attrs, blocks)
-        for value, cotangent in zip(outer, new.results, strict=True):
+        self._gathered((), outer, new.results)
+
+    def _gathered(self, own: Sequence[Value], outer: Sequence[Value], cotangents: Sequence[Value]) -> None:
+        """After control flow: tangents from around have what they had before and more, its own operands some more."""
+        self.cotangents.update(zip(outer, cotangents[len(own) :], strict=True))
+        for value, cotangent in zip(own, cotangents, strict=False):
             self.add(value, cotangent)
 
     def _loop(self, op: Op) -> None:
@@ -111,7 +116,7 @@ class Backward:
         (low, high), outer = loop_bounds(op), self._outer(op)
         counter = self._functions.fresh(str(op.attrs["counter"]))
         bounds = [dim_value(self.builder, bound) for bound in (low, high)]
-        inits = self._starts(op, outer)
+        inits = self.given((*op.results, *outer))
         block = Block((INDEX, *(v.type for v in inits)), (counter,))
         turn = {str(op.attrs["counter"]): low + high - 1 - Dim.sym(counter)}
         index, *given = block.args
@@ -119,13 +124,12 @@ class Backward:
         erase_unused(block)
         attrs = {**op.attrs, "counter": counter}
         new = self.builder.op("form.loop", (*bounds, *inits), [v.type for v in inits], attrs, (block,))
-        for value, cotangent in zip((*op.operands[2:], *outer), new.results, strict=True):
-            self.add(value, cotangent)
+        self._gathered(op.operands[2:], outer, new.results)
 
     def _turns(self, op: Op) -> None:
         """The same where the run counts: down to zero."""
         outer, one = self._outer(op), tensor_type(op.operands[0])
-        inits = (op.operands[0], *self._starts(op, outer))
+        inits = (op.operands[0], *self.given((*op.results, *outer)))
         test, block = (Block([v.type for v in inits], ("turn",)) for _ in range(2))
         inside = Builder(test, self.builder.span)
         write = writer(inside, {})
@@ -136,13 +140,7 @@ class Backward:
         inside.op("form.yield", (turn, *self._turn(op, block, turn, {}, block.args[1:], outer)))
         erase_unused(block)
         new = self.builder.op("form.while", inits, [v.type for v in inits], op.attrs, (test, block))
-        for value, cotangent in zip((*op.operands[1:], *outer), new.results[1:], strict=True):
-            self.add(value, cotangent)
-
-    def _starts(self, op: Op, outer: Sequence[Value]) -> list[Value]:
-        """Cotangents before the last turn; tangents from around gather what each turn says of them."""
-        write = writer(self.builder, {})
-        return [*self.given(op.results), *(write.zeros(tensor_type(v)) for v in outer)]
+        self._gathered(op.operands[1:], outer, new.results[1:])
 
     def _turn(
         self,
@@ -155,10 +153,9 @@ class Backward:
     ) -> list[Value]:
         """What a turn that is given cotangents carries on to the one before it."""
         body, count = op.body, len(op.results)
-        back = self._region(block, body, {body.args[0]: index}, turn, carried[:count], body.args[1:])
-        write = writer(back.builder, {})
-        totals = [write.add(total, back.cotangents.get(v)) for v, total in zip(outer, carried[count:], strict=True)]
-        return [*back.given(body.args[1:]), *(v for v in totals if v is not None)]
+        known = dict(zip(outer, carried[count:], strict=True))
+        back = self._region(block, body, {body.args[0]: index}, turn, carried[:count], body.args[1:], known)
+        return back.given((*body.args[1:], *outer))
 
     def _region(
         self,
@@ -167,15 +164,18 @@ class Backward:
         values: dict[Value, Value],
         turn: Mapping[str, Dim],
         given: Sequence[Value | None],
-        own: Sequence[Value] = (),
+        own: Sequence[Value],
+        known: Mapping[Value, Value | None],
     ) -> Backward:
         """A body transposed into `block`: its values are computed, then cotangents go from what it yields to `own`, the
-        tangents it is given, and to those from around."""
+        tangents it is given, and to those from around, of which some are `known`: sums go on from there, so that they
+        have one order however control flow is nested."""
         for op in source.ops[:-1]:
             block.append(copy_op(op, values, turn))
         tangents = {*self.tangents, *own}
         linear = linear_ops(block.ops, tangents)
         back = Backward(Builder(block, self.builder.span), tangents, self._functions)
+        back.cotangents.update((v, cotangent) for v, cotangent in known.items() if cotangent is not None)
         for value, cotangent in zip(source.terminator.operands, given, strict=True):
             back.add(values.get(value, value), cotangent)
         back.run(linear)

@@ -66,13 +66,13 @@ def _verify_input(op: Op) -> None:
     require(len(op.operands) == 1 and op.operands[0].type == op.result.type, "is its operand", op)
 
 
-define_op(JVP, pure=True, verify=_verify_derivative)
-define_op(VJP, pure=True, verify=_verify_derivative)
 def _verify_checkpoint(op: Op) -> None:
     require(not op.operands and not op.body.args, "takes nothing", op)
     require([v.type for v in op.results] == [v.type for v in op.body.terminator.operands], "gives what it yields", op)
 
 
+define_op(JVP, pure=True, verify=_verify_derivative)
+define_op(VJP, pure=True, verify=_verify_derivative)
 define_op(CHECKPOINT, pure=True, verify=_verify_checkpoint)
 define_op(TURNS, pure=True)
 define_op("graph.input", pure=True, verify=_verify_input)

@@ -13,7 +13,7 @@ from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.dialect import CHECKPOINT, EVERY, ROWS, SLOTS
 from tesserac.graph.autodiff.forward import TANGENTS
 from tesserac.graph.autodiff.linear import loop_bounds, replace_results, tangent_count
-from tesserac.graph.autodiff.turns import COUNT, KNOWN_ROWS, advance
+from tesserac.graph.autodiff.turns import COUNT, advance, segment_sizes
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
@@ -25,10 +25,6 @@ from tesserac.types.dims import ZERO, Dim
 BRANCHES = 4
 """Segments of a segment, where the number of turns is not known: four need the fewest states for turns they serve,
 and of those numbers four computes the least again."""
-WHILE_STATES = 512
-WHILE_LEVELS = 2
-MOST_TURNS = KNOWN_ROWS * WHILE_STATES**WHILE_LEVELS
-"""Turns of a `while` that its segments serve."""
 
 
 def in_segments(op: Op, functions: Functions) -> Op | None:
@@ -117,12 +113,11 @@ class _Nest:
 
 
 def while_in_segments(builder: Builder, op: Op) -> Op:
-    """The nest of a `while` for as many as MOST_TURNS turns; it stands where the builder does."""
-    limits = [WHILE_STATES] * WHILE_LEVELS + [KNOWN_ROWS]
-    return _while_level(builder, op, op.operands, limits)
+    """The nest of a `while`; it stands where the builder does."""
+    return _while_level(builder, op, op.operands, segment_sizes(op))
 
 
-def _while_level(builder: Builder, op: Op, inits: Sequence[Value], limits: Sequence[int]) -> Op:
+def _while_level(builder: Builder, op: Op, inits: Sequence[Value], limits: Sequence[Dim]) -> Op:
     """A `while` that ends after as many turns as the first limit says, too; a turn is one of the next level, or of the
     loop itself. It counts behind what it carries, before the tangents."""
     limit, *inner = limits
@@ -142,11 +137,11 @@ def _while_level(builder: Builder, op: Op, inits: Sequence[Value], limits: Seque
     else:
         after = _write_turn(op, body, carried)
     inside.op("form.yield", (*after[:first], advance(writer(inside, {}), body.args[first]), *after[first:]))
-    limited: dict[str, Attr] = {TANGENTS: tangent_count(op), ROWS: Dim.const(limit)}
+    limited: dict[str, Attr] = {TANGENTS: tangent_count(op), ROWS: limit}
     return builder.op("form.while", operands, [v.type for v in operands], limited, (test, body))
 
 
-def _write_test(op: Op, test: Block, first: int, limit: int) -> None:
+def _write_test(op: Op, test: Block, first: int, limit: Dim) -> None:
     source = op.regions[0].block
     values = dict(zip(source.args[:first], test.args, strict=False))
     for inner in source.ops[:-1]:
@@ -154,7 +149,7 @@ def _write_test(op: Op, test: Block, first: int, limit: int) -> None:
     builder = Builder(test, op.span)
     write = writer(builder, {})
     goes_on = values.get(source.terminator.operands[0], source.terminator.operands[0])
-    in_time = write("less", test.args[first], write.full(limit, COUNT))
+    in_time = write("less", test.args[first], write.size(limit, COUNT))
     builder.op("form.yield", (write("bitwise_and", goes_on, in_time),))
 
 

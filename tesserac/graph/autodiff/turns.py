@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.graph.autodiff.dialect import MAX_STEPS, ROWS, TURNS
+from tesserac.graph.autodiff.dialect import EVERY, MAX_STEPS, ROWS, TURNS
 from tesserac.graph.autodiff.kept import Kept
 from tesserac.graph.autodiff.linear import (
     erase_unused,
@@ -25,7 +25,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
-from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import BOOL, I64
 from tesserac.types.ty import TensorType
 
@@ -33,6 +33,8 @@ COUNT = TensorType((), I64)
 """How a loop counts turns whose number only the run knows."""
 KNOWN_ROWS = 128
 """Rows of the stacks of such a loop."""
+WHILE_STATES, WHILE_LEVELS = 512, 2
+"""Segments on each level, and levels, where it has more turns: together they serve 2**25."""
 Turn = Dim | Value
 """Which row of a stack: a size, or a value of the run."""
 
@@ -125,7 +127,9 @@ def separate_while(op: Op, tangents: set[Value], in_segments: Callable[[Block], 
     first = len(parts.args)
     turns, stacks = primal.results[first], primal.results[first + 1 :]
     builder = Builder.before(op)
-    if ROWS in op.attrs or MAX_STEPS in op.attrs:
+    if ROWS not in op.attrs:
+        _check_turns(builder, op, turns)
+    if ROWS in op.attrs or (MAX_STEPS in op.attrs and EVERY not in op.attrs):
         new = _linear_turns(builder, parts, rows, turns, stacks)
     else:
         short = Block()
@@ -142,9 +146,26 @@ def separate_while(op: Op, tangents: set[Value], in_segments: Callable[[Block], 
 
 def rows_of(op: Op) -> Dim:
     """How many turns of a `while` its stacks hold."""
-    rows = op.attrs.get(ROWS, op.attrs.get(MAX_STEPS, Dim.const(KNOWN_ROWS)))
-    assert isinstance(rows, Dim)
-    return rows
+    said = (op.attrs.get(name) for name in (ROWS, EVERY, MAX_STEPS))
+    return next((rows for rows in said if isinstance(rows, Dim)), Dim.const(KNOWN_ROWS))
+
+
+def segment_sizes(op: Op) -> list[Dim]:
+    """Segments of segments for a `while` that has more turns, the outermost first, and the turns of the innermost."""
+    most, rows = op.attrs.get(MAX_STEPS), rows_of(op)
+    if isinstance(most, Dim):
+        return [most.ceil_div(rows), rows] if EVERY in op.attrs else [most]
+    return [*[Dim.const(WHILE_STATES)] * WHILE_LEVELS, rows]
+
+
+def _check_turns(builder: Builder, op: Op, turns: Value) -> None:
+    """A run with more turns than can be gone back through ends."""
+    most = op.attrs.get(MAX_STEPS, product(segment_sizes(op)))
+    assert isinstance(most, Dim)
+    write = writer(builder, {})
+    said = "`max_steps`" if MAX_STEPS in op.attrs else "a derivative can go back through"
+    text = f"this loop takes more turns than {said}: more than {most}"
+    builder.op("form.assert", (write("less_equal", turns, write.size(most, COUNT)),), (), {"text": text})
 
 
 def _primal_while(parts: _Parts, rows: Dim) -> Op:
@@ -165,7 +186,7 @@ def _primal_while(parts: _Parts, rows: Dim) -> Op:
     after = advance(writer(inside, {}), turn)
     inside.op("form.yield", (*carried[: len(parts.args)], after, *carried[len(parts.args) :]))
     erase_unused(block)
-    attrs = {name: attr for name, attr in without_count(op).items() if name != MAX_STEPS}
+    attrs = {name: attr for name, attr in without_count(op).items() if name == ROWS}
     return builder.op(op.name, inits, [v.type for v in inits], attrs, (test, block))
 
 

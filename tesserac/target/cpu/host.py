@@ -24,6 +24,7 @@ from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.schedule.dialect import memory
 from tesserac.target.cpu.checks import all_hold
+from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter
 from tesserac.target.cpu.host_program import INLINE_ELEMENTS, HostProgram, elements_touched, kernel_name
@@ -81,7 +82,7 @@ class _Host:
         self.kernels = {name: kernels[name] for name in map(kernel_name, self.launches)}
         self.outputs = sorted((op for op in func.body.ops if _has_role(op, "output")), key=slot_of)
         self.workspaces = [op for op in func.body.ops if _has_role(op, "workspace")]
-        self.plan = plan_workspace(self.workspaces, self.kernels.values(), buffer_bytes)
+        self.plan = plan_workspace(self.workspaces, self.kernels.values(), buffer_bytes, loop_bounds(func))
 
     def emit_guards(self) -> Function:
         writer = GuardWriter(self.module, self.func, self.sites)

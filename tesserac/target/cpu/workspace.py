@@ -14,6 +14,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
+from tesserac.target.cpu.extents import Bounds, largest
 from tesserac.types.dims import ZERO, Dim
 
 ALIGNMENT = 64
@@ -36,11 +37,14 @@ def slot_of(buffer: Op) -> int:
     return slot
 
 
-def plan_workspace(buffers: Sequence[Op], kernels: Iterable[Op], buffer_bytes: BufferBytes) -> Plan:
+def plan_workspace(
+    buffers: Sequence[Op], kernels: Iterable[Op], buffer_bytes: BufferBytes, bounds: Bounds
+) -> Plan:
+    """`bounds` are those of the loops around: a buffer whose size changes with their turns is as large as it gets."""
     sizes: dict[int, Dim] = {}
     for op in buffers:
         slot = slot_of(op)
-        sizes[slot] = sizes.get(slot, ZERO).max(buffer_bytes(memory(op.result)))
+        sizes[slot] = sizes.get(slot, ZERO).max(buffer_bytes(_at_largest(memory(op.result), bounds)))
     slots = tuple(aligned(sizes.get(i, ZERO)) for i in range(max(sizes, default=-1) + 1))
     scratch = ZERO
     for kernel in kernels:
@@ -48,6 +52,12 @@ def plan_workspace(buffers: Sequence[Op], kernels: Iterable[Op], buffer_bytes: B
         assert isinstance(needed, Dim)
         scratch = scratch.max(needed)
     return Plan(slots, aligned(scratch))
+
+
+def _at_largest(ty: MemRefType, bounds: Bounds) -> MemRefType:
+    if not any(counter in dim.symbols() for dim in ty.dims for counter in bounds):
+        return ty
+    return MemRefType(tuple(largest(dim, bounds) for dim in ty.dims), ty.dtype, ty.policy, layout=ty.layout)
 
 
 def aligned(size: Dim) -> Dim:
