@@ -260,3 +260,16 @@ def test_a_checkpointed_function(program: tessera.Module) -> None:
     assert program.deep_again(w, x) == program.deep(w, x)
     np.testing.assert_array_equal(program.deep_again_slope(w, x), program.deep_slope(w, x))
     np.testing.assert_allclose(program.deep_again_curve(w, x), program.deep_curve(w, x), rtol=1e-12)
+
+
+def test_a_checkpoint_is_mapped() -> None:
+    program = tessera.compile(
+        PROGRAM
+        + """
+def each(w: Tensor[B, N, f64], x: Tensor[B, N, f64]) -> Tensor[B, N, f64]:
+    return vmap(grad(deep_again))(w, x)
+"""
+    )
+    w, x = np.random.default_rng(3).normal(size=(2, 4, 3)) * 0.5
+    rows = [program.deep_slope(*pair) for pair in zip(w, x, strict=True)]
+    np.testing.assert_allclose(program.each(w, x), rows, rtol=1e-14)

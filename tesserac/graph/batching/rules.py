@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.graph.autodiff.custom import Functions
+from tesserac.graph.autodiff.dialect import CHECKPOINT
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.batching.custom import mapped_custom
 from tesserac.graph.dialect import CUSTOM, NUMERICS, is_operator, operator_of
@@ -69,7 +70,7 @@ class Mapping:
         return writer(self.builder, {name: op.attrs[name] for name in kept if op is not None})
 
     def _op(self, op: Op) -> None:
-        if op.name == "form.cond":
+        if op.name in ("form.cond", CHECKPOINT):
             self._cond(op)
         elif op.name == "form.loop":
             self._loop(op)
@@ -132,16 +133,16 @@ class Mapping:
     # ---------------------------------------------------------------------------------------------- branches
 
     def _cond(self, op: Op) -> None:
-        [flag] = self._all(op.operands)
-        if flag in self.mapped:
-            self._choose(op, flag)
+        flags = self._all(op.operands)  # none, where it is a checkpoint
+        if not self.mapped.isdisjoint(flags):
+            self._choose(op, *flags)
             return
         inner = [self.inside(Block()) for _ in op.regions]
         yields = [own.block(region.block) for own, region in zip(inner, op.regions, strict=True)]
         places = {i for i in range(len(op.results)) if any(out[i] in self.mapped for out in yields)}
         for own, out in zip(inner, yields, strict=True):
             own._yield(out, places)
-        self._replace(op, (flag,), [own.builder.block for own in inner], places)
+        self._replace(op, flags, [own.builder.block for own in inner], places)
 
     def _choose(self, op: Op, flag: Value) -> None:
         """Both branches, and of each result the one that the flag of an element says."""
