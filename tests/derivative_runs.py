@@ -14,9 +14,9 @@ import numpy as np
 from tesserac.graph.autodiff.dialect import JVP, VJP
 from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.autodiff import autodiff
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
+from tesserac.graph.passes.transforms import transforms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value
 from tesserac.ir.forms import tensor_type
@@ -122,7 +122,7 @@ def _lowered(types: Sequence[TensorType], body: Body) -> Module:
     Builder(block).op("graph.return", body(Builder(block), block.args))
     attrs = {"sym_name": "f", "params": ("x",) * len(types), "guards": (), "entry": True}
     module = Module([Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])])
-    return run_passes(module, [autodiff, generalize, split_complex], verify=True)
+    return run_passes(module, [transforms, generalize, split_complex], verify=True)
 
 
 def _run(module: Module, args: Arrays) -> Arrays:

@@ -128,7 +128,7 @@ def call_mapped(
 def _call_pure(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """The call for one element. Raises NoAxis after a diagnostic, also where it prints."""
     before, body.effects = body.effects, {}
-    value = call(body, function, args, callee)
+    value = call(body, function, args, Callee(function_name(function.type).strip("`"), callee.at, callee.span))
     own, body.effects = body.effects, {**body.effects, **before}
     if isinstance(value.type, ErrorType):
         raise NoAxis
