@@ -39,7 +39,7 @@ class Derivatives:
         self.wrt = [i for i, ty in enumerate(types) if is_smooth(ty)] if wrt is None else list(wrt)
         self.moving = [self.types[i] for i in self.wrt]
         scratch = Block(self.types)
-        self.results = [tensor_type(v) for v in self._smooth(Builder(scratch), scratch.args)]
+        self.results = [tensor_type(v) for v in self.smooth(Builder(scratch), scratch.args)]
 
     def value(self, x: Arrays) -> Arrays:
         return _run(self._value_module, x)
@@ -58,17 +58,17 @@ class Derivatives:
 
     @cached_property
     def _value_module(self) -> Module:
-        return _lowered(self.types, self._smooth)
+        return _lowered(self.types, self.smooth)
 
     @cached_property
     def first_module(self) -> Module:
+        return _lowered([*self.types, *self.moving, *self.results], self.both)
+
+    def both(self, builder: Builder, args: Sequence[Value]) -> list[Value]:
+        """Jw and J*v, of the arguments, w and v."""
         n, m = len(self.types), len(self.moving)
-
-        def body(builder: Builder, args: Sequence[Value]) -> list[Value]:
-            x, w, v = args[:n], args[n : n + m], args[n + m :]
-            return [*self._jvp(builder, x, w), *self._vjp(builder, x, v)]
-
-        return _lowered([*self.types, *self.moving, *self.results], body)
+        x, w, v = args[:n], args[n : n + m], args[n + m :]
+        return [*self._jvp(builder, x, w), *self._vjp(builder, x, v)]
 
     @cached_property
     def second_module(self) -> Module:
@@ -86,14 +86,14 @@ class Derivatives:
 
         return _lowered([*self.types, *self.moving, *self.moving, *self.results], body)
 
-    def _smooth(self, builder: Builder, args: Sequence[Value]) -> list[Value]:
+    def smooth(self, builder: Builder, args: Sequence[Value]) -> list[Value]:
         return [v for v in self._body(builder, args) if is_smooth(tensor_type(v))]
 
     def _jvp(self, builder: Builder, x: Sequence[Value], w: Sequence[Value]) -> Sequence[Value]:
-        return self._derivative(builder, JVP, self._smooth, x, w)
+        return self._derivative(builder, JVP, self.smooth, x, w)
 
     def _vjp(self, builder: Builder, x: Sequence[Value], v: Sequence[Value]) -> Sequence[Value]:
-        return self._derivative(builder, VJP, self._smooth, x, v)
+        return self._derivative(builder, VJP, self.smooth, x, v)
 
     def _derivative(
         self, builder: Builder, name: str, body: Body, x: Sequence[Value], given: Sequence[Value]
@@ -123,6 +123,11 @@ def _lowered(types: Sequence[TensorType], body: Body) -> Module:
     attrs = {"sym_name": "f", "params": ("x",) * len(types), "guards": (), "entry": True}
     module = Module([Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])])
     return run_passes(module, [transforms, generalize, split_complex], verify=True)
+
+
+def run_body(body: Body, types: Sequence[TensorType], args: Arrays) -> Arrays:
+    """What a function gives."""
+    return _run(_lowered(types, body), args)
 
 
 def _run(module: Module, args: Arrays) -> Arrays:
