@@ -14,6 +14,8 @@ import numpy as np
 from tesserac.graph.autodiff.dialect import JVP, VJP
 from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.graph.interp import run_function
+from tesserac.graph.passes.cse import cse
+from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
@@ -33,8 +35,11 @@ class Derivatives:
     """Of a function by the arguments at `wrt`, all that can have tangents unless said. Its results that cannot have
     tangents are left out."""
 
-    def __init__(self, body: Body, types: Sequence[TensorType], wrt: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, body: Body, types: Sequence[TensorType], wrt: Sequence[int] | None = None, *, verify: bool = True
+    ) -> None:
         self._body = body
+        self._verify = verify
         self.types = list(types)
         self.wrt = [i for i, ty in enumerate(types) if is_smooth(ty)] if wrt is None else list(wrt)
         self.moving = [self.types[i] for i in self.wrt]
@@ -54,15 +59,19 @@ class Derivatives:
         found = _run(self.second_module, [*x, *w, *u, *v])
         return found[: len(v)], found[len(v) : len(v) + len(u)], found[len(v) + len(u) :]
 
+    def change(self, x: Arrays, u: Arrays, v: Arrays) -> Arrays:
+        """The change of J*v along u."""
+        return _run(self._change_module, [*x, *u, *v])
+
     # ------------------------------------------------------------------------------------------------ programs
 
     @cached_property
     def _value_module(self) -> Module:
-        return _lowered(self.types, self.smooth)
+        return self._lowered(self.types, self.smooth)
 
     @cached_property
     def first_module(self) -> Module:
-        return _lowered([*self.types, *self.moving, *self.results], self.both)
+        return self._lowered([*self.types, *self.moving, *self.results], self.both)
 
     def both(self, builder: Builder, args: Sequence[Value]) -> list[Value]:
         """Jw and J*v, of the arguments, w and v."""
@@ -84,7 +93,20 @@ class Derivatives:
                 *self._derivative(builder, JVP, reverse, x, u),
             ]
 
-        return _lowered([*self.types, *self.moving, *self.moving, *self.results], body)
+        return self._lowered([*self.types, *self.moving, *self.moving, *self.results], body)
+
+    @cached_property
+    def _change_module(self) -> Module:
+        n, m = len(self.types), len(self.moving)
+
+        def body(builder: Builder, args: Sequence[Value]) -> Sequence[Value]:
+            reverse: Body = lambda b, a: self._vjp(b, a, args[n + m :])  # noqa: E731
+            return self._derivative(builder, JVP, reverse, args[:n], args[n : n + m])
+
+        return self._lowered([*self.types, *self.moving, *self.results], body)
+
+    def _lowered(self, types: Sequence[TensorType], body: Body) -> Module:
+        return _lowered(types, body, verify=self._verify)
 
     def smooth(self, builder: Builder, args: Sequence[Value]) -> list[Value]:
         return [v for v in self._body(builder, args) if is_smooth(tensor_type(v))]
@@ -117,12 +139,12 @@ def applied(operator: Operator, types: Sequence[TensorType]) -> Body:
     return body
 
 
-def _lowered(types: Sequence[TensorType], body: Body) -> Module:
+def _lowered(types: Sequence[TensorType], body: Body, *, verify: bool = True) -> Module:
     block = Block(types)
     Builder(block).op("graph.return", body(Builder(block), block.args))
     attrs = {"sym_name": "f", "params": ("x",) * len(types), "guards": (), "entry": True}
     module = Module([Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])])
-    return run_passes(module, [transforms, generalize, split_complex], verify=True)
+    return run_passes(module, [transforms, cse, dce, generalize, split_complex], verify=verify)
 
 
 def run_body(body: Body, types: Sequence[TensorType], args: Arrays) -> Arrays:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from tesserac.ops.rearrange import Split
 from tesserac.ops.registry import OPERATORS, Need, Operator
@@ -35,8 +36,8 @@ FUNCTIONS = (
 )
 """Functions of the library that take one float tensor with at least one dim and give one of the same type."""
 
-NOT_DRAWN = {"einsum", "gather", "take_along_axis", "slice", "scatter_add"}
-"""Their operands stand in relations that a signature does not say; `_Writer` has statements of its own for them."""
+NOT_DRAWN = frozenset({"einsum", "gather", "take_along_axis", "slice", "scatter_add"})
+"""Their operands stand in relations that a signature does not say; there are statements of their own for them."""
 
 Sizes = Mapping[str, int]
 
@@ -52,15 +53,21 @@ class Program:
     operators: tuple[str, ...]
 
 
-class _NoFit(Exception):
+class NoFit(Exception):
     """This draw makes no sense here; draw again."""
 
 
 def random_program(seed: int, least: int = 5, most: int = 40) -> Program:
-    return _Writer(seed, random.Random(seed)).program(least, most)
+    return ProgramWriter(seed, random.Random(seed)).program(least, most)
 
 
-class _Writer:
+class ProgramWriter:
+    """`dtypes` are those of parameters, `casts` those that values are cast to, `not_drawn` operators never called."""
+
+    dtypes: ClassVar[tuple[DType, ...]] = DTYPES
+    casts: ClassVar[tuple[DType, ...]] = CASTS
+    not_drawn: ClassVar[frozenset[str]] = NOT_DRAWN
+
     def __init__(self, seed: int, rng: random.Random) -> None:
         self.seed, self.rng = seed, rng
         self.lines: list[str] = []
@@ -96,13 +103,24 @@ class _Writer:
     def _parameter(self) -> TensorType:
         rank = self.rng.choice((0, 1, 1, 2, 2, 2, 3))
         dims = tuple(self._dim() for _ in range(rank))
-        return TensorType(dims, self.rng.choice(DTYPES))
+        return TensorType(dims, self.rng.choice(self.dtypes))
 
     def _dim(self) -> Dim:
         return Dim.sym(self.rng.choice(SYMBOLS)) if self.rng.random() < 0.8 else Dim.const(self.rng.choice((1, 2, 3)))
 
     def _statement(self) -> None:
         """One more statement; draws that do not fit are drawn again."""
+        makers = self._makers()
+        choices, weights = [maker for _, maker in makers], [weight for weight, _ in makers]
+        while True:
+            try:
+                self.rng.choices(choices, weights)[0]()
+                return
+            except NoFit:
+                continue
+
+    def _makers(self) -> list[tuple[int, Callable[[], None]]]:
+        """What a statement can be, and how often."""
         makers: list[tuple[int, Callable[[], None]]] = [
             (20, self._operator),
             (6, self._infix),
@@ -114,19 +132,13 @@ class _Writer:
         ]
         if self.depth == 1:
             makers += [(2, self._for), (1, self._while), (2, self._if)]
-        choices, weights = [maker for _, maker in makers], [weight for weight, _ in makers]
-        while True:
-            try:
-                self.rng.choices(choices, weights)[0]()
-                return
-            except _NoFit:
-                continue
+        return makers
 
     # ------------------------------------------------------------------------------------------------ operators
 
     def _operator(self) -> None:
         """A call drawn from a signature of the registry."""
-        drawable = [cls for name, cls in OPERATORS.items() if _drawn(cls)]
+        drawable = [cls for cls in OPERATORS.values() if self._is_drawn(cls)]
         cls = self.rng.choice(drawable)
         signature = self.rng.choice(cls.parsed)
         elements: dict[str, str] = {}
@@ -145,6 +157,10 @@ class _Writer:
         ]
         self._apply(cls, fields, operands, f"{cls.name}({', '.join([*arguments, *written])})")
 
+    def _is_drawn(self, cls: type[Operator]) -> bool:
+        """Sizes of random programs are those of a call, so operators that demand numbers do not fit."""
+        return cls.surface and cls.name not in self.not_drawn and cls.demands is Operator.demands
+
     def _apply(self, cls: type[Operator], fields: dict[str, object], operands: Sequence[str], text: str) -> None:
         types = [self.names[name] for name in operands]
         try:
@@ -153,18 +169,18 @@ class _Writer:
             result = op.infer(types)
             needs = op.needs(tuple(types))
         except Exception as problem:  # every rule of every operator says no in its own way
-            raise _NoFit from problem
+            raise NoFit from problem
         if not all(self._holds(need) for need in needs):
-            raise _NoFit
+            raise NoFit
         if isinstance(op, Split):
             text = f"{text}[0]"
         self._bind(text, result, cls.name)
 
     def _refuse_unusual(self, op: Operator, types: Sequence[TensorType]) -> None:
         if isinstance(op, Reshape | Expand):
-            raise _NoFit  # what these accept is the checker's to say
+            raise NoFit  # what these accept is the checker's to say
         if any(t.policy != NO_POLICY or t.dtype is BF16 for t in types) and op.name != "cast":
-            raise _NoFit  # bf16 is cast to and from; folding it without a policy is a warning
+            raise NoFit  # bf16 is cast to and from; folding it without a policy is a warning
 
     def _holds(self, need: Need) -> bool:
         for sizes in self.sizes:
@@ -185,7 +201,7 @@ class _Writer:
         variable = operand.pattern.element.variable
         fitting = [name for name, type_ in self.names.items() if self._element_fits(variable, type_, elements)]
         if not fitting:
-            raise _NoFit
+            raise NoFit
         name = self.rng.choice(fitting[-8:])
         elements.setdefault(variable, self.names[name].dtype.name)
         return name
@@ -200,7 +216,7 @@ class _Writer:
         """The argument as text, and the fields that it becomes."""
         rank = types[0].rank if types else 0
         if static.kind in ("axis", "axes", "order") and not rank:
-            raise _NoFit
+            raise NoFit
         match static.kind:
             case "axes":
                 axes = tuple(sorted(self.rng.sample(range(rank), self.rng.randint(1, rank))))
@@ -212,7 +228,7 @@ class _Writer:
                 dims = tuple(self._dim() for _ in range(self.rng.randint(1, 3)))
                 return f"({', '.join(map(str, dims))},)", {"shape": dims}
             case "dtype":
-                dtype = self.rng.choice(CASTS)
+                dtype = self.rng.choice(self.casts)
                 policy = Policy(accum=F32) if dtype is BF16 else NO_POLICY
                 return f"{static.name}={dtype}{policy}", {"dtype": dtype, "policy": policy}
         of_bools = static.kind == "number" and bool(types) and types[0].dtype is BOOL
@@ -229,7 +245,7 @@ class _Writer:
             "number": lambda: self.rng.choice((0, 1, 2)),
         }
         if kind not in draws:
-            raise _NoFit
+            raise NoFit
         return draws[kind]()
 
     # ------------------------------------------------------------------------------------------ other statements
@@ -253,7 +269,7 @@ class _Writer:
         type_ = self.names[name]
         first, *others = type_.dims
         if any(first.evaluate(sizes) < 1 for sizes in self.sizes):
-            raise _NoFit
+            raise NoFit
         text, dims = self.rng.choice(
             [
                 ("0", tuple(others)),
@@ -271,7 +287,7 @@ class _Writer:
         index = self._any(lambda t: t.dtype in (I32, I64) and t.rank < 3)
         type_, places = self.names[name], self.names[index]
         if any(type_.dims[0].evaluate(sizes) < 1 for sizes in self.sizes):
-            raise _NoFit
+            raise NoFit
         rows = TensorType((*places.dims, *type_.dims[1:]), type_.dtype, type_.policy)
         place = f"{index} % {_grouped(type_.dims[0])}"
         added = [other for other, t in self.names.items() if t == rows and rows.dtype.is_float]
@@ -285,7 +301,7 @@ class _Writer:
         name = self._any(lambda t: t.rank > 0 and t.dtype in (F32, F64))
         type_ = self.names[name]
         if any(type_.dims[0].evaluate(sizes) < 1 for sizes in self.sizes):
-            raise _NoFit
+            raise NoFit
         row = TensorType(type_.dims[1:], type_.dtype, type_.policy)
         fitting = [other for other, t in self.names.items() if t == row] or ["0.5"]
         fresh = self._bind(name, type_, "update")
@@ -369,7 +385,7 @@ class _Writer:
     def _any(self, fits: Callable[[TensorType], bool]) -> str:
         fitting = [name for name, type_ in self.names.items() if fits(type_) and type_.dtype is not BF16]
         if not fitting:
-            raise _NoFit
+            raise NoFit
         return self.rng.choice(fitting[-10:])
 
     def _bind(self, text: str, type_: TensorType, operator: str) -> str:
@@ -382,14 +398,14 @@ class _Writer:
 
     def _refuse_large(self, type_: TensorType) -> None:
         if type_.rank > MOST_DIMS or any(len(str(dim)) > 24 or "ceil_div" in str(dim) for dim in type_.dims):
-            raise _NoFit
+            raise NoFit
         for sizes in self.sizes:
             try:
                 extents = [dim.evaluate(sizes) for dim in type_.dims]
             except DimError:
-                raise _NoFit from None
+                raise NoFit from None
             if prod(extents) > MOST_ELEMENTS or min(extents, default=0) < 0:
-                raise _NoFit
+                raise NoFit
 
     def _fresh(self) -> str:
         self.count += 1
@@ -397,11 +413,6 @@ class _Writer:
 
     def _write(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
-
-
-def _drawn(cls: type[Operator]) -> bool:
-    """Sizes of random programs are those of a call, so operators that demand numbers do not fit."""
-    return cls.surface and cls.name not in NOT_DRAWN and cls.demands is Operator.demands
 
 
 def _grouped(dim: Dim) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -20,7 +21,9 @@ from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
-from tesserac.ir.core import Module
+from tesserac.graph.substitute import copy_op
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.passes import run_passes
 from tesserac.library import check_library
 from tesserac.syntax.parse import parse_module
@@ -59,3 +62,26 @@ def run_both(program: str, *args: np.ndarray) -> np.ndarray:
 
 def normal(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def graph_of(checked: CheckResult) -> Op:
+    """The function `f` of a module `m` in the Graph, with all that it calls inside but what it asserts and prints."""
+    entries = {function.symbol for function in checked.module.functions}
+    module = run_passes(build_module(list(checked.functions.values()), entries), [apply_rules, inline], verify=True)
+    function = module.lookup("m.f")
+    for op in list(function.walk()):
+        if op.name in ("form.assert", "form.print"):
+            op.erase()
+    return function
+
+
+def body_of(function: Op) -> Callable[[Builder, Sequence[Value]], list[Value]]:
+    """What writes the operations of a function once more, for other arguments."""
+
+    def body(builder: Builder, args: Sequence[Value]) -> list[Value]:
+        values = dict(zip(function.body.args, args, strict=True))
+        for op in function.body.ops[:-1]:
+            builder.add(copy_op(op, values, {}))
+        return [values[v] for v in function.body.terminator.operands]
+
+    return body

@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,20 +13,13 @@ import pytest
 
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
-from tesserac.graph.build import build_module
-from tesserac.graph.passes.inline import inline
-from tesserac.graph.rules import apply_rules
-from tesserac.graph.substitute import copy_op
-from tesserac.ir.builder import Builder
-from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.passes import run_passes
 from tesserac.numerics.narrow import storage
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 from tesserac.types.ty import TensorType
-from tests.derivative_runs import Body, Derivatives, agree, like_differences, moved
-from tests.source_support import check_text, library
+from tests.derivative_runs import Derivatives, agree, like_differences, moved
+from tests.source_support import body_of, check_text, graph_of, library
 from tests.test_stdlib import public_functions
 
 SIZES = {"B": 2, "M": 3, "N": 5}
@@ -60,27 +52,6 @@ def example(node: ast.FunctionDef) -> tuple[CheckResult, Accuracy]:
     checked = check_module(parse_module(source).module, source, "m", library())
     as_it_stands = checked.has_errors or node.name in IN_F32
     return (check_text(text, "m", library()), NARROW) if as_it_stands else (checked, WIDE)
-
-
-def graph_of(checked: CheckResult) -> Op:
-    """The function `f` of a program in the Graph, with all that it calls inside, but for what it asserts and prints."""
-    entries = {function.symbol for function in checked.module.functions}
-    module = run_passes(build_module(list(checked.functions.values()), entries), [apply_rules, inline], verify=True)
-    function = module.lookup("m.f")
-    for op in list(function.walk()):
-        if op.name in ("form.assert", "form.print"):
-            op.erase()
-    return function
-
-
-def body_of(function: Op) -> Body:
-    def body(builder: Builder, args: Sequence[Value]) -> list[Value]:
-        values = dict(zip(function.body.args, args, strict=True))
-        for op in function.body.ops[:-1]:
-            builder.add(copy_op(op, values, {}))
-        return [values[v] for v in function.body.terminator.operands]
-
-    return body
 
 
 def sample(ty: TensorType, rng: np.random.Generator) -> np.ndarray:
