@@ -168,6 +168,26 @@ def square(x: Tensor[f64]) -> Tensor[f64]:
 def square_change(x: Tensor[f64], y: Tensor[f64], dx: Tensor[f64]) -> Tensor[f64]:
     return 7.0 * x * dx
 
+def equal_sizes(x: Tensor[A, N, f64], y: Tensor[B, N, f64]) -> Tensor[A, f64] where A == B:
+    return vmap(jit(lambda u, v: u @ v))(x, y)
+
+def root(a: Tensor[f64]) -> Tensor[f64]:
+    x = a
+    while abs(x * x - a) > 1e-9:
+        x = 0.5 * (x + a / x)
+    return x
+
+def root_slopes(a: Tensor[B, f64]) -> (Tensor[B, f64], Tensor[B, f64], Tensor[B, f64]):
+    along = vmap(lambda a: jvp(root, (a,), (cast(1.0, f64),))[1])(a)
+    return vmap(grad(root))(a), grad(lambda a: sum(vmap(root)(a)))(a), along
+
+def again(w: Tensor[D, f64], x: Tensor[D, f64]) -> Tensor[f64]:
+    return sum(checkpoint(lambda w, x: sin(w * x))(w, x))
+
+def again_slopes(w: Tensor[D, f64], x: Tensor[B, D, f64]) -> (Tensor[B, D, f64], Tensor[D, f64]):
+    each = vmap(grad(again), in_axes=(None, 0))(w, x)
+    return each, grad(lambda w: sum(vmap(again, in_axes=(None, 0))(w, x)))(w)
+
 def own_curve(x: Tensor[B, f64]) -> Tensor[B, f64]:
     return grad(lambda x: sum(vmap(grad(square))(x) ** 2))(x)
 """
@@ -237,6 +257,24 @@ def test_loops(program: tessera.Module, rng: np.random.Generator) -> None:
     each, together = program.turn_slopes(x, w)
     np.testing.assert_allclose(each, together, rtol=1e-13)
     np.testing.assert_allclose(each, numerically(lambda v: program.all_turns(v, w).sum(), x), rtol=1e-6, atol=1e-9)
+
+
+def test_loops_that_end_when_they_may(program: tessera.Module) -> None:
+    a = np.array([2.0, 9.0, 0.3])
+    for slope in program.root_slopes(a):
+        np.testing.assert_allclose(slope, 0.5 / np.sqrt(a), rtol=1e-6)
+
+
+def test_checkpoints(program: tessera.Module, rng: np.random.Generator) -> None:
+    w, x = rng.normal(size=3), rng.normal(size=(4, 3))
+    each, together = program.again_slopes(w, x)
+    np.testing.assert_allclose(each, np.cos(w * x) * x, rtol=1e-13)
+    np.testing.assert_allclose(together, each.sum(0), rtol=1e-13)
+
+
+def test_sizes_that_facts_make_equal(program: tessera.Module, rng: np.random.Generator) -> None:
+    x, y = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
+    np.testing.assert_allclose(program.equal_sizes(x, y), (x * y).sum(1), rtol=1e-13)
 
 
 def test_one_value_mapped_and_not(program: tessera.Module, rng: np.random.Generator) -> None:
@@ -319,6 +357,7 @@ MISTAKES = [
     ('vmap(sum, in_axes="M")(x)', "E0723"),
     ("vmap(lambda a, b: sum(a * b), in_axes=(0, 1))(x, x)", "E0721"),
     ("vmap(x)", "E0210"),
+    ("jit(x)", "E0210"),
     ('pmap(sum, axis_name="tp", mesh=dist.Mesh(axes=["dp"], devices=range(1)))(x)', "E0604"),
     ("scan(lambda c, v: c + v, zeros(N), x)", "E0205"),
     ("scan(lambda c, v: (c, v), 0.0, None)", "E0205"),

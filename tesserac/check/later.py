@@ -12,7 +12,7 @@ FUNCTIONS = (TRANSFORMS, COLLECTIVES)
 """Functions: they may be named, as in a list of them, before they can be called."""
 _FEATURES = {
     TRANSFORMS: (
-        "jit autodiff"
+        "autodiff"
     ),
     COLLECTIVES: "all_reduce all_gather reduce_scatter all_to_all",
 }

@@ -8,16 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.check import typed
-from tesserac.check.arguments import Arg, Callee
+from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
 from tesserac.check.folds import reduce, scan
 from tesserac.check.jacobians import call_jacobian
 from tesserac.check.mapping import call_vmap, make_vmap, map_elements
-from tesserac.check.transforms import Call, call_derivative, make_derivative
+from tesserac.check.transforms import Call, call_derivative, make_derivative, require_function
 from tesserac.types.ty import ErrorType, TransformType
 
-_CALLS = {"scan": scan, "reduce": reduce, "map": map_elements}
-"""Those that call the function they are given."""
+
+def _compiled(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """`jit(f)` is f: everything is compiled."""
+    given = sort_arguments(body, callee, args, (Slot("f", True, False),))
+    is_function = given is not None and require_function(body, given["f"], callee)
+    return given["f"] if given is not None and is_function else body.error(callee.span)
+
+
+_CALLS = {"scan": scan, "reduce": reduce, "map": map_elements, "jit": _compiled}
+"""Those that make no other function of the one they are given."""
 _MAPS = ("vmap", "pmap")
 _JACOBIANS = ("jacfwd", "jacrev", "hessian", "hvp")
 

@@ -66,8 +66,9 @@ class Mapping:
         return [self.values.get(v, v) for v in values]
 
     def writer(self, op: Op | None = None) -> Writer:
-        kept = (NUMERICS,) if op is not None and NUMERICS in op.attrs else ()
-        return writer(self.builder, {name: op.attrs[name] for name in kept if op is not None})
+        """Writes where the builder stands, in the mode of numerics that an operation has."""
+        mode = None if op is None else op.attrs.get(NUMERICS)
+        return writer(self.builder, {} if mode is None else {NUMERICS: mode})
 
     def _op(self, op: Op) -> None:
         if op.name in ("form.cond", CHECKPOINT):
