@@ -7,6 +7,7 @@ import pytest
 from test_grad import numerically
 
 import tessera
+from benchmarks import ad_memory
 
 PROGRAM = """
 def newton(a: Tensor[f64]) -> Tensor[f64]:
@@ -273,3 +274,14 @@ def each(w: Tensor[B, N, f64], x: Tensor[B, N, f64]) -> Tensor[B, N, f64]:
     w, x = np.random.default_rng(3).normal(size=(2, 4, 3)) * 0.5
     rows = [program.deep_slope(*pair) for pair in zip(w, x, strict=True)]
     np.testing.assert_allclose(program.each(w, x), rows, rtol=1e-14)
+
+
+def test_memory_is_what_is_said() -> None:
+    """Rows of workspace for 256 turns: all of them, two roots, a few slots."""
+    rows = []
+    for _, said in ad_memory.ways(256):
+        text = ad_memory.PROGRAM.format(length=256, said=said)
+        rows.append(ad_memory.workspace(text, {"N": 1024}) / 4096)
+    assert 256 <= rows[0] < 270
+    assert rows[1] < 48
+    assert rows[2] < 32

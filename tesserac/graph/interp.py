@@ -23,6 +23,7 @@ from tesserac.ir.types import TensorType
 from tesserac.numerics.exact import Array
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
 from tesserac.numerics.order import Order, block_prod, block_scan, block_sum, chain_contract, fold_max, fold_min
+from tesserac.ops.registry import numpy_dtype
 from tesserac.types.dims import Dim, DimError
 from tesserac.types.dtype import TF32, DType
 
@@ -198,6 +199,10 @@ def _map(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     return np.broadcast_to(_result(op, evaluate_body(op.body, args, Space(shape, sizes))), shape)
 
 
+def _zeros(ty: TensorType, sizes: Sizes) -> Array:
+    return np.zeros(_shape(ty, sizes), numpy_dtype(ty.dtype))
+
+
 def _accum(op: Op) -> DType:
     accum = op.attrs["accum"]
     assert isinstance(accum, DType)
@@ -282,6 +287,7 @@ _FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.scan": _scan,
     "form.contract": _contract,
     "form.view": _view,
+    "form.empty": lambda op, operands, sizes: _zeros(tensor_type(op.result), sizes),
     "form.table": lambda op, operands, sizes: table_of(op).values(tensor_type(op.result)),
     "form.parts": lambda op, operands, sizes: parts_of(operands[0]),
     "form.complex": lambda op, operands, sizes: complex_from(operands[0]),

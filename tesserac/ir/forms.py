@@ -14,6 +14,8 @@ Names of operators stop at the Graph; `generalize` rewrites each into these. For
         Running folds along an axis: ascending inside a block of the order, behind the tree over the blocks before it.
     form.view(x) {view}
         The same elements under another indexing.
+    form.empty()
+        Memory that a loop begins with and writes before it is read; zeros, where anything else reads it.
     form.loop(low, high, init...) { ^(i, carried...): ... form.yield }
     form.while(init...) { ^(carried...): ... form.yield(go_on) } { ^(carried...): ... form.yield }
     form.cond(flag) { ^(): ... form.yield } { ^(): ... form.yield }
@@ -297,6 +299,7 @@ define_op("form.reduce", pure=True, verify=_verify_reduce)
 define_op("form.scan", pure=True, verify=_verify_scan)
 define_op("form.contract", pure=True, verify=_verify_contract)
 define_op("form.view", pure=True, verify=_verify_view)
+define_op("form.empty", pure=True, verify=_tensors_only)
 define_op("form.loop", pure=True, verify=_verify_loop)
 define_op("form.while", pure=True, verify=_verify_while)
 define_op("form.cond", pure=True, verify=_verify_cond)

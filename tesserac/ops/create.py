@@ -64,6 +64,28 @@ class Zeros(Created):
 
 
 @register
+class Empty(Created):
+    """Memory of a shape that is written before it is read: what it holds until then is nobody's business, and costs
+    nothing. Derivatives keep values of loops in such.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return zeros(N)
+    """
+
+    name, surface = "empty", False
+    signatures = ("(shape: dims, dtype: dtype = f32) -> {dtype}[{dims}]",)
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return point(0.0)
+
+    def reference(self, *operands: Array) -> Array:
+        return self._filled(0)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return fill(builder, result, 0) if result.dtype.is_complex else builder.value("form.empty", (), result)
+
+
+@register
 class Ones(Created):
     """Ones of a shape.
 

@@ -22,7 +22,9 @@ def first_buffers(program: HostProgram, op: Op, inits: Sequence[Value], owned: C
     """A buffer per carried value, holding what it starts from: its own where the loop is the last to read it."""
     buffers: list[Value] = []
     for value, result in zip(inits, op.results, strict=True):
-        if inits.count(value) == 1 and _dies_at(program, value, op, owned) and not _is_read_inside(value, op):
+        if value.defining_op is not None and value.defining_op.name == "form.empty":
+            buffers.append(program.workspace(tensor_type(value), result.name))
+        elif inits.count(value) == 1 and _dies_at(program, value, op, owned) and not _is_read_inside(value, op):
             buffers.append(program.memory[value])
         else:
             buffers.append(program.workspace(tensor_type(value), result.name))

@@ -19,6 +19,7 @@ from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import Broadcast, Reshape, compute_type, tensor_type
 from tesserac.ir.rewrite import is_pure
 from tesserac.ir.types import ScalarType, TensorType
+from tesserac.ops.lowering import fill
 from tesserac.schedule.access import access_through, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
 from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, squeeze, squeeze_gather
@@ -43,6 +44,12 @@ def _normalise_block(block: Block) -> None:
             _RULES[op.name](op)
         for region in op.regions if op.name in CONTROL else ():
             _normalise_block(region.block)
+
+
+def _normalise_empty(op: Op) -> None:
+    """Memory that no loop begins with holds zeros."""
+    if any(user.name not in ("form.loop", "form.while") for user, _ in op.result.uses):
+        op.result.replace_all_uses(fill(Builder.before(op), tensor_type(op.result), 0))
 
 
 def _normalise_reduce(op: Op) -> None:
@@ -165,6 +172,7 @@ def _drop_dead(block: Block) -> None:
 _RULES: dict[str, Callable[[Op], None]] = {
     "form.map": _normalise_map,
     "form.view": _normalise_view,
+    "form.empty": _normalise_empty,
     "form.reduce": _normalise_reduce,
     "form.scan": _widen_integers,
     "form.contract": _normalise_contract,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
 from tesserac.graph.autodiff.dialect import CHECKPOINT, TURNS, smooth
 from tesserac.graph.autodiff.forward import NotDifferentiable
+from tesserac.graph.autodiff.gathering import is_zero, total
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
 from tesserac.graph.autodiff.writing import fit, writer
 from tesserac.graph.dialect import NUMERICS, is_operator, operator_of
@@ -38,7 +39,7 @@ class Backward:
         if cotangent is not None and value in self.tangents:
             known = self.cotangents.get(value)
             write = writer(self.builder, {})
-            self.cotangents[value] = cotangent if known is None else write("add", known, cotangent)
+            self.cotangents[value] = cotangent if known is None else total(write, known, cotangent)
 
     def run(self, ops: Sequence[Op]) -> None:
         for op in reversed(ops):
@@ -81,7 +82,7 @@ class Backward:
         places = [place for place, operand in enumerate(op.operands) if operand in self.tangents]
         if operator.linear == "jointly":
             others = [v for v in smooth(op.operands) if v not in self.tangents]
-            return all(map(_is_zero, others))
+            return all(map(is_zero, others))
         return len(places) == 1 and type(operator).transpose is not Operator.transpose
 
     def _pullback(self, op: Op) -> None:
@@ -187,9 +188,3 @@ class Backward:
         """The tangents from around that the regions of an operation use."""
         seen = dict.fromkeys(v for region in op.regions for inner in region.block.ops for v in used_values(inner))
         return [v for v in seen if v in self.tangents]
-
-
-def _is_zero(value: Value) -> bool:
-    """Whether a value was put in for a tangent that is zero everywhere."""
-    op = value.defining_op
-    return op is not None and op.name == "graph.full" and op.attrs["value"] == 0

@@ -26,7 +26,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.types.dims import ONE, ZERO, Dim, product
-from tesserac.types.dtype import BOOL, I64
+from tesserac.types.dtype import I64
 from tesserac.types.ty import TensorType
 
 COUNT = TensorType((), I64)
@@ -53,7 +53,8 @@ class _Parts:
         self.inits = op.operands[len(op.operands) - len(op.results) :]
 
     def stacks(self, write: Writer, rows: Dim) -> list[Value]:
-        return [_empty(write, _stack_type(value, rows)) for value in self.kept.stored]
+        types = (_stack_type(value, rows) for value in self.kept.stored)
+        return [write("empty", shape=ty.dims, dtype=ty.dtype, policy=ty.policy) for ty in types]
 
     def primal(self, block: Block, values: dict[Value, Value], tops: Sequence[Value], turn: Turn) -> list[Value]:
         """The values of a turn, in `block`; what it carries on, and the stacks with one more row."""
@@ -212,11 +213,6 @@ def _linear_turns(builder: Builder, parts: _Parts, rows: Dim, turns: Value, stac
 def _stack_type(value: Value, rows: Dim) -> TensorType:
     ty = tensor_type(value)
     return TensorType((rows, *ty.dims), ty.dtype, ty.policy)
-
-
-def _empty(write: Writer, ty: TensorType) -> Value:
-    number = False if ty.dtype == BOOL else 0.0 if ty.dtype.kind in "fc" else 0
-    return write.full(number, ty)
 
 
 def _push(write: Writer, stack: Value, value: Value, turn: Turn) -> Value:
