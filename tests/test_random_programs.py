@@ -41,6 +41,15 @@ def f(p0: Tensor[N, M, f32]):
     v2 = log(mish(v1))
     return gelu(v2), count_nonzero(v2, axis=0, keep=True)
 """,
+    "a unit dim that no value fixes does not follow the axis that is folded": """
+def f(p0: Tensor[N, M, f32]):
+    v1 = isfinite(min(p0, axis=(0, 1), keep=True))
+    v2 = min(p0, axis=(0, 1), keep=True)
+    for i in range(2):
+        v3 = cast(count_nonzero(any(v1, axis=0, keep=False)), f32)
+        v2 = v2 * 0.5 + where(isfinite(v3), v3, 1.0)
+    return v2 + 0.25
+""",
 }
 """Programs that once failed, cut down."""
 

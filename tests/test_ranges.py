@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -243,3 +244,9 @@ def test_a_warning_says_where_its_bounds_are_from(code: str, steps: list[str], b
     """The nearest first; of what nothing is known nothing is said."""
     found = check_text(f"def f(x: Tensor[N, f16], n: Tensor[N, i32]):\n    {body}\n").diagnostics
     assert [(d.code, [step.text for step in d.because]) for d in found if d.code == code] == [(code, steps)]
+
+
+def test_a_bound_that_rounds_beyond_all_numbers_is_infinite() -> None:
+    top = sys.float_info.max
+    found = stored(Interval(-top, top), F32, saturate=False)
+    assert (found.low, found.high) == (-INF, INF)

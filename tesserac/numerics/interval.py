@@ -270,4 +270,7 @@ def _rounded(end: float, dtype: DType, side: float) -> float:
         return end
     fraction, exponent = math.frexp(end)
     scale = 2.0**dtype.significand
-    return math.ldexp(round(fraction * scale) / scale, exponent)
+    try:
+        return math.ldexp(round(fraction * scale) / scale, exponent)
+    except OverflowError:  # of what is beyond every narrower dtype, and rounds up beyond f64 too
+        return math.copysign(INF, end)

@@ -283,8 +283,10 @@ def _place_map(group: Group, op: Op) -> Place | None:
 
 
 def _complete(group: Group, dims: Dims, place: list[int | None]) -> Place | None:
-    """Dims that no value of the group fixes follow a free axis of the same size."""
+    """Dims that no value of the group fixes follow a free axis of the same size, a folded one only as the last resort:
+    what follows it is computed in one more pass."""
     free = [a for a in range(len(group.space)) if a not in place and (group.kind != "contract" or a in group.rows)]
+    free.sort(key=lambda a: a in group.folded)
     done: list[int] = []
     for dim, axis in zip(dims, place, strict=True):
         found = axis if axis is not None else next((a for a in free if group.space[a] == dim), None)
