@@ -48,7 +48,7 @@ from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, place
 LATER_TYPES = ("OptimizerState", "Dict")
 RECORDS = ("Mesh", "ShardSpec", "Schedule")
 """Kinds of compile-time values that the language itself has."""
-TYPE_NAMES = ("Tensor", "List", "KVCache", "Tile", "Key", "int", "bool", "str", "float")
+TYPE_NAMES = ("Tensor", "List", "Tree", "KVCache", "Tile", "Key", "int", "bool", "str", "float")
 TYPE_ATTRIBUTES = ("rolling_window", "device", "fp32_master", "paged", "checkpointable")
 """What may stand after the `@` of a type: where a value lives and how it is kept, which no target uses yet."""
 ATTRIBUTE_NAMES = ("accum", "saturate", "stochastic_round", "loss_scale", "scale")
@@ -171,6 +171,8 @@ class AnnotationReader:
         if struct is not None:
             return struct
         alias = self._names.alias(node.id)
+        if node.id == "Tree" and alias is None:
+            return AnySpec(node.span)
         return self._element_type(node) if alias is None else self.read(alias, node.span)
 
     def _element_type(self, node: ast.Expr) -> TypeSpec:

@@ -35,6 +35,7 @@ from tesserac.check.specs import (
     TupleSpec,
     TypeSpec,
     field_specs,
+    has_trees,
 )
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
@@ -91,7 +92,7 @@ class CallBinding:
         self._fresh = 0
         self._leading: tuple[Dim, ...] | None = None
         self._expressions: dict[Dim, Dim] = {}
-        self._untyped = any(isinstance(parameter.spec, AnySpec | OperatorSpec) for parameter in signature.parameters)
+        self._untyped = any(_takes_any(parameter.spec) for parameter in signature.parameters)
         self._storages: dict[str, Storage] = {}
         self._known: dict[str, Dim] = {}
         self._flexible = set(signature.symbols)
@@ -349,6 +350,11 @@ class CallBinding:
                 self._renamed[name] = self._new_symbol()
                 out.append((Dim.sym(self._renamed[name]), Dim.sym(name), reason))
         return dim.substitute({name: Dim.sym(self._renamed[name]) for name in dim.symbols()})
+
+
+def _takes_any(spec: TypeSpec) -> bool:
+    """Whether the argument's own type, with its sizes, is that of the parameter or of a part of it."""
+    return isinstance(spec, AnySpec | OperatorSpec) or has_trees(spec)
 
 
 def _adapt_known(spec: NoneSpec | RecordSpec | ErrorSpec, found: Type) -> Type | None:

@@ -65,6 +65,7 @@ from tesserac.types.ty import (
     IntType,
     OperatorType,
     RecordType,
+    StrType,
     StructType,
     TensorType,
     TransformType,
@@ -353,7 +354,7 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     known = type_.field(node.name) if isinstance(type_, RecordType) else None
     if known is not None:
         return _known_field(body, known, node)
-    found = _tensor_attribute(body, value, type_, node) if isinstance(type_, TensorType) else None
+    found = _tensor_attribute(body, value, type_, node) if isinstance(type_, TensorType) else _dtype_attribute(type_, node)
     if found is not None:
         return found
     if not isinstance(type_, ErrorType):
@@ -361,6 +362,7 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     return body.error(node.span)
 
 
+DTYPE_ATTRIBUTES = ("kind", "itemsize")
 TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "size", "real", "imag")
 
 
@@ -386,6 +388,14 @@ def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: as
         place = SCALED_NAMES.index(node.name)
         return typed.Item(scaled_parts(type_).items[place], node.span, value, place)
     return None
+
+
+def _dtype_attribute(type_: Type, node: ast.Attribute) -> typed.Expr | None:
+    """What NumPy says of a dtype: the letter of its kind, and the bytes of an element."""
+    if not isinstance(type_, DTypeType) or node.name not in DTYPE_ATTRIBUTES:
+        return None
+    found = StrType(type_.dtype.kind) if node.name == "kind" else IntType(Dim.const(type_.dtype.bytes))
+    return typed.Static(found, node.span)
 
 
 def _known_field(body: Body, known: Type, node: ast.Attribute) -> typed.Expr:
@@ -414,5 +424,6 @@ def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
     known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
     known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
+    known += DTYPE_ATTRIBUTES if isinstance(type_, DTypeType) else []
     known += algebra.ATTRIBUTES if isinstance(type_, OperatorType) else []
     draft.did_you_mean(node.name, known, node.name_span)

@@ -79,5 +79,5 @@ def decides_none(test: ast.Expr) -> bool:
 
 
 def _is_property(node: ast.Expr) -> bool:
-    """`x.rank`, `x.dtype`: what is known of a tensor's type, and decides which operators take it."""
-    return isinstance(node, ast.Attribute) and node.name in ("rank", "ndim", "dtype")
+    """`x.rank`, `x.dtype.kind`: what is known of a tensor's type, and decides which operators take it."""
+    return isinstance(node, ast.Attribute) and node.name in ("rank", "ndim", "dtype", "kind", "itemsize")

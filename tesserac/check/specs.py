@@ -269,7 +269,7 @@ def is_bare(spec: TypeSpec) -> bool:
     """Whether a type stands without its arguments: `Tensor`, or a struct without its sizes."""
     match spec:
         case StructSpec():
-            return spec.args is None
+            return spec.args is None or has_trees(spec)
         case OptionalSpec():
             return is_bare(spec.inner)
         case ListSpec():
@@ -277,6 +277,15 @@ def is_bare(spec: TypeSpec) -> bool:
         case TupleSpec():
             return any(map(is_bare, spec.items))
     return isinstance(spec, BareTensorSpec | BareTileSpec)
+
+
+def has_trees(spec: TypeSpec) -> bool:
+    """Whether some field of a struct is a `Tree`: of the type that each value of the struct has there."""
+    if isinstance(spec, StructSpec):
+        return any(isinstance(field.spec, AnySpec) or has_trees(field.spec) for field in spec.decl.fields)
+    if isinstance(spec, TupleSpec):
+        return any(map(has_trees, spec.items))
+    return has_trees(spec.item) if isinstance(spec, ListSpec) else False
 
 
 def leaves_dims(spec: TypeSpec) -> bool:

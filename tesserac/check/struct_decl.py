@@ -1,7 +1,7 @@
 """Declarations of structs.
 
 Enters: a struct of the syntax tree and what names mean in its module. Leaves: a `StructDecl`, whose fields have
-complete types in the struct's own sizes.
+complete types in the struct's own sizes, or are a `Tree`, which is what each value of the struct has there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from tesserac.check.annotations import AnnotationReader
 from tesserac.check.signatures import SignatureNames
 from tesserac.check.specs import (
     AnyDType,
+    AnySpec,
     ErrorSpec,
     FieldSpec,
     ListSpec,
@@ -61,7 +62,7 @@ def _is_complete(spec: TypeSpec) -> bool:
             return all(map(_is_complete, spec.items))
         case ScalarSpec():
             return spec.kind not in ("Axis", "Shape")
-    return isinstance(spec, ErrorSpec)
+    return isinstance(spec, AnySpec | ErrorSpec)
 
 
 def _check_names(node: ast.StructDef, sink: Sink) -> None:
