@@ -171,9 +171,12 @@ class _Reader:
     def _field(self, name: str, spec: TypeSpec, choice: Choice) -> Type:
         """A field of a struct of any sizes: of the declared element, of the sizes that the value has."""
         if isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and isinstance(choice, ArrayKind):
-            return TensorType(self._dims(name, choice), spec.element.dtype, spec.element.policy)
+            dims = self._dims(name, choice)
+            if len(dims) == len(spec.dims):  # what is declared as a number is one
+                pairs = zip(spec.dims, dims, strict=True)
+                dims = tuple(found if own.dim.constant is None else own.dim for own, found in pairs)
+            return TensorType(dims, spec.element.dtype, spec.element.policy)
         return FloatType() if isinstance(spec, ScalarSpec) and spec.kind == "float" else self._open(name, choice)
-
 
     def _dims(self, name: str, choice: ArrayKind) -> tuple[Dim, ...]:
         """Symbols for the sizes of an array; where the call numbers them, equal sizes are one, and a declared one is

@@ -104,6 +104,8 @@ class Flattening:
         """What the value itself says, where nothing is declared."""
         if value is None or isinstance(value, int | str):
             return value
+        if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:  # np.float64 is a float too
+            return self._array(name, value, ())
         if isinstance(value, float):
             self.leaves.append(value)
             return Number()
@@ -113,8 +115,6 @@ class Flattening:
             raise self._wrong(name, "has scales, so its type must be declared: `Tensor[M, N, i8 @scale(axis=0)]`")
         if isinstance(value, tuple | list):
             return Tree("", tuple(self._open(f"{name}.{i}", item) for i, item in enumerate(value)))
-        if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
-            return self._array(name, value, ())
         if not hasattr(value, "__dlpack__"):
             raise self._wrong(name, f"must be an array, a number, a struct or a tuple, not {kind_of(value)}")
         array = as_numpy(value)
