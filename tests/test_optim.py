@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 import tessera
-from tesserac.base.source import SourceFile
-from tesserac.session import Session
 
 STEPS = 6
 LR = 0.05
@@ -77,7 +75,7 @@ def atan2(w: Array, g: Array, m: Array, v: Array, t: int) -> tuple[Array, Array,
     return w - LR * (along + 0.1 * w), m, v
 
 
-def pushed(w: Array, g: Array, m: Array, nesterov: bool) -> tuple[Array, Array, Array]:
+def pushed(w: Array, g: Array, m: Array, *, nesterov: bool = False) -> tuple[Array, Array, Array]:
     g = g + 0.1 * w
     m = 0.8 * m + g
     return w - LR * (g + 0.8 * m if nesterov else m), m, m
@@ -88,12 +86,13 @@ def lion(w: Array, g: Array, m: Array) -> tuple[Array, Array, Array]:
     return w - LR * (along + 0.1 * w), 0.99 * m + 0.01 * g, m
 
 
+PUSHED = ", beta=0.8, weight_decay=0.1"
 OPTIMISERS: dict[str, tuple[str, str, Reference]] = {
     "sgd": ("sgd", "", lambda w, g, m, v, t: (w - LR * g, m, v)),
     "sgd with decay": ("sgd", ", weight_decay=0.1", lambda w, g, m, v, t: (w - LR * (g + 0.1 * w), m, v)),
     "sign": ("sign_sgd", ", weight_decay=0.1", lambda w, g, m, v, t: (w - LR * (np.sign(g) + 0.1 * w), m, v)),
-    "momentum": ("momentum", ", beta=0.8, weight_decay=0.1", lambda w, g, m, v, t: pushed(w, g, m, False)),
-    "nesterov": ("momentum", ", beta=0.8, weight_decay=0.1, nesterov=True", lambda w, g, m, v, t: pushed(w, g, m, True)),
+    "momentum": ("momentum", PUSHED, lambda w, g, m, v, t: pushed(w, g, m)),
+    "nesterov": ("momentum", PUSHED + ", nesterov=True", lambda w, g, m, v, t: pushed(w, g, m, nesterov=True)),
     "lion": ("lion", ", weight_decay=0.1", lambda w, g, m, v, t: lion(w, g, m)),
     "adam": ("adam", ", beta2=0.99", adam),
     "adam with decay": ("adam", ", beta2=0.99, weight_decay=0.1", lambda w, g, m, v, t: adam(w, g + 0.1 * w, m, v, t)),
