@@ -1,5 +1,5 @@
-"""Optimisers against float64 references over several steps, on a struct with structs, tuples and an integer in it; weights
-of few bits have f32 masters; a step is as many kernels as there are tensors; schedules and clipping."""
+"""Optimisers against float64 references over several steps, on a struct with structs, tuples and an integer in it;
+weights of few bits have f32 masters; schedules and clipping."""
 
 from __future__ import annotations
 

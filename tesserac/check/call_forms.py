@@ -354,7 +354,9 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     known = type_.field(node.name) if isinstance(type_, RecordType) else None
     if known is not None:
         return _known_field(body, known, node)
-    found = _tensor_attribute(body, value, type_, node) if isinstance(type_, TensorType) else _dtype_attribute(type_, node)
+    found = _dtype_attribute(type_, node)
+    if isinstance(type_, TensorType):
+        found = _tensor_attribute(body, value, type_, node)
     if found is not None:
         return found
     if not isinstance(type_, ErrorType):
