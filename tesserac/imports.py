@@ -14,6 +14,7 @@ from tessera.store import file_digest
 from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, Imported, check_module
 from tesserac.check.resolve import LIBRARY_PATHS, ImportPath, ImportProblem
 from tesserac.diag.codes.projects import E0947
@@ -184,7 +185,7 @@ class Importer:
             return ImportedFile(source, restored, reads, imports=direct, digest=kept.digest)
         short = alone and _has_params(parsed.module)
         result = check_module(parsed.module, source, name, self.library, imports, "" if short else f"{name}.")
-        said = (*parsed.diagnostics, *result.diagnostics)
+        said = tuple(all_said(source, parsed.diagnostics, result.diagnostics))
         found = self._found(result, said, shown, imports)
         file = ImportedFile(source, found, reads, said, parsed.module, direct)
         return file if short or isinstance(found, ImportProblem) else self._kept(file, found)

@@ -16,6 +16,7 @@ from tessera.returned import VALUE, Returned
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.check import typed
+from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.lint import lint_module
 from tesserac.diag.codes.differentiation import E0702
@@ -169,7 +170,7 @@ class Session:
         parsed = parse_module(source)
         imports, reads = self._importer.imports_of(parsed.module, source.path)
         result = check_module(parsed.module, source, PROGRAM, self.library, imports)
-        said = [*parsed.diagnostics, *result.diagnostics]
+        said = all_said(source, parsed.diagnostics, result.diagnostics)
         if not any(d.severity is Severity.ERROR for d in said):
             said += lint_module(parsed.module, source)
         said.sort(key=lambda d: d.primary.span.start)

@@ -10,10 +10,13 @@ import pytest
 from checking import check_text, diagnose
 from message_rules import assert_reads_well, source_files
 
+from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic, Fix, Severity
 from tesserac.diag.pages import load_page, page_codes
 from tesserac.diag.render import apply_edits, render
+from tesserac.session import Session
+from tesserac.verdicts import Verdicts
 from tests.conftest import Golden
 
 FOLDER = Path(__file__).parent / "cases" / "check"
@@ -91,6 +94,24 @@ def test_there_are_fixes() -> None:
 def test_one_mistake_is_one_error(text: str, code: str) -> None:
     """A call repeats nothing of its callee, a body nothing of its signature, a result nothing of a dtype before it."""
     assert [d.code for d in errors(text)] == [code]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x: Tensor[N, f32]):\n    y = x +\n    return y\n",
+        "factor = 3 +\ndef f(x: Tensor[N, f32]):\n    return x * factor\n",
+        "def g(x: Tensor[N, f32])\n    return x\ndef f(x: Tensor[N, f32]):\n    return g(x)\n",
+    ],
+)
+def test_what_stands_in_a_line_that_does_not_parse_is_not_missing_elsewhere(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "m.tess"
+    file.write_text(text)
+    session, source = Session(), SourceFile(str(file), text)
+    for found in (session.check(source), session.glance(source), Verdicts(Records()).of(str(file))):
+        assert [d.code[:3] for d in found.diagnostics] == ["E01"]
+    missing = SourceFile(str(file), text + "def h():\n    return nobody\n")
+    assert [d.code[:3] for d in session.check(missing).diagnostics] == ["E01", "E02"]
 
 
 def test_two_mistakes_are_two_errors() -> None:

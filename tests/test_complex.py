@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import numpy as np
 import pytest
 from checking import check_text
@@ -44,6 +46,12 @@ def added(z: Tensor[M, N, c64], i: Tensor[K, i32]) -> Tensor[M, N, c64]:
 
 def sums(z: Tensor[M, N, c64]):
     return sum(z, axis=1), mean(z, axis=0), sum(z), cumsum(z, axis=1)
+
+def multiplied(z: Tensor[M, N, c64], i: Tensor[K, i32]) -> Tensor[M, N, c64]:
+    return z.at[i].mul(z[i])
+
+def products(z: Tensor[M, N, c64]):
+    return prod(z), prod(z, axis=0), prod(z, axis=1, keep=True), cumprod(z, axis=0), cumprod(z)
 
 def product(x: Tensor[M, K, c64], y: Tensor[K, N, c64]) -> Tensor[M, N, c64]:
     return x @ y
@@ -173,10 +181,53 @@ def test_places() -> None:
     np.testing.assert_allclose(run("added", z, repeated), total, rtol=1e-6)
 
 
-def test_what_has_no_meaning_on_complex_numbers_is_refused() -> None:
-    module = tessera.compile("def f(z: Tensor[N, c64], i: Tensor[K, i32]):\n    return z.at[i].mul(z[i])\n")
-    with pytest.raises(tessera.TesseraError, match=r"E0299.*of complex numbers"):
-        module.f(numbers(3), np.zeros(1, "i4"))
+@given(st.sampled_from([(0, 3), (3, 0), (1, 1), (5, 7), (2, 65)]))
+@settings(max_examples=5, deadline=None)
+def test_products_of_many(shape: tuple[int, int]) -> None:
+    z = numbers(*shape)
+    z = z / np.maximum(abs(z), 1e-3)
+    close(run("products", z), (z.prod(), z.prod(0), z.prod(1, keepdims=True), z.cumprod(0), z.cumprod(1)), 2e-5)
+
+
+def test_a_product_of_many_has_one_order() -> None:
+    """Cut from the start at lengths that are powers of two, rising; each cut halved down to single factors."""
+    z = numbers(1, 11)
+
+    def halved(x: np.ndarray) -> np.ndarray:
+        return x[0] if len(x) == 1 else times(halved(x[: len(x) // 2]), halved(x[len(x) // 2 :]))
+
+    def times(a: np.complex64, b: np.complex64) -> np.complex64:
+        return np.complex64(complex(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real))
+
+    expected = times(times(halved(z[0, :1]), halved(z[0, 1:3])), halved(z[0, 3:]))
+    assert run("products", z)[0] == expected
+
+
+def test_products_of_infinite_factors_are_not_multiplied_by_one() -> None:
+    z = np.array([[complex(2, np.inf)]], "c8")
+    assert run("products", z)[0] == z[0, 0]
+
+
+def test_places_multiply() -> None:
+    z, repeated = numbers(5, 4), np.array([1, 3, 1, 1, -2], "i4")
+    total = z.copy()
+    np.multiply.at(total, repeated, z[repeated])
+    np.testing.assert_allclose(run("multiplied", z, repeated), total, rtol=1e-5)
+
+
+def test_derivatives_of_products() -> None:
+    """Zeros are factors like others."""
+    text = """
+    def slope(z: Tensor[N, c64], dz: Tensor[N, c64]):
+        return jvp(lambda a: prod(a), (z,), (dz,))[1], jvp(lambda a: cumprod(a), (z,), (dz,))[1]
+    """
+    z, dz = numbers(4), numbers(4, seed=1)
+    z[1] = 0
+    total, running = tessera.compile(dedent(text)).slope(z, dz)
+    others = [np.prod(np.delete(z, i)) * dz[i] for i in range(4)]
+    np.testing.assert_allclose(total, sum(others), rtol=1e-5)
+    cumulative = [sum(np.prod(np.delete(z[: k + 1], i)) * dz[i] for i in range(k + 1)) for k in range(4)]
+    np.testing.assert_allclose(running, cumulative, rtol=1e-5)
 
 
 def chain(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -50,3 +50,13 @@ def test_products_powers_and_nesting_are_limited() -> None:
     with pytest.raises(TooComplex):
         for _ in range(40):
             nested = (nested + 1).floor_div(3)
+
+
+INDICES = ["x[:min(N, 2**64)]", "x[min(N, 2**64) - 1:]", "x[min(N, 2**64) - 1]", "x[::2**64]", "x.at[min(N, 2**64) - 1].set(1.0)"]
+
+
+@pytest.mark.parametrize("index", INDICES)
+def test_an_index_beyond_the_integers_of_a_run_is_one_error(index: str) -> None:
+    """Also where it is only the part of a minimum that is never taken."""
+    found = diagnose(SourceFile("wide.tess", f"def f(x: Tensor[N, f32]) where N >= 1:\n    return {index}\n"))
+    assert [diagnostic.code for diagnostic in found] == ["E0315"]

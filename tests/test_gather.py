@@ -132,3 +132,9 @@ def test_any_thread_may_find_the_bad_index() -> None:
     for _ in range(20):
         with pytest.raises(tessera.TesseraError, match="index 100 is out of range"):
             module.embed(numbers((100, 32)), tokens)
+
+
+def test_places_that_are_none_whatever_the_sizes() -> None:
+    """All memory beside arguments and results is empty, and known to be."""
+    m = tessera.compile("def f(x: Tensor[N, M, f32]) where N >= 1:\n    return x[arange(N, N, 3, dtype=i32) % N]\n")
+    assert m.f(numbers((2, 3))).shape == (0, 3)

@@ -138,3 +138,41 @@ def test_complex_logarithms_and_angles(kind: str, part: str, dtype: type[np.comp
     edges = np.array([0, complex(-0.0, 0.0), complex(-INF, 3), complex(2, INF), complex(NAN, 1)], dtype)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(m.logs(edges)[0], np.log(edges), rtol=2 * eps)
+
+
+RESTS = """
+def of_f32(x: Tensor[N, f32], y: Tensor[N, f32]): return fmod(x, y)
+def of_f64(x: Tensor[N, f64], y: Tensor[N, f64]): return fmod(x, y)
+def of_i32(x: Tensor[N, i32], y: Tensor[N, i32]): return fmod(x, y)
+def of_u8(x: Tensor[N, u8], y: Tensor[N, u8]): return fmod(x, y)
+def of_rows(x: Tensor[M, N, f32], y: Tensor[N, f32]): return fmod(x, y), fmod(x, 1.5)
+def slopes(x: Tensor[N, f32], y: Tensor[N, f32]):
+    return grad(lambda a: sum(fmod(a, y)))(x), grad(lambda b: sum(fmod(x, b)))(y)
+"""
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "i32", "u8"])
+def test_rests_are_exact_and_have_the_sign_of_the_dividend(kind: str) -> None:
+    rng, dtype = np.random.default_rng(3), np.dtype({"f": "f", "i": "i", "u": "u"}[kind[0]] + str(int(kind[1:]) // 8))
+    if kind[0] == "f":
+        numbers = [0.0, -0.0, 1.0, -1.0, 2.5, 7.0, 1e30, -1e-40, 3e38, np.finfo(dtype).smallest_subnormal, INF, -INF, NAN]
+        points = np.concatenate([numbers, rng.normal(size=6) * 10.0 ** rng.integers(-9, 9, 6)]).astype(dtype)
+    else:
+        points = np.arange(*((-7, 8) if kind[0] == "i" else (0, 250, 9))).astype(dtype)
+    x, y = (part.ravel() for part in np.meshgrid(points, points))
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x, y)
+    result = tessera.compile(RESTS)[f"of_{kind}"](x, y)
+    np.testing.assert_array_equal(result, expected)
+    numbers_only = expected == expected
+    np.testing.assert_array_equal(np.signbit(result)[numbers_only], np.signbit(expected)[numbers_only])
+
+
+def test_rests_of_rows_and_their_slopes() -> None:
+    m = tessera.compile(RESTS)
+    x, y = np.linspace(-9, 9, 12, dtype=np.float32).reshape(3, 4), np.array([1.5, 2, -3, 0.7], np.float32)
+    rows, numbers = m.of_rows(x, y)
+    np.testing.assert_array_equal(rows, np.fmod(x, y))
+    np.testing.assert_array_equal(numbers, np.fmod(x, np.float32(1.5)))
+    by_x, by_y = m.slopes(np.array([7.2, -7.2], np.float32), np.array([2, 2], np.float32))
+    np.testing.assert_array_equal([by_x, by_y], [[1, 1], [-3, 3]])

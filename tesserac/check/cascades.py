@@ -1,21 +1,24 @@
 """One mistake, one error.
 
 Enters: the diagnostics of a module, and where its functions stand. Leaves: those that say something of their own. A
-call that fails because its callee is wrong whoever calls it (E0217) repeats what is told at the definition; and where a
-signature names a size that no argument has, what does not fit in the body follows from that.
+call that fails because its callee is wrong whoever calls it (E0217) repeats what is told at the definition; where a
+signature names a size that no argument has, what does not fit in the body follows from that; and a name that stands in
+a line that did not parse is missing elsewhere because of that.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from tesserac.base.source import Span
-from tesserac.diag.codes.names import E0204, E0217
+from tesserac.base.source import SourceFile, Span
+from tesserac.diag.codes.names import E0201, E0204, E0217
 from tesserac.diag.codes.shapes import E0312
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.syntax import ast
 
 _SHAPES = "E03"
+_WORD = re.compile(r"\w+")
 
 
 def without_cascades(diagnostics: Sequence[Diagnostic], functions: Iterable[ast.FunctionDef]) -> list[Diagnostic]:
@@ -25,6 +28,23 @@ def without_cascades(diagnostics: Sequence[Diagnostic], functions: Iterable[ast.
     doubtful = [d.primary.span for d in errors if d.code in (E0204.id, E0312.id)]
     bodies = [node for node in functions if any(_is_in_signature(span, node) for span in doubtful)] if doubtful else []
     return [d for d in diagnostics if not _repeats(d, wrong) and not any(_follows(d, node) for node in bodies)]
+
+
+def all_said(source: SourceFile, syntax: Sequence[Diagnostic], checked: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """What is wrong with the text of a file and with its meaning, without what the meaning lacks because of the text."""
+    broken = [d.primary.span for d in syntax if d.severity is Severity.ERROR and d.primary.span.file == source.path]
+    unread = {word for span in broken for word in _WORD.findall(_line(source.text, span.start))}
+    return [*syntax, *(d for d in checked if not _is_unread(d, source, unread))]
+
+
+def _is_unread(diagnostic: Diagnostic, source: SourceFile, unread: set[str]) -> bool:
+    file, start, end = diagnostic.primary.span
+    return bool(unread) and diagnostic.code == E0201.id and file == source.path and source.text[start:end] in unread
+
+
+def _line(text: str, place: int) -> str:
+    end = text.find("\n", place)
+    return text[text.rfind("\n", 0, place) + 1 : end if end >= 0 else len(text)]
 
 
 def _repeats(diagnostic: Diagnostic, wrong: set[Span]) -> bool:

@@ -26,7 +26,7 @@ from tesserac.diag.codes.shapes import E0311, E0313
 from tesserac.ops.index import Lookup
 from tesserac.ops.shape import Reshape, Slice
 from tesserac.syntax import ast
-from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dims import LARGEST_SIZE, ONE, ZERO, Dim
 from tesserac.types.dtype import BOOL
 from tesserac.types.ty import DictType, ErrorType, IntType, TensorType, TupleType
 
@@ -167,6 +167,8 @@ def _entry(body: Body, entry: ast.Expr, size: Dim) -> tuple[Cut | None, typed.Ex
         return None if cut is None else (cut, None)
     index = body.expression(entry)
     if isinstance(index.type, IntType):
+        if not _is_size(body, index.type.value, index.span):
+            return None
         position = _from_end(body, index.type.value, size, index.span)
         return (Cut(position, ONE, 1, True), None) if _in_range(body, position, size, index) else None
     if isinstance(index.type, TensorType) and index.type.dtype.is_integer:
@@ -285,12 +287,20 @@ def _bound(body: Body, node: ast.Expr | None, default: Dim | None) -> Dim | None
         return default
     value = body.expression(node)
     if isinstance(value.type, IntType):
-        return value.type.value
+        return value.type.value if _is_size(body, value.type.value, node.span) else None
     if not isinstance(value.type, ErrorType):
         draft = body.sink.error(E0210, at=node.span, expected="an int", found=type_text(value.type))
         if isinstance(value.type, TensorType):
             draft.remark("sizes are known while compiling: `slice(x, start, size)` starts where the run says")
     return None
+
+
+def _is_size(body: Body, value: Dim, at: Span) -> bool:
+    """Whether an index fits into the integers of a run; also where it is only compared with one that does."""
+    if value.magnitude() <= LARGEST_SIZE:
+        return True
+    body.refuse_size(value, at)
+    return False
 
 
 def _slice_text(start: Dim | None, stop: Dim | None) -> str:

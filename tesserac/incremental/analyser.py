@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, SourceFile, Span
+from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, Imported, check_module
 from tesserac.check.lint import Piece, lint
 from tesserac.check.resolve import ImportPath
@@ -269,7 +270,8 @@ class _State:
         if self._analysis is None:
             found = {**self._before(latest), **self.found}
             views = tuple(_view(item, found.get(index)) for index, item in enumerate(self.outline.items))
-            said = {(d.code, d.primary.span): d for d in (*self._syntax(), *self._checked(found))}
+            every = all_said(self.source, self._syntax(), self._checked(found))
+            said = {(d.code, d.primary.span): d for d in every}
             if not any(d.severity is Severity.ERROR for d in said.values()):
                 said |= {(d.code, d.primary.span): d for d in self._lint()}
             ordered = sorted(said.values(), key=lambda d: d.primary.span.start)

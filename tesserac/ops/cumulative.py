@@ -71,14 +71,14 @@ class CumSum(Cumulative):
 
 @register
 class CumProd(Cumulative):
-    """Running products; of bools and integers under 64 bits in 64 bits.
+    """Running products; of bools and integers under 64 bits in 64 bits. Of complex numbers each has the order of `prod`.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return cumprod(1.0 + x)
     """
 
     name, kind, accumulates, ordered = "cumprod", "prod", True, True
-    signatures = ("(x: O[*s, n], axis: axis = -1) -> acc(O)[*s, n]",)
+    signatures = ("(x: E[*s, n], axis: axis = -1) -> acc(E)[*s, n]",)
 
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]

@@ -156,14 +156,15 @@ class Mean(Reduction):
 
 @register
 class Prod(Reduction):
-    """Product over axes; of bools and integers under 64 bits in 64 bits.
+    """Product over axes; of bools and integers under 64 bits in 64 bits. Complex factors are multiplied in halves: of 2^k
+    from the start each, k rising, as the binary digits of their number say.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, f32]:
         return prod(x, axis=1)
     """
 
     name, kind = "prod", "prod"
-    signatures = ("(x: O[*s], axis: axes = None, keep: bool = False) -> acc(O)[{dims}]",)
+    signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
 
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]

@@ -14,6 +14,7 @@ from tessera.stream import Stream
 from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import NO_SPAN, SourceFile, Span
+from tesserac.check.cascades import all_said
 from tesserac.check.checker import ModuleChecker
 from tesserac.check.resolve import BuiltinRef
 from tesserac.check.typed import TypedFunction
@@ -238,9 +239,9 @@ class Engine:
         parsed = parse_module(source)
         others = tuple(file.result for known, file in self.loaded.items() if known != path)
         checked = self.session.adopt(source, parsed.module, f"file {path}", (*self.session.library, *others))
-        said = (*parsed.diagnostics, *checked.diagnostics)
+        said = all_said(source, parsed.diagnostics, checked.diagnostics)
         if any(d.severity is Severity.ERROR for d in said):
-            raise ProgramError(said)
+            raise ProgramError(tuple(said))
         self.warnings += said
         return checked
 

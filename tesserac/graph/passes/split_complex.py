@@ -2,7 +2,8 @@
 
 So no later room knows of complex numbers, and no element is ever read with a stride of two. Only arguments and results
 keep their type, since callers see them; `form.parts` and `form.complex` stand there. Scalars in the bodies of maps are
-taken apart by `complex_scalars.py`. An imaginary part that is zero by construction is not computed at all.
+taken apart by `complex_scalars.py`; products of many numbers are spelled out by `complex_products.py` first. An
+imaginary part that is zero by construction is not computed at all.
 
 Before:
     func.func @f {guards = [], params = ["z"]} {
@@ -39,6 +40,7 @@ from dataclasses import replace
 
 from tesserac.graph.build import Unsupported
 from tesserac.graph.complex_contract import complex_product
+from tesserac.graph.complex_products import is_complex_product, spell_out
 from tesserac.graph.complex_scalars import Pair, PartsWriter, Scalar
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
@@ -57,6 +59,8 @@ from tesserac.types.dtype import DType, component
 def split_complex(module: Module) -> Module:
     for function in module.ops:
         if any(_is_complex(v) for op in function.walk() for v in (*op.results, *_arguments(op))):
+            for op in [op for op in function.walk() if is_complex_product(op)]:
+                spell_out(op)
             _Splitter().function(function)
     while erase_dead(module):
         pass

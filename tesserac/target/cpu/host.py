@@ -165,9 +165,7 @@ class _Host:
         for size in self.plan.slots:
             starts.append(b.add(starts[-1], emit_dim(b, size, self.symbols)))
         total = b.add(starts[-1], b.mul(per_worker, threads))
-        if total.number == 0:
-            return None, zero(PTR)
-        block, start = self._malloc(total)
+        block, start = (None, zero(PTR)) if total.number == 0 else self._malloc(total)
         for op in self.workspaces:
             self.values[op.result] = b.gep(I8, start, starts[slot_of(op)])
         return block, b.gep(I8, start, starts[-1])
