@@ -31,7 +31,7 @@ def without_cascades(diagnostics: Sequence[Diagnostic], functions: Iterable[ast.
 
 
 def all_said(source: SourceFile, syntax: Sequence[Diagnostic], checked: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """What is wrong with the text of a file and with its meaning, without what the meaning lacks because of the text."""
+    """What is wrong with a file: its text, and its meaning without what that lacks because of the text."""
     broken = [d.primary.span for d in syntax if d.severity is Severity.ERROR and d.primary.span.file == source.path]
     unread = {word for span in broken for word in _WORD.findall(_line(source.text, span.start))}
     return [*syntax, *(d for d in checked if not _is_unread(d, source, unread))]

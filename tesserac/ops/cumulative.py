@@ -71,7 +71,7 @@ class CumSum(Cumulative):
 
 @register
 class CumProd(Cumulative):
-    """Running products; of bools and integers under 64 bits in 64 bits. Of complex numbers each has the order of `prod`.
+    """Running products; of bools and integers under 64 bits in 64 bits. Of complex numbers each is that of `prod`.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return cumprod(1.0 + x)
