@@ -28,9 +28,7 @@ def test_the_hardest_are_refused(name: str) -> None:
 
 
 def test_a_search_stops_at_its_budget() -> None:
-    rows = [
-        sum((Dim.sym(f"A{(i * j) % 17}") * ((i + j) % 7 - 3) for j in range(12)), Dim.const(i)) for i in range(40)
-    ]
+    rows = [sum((Dim.sym(f"A{(i * j) % 17}") * ((i + j) % 7 - 3) for j in range(12)), Dim.const(i)) for i in range(40)]
     budget = Budget(200)
     assert not contradicts(rows, budget) and budget.spent
     prover = Prover(rows, lambda name: True, Budget(BUDGET))
@@ -52,7 +50,13 @@ def test_products_powers_and_nesting_are_limited() -> None:
             nested = (nested + 1).floor_div(3)
 
 
-INDICES = ["x[:min(N, 2**64)]", "x[min(N, 2**64) - 1:]", "x[min(N, 2**64) - 1]", "x[::2**64]", "x.at[min(N, 2**64) - 1].set(1.0)"]
+INDICES = [
+    "x[:min(N, 2**64)]",
+    "x[min(N, 2**64) - 1:]",
+    "x[min(N, 2**64) - 1]",
+    "x[::2**64]",
+    "x.at[min(N, 2**64) - 1].set(1.0)",
+]
 
 
 @pytest.mark.parametrize("index", INDICES)

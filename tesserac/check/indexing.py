@@ -77,9 +77,7 @@ def entries_of(node: ast.Subscript) -> list[ast.Expr]:
     return list(entries)
 
 
-def _item(
-    body: Body, value: typed.Expr, ty: TupleType, entries: Sequence[ast.Expr], span: Span
-) -> typed.Expr:
+def _item(body: Body, value: typed.Expr, ty: TupleType, entries: Sequence[ast.Expr], span: Span) -> typed.Expr:
     if len(entries) == 1 and isinstance(entries[0], ast.Slice):
         return _part_of_tuple(body, value, entries[0], span)
     position = tuple_position(body, ty, entries)
@@ -116,9 +114,7 @@ def tuple_position(body: Body, ty: TupleType, entries: Sequence[ast.Expr]) -> in
     return position % len(ty.items)
 
 
-def _index_tensor(
-    body: Body, value: typed.Expr, ty: TensorType, entries: list[ast.Expr], span: Span
-) -> typed.Expr:
+def _index_tensor(body: Body, value: typed.Expr, ty: TensorType, entries: list[ast.Expr], span: Span) -> typed.Expr:
     taken = select(body, ty, entries)
     return body.error(span) if taken is None else read_selection(body, value, ty, taken, span)
 

@@ -156,8 +156,8 @@ class Mean(Reduction):
 
 @register
 class Prod(Reduction):
-    """Product over axes; of bools and integers under 64 bits in 64 bits. Complex factors are multiplied in halves: of 2^k
-    from the start each, k rising, as the binary digits of their number say.
+    """Product over axes; of bools and integers under 64 bits in 64 bits. Complex factors are cut from the
+    start at lengths 2^k, k rising, as the binary digits of their number say, and each cut is halved.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, f32]:
         return prod(x, axis=1)
