@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 
 from tesserac.base.source import NO_SPAN, SourceFile, Span
@@ -19,6 +20,7 @@ from tesserac.check.custom_rules import check_rules
 from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
 from tesserac.check.donation import with_donation
 from tesserac.check.expressions import infer_expression
+from tesserac.check.globals import BUILT_IN
 from tesserac.check.implementing import implementing
 from tesserac.check.instances import check_instance, instance_symbol, is_generic, representative, without_optionals
 from tesserac.check.kernels import check_kernel
@@ -52,7 +54,7 @@ from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim, TooComplex
-from tesserac.types.ty import IntType, StructType, Type
+from tesserac.types.ty import IntType, StructType, Type, modules_in
 
 MAX_RECHECKS = 4
 """Calls in a row whose failure is explained by that of the next."""
@@ -99,8 +101,10 @@ class ModuleChecker:
         self._found: list[Diagnostic] = []
         self._constants: list[str] = []
         self._open: Counter[str] = Counter()
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: list[Callable[[Sink], None]] = []
         self._rechecks = 0
+        self._home = self
+        self._guests: dict[str, ModuleChecker] = {}
 
     def run(self) -> tuple[typed.TypedModule, tuple[Diagnostic, ...]]:
         """Checks every definition; what is wrong with the module, in the order of the text."""
@@ -143,8 +147,9 @@ class ModuleChecker:
     def find(self, symbol: str) -> typed.TypedFunction:
         """A checked instance of this module or of the library."""
         for checker in self._modules.values():
-            if symbol in checker._by_symbol:
-                return checker._by_symbol[symbol]
+            for own in (checker, *checker._guests.values()):
+                if symbol in own._by_symbol:
+                    return own._by_symbol[symbol]
         raise KeyError(symbol)
 
     # ------------------------------------------------------------------------------------------- definitions
@@ -225,9 +230,21 @@ class ModuleChecker:
         self._open[name] += 1
         self._instances[name, types] = instance = self._check(name, types)
         self._open[name] -= 1
-        while self._waiting and not self._open.total():
-            self._waiting.pop()()
+        if self._waiting and not self._open.total():
+            self._instances[name, types] = instance = self._settled(name, types, instance)
         return instance
+
+    def _settled(self, name: str, types: tuple[Type, ...], instance: Instance) -> Instance:
+        """What waited until nothing else is under way; an instance that this shows to be wrong is none."""
+        late = Sink()
+        while self._waiting:
+            self._waiting.pop()(late)
+        if not late.has_errors:
+            return instance
+        if types in self.representatives(name):
+            self._found += late.diagnostics
+            return Instance(None)
+        return Instance(None, (*instance.diagnostics, *late.diagnostics))
 
     def _check(self, name: str, types: tuple[Type, ...]) -> Instance:
         """Diagnostics of a definition belong to the module, those of another instance to the call that made it."""
@@ -356,21 +373,43 @@ class ModuleChecker:
         """The functions that are derivatives of this one, by the decorator that says so."""
         return self._modules[owner].names.derivative_rules.get(name, {})
 
-    def when_free(self, owner: str, check: Callable[[], None]) -> None:
-        """Runs a check of something of a module, at once or as soon as no other of that module is under way."""
-        checker = self._modules[owner]
+    def when_free(self, owner: str, types: tuple[Type, ...], sink: Sink, check: Callable[[Sink], None]) -> None:
+        """Runs a check of an instance, at once or as soon as no other of that module is under way: then it has another
+        sink to report to, since that of its place may have been read."""
+        checker = self._checker_for(owner, types)
         if checker._open.total():
             checker._waiting.append(check)
         else:
-            check()
+            check(sink)
 
     def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance:
-        return self._modules[owner].own_instance(name, types)
+        return self._checker_for(owner, types).own_instance(name, types)
+
+    def _checker_for(self, owner: str, types: Iterable[Type]) -> ModuleChecker:
+        """The checker of a module, or its guest here. See Note [Guests]."""
+        checker = self._modules[owner]
+        if all(module in checker._modules or module == BUILT_IN for type_ in types for module in modules_in(type_)):
+            return checker
+        guests = self._home._guests
+        if owner not in guests:
+            guests[owner] = checker._guest_of(self._home)
+        return guests[owner]
+
+    def _guest_of(self, home: ModuleChecker) -> ModuleChecker:
+        """This module with what another one sees; what it finds out is its own."""
+        guest = copy(self)
+        guest._home, guest._guests = home, {}
+        guest._modules = {**self._modules, **home._modules}
+        guest._sources = {**self._sources, **home._sources}
+        guest.sink, guest.types, guest._found = Sink(), {}, []
+        guest._instances, guest._by_symbol = {}, {}
+        guest._open, guest._waiting, guest._constants = Counter(), [], []
+        return guest
 
     def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]:
         """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered. Reasons of
         reasons are followed a few calls deep: a recursion that does not end has no last one."""
-        checker = self._modules[owner]
+        checker = self._checker_for(owner, types)
         if checker._rechecks >= MAX_RECHECKS:
             return ()
         signature, spans = checker.own_signature(name), checker._signatures[name][1]
@@ -499,3 +538,10 @@ class ModuleChecker:
 # A function is checked when it is defined and when a call needs an instance that does not exist yet; both go through
 # one table, keyed by the types of its parameters in its own symbols. A call needs the callee's instance first, for
 # its guards and effects, so the order of definitions does not matter and recursion shows as an entry under way.
+
+
+# Note [Guests]
+# A module sees those that it imports, and the library beneath it. A program may give a function of its own to a function
+# of such a module, `fixed_point(f, ...)`: the instance of that one calls what its module does not see. It is checked by a
+# guest, which has the names of its module and sees what the program (its home) sees. A guest belongs to its home, so that
+# the library, which outlives programs, never remembers an `f` that is gone.

@@ -25,6 +25,7 @@ from tesserac.check.resolve import FORWARD_RULE, FunctionRef
 from tesserac.check.tangents import has_tangent, tangent_type
 from tesserac.check.words import type_text
 from tesserac.diag.codes.differentiation import E0705
+from tesserac.diag.sink import Sink
 from tesserac.types.dims import Dim
 from tesserac.types.ty import TupleType, Type
 
@@ -64,40 +65,40 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
     at = signature.node.name_span
     if len(signature.parameters) != len(given):
         problem = f"`{ref.name}` takes {len(signature.parameters)} arguments; a rule of `{callee.name}` takes"
-        _refuse(body, callee, at, f"{problem} {len(given)}", given)
+        _refuse(body.sink, callee, at, f"{problem} {len(given)}", given)
         return None
     binding = CallBinding(signature, body.facts)
     solver = binding.bind(given)
     if binding.misfits or solver.finish() or solver.conflicts:
-        _refuse(body, callee, at, f"`{ref.name}` does not take what a rule of `{callee.name}` is given", given)
+        _refuse(body.sink, callee, at, f"`{ref.name}` does not take what a rule of `{callee.name}` is given", given)
         return None
     sizes, own = solver.values(), tuple(binding.types)
     wanted = change if forward else smooth[0] if len(smooth) == 1 else TupleType(tuple(smooth))
 
-    def check_result() -> None:
+    def check_result(sink: Sink) -> None:
         instance = body.rules.instance(ref.owner, ref.name, own)
         if instance.function is not None:
-            _check_result(body, instance.function, sizes, wanted, callee)
+            _check_result(sink, instance.function, sizes, wanted, callee)
         for problem in instance.diagnostics[:1]:
-            _refuse(body, callee, problem.primary.span, f"`{ref.name}` does not fit: {problem.title}", ())
+            _refuse(sink, callee, problem.primary.span, f"`{ref.name}` does not fit: {problem.title}", ())
 
-    body.rules.when_free(ref.owner, check_result)
+    body.rules.when_free(ref.owner, own, body.sink, check_result)
     return typed.Rule(forward, instance_symbol(ref.owner, signature, own), tuple(sorted(sizes.items())))
 
 
-def _check_result(body: Body, rule: typed.TypedFunction, sizes: dict[str, Dim], wanted: Type, callee: Callee) -> None:
+def _check_result(sink: Sink, rule: typed.TypedFunction, sizes: dict[str, Dim], wanted: Type, callee: Callee) -> None:
     """A rule gives what it should, and does nothing else."""
     found = substitute_type(rule.result, sizes)
     if found != wanted:
         problem = f"`{rule.name}` gives {type_text(found)}; a rule of `{callee.name}` gives {type_text(wanted)}"
-        _refuse(body, callee, rule.span, problem, ())
+        _refuse(sink, callee, rule.span, problem, ())
     elif rule.effects or rule.reads:
         problem = f"`{rule.name}` does more than compute: a rule has no effects and reads no params"
-        _refuse(body, callee, rule.span, problem, ())
+        _refuse(sink, callee, rule.span, problem, ())
 
 
-def _refuse(body: Body, callee: Callee, at: Span, problem: str, given: Sequence[Type]) -> None:
-    draft = body.sink.error(E0705, at=callee.at, problem=problem)
+def _refuse(sink: Sink, callee: Callee, at: Span, problem: str, given: Sequence[Type]) -> None:
+    draft = sink.error(E0705, at=callee.at, problem=problem)
     if at != callee.at:
         draft.note(at, "the rule")
     if given:

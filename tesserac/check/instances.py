@@ -54,6 +54,7 @@ from tesserac.types.ty import (
     BoolType,
     ErrorType,
     FloatType,
+    FunctionType,
     IntType,
     ListType,
     NoneType,
@@ -61,6 +62,7 @@ from tesserac.types.ty import (
     StrType,
     StructType,
     TensorType,
+    TransformType,
     TupleType,
     Type,
     parts,
@@ -412,7 +414,12 @@ def instance_symbol(module: str, signature: Signature, types: tuple[Type, ...]) 
 def _key(type_: Type) -> str:
     """The type in full: what a struct holds and a function captured count too."""
     inner = parts(type_)
-    return type_.show() if inner is None else f"{type_.show()}({'; '.join(map(_key, inner))})"
+    if inner is None:
+        return type_.show()
+    of = f"{type_.module}." if isinstance(type_, FunctionType | StructType) else ""
+    settings = type_.settings if isinstance(type_, TransformType) else ()
+    named = [f"{name}={_key(setting)}" for name, setting in settings]
+    return f"{of}{type_.show()}({'; '.join([*map(_key, inner), *named])})"
 
 
 def _slug(type_: Type) -> str:

@@ -322,6 +322,15 @@ def sizes_in(type_: Type) -> tuple[Dim, ...]:
     map_dims(type_, note)
     return tuple(found)
 
+
+def modules_in(type_: Type) -> Iterator[str]:
+    """The modules whose functions and structs a type mentions."""
+    if isinstance(type_, FunctionType | StructType):
+        yield type_.module
+    for inner in (type_.item,) if isinstance(type_, ListType) else parts(type_) or ():
+        yield from modules_in(inner)
+
+
 # Note [A compile-time kind carries its value]
 # An int is always known as a polynomial in the function's symbols and loop indices, so `x[i*4:(i + 1)*4]` has
 # four rows without any analysis of values; an integer that only data determines is a `Tensor[i32]`. For the
