@@ -1,5 +1,5 @@
-"""What an equation defines: values, derivatives of both modes and orders against differences and against unrolled loops,
-functions with captured tensors, and functions of a program that the library or another file calls."""
+"""What an equation defines: values, derivatives of both modes and orders against differences and against unrolled
+loops, functions with captured tensors, and functions of a program that the library or another file calls."""
 
 from __future__ import annotations
 

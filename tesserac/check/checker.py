@@ -541,7 +541,7 @@ class ModuleChecker:
 
 
 # Note [Guests]
-# A module sees those that it imports, and the library beneath it. A program may give a function of its own to a function
-# of such a module, `fixed_point(f, ...)`: the instance of that one calls what its module does not see. It is checked by a
-# guest, which has the names of its module and sees what the program (its home) sees. A guest belongs to its home, so that
-# the library, which outlives programs, never remembers an `f` that is gone.
+# A module sees those that it imports, and the library beneath it. A program may give a function of its own to a
+# function of such a module, `fixed_point(f, ...)`: the instance of that one calls what its module does not see. It is
+# checked by a guest, which has the names of its module and sees what the program (its home) sees. A guest belongs to
+# its home, so that the library, which outlives programs, never remembers an `f` that is gone.

@@ -6,14 +6,10 @@ that the name is unknown.
 
 from __future__ import annotations
 
-TRANSFORMS = "differentiation and transforms"
 COLLECTIVES = "placement and distribution"
-FUNCTIONS = (TRANSFORMS, COLLECTIVES)
+FUNCTIONS = (COLLECTIVES,)
 """Functions: they may be named, as in a list of them, before they can be called."""
 _FEATURES = {
-    TRANSFORMS: (
-        "autodiff"
-    ),
     COLLECTIVES: "all_reduce all_gather reduce_scatter all_to_all",
 }
 

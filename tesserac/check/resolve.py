@@ -113,7 +113,7 @@ Resolved = (
 
 TRANSFORMS = (
     "grad", "value_and_grad", "jvp", "vjp", "jacfwd", "jacrev", "hessian", "hvp",
-    "vmap", "pmap", "map", "scan", "reduce", "jit", "checkpoint", "remat",
+    "vmap", "pmap", "map", "scan", "reduce", "jit", "autodiff", "checkpoint", "remat",
 )  # fmt: skip
 """Functions of functions."""
 FORWARD_RULE, REVERSE_RULE = "jvp_of", "vjp_of"

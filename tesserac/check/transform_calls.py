@@ -18,13 +18,13 @@ from tesserac.types.ty import ErrorType, TransformType
 
 
 def _compiled(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
-    """`jit(f)` is f: everything is compiled."""
+    """`jit(f)` and `autodiff(f)` are f: every function is compiled, and has its derivatives."""
     given = sort_arguments(body, callee, args, (Slot("f", True, False),))
     is_function = given is not None and require_function(body, given["f"], callee)
     return given["f"] if given is not None and is_function else body.error(callee.span)
 
 
-_CALLS = {"scan": scan, "reduce": reduce, "map": map_elements, "jit": _compiled}
+_CALLS = {"scan": scan, "reduce": reduce, "map": map_elements, "jit": _compiled, "autodiff": _compiled}
 """Those that make no other function of the one they are given."""
 _MAPS = ("vmap", "pmap")
 _JACOBIANS = ("jacfwd", "jacrev", "hessian", "hvp")
