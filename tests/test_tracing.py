@@ -35,9 +35,11 @@ main
   main.tess:2          eye                      f32[3, 3]                      36
   main.tess:2          add                      f32[3, 3]                      36  f32[3, 3], f32[]
   main.tess:5          matmul                   f32[4, 3]                      48  f32[4, 3], f32[3, 3]
-  main.tess:5          relu: maximum            f32[4, 3]                      48  f32[4, 3], f32[]
+  main.tess:5          relu: less_equal         bool[4, 3]                     12  f32[4, 3], f32[]
+  main.tess:5          relu: where              f32[4, 3]                      48  bool[4, 3], f32[], f32[4, 3]
   main.tess:5          matmul                   f32[4, 3]                      48  f32[4, 3], f32[3, 3]
-  main.tess:5          relu: maximum            f32[4, 3]                      48  f32[4, 3], f32[]
+  main.tess:5          relu: less_equal         bool[4, 3]                     12  f32[4, 3], f32[]
+  main.tess:5          relu: where              f32[4, 3]                      48  bool[4, 3], f32[], f32[4, 3]
   main.tess:13         softmax: wide            f32[4, 3]                      48  f32[4, 3]
   main.tess:13         softmax: max             f32[4, 1]                      16  f32[4, 3]
   main.tess:13         softmax: equal           bool[4, 1]                      4  f32[4, 1], f32[]
