@@ -19,7 +19,6 @@ from tesserac.graph.dialect import REPLAY
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
-from tesserac.ir.rewrite import is_pure
 
 
 class Separator:
@@ -69,13 +68,21 @@ def _separate_branches(op: Op) -> Sequence[Value]:
     return second.results
 
 
+def _silence(block: Block) -> None:
+    """What is computed again asserts and prints nothing: that has been done."""
+    for op in [inner for outer in block.ops for inner in outer.walk()]:
+        if not op.opdef.pure and not op.results and not op.opdef.terminator:
+            op.erase()
+
+
 def _branches(op: Op, kept: slice, *, pure: bool = False) -> list[Block]:
     blocks = []
     for region in op.regions:
         block, values = Block(), dict[Value, Value]()
         for inner in region.block.ops[:-1]:
-            if not pure or is_pure(inner):
-                block.append(copy_op(inner, values, {}))
+            block.append(copy_op(inner, values, {}))
+        if pure:
+            _silence(block)
         outcome = [values.get(v, v) for v in region.block.terminator.operands[kept]]
         Builder(block, op.span).op("form.yield", outcome)
         erase_unused(block)
