@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from tessera.interface import (
     MISSING,
     Compound,
+    Computed,
     FunctionInterface,
     Kind,
     Missing,
@@ -21,6 +22,7 @@ from tessera.interface import (
     StructInterface,
 )
 from tessera.returned import VALUE, Returned
+from tessera.signature import TensorSpec as ArraySpec
 from tesserac.check.checker import ModuleChecker
 from tesserac.check.infer import CheckResult
 from tesserac.check.specs import (
@@ -37,7 +39,9 @@ from tesserac.check.specs import (
     TupleSpec,
     TypeSpec,
 )
-from tesserac.check.struct_items import is_test
+from tesserac.check.struct_items import default_name, is_test
+from tesserac.check.typed import Param
+from tesserac.ir.types import element
 from tesserac.target.sizes import size_of
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
@@ -83,7 +87,16 @@ def _params(checker: ModuleChecker) -> Iterator[ParamInterface]:
         params = other.params()
         for name, spec in params.specs.items():
             initial, param = other.names.params[name].init is not None, params.params[name]
-            yield ParamInterface(param.name, _kind(checker.name, spec), initial, param.type.show())
+            kind = _kind(checker.name, spec)
+            tensor = _array(param) if kind == "tensor" else None
+            yield ParamInterface(param.name, kind, initial, param.type.show(), tensor)
+
+
+def _array(param: Param) -> ArraySpec:
+    ty = param.type
+    assert isinstance(ty, TensorType)
+    sizes = tuple(size_of(dim) for dim in ty.dims)
+    return ArraySpec(param.name, sizes, ty.dtype.numpy_name, element(ty.dtype, ty.policy))
 
 
 def struct_key(module: str, owner: str, name: str) -> str:
@@ -115,13 +128,13 @@ def _is_initial(field: FieldSpec) -> bool:
 def _function(checker: ModuleChecker, owner: ModuleChecker, name: str) -> FunctionInterface:
     """A function of `owner`, which is `checker` or a file that it imports."""
     signature = owner.own_signature(name)
-    parameters = tuple(_parameter(checker, owner, p) for p in signature.parameters)
+    parameters = tuple(_parameter(checker, owner, name, p) for p in signature.parameters)
     return FunctionInterface(name, parameters, signature.node.doc or "")
 
 
-def _parameter(checker: ModuleChecker, owner: ModuleChecker, parameter: ParameterSpec) -> Parameter:
+def _parameter(checker: ModuleChecker, owner: ModuleChecker, function: str, parameter: ParameterSpec) -> Parameter:
     kind = _kind(checker.name, parameter.spec)
-    return Parameter(parameter.name, kind, parameter.keyword_only, _default(owner, parameter))
+    return Parameter(parameter.name, kind, parameter.keyword_only, _default(owner, function, parameter))
 
 
 def _kind(module: str, spec: TypeSpec) -> Kind:
@@ -148,11 +161,13 @@ def _kind(module: str, spec: TypeSpec) -> Kind:
     return "open"
 
 
-def _default(checker: ModuleChecker, parameter: ParameterSpec) -> Static | Missing:
-    """The value of a default, where it is a number, a string, a bool or None."""
+def _default(checker: ModuleChecker, function: str, parameter: ParameterSpec) -> Static | Missing | Computed:
+    """The value of a default, where it is a number, a string, a bool or None; the function that makes a tensor."""
     if parameter.default is None:
         return MISSING
-    type_ = checker.default(checker.name, parameter.default).type
+    type_, maker = checker.default(checker.name, parameter.default).type, default_name(function, parameter.name)
+    if isinstance(type_, TensorType) and maker in checker.names.hidden:
+        return Computed(maker)
     return MISSING if not isinstance(type_, _SIMPLE) else _constant(type_, MISSING)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tessera
+from tesserac.commands.building import build_bundle
+from tesserac.session import Session
 
 PROGRAM = """
 struct Linear[D, H]:
@@ -187,3 +190,40 @@ def test_threads_share_a_frozen_model(m: Any) -> None:
         thread.join()
     for got, want in zip(found, expected, strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+DEFAULTS = """
+ROW = cast(arange(3), f32)
+
+@export
+def shifted(x: Tensor[M, 3, f32], by: Tensor[3, f32] = ROW * 2.0, *, keep: Tensor[f32] = 1.0) -> Tensor[M, 3, f32]:
+    return x * keep + by
+
+@export
+def scaled(x: Tensor[N, f32], by: float) -> Tensor[N, f32]:
+    return x * by
+"""
+
+
+def test_a_default_may_be_a_tensor(tmp_path: Path) -> None:
+    (tmp_path / "m.tess").write_text(DEFAULTS)
+    bundle = build_bundle(Session(), str(tmp_path / "m.tess"), None, "cpu", None, {})
+    assert "shifted" in bundle.remarks
+    x, row = np.ones((2, 3), "f4"), np.arange(3, dtype="f4")
+    for m in (tessera.compile(DEFAULTS), tessera.load(tmp_path / "m.tessb")):
+        np.testing.assert_array_equal(m.shifted(x), x + 2 * row)
+        np.testing.assert_array_equal(m.shifted(x, keep=2.0), 2 * x + 2 * row)
+        np.testing.assert_array_equal(m.shifted(x, row), x + row)
+        with pytest.raises(tessera.TesseraError, match="E0923"):
+            m.shifted(x, x)
+
+
+@pytest.mark.parametrize("number", [2, 2.0, np.float32(2), np.float64(2), np.float16(2), np.int64(2), np.array(2.0, "f4")])
+def test_a_float_takes_any_number(number: object) -> None:
+    np.testing.assert_array_equal(tessera.compile(DEFAULTS).scaled(np.ones(3, "f4"), number), np.full(3, 2, "f4"))
+
+
+@pytest.mark.parametrize("value", ["2", None, np.bool_(True), np.ones(1, "f4"), 2j])
+def test_a_float_takes_nothing_else(value: object) -> None:
+    with pytest.raises(tessera.TesseraError, match=r"E092[123].*`by`"):
+        tessera.compile(DEFAULTS).scaled(np.ones(3, "f4"), value)

@@ -62,9 +62,25 @@ def test_sizes_are_those_of_the_module(m: Any) -> None:
     with pytest.raises(tessera.TesseraError) as caught:
         m.project(normal(5, 3))
     assert caught.value.code == "E0924"
-    m.params = {"W": normal(4, 11)}
-    with pytest.raises(tessera.TesseraError, match="E0924"):
-        m.project(normal(5, 4))
+
+
+@pytest.mark.parametrize(
+    ("code", "values"),
+    [
+        ("E0922", {"W": np.ones((4, 12))}),
+        ("E0923", {"W": normal(4)}),
+        ("E0921", {"W": [1.0]}),
+        ("E0924", {"W": normal(4, 11)}),
+        ("E0924", {"W": normal(4, 12), "b": normal(5)}),
+        ("E0923", {"rate": normal(1)}),
+    ],
+)
+def test_what_never_fits_is_said_when_it_is_set(m: Any, code: str, values: Any) -> None:
+    m.params = {"W": normal(4, 12)}
+    with pytest.raises(tessera.TesseraError, match="the param `") as caught:
+        m.params = values
+    assert caught.value.code == code
+    assert m.params["W"].shape == (4, 12)
 
 
 @pytest.mark.parametrize(

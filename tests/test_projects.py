@@ -145,3 +145,20 @@ def test_an_import_without_a_name_is_one_mistake(tmp_path: Path) -> None:
     main.write_text("import lib.util\ndef f(x: Tensor[N, f32]): return lib.util.twice(x)\n")
     found = Session().check(SourceFile(str(main), main.read_text())).diagnostics
     assert [d.code for d in found] == ["E0209"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [('sources = ["src"', "E0940"), ('source = ["src"]', "E0941"), ('sources = ["scr"]', "E0943")]
+)
+def test_a_mistake_in_the_project_file_is_one_mistake(
+    line: str, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is not found because of it is not told; a module beside the file is found or not without it."""
+    project = f'[project]\nname = "vision"\nversion = "0.1.0"\n{line}\n'
+    program = "from help import twice\n" + USE.format(name="twice")
+    write(tmp_path, {"tessera.toml": project, "src/help.tess": CODE, "main.tess": program})
+    _, said = checked(capsys, str(tmp_path / "main.tess"))
+    assert re.findall(r"E\d{4}", said) == [code]
+    write(tmp_path, {"main.tess": "from .nowhere import twice\n" + USE.format(name="twice")})
+    _, said = checked(capsys, str(tmp_path / "main.tess"))
+    assert re.findall(r"E\d{4}", said) == [code, "E0209"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tessera.dtypes import numpy_dtype
 from tessera.errors import (
     NOT_DONATED,
+    SIZE_CONFLICT,
     WRONG_ARGUMENTS,
     WRONG_DTYPE,
     WRONG_KIND,
@@ -22,6 +23,7 @@ from tessera.errors import (
     shown_number,
 )
 from tessera.signature import Signature, TensorSpec
+from tessera.sizes import Size, SizeError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,8 +101,32 @@ def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
     return array
 
 
+def check_params(params: Sequence[tuple[TensorSpec, object]]) -> None:
+    """Whether arrays fit the params that they are for, one by one and in the sizes that they share."""
+    arrays = [(spec, _as_array("", spec, value)) for spec, value in params]
+    known: dict[str, int] = {}
+    for spec, array in arrays:
+        for size, found in zip(spec.sizes, array.shape, strict=True):
+            if isinstance(size.tree, str):
+                known.setdefault(size.tree, found)
+    for spec, array in arrays:
+        for axis, (size, found) in enumerate(zip(spec.sizes, array.shape, strict=True)):
+            if size.symbols() <= known.keys() and not _is_size(size, known, found):
+                told = ", ".join(f"{name} = {known[name]}" for name in sorted(size.symbols()))
+                what = f"has size {found} at axis {axis}, not {size.text}{f' with {told}' if told else ''}"
+                raise _misfit(SIZE_CONFLICT, "", spec, what)
+
+
+def _is_size(size: Size, known: Mapping[str, int], found: int) -> bool:
+    try:
+        return size.evaluate(known) == found
+    except SizeError:
+        return False
+
+
 def _misfit(code: str, function: str, spec: TensorSpec, what: str) -> TesseraError:
-    return failure(code, f"argument `{spec.name}` of `{function}` {what}", (f"it must be {spec.show()}",))
+    subject = f"argument `{spec.name}` of `{function}`" if function else f"the param `{spec.name}`"
+    return failure(code, f"{subject} {what}", (f"it must be {spec.show()}",))
 
 
 def _viewed(function: str, spec: TensorSpec, value: object) -> Array | None:

@@ -12,7 +12,7 @@ from tessera.container import Row, image_of, image_row, pack, unpack
 from tessera.errors import UNREADABLE_ARTIFACT, TesseraError, failure
 from tessera.image import Image
 from tessera.returned import Returned, read_returned
-from tessera.signature import Binding, Signature, Site, TensorSpec
+from tessera.signature import Binding, Signature, Site, read_tensor
 from tessera.sizes import read_size
 
 _KIND = "function 5"
@@ -59,19 +59,14 @@ def read_signature(row: Row) -> Signature:
     name, parameters, results, returns_tuple, symbols, bindings, sites, donated = row
     return Signature(
         name=name,
-        parameters=tuple(map(_tensor, parameters)),
-        results=tuple(map(_tensor, results)),
+        parameters=tuple(map(read_tensor, parameters)),
+        results=tuple(map(read_tensor, results)),
         returns_tuple=returns_tuple,
         symbols=tuple(symbols),
         bindings=tuple(map(_binding, bindings)),
         sites=tuple(Site(*site) for site in sites),
         donated=tuple(donated),
     )
-
-
-def _tensor(row: Row) -> TensorSpec:
-    name, sizes, dtype, element = row
-    return TensorSpec(name, tuple(map(read_size, sizes)), dtype, element)
 
 
 def _binding(row: Row) -> Binding:

@@ -16,6 +16,7 @@ from tessera.artifact import Artifact
 from tessera.donation import consuming, taken_structs
 from tessera.function import CompiledFunction, Unsized
 from tessera.interface import (
+    Computed,
     FunctionInterface,
     Missing,
     Parameter,
@@ -48,6 +49,8 @@ class Surroundings(Protocol):
     stream: Stream
 
     def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue: ...
+
+    def function(self, name: str) -> Function: ...
 
 
 Show = Callable[[Specialization, Sequence[Array], Wanted], None]
@@ -109,7 +112,7 @@ class Function:
         out = kwargs.pop(OUT, None) if all(p.name != OUT for p in self.interface.parameters) else None
         taken = Flattening(self.interface.name, structs)
         chosen = []
-        values = _matched(self.interface, args, kwargs)
+        values = [self._made(value) for value in _matched(self.interface, args, kwargs)]
         for parameter, value in zip(self.interface.parameters, values, strict=True):
             choice = taken.add(parameter.name, parameter.kind, value)
             if not is_declared(parameter.kind, structs):
@@ -130,6 +133,10 @@ class Function:
             wanted = Wanted(modes, transcript.say, transcript.printed)
             self._show(tuple(chosen), arrays_of(compiled.signature, taken.leaves, {}), wanted)
             return self._computed(compiled, taken.leaves, values, out)
+
+    def _made(self, value: object) -> object:
+        """An argument; a default that is a tensor is computed for the call."""
+        return self._home.function(value.function)() if isinstance(value, Computed) else value
 
     def _computed(
         self, compiled: CompiledFunction, leaves: Sequence[object], values: Sequence[object], out: object | None
@@ -187,14 +194,14 @@ def trace(modes: tuple[str, ...]) -> None:
 
 
 def _is_plain(parameter: Parameter) -> bool:
-    positional = not parameter.keyword_only and isinstance(parameter.default, Missing)
-    return positional and parameter.kind in ("tensor", "float")
+    """Whether an argument goes to compiled code as it is."""
+    return not parameter.keyword_only and isinstance(parameter.default, Missing) and parameter.kind == "tensor"
 
 
 def _matched(interface: FunctionInterface, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:
     names = [p.name for p in interface.parameters]
     positional = [p.name for p in interface.parameters if not p.keyword_only]
-    defaults: dict[str, Static] = {
+    defaults: dict[str, Static | Computed] = {
         p.name: p.default for p in interface.parameters if not isinstance(p.default, Missing)
     }
     return match_arguments(interface.name, names, positional, defaults, args, kwargs)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from tessera.artifact import Artifact
 from tessera.container import Row, pack, unpack
+from tessera.signature import TensorSpec, read_tensor
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
     from tessera.tracing import Wanted
 
-_KIND = "module 4"
+_KIND = "module 5"
 
 
 class Missing(NamedTuple):
@@ -23,6 +24,13 @@ class Missing(NamedTuple):
 
 
 MISSING = Missing()
+
+
+class Computed(NamedTuple):
+    """Stands where a default is a tensor: what this function of the module gives, which takes nothing."""
+
+    function: str
+
 
 Static: TypeAlias = int | float | bool | str | None
 
@@ -107,7 +115,7 @@ class Parameter(NamedTuple):
     name: str
     kind: Kind
     keyword_only: bool = False
-    default: Static | Missing = MISSING
+    default: Static | Missing | Computed = MISSING
 
 
 class FunctionInterface(NamedTuple):
@@ -134,12 +142,14 @@ class StructInterface(NamedTuple):
 
 
 class ParamInterface(NamedTuple):
-    """A weight of the module. `initial` says that it has a value where none is set; `text` is its type, for people."""
+    """A weight of the module. `initial` says that it has a value where none is set; `text` is its type, for people.
+    `tensor` says what a value has to be where it is one array."""
 
     name: str
     kind: Kind
     initial: bool
     text: str
+    tensor: TensorSpec | None = None
 
 
 class ModuleInterface(NamedTuple):
@@ -199,8 +209,13 @@ def read_interface(data: bytes) -> ModuleInterface:
         tuple((path, digest) for path, digest in reads),
         tuple(map(_struct, structs)),
         tuple(map(_function, hidden)),
-        tuple(ParamInterface(name, _kind(kind), initial, text) for name, kind, initial, text in params),
+        tuple(map(_param, params)),
     )
+
+
+def _param(row: Row) -> ParamInterface:
+    name, kind, initial, text, tensor = row
+    return ParamInterface(name, _kind(kind), initial, text, None if tensor is None else read_tensor(tensor))
 
 
 def _function_row(function: FunctionInterface) -> Row:
@@ -213,8 +228,12 @@ def _function_row(function: FunctionInterface) -> Row:
 
 def _function(row: Row) -> FunctionInterface:
     name, rows, doc = row
-    parameters = tuple(Parameter(n, _kind(kind), only, *default) for n, kind, only, default in rows)
+    parameters = tuple(Parameter(n, _kind(kind), only, *map(_default, default)) for n, kind, only, default in rows)
     return FunctionInterface(name, parameters, doc)
+
+
+def _default(row: Static | Row) -> Static | Computed:
+    return Computed(*row) if isinstance(row, list | tuple) else row
 
 
 def _struct(row: Row) -> StructInterface:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tessera.sizes import Size
+from tessera.container import Row
+from tessera.sizes import Size, read_size
 
 STATUS_OK, STATUS_GUARD, STATUS_OUT_OF_MEMORY, STATUS_BAD_INDEX, STATUS_ASSERT = range(5)
 """What an entry returns. The values of a failed guard are its two sides; of out of memory, the bytes asked for; of a
@@ -33,6 +34,12 @@ class TensorSpec(NamedTuple):
 
     def show(self) -> str:
         return f"Tensor[{', '.join([*(size.text for size in self.sizes), self.element])}]"
+
+
+def read_tensor(row: Row) -> TensorSpec:
+    """A parameter or a result as JSON holds it."""
+    name, sizes, dtype, element = row
+    return TensorSpec(name, tuple(map(read_size, sizes)), dtype, element)
 
 
 class Binding(NamedTuple):

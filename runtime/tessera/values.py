@@ -36,6 +36,11 @@ _LEAST, _LARGEST = -(2**63), 2**64 - 1
 _NO_DTYPE = "no dtype of the language is stored so; `x.astype(...)` converts"
 
 
+def _plain(value: object) -> object:
+    """A number of NumPy's as one of Python's."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+
+
 class Flattening:
     """The arguments of one call, taken apart. Sizes are numbered in the order in which they appear."""
 
@@ -51,7 +56,7 @@ class Flattening:
         match kind:
             case "tensor" | "float":
                 self._declared.append(len(self.leaves))
-                self.leaves.append(value)
+                self.leaves.append(value if kind == "tensor" else _plain(value))
                 return Declared()
             case "int" | "bool" | "str":
                 return self._static(name, kind, value)
@@ -70,7 +75,7 @@ class Flattening:
 
     def _static(self, name: str, kind: str, value: object) -> Choice:
         """A number of NumPy's is as good as one of Python's."""
-        plain = value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
+        plain = _plain(value)
         if type(plain).__name__ != kind or not isinstance(plain, int | str):
             raise self._wrong(name, f"must be {'an' if kind == 'int' else 'a'} {kind}, not {kind_of(value)}")
         if isinstance(plain, int) and not _LEAST <= plain <= _LARGEST:

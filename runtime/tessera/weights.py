@@ -1,13 +1,15 @@
 """The params of a module: what `m.params = {...}` and `m.load(...)` set, and what functions read.
 
 Enters: values by name, from Python or from a file. Leaves: the value of a param when a function needs it: as set, or as
-its initialiser makes it. Dtypes and sizes are checked by the call that uses them.
+its initialiser makes it. Dtypes and sizes of arrays are checked when they are set; those of structs, and how params fit
+the arguments beside them, by the call that uses them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tessera.arguments import check_params
 from tessera.errors import UNSET_PARAM, WRONG_ARGUMENTS, failure, kind_of
 from tessera.interface import ParamInterface
 
@@ -34,6 +36,8 @@ class Weights:
         for name in values:
             if name not in self._params:
                 raise failure(WRONG_ARGUMENTS, f"this module has no param `{name}`", (f"it has {known}",))
+        specs = [(self._params[name].tensor, value) for name, value in values.items()]
+        check_params([(spec, value) for spec, value in specs if spec is not None])
         self._set, self._made = dict(values), {}
 
     def _qualified(self, values: Mapping[str, object]) -> Iterator[tuple[str, object]]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.later import LATER
-from tesserac.check.struct_items import functions_of, initial_of_param, is_test, test_function
+from tesserac.check.struct_items import functions_of, initial_of_param, is_test, tensor_defaults, test_function
 from tesserac.diag.codes.names import E0202, E0209, E0299
 from tesserac.diag.codes.projects import E0946
 from tesserac.diag.diagnostic import Code, Step
@@ -291,6 +291,7 @@ class ModuleNames:
         match item:
             case ast.FunctionDef():
                 self.functions.setdefault(item.name, item)
+                self.hidden.update({function.name: function for function in tensor_defaults(item)})
                 self._note_rules(item)
                 self._define(item.name, FunctionRef(self.name, item.name), item.name_span)
             case ast.ConstDef():

@@ -20,8 +20,9 @@ from tesserac.syntax import ast
 
 SEED = "seed"
 """What every struct takes beside its fields: where the random numbers of its initialisers start."""
-_INIT, _NEW = "$init", "$new"
+_INIT, _NEW, _DEFAULT = "$init", "$new", "$default"
 """A `$` is in no name that a program can write."""
+_LITERALS = (ast.IntLiteral, ast.FloatLiteral, ast.BoolLiteral, ast.NoneLiteral, ast.StringLiteral)
 
 
 def method_name(struct: str, method: str) -> str:
@@ -61,6 +62,29 @@ def initial_of_param(param: ast.ParamDecl, init: ast.Expr) -> ast.FunctionDef:
     body = (ast.Return(init.span, init),)
     name, span = f"{param.name}{_INIT}", param.name_span
     return ast.FunctionDef(param.span, (), name, span, (), param.annotation, (), None, None, body)
+
+
+def default_name(function: str, parameter: str) -> str:
+    return f"{function}.{parameter}{_DEFAULT}"
+
+
+def tensor_defaults(function: ast.FunctionDef) -> Iterator[ast.FunctionDef]:
+    """The defaults of parameters that are tensors and are not numbers: for calls from outside, which have no place
+    where such a value could be written."""
+    for parameter in function.parameters:
+        if parameter.default is not None and _is_tensor(parameter.annotation) and _is_computed(parameter.default):
+            name, value = default_name(function.name, parameter.name), parameter.default
+            body = (ast.Return(value.span, value),)
+            yield ast.FunctionDef(value.span, (), name, parameter.name_span, (), None, (), None, None, body)
+
+
+def _is_tensor(annotation: ast.Expr | None) -> bool:
+    head = annotation.value if isinstance(annotation, ast.Subscript) else None
+    return isinstance(head, ast.Name) and head.id == "Tensor"
+
+
+def _is_computed(value: ast.Expr) -> bool:
+    return not isinstance(value.operand if isinstance(value, ast.UnaryOp) else value, _LITERALS)
 
 
 def functions_of(struct: ast.StructDef) -> Iterator[ast.FunctionDef]:

@@ -11,7 +11,7 @@ from tesserac.base.source import SourceFile
 from tesserac.commands import names
 from tesserac.commands.levels import FunctionLevels, module_tree, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
-from tesserac.commands.select import Selection, read, select_all, select_one, waits_for
+from tesserac.commands.select import Selection, default_makers, read, select_all, select_one, waits_for
 from tesserac.commands.targets import CpuTarget, GpuTarget, find_target
 from tesserac.session import Session, Sizes
 
@@ -29,13 +29,17 @@ def build_bundle(
     selection = _selection(session, source, function)
     if not selection.functions:
         raise UsageMistake(f"`{path}` has no function that can be compiled before it is called")
-    offers = session.interface(source)
+    offers, makers = session.interface(source), default_makers(session, source, selection.functions)
     bundle = Bundle(
         Path(path).stem,
-        offers._replace(functions=tuple(s.interface for s in selection.functions), reads=(), hidden=()),
+        offers._replace(
+            functions=tuple(s.interface for s in selection.functions),
+            reads=(),
+            hidden=tuple(s.interface for s in makers),
+        ),
         {
             (s.interface.name, s.chosen): session.artifact(source, s.function, chosen.platform, sizes)
-            for s in selection.functions
+            for s in (*selection.functions, *makers)
         },
     )
     place = Path(out) if out else Path(path).with_suffix(BUNDLE_SUFFIX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.commands.files import FoundSources, files_of, program_files, project_here, project_mistakes
 from tesserac.commands.outcome import MISTAKES, OK, Outcome
-from tesserac.diag.codes.projects import E0947
+from tesserac.diag.codes.names import E0209
+from tesserac.diag.codes.projects import E0940, E0941, E0942, E0943, E0944, E0945, E0947
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.formats import render_json, render_short
 from tesserac.diag.render import Palette, render
@@ -20,6 +22,10 @@ from tesserac.diag.verdict import verdict_of
 if TYPE_CHECKING:
     from tesserac.session import Checked, Session
     from tesserac.verdicts import Verdicts
+
+
+_PROJECT_FILE = {code.id for code in (E0940, E0941, E0942, E0943, E0944, E0945)}
+_NO_MODULE = re.compile(r"there is no module `(?!\.)")
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ def check_files(paths: Sequence[str], wanted: Wanted) -> Outcome:
             verdicts = verdicts or _verdicts(records)
             verdict = verdicts.of(path)
         said += verdict.diagnostics
-    return _outcome(_circles_once(said), len(files), FoundSources(), wanted)
+    return _outcome(_told_once(said), len(files), FoundSources(), wanted)
 
 
 def _verdicts(records: Records) -> Verdicts:
@@ -69,7 +75,7 @@ def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outc
         if not checked.errors:
             sound.append(checked)
             said += _lowering_mistakes(session, checked) if session.verify else ()
-    outcome = _outcome(_circles_once(said), len(files), session.sources(), wanted)
+    outcome = _outcome(_told_once(said), len(files), session.sources(), wanted)
     guards = "".join(list_guards(one) + list_promises(one) for one in sound) if wanted.guards else ""
     return replace(outcome, output=outcome.output + guards)
 
@@ -80,10 +86,14 @@ def _outcome(said: Sequence[Diagnostic], files: int, sources: Mapping[str, Sourc
     return Outcome(output, "" if wanted.format == "json" else summary(said, files), status)
 
 
-def _circles_once(said: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Files that import each other all have that mistake; it is told of the first."""
+def _told_once(said: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Files that import each other all have that mistake; it is told of the first. Where a project file is wrong, the
+    modules that are not found by it are not told at all."""
+    is_lost = any(d.code in _PROJECT_FILE for d in said)
     kept: dict[object, Diagnostic] = {}
     for diagnostic in said:
+        if is_lost and diagnostic.code == E0209.id and _NO_MODULE.match(diagnostic.title):
+            continue
         circle = frozenset(step.span for step in diagnostic.because) if diagnostic.code == E0947.id else diagnostic
         kept.setdefault(circle, diagnostic)
     return list(kept.values())

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from zipfile import BadZipFile
 
-from tessera.interface import FunctionInterface, Missing, Parameter
+from tessera.interface import Computed, FunctionInterface, Missing, Parameter
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.commands.outcome import UsageMistake
@@ -55,7 +55,8 @@ class MainSignature:
         kind = parameter.kind if isinstance(parameter.kind, str) else parameter.kind.kind
         type_ = self.declared.get(parameter.name, kind)
         given = isinstance(parameter.default, Missing)
-        return f"  {name:16} {type_}{'' if given else f'  [default: {parameter.default}]'}"
+        default = "computed" if isinstance(parameter.default, Computed) else parameter.default
+        return f"  {name:16} {type_}{'' if given else f'  [default: {default}]'}"
 
 
 def main_arguments(main: MainSignature, words: Sequence[str]) -> dict[str, object]:

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
-from tessera.interface import FunctionInterface, Missing, ModuleInterface, Specialization, is_declared
+from tessera.interface import Computed, FunctionInterface, Missing, ModuleInterface, Specialization, is_declared
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.typed import TypedFunction
@@ -79,7 +79,7 @@ def open_parameters(offers: ModuleInterface, interface: FunctionInterface) -> tu
     return tuple(
         p.name
         for p in interface.parameters
-        if not is_declared(p.kind, structs) and isinstance(p.default, Missing)
+        if not is_declared(p.kind, structs) and isinstance(p.default, Missing | Computed)
     )
 
 
@@ -88,8 +88,16 @@ def _selected(
 ) -> Selected:
     structs = {struct.name: struct for struct in offers.structs}
     static = [p for p in interface.parameters if not is_declared(p.kind, structs)]
-    chosen = tuple((p.name, p.default) for p in static if not isinstance(p.default, Missing))
+    chosen = tuple((p.name, p.default) for p in static if not isinstance(p.default, Missing | Computed))
     return Selected(interface, session.function(source, interface.name, chosen), chosen)
+
+
+def default_makers(session: Session, source: SourceFile, selected: Iterable[Selected]) -> list[Selected]:
+    """The functions that make the defaults of these, where those are tensors."""
+    offers = session.interface(source)
+    defaults = [p.default for one in selected for p in one.interface.parameters]
+    names = {default.function for default in defaults if isinstance(default, Computed)}
+    return [_selected(session, source, offers, hidden) for hidden in offers.hidden if hidden.name in names]
 
 
 def _no_function(source: SourceFile, name: str, offers: ModuleInterface) -> str:
