@@ -76,8 +76,21 @@ class NumericsWatch:
         bad = int(np.count_nonzero(~np.isfinite(_floats(result))))
         head = f"{_place(step.span, self._locate)}: `{_name(step)}` made {made} in {bad} of {result.size} elements\n"
         lines = [f"  operand {i}: {_shape(typed)} {_range(typed[1])}\n" for i, typed in enumerate(step.operands, 1)]
-        limit = f"  {dtype} holds up to {dtype.largest:g}\n" if made == "inf" else ""
+        limit = (_at_pole(step) or f"  {dtype} holds up to {dtype.largest:g}\n") if made == "inf" else ""
         return head + "".join(lines) + limit
+
+
+def _at_pole(step: Step) -> str:
+    """What to say of an inf that no dtype could hold; nothing where some inf is a number that is too large."""
+    operator = OPERATORS[step.operator]
+    if operator.pole is None:
+        return ""
+    position, pole = operator.pole
+    result, operand = (_floats(array) for _, array in (step.results[0], step.operands[position]))
+    if not (np.broadcast_to(operand, result.shape) == pole)[np.isinf(result)].all():
+        return ""
+    what = "a division by zero" if step.operator == "div" else f"a pole of `{step.operator}`, whatever the dtype"
+    return f"  operand {position + 1} is {pole:g} there: {what}\n"
 
 
 def observers(modes: Collection[str], function: str, say: Say, locate: Locate) -> Observe:

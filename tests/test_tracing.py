@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tessera
+from tesserac.ops.registry import OPERATORS, Operator
 from tesserac import cli
 
 PROGRAM = """\
@@ -160,6 +161,35 @@ def test_the_first_inf_is_named_with_the_ranges_of_its_operands(
         "  operand 1: f32[3] in [-inf, 100]\n"
         "  f32 holds up to 3.40282e+38\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("log(x)", "operand 1 is 0 there: a pole of `log`, whatever the dtype"),
+        ("log1p(x - 1.0)", "operand 1 is -1 there: a pole of `log1p`, whatever the dtype"),
+        ("rsqrt(x)", "operand 1 is 0 there: a pole of `rsqrt`, whatever the dtype"),
+        ("x ** -2.0", "operand 1 is 0 there: a pole of `pow`, whatever the dtype"),
+        ("1.0 / x", "operand 2 is 0 there: a division by zero"),
+        ("x / 1e-45", "f32 holds up to 3.40282e+38"),
+        ("1e38 / (x * 1e-30)", "f32 holds up to 3.40282e+38"),
+    ],
+)
+def test_an_inf_at_a_pole_is_not_a_number_too_large(
+    code: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"def main():\n    x = cast(arange(4), f32)\n    return {code}\n"
+    assert run(tmp_path, text, "--watch-numerics") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "made inf" in lines[0] and lines[-1].strip() == said
+
+
+@pytest.mark.parametrize("cls", [cls for cls in OPERATORS.values() if cls.pole is not None], ids=lambda cls: cls.name)
+def test_a_pole_is_one_in_every_dtype(cls: type[Operator]) -> None:
+    position, pole = cls.pole or (0, 0.0)
+    operands = [np.full(1, pole if place == position else 1.0 - 2 * place) for place in range(len(cls.cases()[0][1]))]
+    with np.errstate(all="ignore"):
+        assert np.isinf(cls.cases()[0][0].reference(*operands)).all()
 
 
 def test_what_the_library_makes_counts_if_the_program_gets_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,6 +122,7 @@ class Log(Elementwise):
     """
 
     name, primitive, signatures = "log", "log", ONE_ANALYTIC
+    pole = (0, 0.0)
     differential = "dx / x"
 
     def on_complex(self, s: Scalars, args: list[Value]) -> Value:
@@ -144,6 +145,7 @@ class Log2(Elementwise):
     """
 
     name, primitive, signatures = "log2", "log2", ONE_FLOAT
+    pole = (0, 0.0)
     differential = "dx / (x * 0.6931471805599453)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
@@ -163,6 +165,7 @@ class Log10(Elementwise):
     """
 
     name, primitive, signatures = "log10", "log10", ONE_FLOAT
+    pole = (0, 0.0)
     differential = "dx / (x * 2.302585092994046)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
@@ -182,6 +185,7 @@ class Log1p(Elementwise):
     """
 
     name, primitive, signatures = "log1p", "log1p", ONE_FLOAT
+    pole = (0, -1.0)
     differential = "dx / (x + 1)"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
@@ -201,6 +205,7 @@ class Pow(Elementwise):
     """
 
     name, primitive, signatures = "pow", "pow", TWO_FLOATS
+    pole = (0, 0.0)
     differential = (
         "dx * where(y == 0, 0, y * pow(x, where(y == 0, 1, y - 1)))"
         " + dy * (result * log(where(x == 0, 1, x)))"
@@ -245,6 +250,7 @@ class Rsqrt(Elementwise):
     """
 
     name, primitive, signatures = "rsqrt", "rsqrt", ONE_FLOAT
+    pole = (0, 0.0)
     differential = "-(dx * (result / (x + x)))"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:

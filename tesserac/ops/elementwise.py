@@ -153,6 +153,7 @@ class Div(Elementwise):
     """
 
     name, primitive, signatures = "div", "div", TWO_ANALYTIC
+    pole = (1, 0.0)
     differential = "(dx - result * dy) / y"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:

@@ -64,6 +64,8 @@ class Operator(ABC):
     ordered: ClassVar[bool] = False  # whether elements along its axis follow one another or compete
     linear: ClassVar[Linearity] = ""
     """Linear in all operands that have tangents jointly, or in each of them alone."""
+    pole: ClassVar[tuple[int, float] | None] = None
+    """An operand, counted from 0, and its value at which finite numbers give inf, whatever the dtype holds."""
     differential: ClassVar[str] = ""
     """The tangent of the result as an expression: `cos(x) * dx`. `0` where it is zero wherever there is one."""
     not_differentiable: ClassVar[str] = ""
