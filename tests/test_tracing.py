@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tessera
-from tesserac.ops.registry import OPERATORS, Operator
 from tesserac import cli
+from tesserac.ops.registry import OPERATORS, Operator
 
 PROGRAM = """\
 struct Layer[D]:
