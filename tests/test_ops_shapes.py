@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, reject, settings
+from hypothesis import Phase, example, given, reject, settings
 from hypothesis import strategies as st
 
 import tesserac.schedule.dialect
@@ -246,7 +246,7 @@ DRAWN = (
 @example(DRAWN[4])
 @example(DRAWN[5])
 @given(st.tuples(*[st.sampled_from(SIZES)] * 6))
-@settings(max_examples=1, phases=(Phase.explicit, Phase.generate), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1, phases=(Phase.explicit, Phase.generate), deadline=None)
 def test_shapes(case: Case, drawn: tuple[int, ...]) -> None:
     check(case, fitting(case, drawn))
 
