@@ -63,8 +63,8 @@ def _ends(
 def _matches(exact: float, ends: list[tuple[float, float]], value: float) -> bool:
     """Extrapolated to a step of 0, differences are right to the fourth order of the step. They say nothing where the
     value does not lie between those at the ends: a branch taken only at the point itself."""
-    if any(abs((above + below) / 2 - value) > BOUND * max(abs(value), 1.0) for above, below in ends):
-        return False
+    if not all(abs((above + below) / 2 - value) <= BOUND * max(abs(value), 1.0) for above, below in ends):
+        return False  # also where one of them is not a number
     coarse, fine = ((above - below) / (2 * step) for (above, below), step in zip(ends, STEPS, strict=True))
     best = fine + (fine - coarse) / 3
     allowed = BOUND * max(abs(best), abs(value), 1.0)
