@@ -59,8 +59,8 @@ def report(outcomes: list[Outcome], seconds: float, command: str) -> str:
             f"and control statements of {len(used)} kinds. The slope along a direction, by forward and by reverse "
             f"mode, and the second derivative along two, forward over reverse, agree with differences to {BOUND:g}. "
             f"**{len(failed)} failed.** {moved} had a corner near the first point and were held to it at another; of "
-            f"{len(unclear)} differences say nothing (not finite, too curved, or a branch that rounding decides){': seeds ' if unclear else ''}"
-            f"{', '.join(unclear)}.",
+            f"{len(unclear)} differences say nothing (not finite, too curved, or a branch that rounding decides)"
+            f"{': seeds ' if unclear else ''}{', '.join(unclear)}.",
             "",
             *failures,
             "",
