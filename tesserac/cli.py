@@ -246,6 +246,42 @@ def run(
     return finish(run_main(file, threads, arguments, release=release, save=save))
 
 
+@runner.command()
+@click.argument("file")
+@click.option("--steps", type=click.IntRange(min=0), required=True, help="How many in all, with those before --resume.")
+@click.option("--checkpoint", metavar="PATH", help="Keep the state in this file.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint.")
+@click.option("--save-every", type=click.IntRange(min=1), default=100, show_default=True, help="Steps between saves.")
+@click.option("--plot", metavar="PATH", help="Draw the loss of all steps as an .svg file.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For init, and for the random numbers of steps.")
+@click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
+def train(
+    file: str,
+    steps: int,
+    checkpoint: str | None,
+    resume: bool,
+    save_every: int,
+    plot: str | None,
+    seed: int,
+    threads: int | None,
+) -> int:
+    """Train what a program makes: `init` gives the first state, `step` the next one and the loss.
+
+    Ctrl-C stops after the step, keeps the state and says how to go on. A run that was stopped and resumed gives the
+    bits of one that was not.
+    """
+    from tesserac.commands import training
+
+    def say(text: str) -> None:
+        click.echo(text, nl=False)
+
+    def complain(text: str) -> None:
+        click.echo(text, nl=False, err=True)
+
+    wanted = training.Wanted(file, steps, checkpoint, resume, plot, save_every, seed, threads)
+    return training.train(wanted, say, complain)
+
+
 # -------------------------------------------------------------------------------------------- saying and ending
 
 

@@ -1,12 +1,13 @@
-"""Reads `.safetensors` files: the length of a header, the header as JSON, then the bytes of all tensors.
+"""Reads and writes `.safetensors` files: the length of a header, the header as JSON, then the bytes of all tensors.
 
 Enters: a path. Leaves: arrays by name, which are copies. A file that is cut off or says what cannot be is a
-`TesseraError`.
+`TesseraError`. The other way: arrays by name become the bytes of a file.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tessera.dtypes import numpy_dtype
@@ -58,3 +59,21 @@ def _tensor(name: str, entry: dict[str, Any], body: bytes) -> Array:
     if not 0 <= begin <= end <= len(body) or end - begin != count * dtype.itemsize or min(shape, default=0) < 0:
         raise ValueError(f"`{name}` should have {count * dtype.itemsize} bytes at {begin} to {end} of {len(body)}")
     return np.frombuffer(body[begin:end], dtype).reshape(shape).copy()
+
+
+def encode_safetensors(tensors: Mapping[str, Array]) -> bytes:
+    """The bytes of a file with these tensors. Raises ValueError for a dtype that the format lacks."""
+    names = {dtype: name for name, dtype in _DTYPES.items()}
+    header: dict[str, object] = {}
+    parts: list[bytes] = []
+    begin = 0
+    for name, tensor in tensors.items():
+        if str(tensor.dtype) not in names:
+            raise ValueError(f"`{name}` has the dtype {tensor.dtype}, which safetensors lacks")
+        parts.append(tensor.tobytes())
+        end = begin + len(parts[-1])
+        header[name] = {"dtype": names[str(tensor.dtype)], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])

@@ -1,0 +1,146 @@
+"""A state of training as a file: arrays by name in the safetensors format, with the step, the losses and a digest.
+
+Enters: a state, which is a struct, a tuple, a list or a dict of arrays, any deep. Leaves: a file that is whole or not
+there at all; or, from a file, a state like one that is given. A file that is damaged, or of another state, is a
+`TesseraError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tessera.errors import BAD_CHECKPOINT, UNREADABLE_FILE, TesseraError, failure, kind_of
+from tessera.safetensors import encode_safetensors, read_safetensors
+from tessera.structs import StructValue
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+
+_STATE, _STEP, _LOSSES, _DIGEST = "state", "step", "losses", "digest"
+
+
+class Checkpoint(NamedTuple):
+    """`losses` are those of all steps up to here."""
+
+    state: object
+    step: int
+    losses: tuple[float, ...]
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The content of the file. Raises TesseraError for a state that holds something else than arrays."""
+    import numpy as np
+
+    tensors = dict(leaves_of(checkpoint.state, _STATE))
+    tensors[_STEP] = np.array(checkpoint.step, np.int64)
+    tensors[_LOSSES] = np.array(checkpoint.losses, np.float64)
+    tensors[_DIGEST] = _digest(tensors)
+    try:
+        return encode_safetensors(tensors)
+    except ValueError as error:
+        raise failure(BAD_CHECKPOINT, f"cannot save the state: {error}") from None
+
+
+def save_checkpoint(path: str, checkpoint: Checkpoint) -> None:
+    """Writes beside the place, then renames: whoever reads finds the file before or the file after."""
+    write_whole(path, encode_checkpoint(checkpoint))
+
+
+def write_whole(path: str, content: bytes) -> None:
+    unfinished = f"{path}.{os.getpid()}.part"
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise failure(UNREADABLE_FILE, f"cannot write `{path}`: {error.strerror}") from None
+
+
+def load_checkpoint(path: str, like: object) -> Checkpoint:
+    """The checkpoint in a file; its state has the structure, the shapes and the dtypes of `like`."""
+    try:
+        tensors = read_safetensors(path)
+    except TesseraError as error:
+        if error.code == UNREADABLE_FILE:
+            raise
+        raise _refused(path, "it is damaged, or not a checkpoint") from None
+    digest = tensors.pop(_DIGEST, None)
+    if digest is None or _STEP not in tensors or _LOSSES not in tensors:
+        raise _refused(path, "it is not a checkpoint of `tessera train`")
+    if digest.tobytes() != _digest(tensors).tobytes():
+        raise _refused(path, "its content is not what was written")
+    step, losses = int(tensors.pop(_STEP)), tuple(map(float, tensors.pop(_LOSSES)))
+    _compare(path, dict(leaves_of(like, _STATE)), tensors)
+    return Checkpoint(_rebuilt(like, _STATE, tensors), step, losses)
+
+
+def leaves_of(value: object, name: str) -> Iterator[tuple[str, Array]]:
+    """The arrays of a state, by their paths."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray | np.generic):
+        yield name, np.asarray(value)
+        return
+    items = _items(value)
+    if items is None:
+        note = "a state is made of tensors, in structs, tuples, lists and dicts"
+        raise failure(BAD_CHECKPOINT, f"`{name}` is {kind_of(value)}, which a checkpoint cannot hold", (note,))
+    for key, item in items:
+        yield from leaves_of(item, f"{name}.{key}")
+
+
+def _items(value: object) -> list[tuple[str, object]] | None:
+    if isinstance(value, StructValue):
+        return list(vars(value).items())
+    if isinstance(value, Mapping):
+        return [(str(key), item) for key, item in value.items()]
+    if isinstance(value, tuple | list):
+        return [(str(place), item) for place, item in enumerate(value)]
+    return None
+
+
+def _rebuilt(like: object, name: str, tensors: Mapping[str, Array]) -> object:
+    import numpy as np
+
+    if isinstance(like, np.ndarray | np.generic):
+        found = tensors[name]
+        return found[()] if isinstance(like, np.generic) else found
+    made: dict[str, Any] = {key: _rebuilt(item, f"{name}.{key}", tensors) for key, item in _items(like) or ()}
+    if isinstance(like, StructValue):
+        return type(like)._of_fields(made)
+    if isinstance(like, Mapping):
+        return dict(zip(like, made.values(), strict=True))
+    return tuple(made.values()) if isinstance(like, tuple) else list(made.values())
+
+
+def _compare(path: str, expected: Mapping[str, Array], found: Mapping[str, Array]) -> None:
+    for name in (*expected, *(other for other in found if other not in expected)):
+        if _form(expected, name) != _form(found, name):
+            here, there = _form(expected, name), _form(found, name)
+            raise _refused(path, f"`{name}` is {there} there, but {here} in the program")
+
+
+def _form(arrays: Mapping[str, Array], name: str) -> str:
+    return f"{arrays[name].dtype}{list(arrays[name].shape)}" if name in arrays else "missing"
+
+
+def _digest(tensors: Mapping[str, Array]) -> Array:
+    import numpy as np
+
+    total = hashlib.sha256()
+    for name in sorted(tensors):
+        shape: Sequence[int] = tensors[name].shape
+        total.update(json.dumps([name, str(tensors[name].dtype), list(shape)]).encode())
+        total.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return np.frombuffer(total.digest(), np.uint8)
+
+
+def _refused(path: str, reason: str) -> TesseraError:
+    note = "nothing was changed; give another file, or start anew without it"
+    return failure(BAD_CHECKPOINT, f"cannot resume from `{path}`: {reason}", (note,))
