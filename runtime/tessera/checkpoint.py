@@ -1,8 +1,8 @@
 """A state of training as a file: arrays by name in the safetensors format, with the step, the losses and a digest.
 
-Enters: a state, which is a struct, a tuple, a list or a dict of arrays, any deep. Leaves: a file that is whole or not
-there at all; or, from a file, a state like one that is given. A file that is damaged, or of another state, is a
-`TesseraError`.
+Enters: a state, which is a struct, a tuple, a list or a dict of arrays, any deep, or None. Leaves: a file that is
+whole or not there at all; or, from a file, a state like one that is given. A file that is damaged, or of another
+state, is a `TesseraError`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def leaves_of(value: object, name: str) -> Iterator[tuple[str, Array]]:
     if isinstance(value, np.ndarray | np.generic):
         yield name, np.asarray(value)
         return
-    items = _items(value)
+    items = [] if value is None else _items(value)
     if items is None:
         note = "a state is made of tensors, in structs, tuples, lists and dicts"
         raise failure(BAD_CHECKPOINT, f"`{name}` is {kind_of(value)}, which a checkpoint cannot hold", (note,))
@@ -111,6 +111,8 @@ def _rebuilt(like: object, name: str, tensors: Mapping[str, Array]) -> object:
     if isinstance(like, np.ndarray | np.generic):
         found = tensors[name]
         return found[()] if isinstance(like, np.generic) else found
+    if like is None:
+        return None
     made: dict[str, Any] = {key: _rebuilt(item, f"{name}.{key}", tensors) for key, item in _items(like) or ()}
     if isinstance(like, StructValue):
         return type(like)._of_fields(made)
@@ -123,7 +125,7 @@ def _compare(path: str, expected: Mapping[str, Array], found: Mapping[str, Array
     for name in (*expected, *(other for other in found if other not in expected)):
         if _form(expected, name) != _form(found, name):
             here, there = _form(expected, name), _form(found, name)
-            raise _refused(path, f"`{name}` is {there} there, but {here} in the program")
+            raise _refused(path, "it is of another state", f"`{name}` is {there} there, but {here} in the program")
 
 
 def _form(arrays: Mapping[str, Array], name: str) -> str:
@@ -141,6 +143,6 @@ def _digest(tensors: Mapping[str, Array]) -> Array:
     return np.frombuffer(total.digest(), np.uint8)
 
 
-def _refused(path: str, reason: str) -> TesseraError:
+def _refused(path: str, reason: str, *notes: str) -> TesseraError:
     note = "nothing was changed; give another file, or start anew without it"
-    return failure(BAD_CHECKPOINT, f"cannot resume from `{path}`: {reason}", (note,))
+    return failure(BAD_CHECKPOINT, f"cannot resume from `{path}`: {reason}", (*notes, note))
