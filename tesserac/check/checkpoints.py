@@ -84,7 +84,7 @@ def memory_of_sizes(body: Body, loop: Span) -> LoopMemory | None:
 def memory_of_run(body: Body, loop: Span) -> LoopMemory | None:
     """For a loop whose turns the run counts."""
     if body.memory is not None and body.memory.slots is not None:
-        problem = "`slots` is for loops over a range of sizes; how often this one turns only the run knows"
+        problem = "`slots` is for loops over a range of sizes; this one ends when data say so"
         draft = body.sink.error(E0710, at=loop, problem=problem)
         draft.remark("say `every=` or `max_steps=`; without either, memory does not grow with the turns")
         return None
