@@ -20,6 +20,7 @@ from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
+from tesserac.graph.passes.transforms import transforms
 from tesserac.graph.rules import apply_rules
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
@@ -29,7 +30,7 @@ from tesserac.library import check_library
 from tesserac.syntax.parse import parse_module
 from tests.cpu_kernels import same_bits
 
-GRAPH_PASSES = (apply_rules, inline, fold, cse, dce, generalize, split_complex, absorb)
+GRAPH_PASSES = (apply_rules, inline, transforms, fold, cse, dce, generalize, split_complex, absorb)
 
 
 def check_text(text: str, name: str, libraries: tuple[CheckResult, ...]) -> CheckResult:

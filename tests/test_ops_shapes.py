@@ -47,7 +47,7 @@ FIXED = ("fft", "ifft", "rfft", "random_bits")
 """Operators with code for each size: `test_fft` and `test_random_bits` draw those."""
 SIZES = (0, 1, 2, 3, 5, 17, 64, 65, 130, 513, 1025)
 MOST_ELEMENTS, MOST_OF_SLOW = 4_100, 600
-SLOW = ("scatter", "einsum")
+SLOW = ("scatter", "einsum", "add_at", "mul_at", "extreme_at", "scatter_add")
 """Operators that the oracle takes element by element."""
 
 
@@ -232,7 +232,7 @@ def fitting(case: Case, drawn: Sequence[int]) -> dict[str, int]:
 
 
 DRAWN = (
-    (0,) * 6, (1,) * 6, (4099, 3, 1, 1, 1, 1), (3, 1025, 2, 1, 1, 1), (1, 700, 2, 1, 1, 1), (6, 682, 1, 1, 1, 1)
+    (0,) * 6, (1,) * 6, (4099, 3, 1, 1, 1, 1), (3, 1025, 2, 1, 1, 1), (1, 700, 2, 1, 1, 1)
 )  # fmt: skip
 """Sizes that every operator is run with, whatever else is drawn."""
 
@@ -244,7 +244,6 @@ DRAWN = (
 @example(DRAWN[2])
 @example(DRAWN[3])
 @example(DRAWN[4])
-@example(DRAWN[5])
 @given(st.tuples(*[st.sampled_from(SIZES)] * 6))
 @settings(max_examples=1, phases=(Phase.explicit, Phase.generate), deadline=None)
 def test_shapes(case: Case, drawn: tuple[int, ...]) -> None:
