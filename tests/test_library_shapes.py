@@ -1,6 +1,6 @@
-"""Every function of the library over sizes that hypothesis draws: nothing, one, odd ones and larger ones. The example of
-its doc string is compiled once, with its symbols for sizes; machine code gives the oracle's bits at each of them, or both
-refuse the sizes."""
+"""Every function of the library over sizes that hypothesis draws: nothing, one, odd ones and larger ones. The example
+of its doc string is compiled once, with its symbols for sizes; machine code gives the oracle's bits at each of them, or
+a guard refuses them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.test_stdlib import public_functions
 SIZES = (0, 1, 2, 3, 7, 17, 33)
 LARGE = 65
 ELSEWHERE = ("linalg", "fft", "operators")
-"""Folders whose functions loop over rows or are compiled for each size: `test_linalg`, `test_fft` and `test_algebra` draw
-those."""
+"""Folders whose functions loop over rows or are compiled for each size: `test_linalg`, `test_fft` and `test_algebra`
+draw those."""
 REFUSED = {"flash_attention": "E0927"}
 """Beside guards: the cache of an example holds 16 rows."""
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tessera
-from tesserac.ops.registry import OPERATORS, Operator
 from tesserac import cli
 from tesserac.ops.registry import OPERATORS, Operator
 
