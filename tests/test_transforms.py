@@ -377,8 +377,9 @@ def test_mistakes(call: str, code: str) -> None:
     assert found == [code]
 
 
-PAGE = (Path(__file__).parent.parent / "docs" / "transforms.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```tess\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = [(DOCS / name).read_text(encoding="utf-8") for name in ("transforms.md", "differentiation.md")]
+EXAMPLES = [text for page in PAGES for text in re.findall(r"^```tess\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
 
 
 @pytest.mark.parametrize("text", EXAMPLES)

@@ -57,6 +57,13 @@ def is_operator(op: Op) -> bool:
     return op.name.startswith(PREFIX) and op.name.removeprefix(PREFIX) in OPERATORS
 
 
+def set_numerics(op: Op, mode: Attr | None) -> None:
+    """Operators of a function have the mode of its call, if that has one and they have none of their own."""
+    for inner in op.walk() if mode is not None else ():
+        if is_operator(inner) or inner.name == CUSTOM:
+            inner.attrs.setdefault(NUMERICS, mode)
+
+
 def operator_of(op: Op) -> Operator:
     """The operator that an operation applies, with its static attributes."""
     attrs = {name: value for name, value in op.attrs.items() if name not in (NUMERICS, REPLAY)}

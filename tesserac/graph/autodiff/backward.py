@@ -88,7 +88,8 @@ class Backward:
     def _pullback(self, op: Op) -> None:
         wrt = indices(op, "wrt")
         given, tangents = op.operands[: len(op.operands) - len(wrt)], op.operands[len(op.operands) - len(wrt) :]
-        found = self._functions.rule(self.builder, op.attrs["rule"], (*given, *self.given(op.results)))
+        operands, mode = (*given, *self.given(op.results)), op.attrs.get(NUMERICS)
+        found = self._functions.rule(self.builder, op.attrs["rule"], operands, mode=mode)
         for place, tangent in zip(wrt, tangents, strict=True):
             self.add(tangent, found[place])
 

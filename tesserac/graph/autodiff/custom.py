@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from tesserac.graph.dialect import CUSTOM, call_dims, named_dims
+from tesserac.graph.dialect import CUSTOM, NUMERICS, call_dims, named_dims, set_numerics
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Module, Op, Value, define_op
@@ -47,15 +47,18 @@ class Functions:
 
     def body(self, builder: Builder, custom: Op, operands: Sequence[Value]) -> list[Value]:
         """What a call of a function with rules computes."""
-        return self._paste(builder, str(custom.attrs["callee"]), call_dims(custom), operands, None)
+        mode = custom.attrs.get(NUMERICS)
+        return self._paste(builder, str(custom.attrs["callee"]), call_dims(custom), operands, None, mode)
 
-    def rule(self, builder: Builder, rule: Attr, operands: Sequence[Value], linear: int = 0) -> list[Value]:
-        """What a rule computes. Its last `linear` operands are tangents that will be transposed: a call that depends on
-        them becomes its body, which can be."""
+    def rule(
+        self, builder: Builder, rule: Attr, operands: Sequence[Value], linear: int = 0, mode: Attr | None = None
+    ) -> list[Value]:
+        """What a rule computes, in the mode of the call that it belongs to. Its last `linear` operands are tangents that
+        will be transposed: a call that depends on them becomes its body, which can be."""
         assert isinstance(rule, tuple)
         symbol, dims = rule
         tangents = set(operands[len(operands) - linear :]) if linear else None
-        return self._paste(builder, str(symbol), named_dims(dims), operands, tangents)
+        return self._paste(builder, str(symbol), named_dims(dims), operands, tangents, mode)
 
     def _paste(
         self,
@@ -64,6 +67,7 @@ class Functions:
         dims: dict[str, Dim],
         operands: Sequence[Value],
         tangents: set[Value] | None,
+        mode: Attr | None,
     ) -> list[Value]:
         function = self._module.lookup(symbol)
         clashes = counters(function) & (self.taken | {s for dim in dims.values() for s in dim.symbols()})
@@ -71,7 +75,9 @@ class Functions:
         self.taken |= counters(function)
         values = dict(zip(function.body.args, operands, strict=True))
         for op in function.body.ops[:-1]:
-            self._copy(builder, copy_op(op, values, dims), op, values, tangents)
+            copy = copy_op(op, values, dims)
+            set_numerics(copy, mode)
+            self._copy(builder, copy, op, values, tangents)
         return [values.get(v, v) for v in function.body.terminator.operands]
 
     def _copy(
@@ -79,7 +85,8 @@ class Functions:
     ) -> None:
         depends = tangents is not None and not tangents.isdisjoint(copy.operands)
         if copy.name == CUSTOM and depends:
-            found = self._paste(builder, str(copy.attrs["callee"]), call_dims(copy), copy.operands, tangents)
+            mode = copy.attrs.get(NUMERICS)
+            found = self._paste(builder, str(copy.attrs["callee"]), call_dims(copy), copy.operands, tangents, mode)
             values.update(zip(op.results, found, strict=True))
             copy.drop_operands()
             return

@@ -97,9 +97,9 @@ class Forward:
         wrt = tuple(place for place, operand in enumerate(operands) if operand in self.tangents)
         if not wrt or not results:
             return
-        given = (*op.operands, *op.results)
+        given, mode = (*op.operands, *op.results), op.attrs.get(NUMERICS)
         if self._reverse and REVERSE_RULE in op.attrs:
-            attrs = {"rule": op.attrs[REVERSE_RULE], "wrt": wrt}
+            attrs = {"rule": op.attrs[REVERSE_RULE], "wrt": wrt} | ({} if mode is None else {NUMERICS: mode})
             tangents = [self.tangents[operands[place]] for place in wrt]
             made = self.builder.op(PULLBACK, (*given, *tangents), [v.type for v in results], attrs)
             found = list(made.results)
@@ -107,7 +107,7 @@ class Forward:
             write = writer(self.builder, {})
             tangents = [write.given(self.tangents.get(operand), operand) for operand in operands]
             linear = len(tangents) if self._reverse else 0
-            found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), linear)
+            found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), linear, mode)
         else:
             name = str(op.attrs["callee"]).rpartition(".")[2]
             why = "it has a rule for reverse mode only (`@vjp_of`), and this is forward mode"

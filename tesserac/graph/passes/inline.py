@@ -27,9 +27,9 @@ from __future__ import annotations
 from itertools import count
 
 from tesserac.graph.blame import blame, library_name
-from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, call_dims, is_operator
+from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, call_dims, set_numerics
 from tesserac.graph.substitute import copy_op, counters
-from tesserac.ir.core import Attr, Module, Op, Value, VerifyError
+from tesserac.ir.core import Module, Op, Value, VerifyError
 from tesserac.ir.ordering import behind
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.types.dims import Dim
@@ -92,20 +92,12 @@ def inline_call(call: Op, callee: Op, caller: Op) -> None:
         behind(copy, call)
         if blamed is not None:
             blame(copy, blamed, call.span)
-        if mode is not None:
-            _set_numerics(copy, mode)
+        set_numerics(copy, mode)
     for old, new in zip(call.results, callee.body.terminator.operands, strict=True):
         replacement = values[new]
         replacement.name = replacement.name or old.name
         old.replace_all_uses(replacement)
     call.erase()
-
-
-def _set_numerics(op: Op, mode: Attr) -> None:
-    """Operators of a function have the mode of the call, where they have none of their own."""
-    for inner in op.walk():
-        if is_operator(inner):
-            inner.attrs.setdefault(NUMERICS, mode)
 
 
 def _fresh_counters(callee: Op, caller: Op, dims: dict[str, Dim]) -> dict[str, Dim]:
