@@ -53,8 +53,8 @@ class Functions:
     def rule(
         self, builder: Builder, rule: Attr, operands: Sequence[Value], linear: int = 0, mode: Attr | None = None
     ) -> list[Value]:
-        """What a rule computes, in the mode of the call that it belongs to. Its last `linear` operands are tangents that
-        will be transposed: a call that depends on them becomes its body, which can be."""
+        """What a rule computes, in the mode of the call that it belongs to. Its last `linear` operands are tangents
+        that will be transposed: a call that depends on them becomes its body, which can be."""
         assert isinstance(rule, tuple)
         symbol, dims = rule
         tangents = set(operands[len(operands) - linear :]) if linear else None
