@@ -110,7 +110,7 @@ class Forward:
             found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), linear, mode)
         else:
             name = str(op.attrs["callee"]).rpartition(".")[2]
-            why = "it has a rule for reverse mode only (`@vjp_of`), and this is forward mode: a `@jvp_of` rule serves both"
+            why = "its rule (`@vjp_of`) is for reverse mode, and this is forward mode: a `@jvp_of` rule serves both"
             raise NotDifferentiable(op.span, f"`{name}`", why)
         self.tangents.update(zip(results, found, strict=True))
 
