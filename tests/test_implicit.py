@@ -136,6 +136,12 @@ def g(a: Tensor[f32]) -> Tensor[f32]:
     assert module.g(2.0) == pytest.approx(0.5 / np.sqrt(2), rel=3e-6)
 
 
+def test_a_step_gives_what_it_takes() -> None:
+    text = "def f(a: Tensor[N, f64]):\n    return fixed_point(lambda t, x: sum(x), a, a)\n"
+    with pytest.raises(tessera.TesseraError, match="`fixed_point` does not work with these arguments"):
+        tessera.compile(text)
+
+
 def test_a_function_that_has_no_derivative_is_reported_at_the_call() -> None:
     text = "def f(a: Tensor[f64]):\n    return fixed_point(lambda t, x: cast(x > t, i64), a, cast(1, i64))\n"
     with pytest.raises(tessera.TesseraError) as caught:
