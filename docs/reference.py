@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import tesserac.ops  # noqa: F401  (fills the registry)
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
+from tesserac.check.builtin_docs import BUILTIN_DOCS
+from tesserac.check.resolve import ALGEBRA
 from tesserac.ops.registry import OPERATORS, Operator
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
@@ -60,10 +62,18 @@ class Section:
 
 def reference() -> str:
     """The whole page."""
-    sections = [*operator_sections(), *library_sections()]
+    sections = [language_section(), *operator_sections(), *library_sections()]
     names = sorted(entry.name for section in sections for entry in section.entries)
     index = " ".join(f"[{name}](#{_anchor(name)})" for name in names)
     return "\n".join([HEAD, f"{len(names)} names: {index}\n", *(section.text() for section in sections)])
+
+
+def language_section() -> Section:
+    words = "What the checker itself knows: loops, functions of functions, operators as values."
+    entries = [
+        Entry(name.removeprefix(ALGEBRA), (doc.usage,), doc.text) for name, doc in sorted(BUILTIN_DOCS.items())
+    ]
+    return Section("The language itself", words, tuple(entries))
 
 
 def operator_sections() -> Iterator[Section]:

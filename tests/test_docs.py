@@ -20,6 +20,8 @@ from tessera.function import CompiledFunction
 from tesserac import check
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
+from tesserac.check.builtin_docs import BUILTIN_DOCS
+from tesserac.check.resolve import ALGEBRA, BUILTINS, OPERATIONS
 from tesserac.commands.select import Selected, select_all
 from tesserac.diag.formats import render_short
 from tesserac.diag.pages import page_codes
@@ -182,3 +184,9 @@ def test_an_error_seen_from_python_is_the_text_of_the_command_line() -> None:
         tessera.compile("def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return y\n")
     assert caught.value.code == "E0201"
     assert str(caught.value).startswith("error[E0201]: nothing here is called `y`\n --> <text>:2:12\n")
+
+
+def test_every_name_of_the_language_itself_is_documented() -> None:
+    assert set(BUILTIN_DOCS) == {*BUILTINS, *(f"{ALGEBRA}{name}" for name in OPERATIONS)}
+    for name, doc in BUILTIN_DOCS.items():
+        assert name.removeprefix(ALGEBRA) in doc.usage and doc.text.endswith(".")

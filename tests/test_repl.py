@@ -242,6 +242,7 @@ def test_help_and_names_of_nothing(talk: Talk) -> None:
     listed = talk(":help")
     assert all(f"  :{name}" in listed for name in ("type", "ir", "time", "load", "reload", "names", "help", "quit"))
     assert "e to the power x" in talk(":help exp")
+    assert "The gradient of a function" in talk(":help grad") and "leaves(tree)" in talk(":help leaves")
     assert talk(":names") == ""
     assert talk.error(":frobnicate").startswith("error: there is no command `:frobnicate`")
     assert "nothing here is called" in talk.error(":help frobnicate")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 
+from tesserac.check.builtin_docs import BUILTIN_DOCS
 from tesserac.check.checker import ModuleChecker
-from tesserac.check.resolve import ConstantRef, FunctionRef, OperatorRef, StructRef
+from tesserac.check.resolve import BuiltinRef, ConstantRef, FunctionRef, OperatorRef, StructRef
 from tesserac.check.specs import StructDecl
 from tesserac.repl.engine import Engine
 from tesserac.syntax import ast
@@ -23,6 +24,8 @@ def describe_name(engine: Engine, name: str, *, doc: bool = False) -> str | None
             return f"struct {name}\n" if declared is None else _lines(_struct(checker, declared), "")
         case OperatorRef(op=op):
             return _lines("\n".join(name + rule for rule in op.signatures), (inspect.getdoc(op) or "") if doc else "")
+        case BuiltinRef(name=known) if known in BUILTIN_DOCS:
+            return _lines(BUILTIN_DOCS[known].usage, BUILTIN_DOCS[known].text if doc else "")
         case ConstantRef(owner=owner) if owner == checker.name:
             return f"{checker.text(checker.names.constants[name].span)}\n"
     return None

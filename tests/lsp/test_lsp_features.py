@@ -20,6 +20,8 @@ from tessera_lsp.features.hover import hover
 from tessera_lsp.features.symbols import symbols
 from tessera_lsp.server import OPTIONS
 from tesserac.base.source import SourceFile
+from tesserac.check.builtin_docs import BUILTIN_DOCS
+from tesserac.check.resolve import ALGEBRA, BUILTINS, OPERATIONS
 from tesserac.diag.render import apply_edits
 from tesserac.session import Session
 
@@ -112,6 +114,16 @@ def completed(text: str) -> list[str]:
 )
 def test_hover(word: str, nth: int, text: str) -> None:
     assert text in hovered(word, nth)
+
+
+@pytest.mark.parametrize("name", [*BUILTINS, *OPERATIONS])
+def test_names_of_the_language_are_offered_and_explained(name: str) -> None:
+    text = f"def f(x: Tensor[N, f32]):\n    return {name}(x)\n"
+    source = SourceFile("a.tess", text)
+    found = hover(new_session(), source, text.index(f"{name}(x)"))
+    doc = BUILTIN_DOCS.get(name) or BUILTIN_DOCS[f"{ALGEBRA}{name}"]
+    assert found is not None and doc.text in found.markdown
+    assert name in completed(text.replace(f"{name}(x)", "|"))
 
 
 def test_hover_is_where_the_word_is() -> None:

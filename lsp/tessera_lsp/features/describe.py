@@ -12,19 +12,11 @@ from tessera_lsp.features.meanings import (
     checked_function,
 )
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.builtin_docs import BUILTIN_DOCS
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dtype import DType
 
-BUILTINS = {
-    "range": ("range([start,] stop[, step])", "The numbers of a `for` loop, which is never unrolled."),
-    "float": ("float(n)", "An int or a size as an untyped float, which takes the dtype it meets."),
-    "int": ("int(n)", "A compile-time integer."),
-    "print": ("print(values...)", "Prints when the program runs, in order. It has the effect `io`."),
-    "narrow": ("narrow(y)", "Rounds once, to the dtype that the function returns."),
-    "transpose": ("transpose(x)", "Swaps the last two dims, as `x.T` does."),
-    "len": ("len(x)", "The first size of a tensor, or the number of items of a tuple."),
-}
 KINDS = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "bool", "c": "complex"}
 
 
@@ -41,8 +33,7 @@ def describe(meaning: GlobalMeaning) -> str:
 
 
 def _builtin(name: str) -> str:
-    usage, text = BUILTINS.get(name, (name, "Known to the language itself."))
-    return paragraphs(code(usage), text)
+    return paragraphs(code(BUILTIN_DOCS[name].usage), BUILTIN_DOCS[name].text)
 
 
 def _operator(op: type[Operator]) -> str:
