@@ -20,7 +20,7 @@ from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value
+from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import run_passes
 from tesserac.ops.calculus import is_smooth
@@ -33,13 +33,20 @@ Body = Callable[[Builder, Sequence[Value]], Sequence[Value]]
 
 class Derivatives:
     """Of a function by the arguments at `wrt`, all that can have tangents unless said. Its results that cannot have
-    tangents are left out."""
+    tangents are left out. `beside` are the functions that it calls by name."""
 
     def __init__(
-        self, body: Body, types: Sequence[TensorType], wrt: Sequence[int] | None = None, *, verify: bool = True
+        self,
+        body: Body,
+        types: Sequence[TensorType],
+        wrt: Sequence[int] | None = None,
+        *,
+        beside: Sequence[Op] = (),
+        verify: bool = True,
     ) -> None:
         self._body = body
         self._verify = verify
+        self._beside = beside
         self.types = list(types)
         self.wrt = [i for i, ty in enumerate(types) if is_smooth(ty)] if wrt is None else list(wrt)
         self.moving = [self.types[i] for i in self.wrt]
@@ -106,7 +113,7 @@ class Derivatives:
         return self._lowered([*self.types, *self.moving, *self.results], body)
 
     def _lowered(self, types: Sequence[TensorType], body: Body) -> Module:
-        return _lowered(types, body, verify=self._verify)
+        return _lowered(types, body, self._beside, verify=self._verify)
 
     def smooth(self, builder: Builder, args: Sequence[Value]) -> list[Value]:
         return [v for v in self._body(builder, args) if is_smooth(tensor_type(v))]
@@ -139,11 +146,12 @@ def applied(operator: Operator, types: Sequence[TensorType]) -> Body:
     return body
 
 
-def _lowered(types: Sequence[TensorType], body: Body, *, verify: bool = True) -> Module:
+def _lowered(types: Sequence[TensorType], body: Body, beside: Sequence[Op] = (), *, verify: bool = True) -> Module:
     block = Block(types)
     Builder(block).op("graph.return", body(Builder(block), block.args))
     attrs = {"sym_name": "f", "params": ("x",) * len(types), "guards": (), "entry": True}
-    module = Module([Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])])
+    function = Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])
+    module = Module([function, *(clone_op(other, {}) for other in beside)])
     return run_passes(module, [transforms, cse, dce, generalize, split_complex], verify=verify)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
+from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.narrow import storage
 from tesserac.syntax import ast
@@ -35,8 +36,8 @@ class Accuracy:
     differences: float
 
 
-ITERATED = {"expm", "qr", "eigh", "eigvalsh", "svd", "svdvals", "cond", "pinv", "lstsq"}
-"""They iterate towards something that has a derivative of its own, which the tests of linear algebra hold them to."""
+ITERATED = {"expm", "qr", "eigh", "eigvalsh", "svd", "svdvals", "cond", "pinv", "lstsq", "custom_root"}
+"""They iterate towards something that has a derivative of its own, which tests of their own hold them to."""
 IN_F32 = {"fused_adam"}
 """They compute in f32 whatever they are given."""
 WIDE = Accuracy("f64", 1e-6, 1e-12, 1e-6)
@@ -54,6 +55,13 @@ def example(node: ast.FunctionDef) -> tuple[CheckResult, Accuracy]:
     return (check_text(text, "m", library()), NARROW) if as_it_stands else (checked, WIDE)
 
 
+def beside(function: Op) -> list[Op]:
+    """The functions that have derivatives of their own, and those."""
+    block = function.parent
+    assert block is not None
+    return [other for other in block.ops if other is not function]
+
+
 def sample(ty: TensorType, rng: np.random.Generator) -> np.ndarray:
     shape = [dim.evaluate(SIZES) for dim in ty.dims]
     values = rng.normal(size=shape) + (1j * rng.normal(size=shape) if ty.dtype.is_complex else 0.0)
@@ -68,7 +76,7 @@ def test_derivatives_of_examples(node: ast.FunctionDef) -> None:
     checked, accuracy = example(node)
     function = graph_of(checked)
     types = [tensor_type(v) for v in function.body.args]
-    of, rng = Derivatives(body_of(function), types), np.random.default_rng(0)
+    of, rng = Derivatives(body_of(function), types, beside=beside(function)), np.random.default_rng(0)
     if not of.wrt or not of.results:
         return
     x, w, v = ([sample(ty, rng) for ty in group] for group in (types, of.moving, of.results))

@@ -16,19 +16,20 @@ Bounds = Mapping[str, list[tuple[Dim, Dim]]]
 
 
 def loop_bounds(host: Op) -> dict[str, list[tuple[Dim, Dim]]]:
-    """Where the loops of each counter start and stop, inner loops first; a counter may serve several."""
+    """Where the loops of each counter start and stop, inner loops first; a counter may serve several. Of a loop whose
+    ends no size gives nothing is known: memory does not depend on it."""
     found: dict[str, list[tuple[Dim, Dim]]] = {}
     for op in reversed(list(host.walk())):
         if op.name == "schedule.loop":
             low, high = (_dim(value.defining_op) for value in op.operands[:2])
-            found.setdefault(str(op.attrs["counter"]), []).append((low, high))
+            if low is not None and high is not None:
+                found.setdefault(str(op.attrs["counter"]), []).append((low, high))
     return found
 
 
-def _dim(made: Op | None) -> Dim:
+def _dim(made: Op | None) -> Dim | None:
     dim = made.attrs.get("dim") if made is not None else None
-    assert isinstance(dim, Dim), "a loop over indices that no size gives"
-    return dim
+    return dim if isinstance(dim, Dim) else None
 
 
 def largest(dim: Dim, bounds: Bounds) -> Dim:
