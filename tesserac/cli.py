@@ -253,7 +253,7 @@ def run(
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint.")
 @click.option("--save-every", type=click.IntRange(min=1), default=100, show_default=True, help="Steps between saves.")
 @click.option("--plot", metavar="PATH", help="Draw the loss of all steps as an .svg file.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For init, and for the random numbers of steps.")
+@click.option("--seed", type=int, help="For init, and for the random numbers of steps. [default: 0]")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
 def train(
     file: str,
@@ -262,7 +262,7 @@ def train(
     resume: bool,
     save_every: int,
     plot: str | None,
-    seed: int,
+    seed: int | None,
     threads: int | None,
 ) -> int:
     """Train what a program makes: `init` gives the first state, `step` the next one and the loss.

@@ -80,6 +80,14 @@ def test_resumed_is_the_same_to_the_bit(train: Train) -> None:
     assert Path("straight").read_bytes() != Path("other").read_bytes()
 
 
+def test_a_step_may_take_the_memory_of_its_state(train: Train) -> None:
+    Path("given.tess").write_text(PROGRAM.replace("\ndef step(", "\n@export(donate=(s,))\ndef step("))
+    assert train("--steps", "5", "--checkpoint", "kept")[0] == 0
+    assert train("--steps", "3", "--checkpoint", "given", "--save-every", "1", file="given.tess")[0] == 0
+    assert train("--steps", "5", "--checkpoint", "given", "--resume", file="given.tess")[0] == 0
+    assert Path("kept").read_bytes() == Path("given").read_bytes()
+
+
 def test_says_losses_and_draws_them(train: Train) -> None:
     status, out, _ = train("--steps", "30", "--plot", "loss.svg")
     assert status == 0
@@ -144,6 +152,7 @@ def test_a_checkpoint_of_another_state_is_refused(train: Train) -> None:
     [
         (["--steps", "3", "--resume"], "--resume goes with --checkpoint"),
         (["--steps", "3", "--checkpoint", "line.tess"], "is there already"),
+        (["--steps", "3", "--checkpoint", "c", "--resume", "--seed", "1"], "leave --seed out"),
         (["--steps", "3", "--plot", "nowhere/p.svg"], "no such folder"),
     ],
 )

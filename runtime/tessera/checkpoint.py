@@ -1,4 +1,4 @@
-"""A state of training as a file: arrays by name in the safetensors format, with the step, the losses and a digest.
+"""A state of training as a file: arrays by name in the safetensors format, with step, losses, seed and a digest.
 
 Enters: a state, which is a struct, a tuple, a list or a dict of arrays, any deep, or None. Leaves: a file that is
 whole or not there at all; or, from a file, a state like one that is given. A file that is damaged, or of another
@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tessera.errors import BAD_CHECKPOINT, UNREADABLE_FILE, TesseraError, failure, kind_of
 from tessera.safetensors import encode_safetensors, read_safetensors
+from tessera.stream import read_seed
 from tessera.structs import StructValue
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
 
-_STATE, _STEP, _LOSSES, _DIGEST = "state", "step", "losses", "digest"
+_STATE, _STEP, _LOSSES, _SEED, _DIGEST = "state", "step", "losses", "seed", "digest"
 
 
 class Checkpoint(NamedTuple):
-    """`losses` are those of all steps up to here."""
+    """`losses` are those of all steps up to here; from `seed` and `step` follow the random numbers of the next step."""
 
     state: object
     step: int
     losses: tuple[float, ...]
+    seed: int = 0
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
@@ -38,6 +40,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     tensors = dict(leaves_of(checkpoint.state, _STATE))
     tensors[_STEP] = np.array(checkpoint.step, np.int64)
     tensors[_LOSSES] = np.array(checkpoint.losses, np.float64)
+    tensors[_SEED] = np.array(read_seed(checkpoint.seed), np.uint64)
     tensors[_DIGEST] = _digest(tensors)
     try:
         return encode_safetensors(tensors)
@@ -71,13 +74,14 @@ def load_checkpoint(path: str, like: object) -> Checkpoint:
             raise
         raise _refused(path, "it is damaged, or not a checkpoint") from None
     digest = tensors.pop(_DIGEST, None)
-    if digest is None or _STEP not in tensors or _LOSSES not in tensors:
+    if digest is None or not tensors.keys() >= {_STEP, _LOSSES, _SEED}:
         raise _refused(path, "it is not a checkpoint of `tessera train`")
     if digest.tobytes() != _digest(tensors).tobytes():
         raise _refused(path, "its content is not what was written")
     step, losses = int(tensors.pop(_STEP)), tuple(map(float, tensors.pop(_LOSSES)))
+    seed = int(tensors.pop(_SEED))
     _compare(path, dict(leaves_of(like, _STATE)), tensors)
-    return Checkpoint(_rebuilt(like, _STATE, tensors), step, losses)
+    return Checkpoint(_rebuilt(like, _STATE, tensors), step, losses, seed)
 
 
 def leaves_of(value: object, name: str) -> Iterator[tuple[str, Array]]:

@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """`steps` counts from the very first, also where a run is resumed."""
+    """`steps` counts from the very first, also where a run is resumed; then the seed is that of the checkpoint."""
 
     file: str
     steps: int
@@ -41,7 +41,7 @@ class Wanted:
     resume: bool
     plot: str | None
     save_every: int
-    seed: int
+    seed: int | None
     threads: int | None
 
 
@@ -61,6 +61,8 @@ def _refuse(wanted: Wanted) -> None:
     """Raises UsageMistake for what would fail, or overwrite something, only at the end."""
     if wanted.resume and wanted.checkpoint is None:
         raise UsageMistake("--resume goes with --checkpoint FILE, which says where to go on from")
+    if wanted.resume and wanted.seed is not None:
+        raise UsageMistake("--resume goes on with the seed that the checkpoint has: leave --seed out")
     if wanted.checkpoint is not None and not wanted.resume and os.path.exists(wanted.checkpoint):
         raise UsageMistake(f"`{wanted.checkpoint}` is there already: go on from it by --resume, or name another file")
     for path in (wanted.checkpoint, wanted.plot):
@@ -73,13 +75,13 @@ class _Run:
 
     def __init__(self, wanted: Wanted, say: Say, complain: Say) -> None:
         self.wanted, self.say, self.complain = wanted, say, complain
-        self.module = tessera.load(wanted.file)
+        self.module, self.seed = tessera.load(wanted.file), read_seed(wanted.seed or 0)
         self.data = self._data()
         self.state = self._first_state()
         self.form = _form(self.state)
         self.step, self.losses, self.saved = 0, list[float](), 0
         if wanted.resume and wanted.checkpoint is not None:
-            self.state, self.step, losses = load_checkpoint(wanted.checkpoint, self.state)
+            self.state, self.step, losses, self.seed = load_checkpoint(wanted.checkpoint, self.state)
             self.losses, self.saved = list(losses), self.step
 
     def _function(self, name: str) -> Function:
@@ -98,7 +100,7 @@ class _Run:
     def _first_state(self) -> object:
         init = self._function("init")
         seeded = any(parameter.name == "seed" for parameter in init.interface.parameters)
-        state = init(seed=self.wanted.seed) if seeded else init()
+        state = init(seed=self.wanted.seed or 0) if seeded else init()
         encode_checkpoint(Checkpoint(state, 0, ()))  # a state that cannot be saved is refused before any work
         return state
 
@@ -128,7 +130,7 @@ class _Run:
         return OK
 
     def _one_step(self, step: Function) -> None:
-        self.module.seed(fold_in(read_seed(self.wanted.seed), self.step))
+        self.module.seed(fold_in(self.seed, self.step))
         result = step(self.state, *self.data)
         if not isinstance(result, tuple) or len(result) != 2 or getattr(result[1], "shape", None) != ():
             raise failure(WRONG_ARGUMENTS, "`step` must return the new state and the loss, which is one number")
@@ -150,14 +152,13 @@ class _Run:
             self._save_as(self.wanted.checkpoint)
 
     def _save_as(self, path: str) -> None:
-        save_checkpoint(path, Checkpoint(self.state, self.step, tuple(self.losses)))
+        save_checkpoint(path, Checkpoint(self.state, self.step, tuple(self.losses), self.seed))
         self.saved = self.step
 
     def _interrupted(self) -> int:
         path = self.wanted.checkpoint or _free_name(Path(self.wanted.file).stem)
         self._save_as(path)
-        seed = f" --seed {self.wanted.seed}" if self.wanted.seed else ""
-        again = f"tessera train {self.wanted.file} --steps {self.wanted.steps} --checkpoint {path} --resume{seed}"
+        again = f"tessera train {self.wanted.file} --steps {self.wanted.steps} --checkpoint {path} --resume"
         self.complain(f"stopped after step {self.step}; its state is in {path}\ngo on: {again}\n")
         return INTERRUPTED
 
