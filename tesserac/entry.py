@@ -38,6 +38,7 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
+    field_specs,
 )
 from tesserac.check.struct_items import default_name, is_test
 from tesserac.check.typed import Param
@@ -155,7 +156,9 @@ def _kind(module: str, spec: TypeSpec) -> Kind:
             return Compound("list" if number is None else "tuple", items)
         case StructSpec():
             key = struct_key(module, spec.decl.owner, spec.decl.name)
-            return Compound("any struct" if spec.args is None else "struct", (), key)
+            own = field_specs(spec) if spec.tree is not None or spec.is_wide else ()
+            items = tuple(_kind(module, field.spec) for field in own)
+            return Compound("any struct" if spec.args is None else "struct", items, key)
         case BareTensorSpec():
             return "open"
     return "open"

@@ -15,6 +15,7 @@ from tesserac.check.decorators import is_kernel
 from tesserac.check.entry import any_size_binding
 from tesserac.check.infer import CheckResult
 from tesserac.check.specs import (
+    AnySpec,
     ListSpec,
     OptionalSpec,
     ParameterSpec,
@@ -31,6 +32,7 @@ from tesserac.check.specs import (
 from tesserac.entry import struct_key
 from tesserac.types import dtype as dtypes
 from tesserac.types.dims import ONE, Dim
+from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import (
     BoolType,
     FloatType,
@@ -101,6 +103,8 @@ class _Reader:
     """`places` are the declared sizes of the call that arrays without declared dims may share."""
 
     structs: dict[str, StructDecl]
+    is_wide: bool = False
+    """Whether f32 stands in place of floats of fewer bits: within a `Tree`."""
     places: Mapping[int, Sequence[_Place]] = field(default_factory=dict)
 
     def parameter(self, parameter: ParameterSpec, choices: dict[str, Choice]) -> Type:
@@ -171,12 +175,21 @@ class _Reader:
     def _field(self, name: str, spec: TypeSpec, choice: Choice) -> Type:
         """A field of a struct of any sizes: of the declared element, of the sizes that the value has."""
         if isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and isinstance(choice, ArrayKind):
+            element = self._element(spec.element, choice)
             dims = self._dims(name, choice)
             if len(dims) == len(spec.dims):  # what is declared as a number is one
                 pairs = zip(spec.dims, dims, strict=True)
-                dims = tuple(found if own.dim.constant is None else own.dim for own, found in pairs)
-            return TensorType(dims, spec.element.dtype, spec.element.policy)
+                dims = tuple(found if own.dim.constant is None or found == ONE else own.dim for own, found in pairs)
+            return TensorType(dims, element.dtype, element.policy)
+        if isinstance(spec, AnySpec):
+            return replace(self, is_wide=True)._open(name, choice)
         return FloatType() if isinstance(spec, ScalarSpec) and spec.kind == "float" else self._open(name, choice)
+
+    def _element(self, declared: Storage, choice: ArrayKind) -> Storage:
+        """As declared, but for copies that an optimiser keeps of numbers of few bits."""
+        given = _dtype_of(choice.dtype)
+        is_copy = self.is_wide and declared.dtype.is_float and declared.dtype.bits < given.bits
+        return Storage(given, NO_POLICY) if is_copy else declared
 
     def _dims(self, name: str, choice: ArrayKind) -> tuple[Dim, ...]:
         """Symbols for the sizes of an array; where the call numbers them, equal sizes are one, and a declared one is

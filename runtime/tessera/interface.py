@@ -98,7 +98,8 @@ def chosen_relations(chosen: Specialization) -> dict[int, tuple[int, ...]]:
 
 
 class Compound(NamedTuple):
-    """A kind made of others: `struct` (called `name`; its fields stand in the module's interface), `any struct` (the
+    """A kind made of others: `struct` (called `name`; its fields stand in the module's interface, their kinds
+    in `items` where those of this use differ), `any struct` (the
     same, of any sizes), `list`, `tuple`, `optional`, `scaled` (numbers and scales) or `any scaled` (of any sizes)."""
 
     kind: str

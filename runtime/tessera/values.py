@@ -142,7 +142,8 @@ class Flattening:
         if isinstance(value, StructValue) and value._struct_name() != kind.name:
             raise self._wrong(name, f"must be a `{kind.name}`, not a `{value._struct_name()}`")
         choices = []
-        for field, own in struct.fields:
+        kinds = kind.items or [own for _, own in struct.fields]
+        for (field, _), own in zip(struct.fields, kinds, strict=True):
             inner = self._field(name, kind.name, field, value)
             choices.append(self.add(f"{name}.{field}", _opened(own) if kind.kind == "any struct" else own, inner))
         if isinstance(value, Mapping):

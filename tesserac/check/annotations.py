@@ -34,6 +34,7 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
+    has_trees,
     leaves_dtype_open,
 )
 from tesserac.diag.codes.names import E0204, E0299
@@ -45,7 +46,7 @@ from tesserac.types import dtype as dtypes
 from tesserac.types.dims import Dim, DimError, TooComplex, parse_dim
 from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, placed_scale, with_attribute
 
-LATER_TYPES = ("OptimizerState", "Dict")
+LATER_TYPES = ("Dict",)
 RECORDS = ("Mesh", "ShardSpec", "Schedule")
 """Kinds of compile-time values that the language itself has."""
 TYPE_NAMES = ("Tensor", "List", "Tree", "KVCache", "Tile", "Key", "int", "bool", "str", "float")
@@ -143,6 +144,8 @@ class AnnotationReader:
             return None
         if arguments is None:
             return StructSpec(node.span, decl, None if decl.parameters else ())
+        if len(arguments) == 1 and arguments[0].name is None and has_trees(StructSpec(node.span, decl, ())):
+            return StructSpec(node.span, decl, (), tree=self.read(arguments[0].value, arguments[0].value.span))
         wanted, storage = len(decl.parameters), None
         if len(arguments) == wanted + 1 and any(leaves_dtype_open(field.spec) for field in decl.fields):
             element = self.element(arguments[-1].value)

@@ -15,8 +15,8 @@ from tesserac.base.source import Span
 from tesserac.check.typed import GuardKind
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import DType
-from tesserac.types.policy import Policy
+from tesserac.types.dtype import F32, DType
+from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.unify import DimSolver
 
 
@@ -152,6 +152,10 @@ class StructSpec:
     decl: StructDecl
     args: tuple[DimSpec, ...] | None
     storage: Storage | None = None
+    tree: TypeSpec | None = None
+    """What each `Tree` of its fields is, if it is there, where that is said: `OptimizerState[Net[D]]`."""
+    is_wide: bool = False
+    """Whether its numbers have at least the bits of f32, whatever it declares: it is a tree of an optimiser's."""
 
 
 @dataclass(frozen=True)
@@ -282,7 +286,8 @@ def is_bare(spec: TypeSpec) -> bool:
 def has_trees(spec: TypeSpec) -> bool:
     """Whether some field of a struct is a `Tree`: of the type that each value of the struct has there."""
     if isinstance(spec, StructSpec):
-        return any(isinstance(field.spec, AnySpec) or has_trees(field.spec) for field in spec.decl.fields)
+        fields = () if spec.tree is not None else spec.decl.fields
+        return any(isinstance(field.spec, AnySpec) or has_trees(field.spec) for field in fields)
     if isinstance(spec, TupleSpec):
         return any(map(has_trees, spec.items))
     return has_trees(spec.item) if isinstance(spec, ListSpec) else False
@@ -303,7 +308,8 @@ def dims_of(spec: TypeSpec) -> tuple[DimSpec, ...]:
         return tuple(dim for item in spec.items for dim in dims_of(item))
     if isinstance(spec, ListSpec):
         return (spec.count, *dims_of(spec.item))
-    return spec.args or () if isinstance(spec, StructSpec | OperatorSpec) else ()
+    within = dims_of(spec.tree) if isinstance(spec, StructSpec) and spec.tree is not None else ()
+    return (*(spec.args or ()), *within) if isinstance(spec, StructSpec | OperatorSpec) else ()
 
 
 def untold_sizes(sizes: frozenset[str], specs: Iterable[TypeSpec]) -> frozenset[str]:
@@ -322,7 +328,28 @@ def field_specs(spec: StructSpec) -> tuple[FieldSpec, ...]:
         stored = tuple(replace(f, spec=_stored(f.spec, spec.storage)) for f in spec.decl.fields)
         return field_specs(replace(spec, decl=replace(spec.decl, fields=stored), storage=None))
     sizes = {name: arg.dim for name, arg in zip(spec.decl.parameters, spec.args, strict=True)}
-    return tuple(replace(field, spec=substitute_spec(field.spec, sizes)) for field in spec.decl.fields)
+    return tuple(replace(f, spec=_of_use(substitute_spec(f.spec, sizes), spec)) for f in spec.decl.fields)
+
+
+def _of_use(field: TypeSpec, use: StructSpec) -> TypeSpec:
+    """What a field is in one use of its struct."""
+    if isinstance(field, AnySpec) and use.tree is not None:
+        return OptionalSpec(use.tree.span, widened(use.tree))
+    return widened(field) if use.is_wide else field
+
+
+def widened(spec: TypeSpec) -> TypeSpec:
+    """The type with f32 in place of every float of fewer bits."""
+    match spec:
+        case TensorSpec(element=Storage(dtype=dtype)) if dtype.is_float and dtype.bits < F32.bits:
+            return replace(spec, element=Storage(F32, NO_POLICY))
+        case StructSpec():
+            return replace(spec, is_wide=True)
+        case ListSpec():
+            return ListSpec(spec.span, spec.count, widened(spec.item))
+        case TupleSpec():
+            return TupleSpec(spec.span, tuple(map(widened, spec.items)))
+    return spec
 
 
 def _stored(spec: TypeSpec, storage: Storage) -> TypeSpec:
@@ -347,7 +374,8 @@ def substitute_spec(spec: TypeSpec, sizes: Mapping[str, Dim]) -> TypeSpec:
         case OperatorSpec():
             return replace(spec, args=_substitute(spec.args, sizes))
         case StructSpec():
-            return spec if spec.args is None else replace(spec, args=_substitute(spec.args, sizes))
+            tree = None if spec.tree is None else substitute_spec(spec.tree, sizes)
+            return replace(spec, args=None if spec.args is None else _substitute(spec.args, sizes), tree=tree)
         case ListSpec():
             [count] = _substitute((spec.count,), sizes)
             return ListSpec(spec.span, count, substitute_spec(spec.item, sizes))

@@ -13,6 +13,7 @@ from tesserac.graph.autodiff.dialect import CHECKPOINT, TURNS, smooth
 from tesserac.graph.autodiff.forward import NotDifferentiable
 from tesserac.graph.autodiff.gathering import is_zero, total
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
+from tesserac.graph.autodiff.loss_scale import across, scale_of, scaled
 from tesserac.graph.autodiff.writing import fit, writer
 from tesserac.graph.dialect import NUMERICS, is_operator, operator_of
 from tesserac.graph.substitute import copy_op
@@ -21,6 +22,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import indices, tensor_type
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import INDEX
+from tesserac.ops.calculus import Writer
 from tesserac.ops.registry import Operator
 from tesserac.types.dims import Dim
 
@@ -73,8 +75,17 @@ class Backward:
             raise NotDifferentiable(op.span, f"`{operator.name}`", why)
         for position, operand in enumerate(op.operands):
             if operand in self.tangents:
-                back = operator.transpose(write, cotangent, op.operands, position)
-                self.add(operand, None if back is None else fit(write, back, operand))
+                self.add(operand, self._transposed(write, op, cotangent, position))
+
+    def _transposed(self, write: Writer, op: Op, cotangent: Value, position: int) -> Value | None:
+        """What an operator sends back to one of its operands."""
+        operand = op.operands[position]
+
+        def transpose(value: Value) -> Value | None:
+            back = operator_of(op).transpose(write, value, op.operands, position)
+            return None if back is None else fit(write, back, operand)
+
+        return across(write, cotangent, scale_of(op.result), scale_of(operand), transpose)
 
     def _is_linear(self, op: Op, operator: Operator) -> bool:
         """Whether an operator is linear in those of its operands that are. Rules of operators are; those of programs
@@ -88,10 +99,12 @@ class Backward:
     def _pullback(self, op: Op) -> None:
         wrt = indices(op, "wrt")
         given, tangents = op.operands[: len(op.operands) - len(wrt)], op.operands[len(op.operands) - len(wrt) :]
-        operands, mode = (*given, *self.given(op.results)), op.attrs.get(NUMERICS)
-        found = self._functions.rule(self.builder, op.attrs["rule"], operands, mode=mode)
+        write, mode = writer(self.builder, {}), op.attrs.get(NUMERICS)
+        back = [scaled(write, c, 1 / scale_of(v)) for c, v in zip(self.given(op.results), op.results, strict=True)]
+        found = self._functions.rule(self.builder, op.attrs["rule"], (*given, *back), mode=mode)
         for place, tangent in zip(wrt, tangents, strict=True):
-            self.add(tangent, found[place])
+            if found[place] is not None:
+                self.add(tangent, scaled(write, found[place], scale_of(tangent)))
 
     # ------------------------------------------------------------------------------------------ control flow
 

@@ -15,6 +15,7 @@ from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.dialect import VJP, primal_operands, smooth
 from tesserac.graph.autodiff.forward import Forward
 from tesserac.graph.autodiff.linear import linear_ops
+from tesserac.graph.autodiff.loss_scale import scale_of, scaled
 from tesserac.graph.autodiff.separate import Separator
 from tesserac.graph.autodiff.writing import writer
 from tesserac.ir.builder import Builder
@@ -81,12 +82,12 @@ def expand_vjp(op: Op, functions: Functions) -> list[Value]:
     Separator(functions).run(opened.ops, {start.result for start in starts})
     known = {start.result for start in starts}
     linear = linear_ops(opened.ops, known)
-    back = Backward(builder, known, functions)
+    back, write = Backward(builder, known, functions), writer(builder, {})
     for tangent, cotangent in zip(opened.tangents, op.operands[len(op.body.args) :], strict=True):
         if tangent is not None:
-            back.add(tangent, cotangent)
+            back.add(tangent, scaled(write, cotangent, scale_of(cotangent)))
     back.run(linear)
-    found = back.given([start.result for start in starts])
+    found = [scaled(write, v, 1 / scale_of(v)) for v in back.given([start.result for start in starts])]
     outputs = opened.close()
     for made in (*reversed(linear), *starts):
         made.erase()

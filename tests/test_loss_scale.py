@@ -1,0 +1,79 @@
+"""Gradients in few bits: the factor of `@loss_scale(n)` keeps small cotangents, and no gradient shows it; a scale that
+follows the gradients halves after a step that was not finite, which is not taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+
+SMALL = """
+def loss(w: Tensor[N, f32], x: Tensor[N, f32]) -> Tensor[f32]:
+    y = cast(w, {dtype}) * cast(x, {dtype})
+    return sum(cast(y, f32)) * 1e-9
+
+def f(w: Tensor[N, f32], x: Tensor[N, f32]) -> Tensor[N, f32]:
+    return grad(loss)(w, x)
+"""
+X = np.array([1.0, 2.0, -3.0], np.float32)
+
+
+def test_a_scale_keeps_what_vanishes_without() -> None:
+    plain, scaled = (
+        tessera.compile(SMALL.format(dtype=f"f16 @accum(f32){more}")).f(X, X) for more in ("", " @loss_scale(65536)")
+    )
+    assert not plain.any()
+    np.testing.assert_allclose(scaled, X * 1e-9, rtol=1e-3)
+
+
+@pytest.mark.parametrize("wide", ["wide(v)", "cast(v, f32)"])
+def test_gradients_of_any_order_have_no_scale(wide: str) -> None:
+    text = f"""
+half = f16 @accum(f32) @loss_scale(64)
+def cube(v: Tensor[N, half]) -> Tensor[f32]: return sum(({wide}) ** 3.0)
+def narrow_cube(v: Tensor[N, half]) -> Tensor[half]: return sum(v * v * v)
+def first(v: Tensor[N, half]): return grad(cube)(v), grad(narrow_cube)(v)
+def second(v: Tensor[N, half]):
+    return grad(lambda u: sum(grad(cube)(u) * u))(v), grad(lambda u: sum(grad(narrow_cube)(u) * u))(v)
+def along(v: Tensor[N, half]): return jvp(narrow_cube, (v,), (v,))
+"""
+    module, v = tessera.compile(text), np.array([1.0, 2.0, -3.0], np.float16)
+    for found in module.first(v):
+        np.testing.assert_array_equal(found, 3 * v**2)
+    for found in module.second(v):
+        np.testing.assert_array_equal(found, 9 * v**2)
+    assert module.along(v)[1] == 3 * np.sum(v**3)
+
+
+def test_rules_of_programs_get_cotangents_without_scale() -> None:
+    text = """
+half = f16 @accum(f32) @loss_scale(64)
+def twice(v: Tensor[N, half]) -> Tensor[N, f32]: return cast(v, f32) * 2.0
+
+@vjp_of(twice)
+def twice_back(v: Tensor[N, half], y: Tensor[N, f32], g: Tensor[N, f32]) -> Tensor[N, half]: return cast(g * 2.0, half)
+
+def f(v: Tensor[N, half]): return grad(lambda u: sum(twice(u) * 3.0))(v)
+"""
+    np.testing.assert_array_equal(tessera.compile(text).f(np.ones(3, np.float16)), np.full(3, 6.0, np.float16))
+
+
+def test_the_scale_follows_the_gradients() -> None:
+    text = """
+def start(): return LossScale()
+def f(s: LossScale, finite: Tensor[bool]): return s.next(finite, every=3, most=65536.0)
+"""
+    module = tessera.compile(text)
+    scale = module.start()
+    assert (scale.scale, scale.good) == (32768.0, 0)
+    seen = []
+    for finite in (False, True, True, True, True, False, True, True, True, True, True, True):
+        scale = module.f(scale, np.bool_(finite))
+        seen.append((float(scale.scale), int(scale.good)))
+    half, whole = 16384.0, 32768.0
+    assert seen[:6] == [(half, 0), (half, 1), (half, 2), (whole, 0), (whole, 1), (half, 0)]
+    assert seen[-1] == (65536.0, 0)
+    for _ in range(20):
+        scale = module.f(scale, np.bool_(False))
+    assert scale.scale == 1.0

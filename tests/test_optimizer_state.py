@@ -1,0 +1,183 @@
+"""The state of optimisers as a type: `OptimizerState[Net[D]]` has the sizes of the weights and numbers of at least f32; a
+step is one kernel per tensor; the same bits on one thread and on two; Adafactor's means of rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.base.source import SourceFile
+from tesserac.ir.passes import run_passes
+from tesserac.schedule.auto import schedule_pass
+from tesserac.schedule.machine import AARCH64
+from tests.checking import diagnose
+from tests.source_support import compile_to_forms
+
+NET = """
+struct Layer[D, H]:
+    w: Tensor[D, H, {dtype}]
+    b: Tensor[H, {dtype}]
+    seen: Tensor[i32]
+
+struct Net[D]:
+    first: Layer[D, D]
+    rest: (Layer[D, 3], Layer[3, D])
+
+def loss(m: Net[D], x: Tensor[B, D, {dtype}]) -> Tensor[{dtype}]:
+    y = x @ m.first.w + m.first.b
+    y = y @ m.rest[0].w + m.rest[0].b
+    y = y @ m.rest[1].w + m.rest[1].b
+    return sum(y * y)
+
+def start(m: Net[D]) -> {state}[Net[D]]:
+    return {name}_init(m)
+
+def step(m: Net[D], state: {state}[Net[D]], x: Tensor[B, D, {dtype}], lr: f32) -> (Net[D], {state}[Net[D]]):
+    return {name}(m, grad(loss)(m, x), state, lr=lr)
+"""
+
+
+def program(dtype: str, name: str = "adam", state: str = "OptimizerState") -> Any:
+    return tessera.compile(NET.format(dtype=dtype, name=name, state=state))
+
+
+def net(module: Any, size: int, dtype: type) -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(size)
+
+    def layer(rows: int, columns: int) -> Any:
+        w = rng.normal(size=(rows, columns)).astype(dtype)
+        return module.Layer(w=w, b=rng.normal(size=columns).astype(dtype), seen=np.int32(5))
+
+    model = module.Net(first=layer(size, size), rest=(layer(size, 3), layer(3, size)))
+    return model, rng.normal(size=(2, size)).astype(dtype)
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_sizes_that_happen_to_be_equal_stay_apart(size: int) -> None:
+    module = program("f32")
+    model, x = net(module, size, np.float32)
+    state, before = module.start(model), module.loss(model, x)
+    for _ in range(5):
+        model, state = module.step(model, state, x, 0.01)
+    assert module.loss(model, x) < before
+    assert state.step == 5 and state.master is None and model.rest[0].seen == 5
+
+
+def test_structs_of_few_bits_have_structs_of_masters() -> None:
+    module = program("bf16 @accum(f32)")
+    model, x = net(module, 3, ml_dtypes.bfloat16)
+    state = module.start(model)
+    for _ in range(3):
+        model, state = module.step(model, state, x, 0.001)
+    for tree in (state.mean, state.square, state.master):
+        assert tree.rest[0].w.dtype == np.float32
+    assert np.array_equal(model.rest[0].w, state.master.rest[0].w.astype(ml_dtypes.bfloat16))
+
+
+def test_a_state_of_other_weights_is_refused() -> None:
+    module = program("f32")
+    (model, x), (other, _) = net(module, 4, np.float32), net(module, 5, np.float32)
+    with pytest.raises(tessera.TesseraError, match="state"):
+        module.step(model, module.start(other), x, 0.1)
+
+
+def test_a_field_needs_a_type_that_says_something() -> None:
+    def codes(text: str) -> list[str]:
+        return [d.code for d in diagnose(SourceFile("m.tess", text))]
+
+    assert codes("struct S:\n    a: Trees\n") == ["E0204"]
+    assert codes("struct S:\n    a: Tree\n\ndef f(s: S[Tensor[N, f32]]): return s.a\n") == []
+
+
+LAUNCHES = """
+struct Net[D, H]:
+    w: Tensor[D, H, f32]
+    b: Tensor[H, f32]
+    v: Tensor[H, f32]
+
+def step(m: Net[D, H], g: Net[D, H], mean: Net[D, H], square: Net[D, H], t: i32, lr: f32):
+    return {name}(m, g, OptimizerState(step=t, mean=mean, square=square, master=None), lr=lr)
+"""
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "lion", "adam", "adamw", "adam_atan2"])
+def test_a_step_is_one_kernel_per_tensor(name: str) -> None:
+    module = run_passes(compile_to_forms(LAUNCHES.format(name=name)), [schedule_pass(AARCH64)], verify=True)
+    launches = [op for op in module.walk() if op.name == "schedule.launch"]
+    assert len(launches) <= 3 + 1, "one per tensor, and one that counts the step, unless it is in another"
+
+
+@pytest.fixture
+def _threads() -> Iterator[None]:
+    count = tessera.get_num_threads()
+    yield
+    tessera.set_num_threads(count)
+
+
+@pytest.mark.usefixtures("_threads")
+def test_one_thread_or_two_give_the_same_bits() -> None:
+    text = """
+def f(w: Tensor[N, M, f32], g: Tensor[N, M, f32]):
+    new, state = adamw(w, clip_by_global_norm(g, 1.0), adam_init(w), lr=0.1)
+    more, factored = adafactor(new, g, adafactor_init(w))
+    return new, state.mean, more, factored.rows
+"""
+    module = tessera.compile(text)
+    rng = np.random.default_rng(0)
+    w, g = (rng.normal(size=(300, 500)).astype(np.float32) for _ in range(2))
+    found = []
+    for count in (1, 2):
+        tessera.set_num_threads(count)
+        found.append([x.tobytes() for x in module.f(w, g)])
+    assert found[0] == found[1]
+
+
+# -------------------------------------------------------------------------------------------------------- Adafactor
+
+
+def factored(w: np.ndarray, g: np.ndarray, kept: list[np.ndarray], t: int, lr: float) -> np.ndarray:
+    new, squares = t**-0.8, g * g + 1e-30
+    seen = [squares.mean(axis, keepdims=True) for axis in (-1, -2)] if w.ndim >= 2 else [squares]
+    kept[:] = [old * (1 - new) + own * new for old, own in zip(kept, seen, strict=True)]
+    if w.ndim >= 2:
+        mean = kept[0] / kept[0].mean(-2, keepdims=True) * kept[1]
+    else:
+        mean = kept[0]
+    along = g / np.sqrt(mean)
+    along /= max(1.0, np.sqrt((along**2).mean()))
+    return w - lr * (max(0.001, np.sqrt((w**2).mean())) * along + 0.1 * w)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (3, 3), (2, 3, 4)])
+def test_adafactor(shape: tuple[int, ...]) -> None:
+    dims = "".join(f"{size}, " for size in "BMN"[3 - len(shape) :])
+    text = f"""
+def start(w: Tensor[{dims}f64]): return adafactor_init(w)
+def step(w: Tensor[{dims}f64], g: Tensor[{dims}f64], s: AdafactorState):
+    return adafactor(w, g, s, lr=0.1, weight_decay=0.1)
+"""
+    module = tessera.compile(text)
+    rng = np.random.default_rng(1)
+    w = expected = rng.normal(size=shape)
+    state = module.start(np.asarray(w))
+    kept = [np.zeros(1)] * 2 if len(shape) >= 2 else [np.zeros(1)]
+    for t in range(1, 5):
+        g = rng.normal(size=shape)
+        w, state = module.step(np.asarray(w), np.asarray(g), state)
+        expected = factored(expected, g, kept, t, 0.1)
+        np.testing.assert_allclose(w, expected, rtol=1e-12)
+        np.testing.assert_allclose(state.rows, kept[0], rtol=1e-12)
+    assert state.step == 4
+
+
+def test_adafactor_of_few_bits() -> None:
+    text = "def f(w: Tensor[M, N, bf16], g: Tensor[M, N, bf16]): return adafactor(w, g, adafactor_init(w))"
+    w, g = np.ones((2, 3), ml_dtypes.bfloat16), np.ones((2, 3), ml_dtypes.bfloat16)
+    new, state = tessera.compile(text).f(w, g)
+    assert new.dtype == ml_dtypes.bfloat16 and state.master.dtype == state.columns.dtype == np.float32
+    np.testing.assert_allclose(state.master, 0.99, rtol=1e-6)
