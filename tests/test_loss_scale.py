@@ -77,3 +77,34 @@ def f(s: LossScale, finite: Tensor[bool]): return s.next(finite, every=3, most=6
     for _ in range(20):
         scale = module.f(scale, np.bool_(False))
     assert scale.scale == 1.0
+
+
+TRAINING = """
+def loss(w: Tensor[N, f16 @accum(f32)], x: Tensor[N, f16 @accum(f32)]) -> Tensor[f32]:
+    return sum(cast(w * x, f32)) * 1e-7
+
+def start(w: Tensor[N, f16 @accum(f32)]): return sgd_init(w), LossScale()
+
+def step(
+    w: Tensor[N, f16 @accum(f32)],
+    state: OptimizerState[Tensor[N, f16 @accum(f32)]],
+    scale: LossScale,
+    x: Tensor[N, f16 @accum(f32)],
+):
+    value, grads, finite = scaled_value_and_grad(loss, scale, w, x)
+    stepped = sgd(w, grads, state, lr=10000000.0)
+    new, after = tree_where(finite, stepped, (w, state))
+    return new, after, scale.next(finite), grads
+"""
+
+
+def test_small_gradients_arrive_and_steps_that_overflow_are_not_taken() -> None:
+    module, w = tessera.compile(TRAINING), np.ones(3, np.float16)
+    state, scale = module.start(w)
+    small = np.full(3, 0.01, np.float16)
+    new, state, scale, grads = module.step(w, state, scale, small)
+    np.testing.assert_allclose(grads, small.astype(np.float64) * 1e-7, rtol=2e-2)
+    assert grads.dtype == np.float32 and state.step == 1 and (new < w).all() and scale.good == 1
+    same, state, scale, _ = module.step(new, state, scale, np.array([1.0, np.inf, 2.0], np.float16))
+    assert np.array_equal(same, new) and state.step == 1
+    assert (scale.scale, scale.good) == (16384.0, 0)

@@ -1,5 +1,5 @@
-"""The state of optimisers as a type: `OptimizerState[Net[D]]` has the sizes of the weights and numbers of at least f32; a
-step is one kernel per tensor; the same bits on one thread and on two; Adafactor's means of rows and columns."""
+"""The state of optimisers as a type: `OptimizerState[Net[D]]` has the sizes of the weights and numbers of at least f32;
+a step is one kernel per tensor; the same bits on one thread and on two; Adafactor's means of rows and columns."""
 
 from __future__ import annotations
 
