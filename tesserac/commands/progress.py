@@ -24,10 +24,10 @@ class Progress:
             rich_progress.TextColumn("loss {task.fields[loss]}"),
             rich_progress.TimeRemainingColumn(),
         )
-        # Standard output is not taken over: lines must come out as they are where it is a file or a pipe.
-        shown, lines_too = console.is_terminal, sys.stdout.isatty()
+        shown = console.is_terminal
+        self._above_bar = shown and sys.stdout.isatty()  # elsewhere lines go to standard output as they are
         self._bar = rich_progress.Progress(
-            *columns, console=console, disable=not shown, transient=True, redirect_stdout=lines_too
+            *columns, console=console, disable=not shown, transient=True, redirect_stdout=False
         )
 
     def __enter__(self) -> Self:
@@ -38,7 +38,14 @@ class Progress:
     def show(self, step: int, loss: float) -> None:
         self._bar.update(self._task, completed=step, loss=f"{loss:.6g}")
         if step in (self._done + 1, self._steps) or step % _apart(step) == 0:
-            self._say(f"step {step:7} loss {loss:.6g}\n")
+            self._line(f"step {step:7} loss {loss:.6g}")
+
+    def _line(self, text: str) -> None:
+        """Through the bar where both are on one terminal: it would be written over otherwise."""
+        if self._above_bar:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            self._say(f"{text}\n")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
