@@ -6,6 +6,7 @@ Enters: functions of a module, and what inlining copies out of one. Leaves: asse
 from __future__ import annotations
 
 from tesserac.base.source import Span
+from tesserac.graph.dialect import CUSTOM
 from tesserac.ir.core import Op
 
 
@@ -17,7 +18,8 @@ def library_name(symbol: str, span: Span) -> str | None:
 
 
 def blame(op: Op, name: str, at: Span) -> None:
+    """What an operation asserts, or will once it is its body, is said of the function of this name."""
     for inner in op.walk():
-        if inner.name == "form.assert":
+        if inner.name in ("form.assert", CUSTOM):
             inner.attrs["operator"] = name
             inner.span = at

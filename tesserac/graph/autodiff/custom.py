@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+from tesserac.graph.blame import blame
 from tesserac.graph.dialect import CUSTOM, NUMERICS, call_dims, named_dims, set_numerics
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Attr, Module, Op, Value, define_op
+from tesserac.ir.core import Attr, Block, Module, Op, Value, define_op
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 
@@ -99,11 +100,21 @@ def dissolve(function: Op, functions: Functions) -> None:
     """Every call of a function with rules becomes its body."""
     while customs := [op for op in function.walk() if op.name == CUSTOM]:
         for op in customs:
+            before = set(_block(op).ops)
             found = functions.body(Builder.before(op), op, op.operands)
+            name = op.attrs.get("operator")
+            for made in _block(op).ops if isinstance(name, str) else ():
+                if made not in before:
+                    blame(made, str(name), op.span)
             for old, new in zip(op.results, found, strict=True):
                 new.name = new.name or old.name
                 old.replace_all_uses(new)
             op.erase()
+
+
+def _block(op: Op) -> Block:
+    assert op.parent is not None
+    return op.parent
 
 
 def _verify_pullback(op: Op) -> None:
