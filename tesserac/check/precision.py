@@ -141,8 +141,8 @@ def check_precision(body: Body, use: Use) -> None:
     operation = "a contraction" if contraction else f"`{use.op.name}`"
     if compute_dtype(ty.dtype, ty.policy) == ty.dtype:
         _report_narrow(body, use, operand, operation)
-    elif ty.dtype.is_fp8 and contraction and not ty.policy.saturate and ty.policy.scale_axis is None:
-        draft = body.sink.warning(W0402, at=use.at, operation="contraction")
+    elif ty.dtype.is_fp8 and not ty.policy.saturate and ty.policy.scale_axis is None:
+        draft = body.sink.warning(W0402, at=use.at, operation="contraction" if contraction else f"`{use.op.name}`")
         draft.note(operand.span, f"{storage_text(ty)}: values above {ty.dtype.largest:g} do not fit")
         draft.remark("say `@saturate`, which clamps them, or scale the operands")
 
