@@ -50,6 +50,14 @@ def f(p0: Tensor[N, M, f32]):
         v2 = v2 * 0.5 + where(isfinite(v3), v3, 1.0)
     return v2 + 0.25
 """,
+    "what is assembled of parts that are older than a loop is in no launch behind it": """
+def f(p0: Tensor[N, M, f32]):
+    v1 = ceil(p0)
+    v2 = sum(p0)
+    for i in range(2):
+        v2 = sigmoid(v2)
+    return erf(concat([v1], axis=0)) + v2
+""",
 }
 """Programs that once failed, cut down."""
 
