@@ -36,7 +36,7 @@ class Accuracy:
     differences: float
 
 
-ITERATED = {"expm", "qr", "eigh", "eigvalsh", "svd", "svdvals", "cond", "pinv", "lstsq", "custom_root"}
+ITERATED = {"expm", "qr", "eigh", "eigvalsh", "svd", "svdvals", "cond", "pinv", "lstsq", "custom_root", "newton"}
 """They iterate towards something that has a derivative of its own, which tests of their own hold them to."""
 IN_F32 = {"fused_adam"}
 """They compute in f32 whatever they are given."""

@@ -169,8 +169,8 @@ class _Grouping:
         return self.groups[-1]
 
     def _candidates(self, op: Op) -> list[int]:
-        """The latest producer's group; without producers the last group, if it reads the same memory. What was assembled
-        of older parts alone is in no group."""
+        """The latest producer's group; without producers the last group, if it reads the same memory. What was
+        assembled of older parts alone is in no group."""
         producers = [view_source(v)[0].defining_op for v in op.operands]
         numbers = [number for p in producers if (number := self.number.get(p, -1)) >= 0]
         if numbers:
