@@ -62,9 +62,9 @@ def argument_types(result: CheckResult, name: str, chosen: Specialization) -> li
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a declared array has a size: the symbol it is there, and the axis, also counted from the right."""
+    """Where a declared array has a size: the symbol or number it is there, and the axis, also counted from the right."""
 
-    symbol: str
+    size: Dim
     axis: int
     from_right: int
 
@@ -76,9 +76,9 @@ def _declared_places(leaves: list[TensorType | None], chosen: Specialization) ->
         type_ = leaves[leaf]
         for axis, number in enumerate(numbers if type_ is not None and len(type_.dims) == len(numbers) else ()):
             assert type_ is not None
-            symbol = type_.dims[axis].symbol
-            if number != APART and symbol is not None:
-                found.setdefault(number, []).append(_Place(symbol, axis, len(numbers) - axis))
+            size = type_.dims[axis]
+            if number != APART and (size.symbol is not None or size.constant is not None):
+                found.setdefault(number, []).append(_Place(size, axis, len(numbers) - axis))
     return found
 
 
@@ -202,8 +202,8 @@ class _Reader:
         places = self.places.get(number, ())
         aligned = [p for p in places if p.axis == axis] or [p for p in places if p.from_right == rank - axis]
         if number == UNIT:  # a 1 stretches, unless it stands where a declared size does
-            return Dim.sym(aligned[0].symbol) if aligned else ONE
-        return Dim.sym([*aligned, *places][0].symbol) if places else Dim.sym(f"size{number}")
+            return aligned[0].size if aligned else ONE
+        return [*aligned, *places][0].size if places else Dim.sym(f"size{number}")
 
 
 def _struct_type(decl: StructDecl, dims: tuple[Dim, ...], fields: tuple[tuple[str, Type], ...]) -> StructType:

@@ -12,7 +12,7 @@ from typing import Protocol
 from tessera.arguments import Array
 from tessera.artifact import Artifact
 from tessera.dispatch import Function
-from tessera.errors import NO_SUCH_FUNCTION, MissingFunctionError, render
+from tessera.errors import NO_SUCH_FUNCTION, MissingFunctionError, failure, render
 from tessera.interface import TEST_PREFIX, Kind, ModuleInterface, Specialization, StructInterface
 from tessera.stream import Stream, fold_in, key_array, read_seed
 from tessera.structs import StructValue, struct_class
@@ -83,7 +83,7 @@ class Home:
         return self._class(struct)._of_fields(fields)
 
     def whole(self, struct: StructInterface, sizes: tuple[object, ...], seed: object) -> StructValue:
-        made = self.function(f"{struct.name}$new")(*sizes, key_array(self._key(seed)))
+        made = self._initialiser(struct, f"{struct.name}$new")(*sizes, key_array(self._key(seed)))
         assert isinstance(made, StructValue)
         return made
 
@@ -92,7 +92,16 @@ class Home:
         name, key = f"{struct.name}.{field}", fold_in(self._key(seed), position)
         if f"{name}$init" in self._by_name:
             return self.function(f"{name}$init").with_key(key, *sizes)
-        return self.function(f"{name}$new")(*sizes, key_array(key))  # a struct that has initial values of its own
+        own = self._initialiser(struct, f"{name}$new")  # a struct that has initial values of its own
+        return own(*sizes, key_array(key))
+
+    def _initialiser(self, struct: StructInterface, name: str) -> Function:
+        """What makes initial values; a bundle has none."""
+        if name in self._by_name:
+            return self.function(name)
+        short = struct.name.rpartition(".")[2]
+        note = f"give all fields, or build it with an exported function that returns a `{short}`"
+        raise failure(NO_SUCH_FUNCTION, f"bundle `{self.name}` has no initial values for `{short}`", (note,))
 
     def _key(self, seed: object) -> int:
         return self.stream.next() if seed is None else read_seed(seed)

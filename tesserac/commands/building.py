@@ -33,7 +33,7 @@ def build_bundle(
     bundle = Bundle(
         Path(path).stem,
         offers._replace(
-            functions=tuple(s.interface for s in selection.functions),
+            functions=tuple(dict.fromkeys(s.interface for s in selection.functions)),
             reads=(),
             hidden=tuple(s.interface for s in makers),
         ),
@@ -45,7 +45,7 @@ def build_bundle(
     place = Path(out) if out else Path(path).with_suffix(BUNDLE_SUFFIX)
     data = bundle.to_bytes()
     write(place, data)
-    listed = ", ".join(s.interface.name for s in selection.functions)
+    listed = ", ".join(dict.fromkeys(s.interface.name for s in selection.functions))
     left_out = [f"left out `{name}`: {waits_for(missing)}\n" for name, missing in selection.waiting]
     return Outcome(remarks=f"{place}: {listed} ({len(data) / 1024:.0f} KB)\n" + "".join(left_out))
 

@@ -1,22 +1,35 @@
 """Which functions of a program a command works on.
 
 A function can be compiled ahead of time if every compile-time parameter has a default: then nothing about it waits for
-a call. With `@export` anywhere, only what is exported is meant.
+a call. Where only parts of arguments may be absent (`variants.py`), it is compiled for each set that it works with. With `@export` anywhere, only what is exported is meant.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import product
 from pathlib import Path
 
-from tessera.interface import Computed, FunctionInterface, Missing, ModuleInterface, Specialization, is_declared
+from tessera.interface import (
+    Choice,
+    Computed,
+    FunctionInterface,
+    Missing,
+    ModuleInterface,
+    Parameter,
+    Specialization,
+    is_declared,
+)
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
+from tesserac.check.instances import is_export
 from tesserac.check.typed import TypedFunction
 from tesserac.commands.outcome import UsageMistake
+from tesserac.commands.variants import Given, given_by, variants
 from tesserac.diag.diagnostic import Diagnostic
-from tesserac.session import ProgramError, Session
+from tesserac.session import PROGRAM, ProgramError, Session
 
 
 @dataclass(frozen=True)
@@ -46,58 +59,89 @@ def read(session: Session, path: str | Path) -> SourceFile:
 
 def select_all(session: Session, source: SourceFile) -> Selection:
     """All functions that can be compiled now. Raises ProgramError."""
-    ready: list[Selected] = []
-    waiting: list[tuple[str, tuple[str, ...]]] = []
-    offers = session.interface(source)
-    for interface in offers.functions:
-        if missing := open_parameters(offers, interface):
-            waiting.append((interface.name, missing))
-        else:
-            ready.append(_selected(session, source, offers, interface))
-    exported = [s for s in ready if s.function.exported]
-    return Selection(tuple(exported or ready), () if exported else tuple(waiting))
+    chooser = _Chooser(session, source)
+    chosen = {interface.name: chooser.compiled(interface) for interface in chooser.offers.functions}
+    exported = [name for name in chosen if chooser.is_exported(name)]
+    named = exported or list(chosen)
+    waiting = tuple((name, chooser.missing(name)) for name in named if not chosen[name])
+    return Selection(tuple(one for name in named for one in chosen[name]), waiting)
 
 
 def select_one(session: Session, source: SourceFile, name: str) -> Selected:
     """A function by name. Raises ProgramError, or UsageMistake where there is none or a call must complete it."""
-    offers = session.interface(source)
-    interface = next((f for f in offers.functions if f.name == name), None)
+    chooser = _Chooser(session, source)
+    interface = next((f for f in chooser.offers.functions if f.name == name), None)
     if interface is None:
-        raise UsageMistake(_no_function(source, name, offers))
-    if missing := open_parameters(offers, interface):
-        raise UsageMistake(f"`{name}` is compiled for each call: {waits_for(missing)}")
-    return _selected(session, source, offers, interface)
+        raise UsageMistake(_no_function(source, name, chooser.offers))
+    chosen = chooser.compiled(interface)
+    if not chosen:
+        raise UsageMistake(f"`{name}` is compiled for each call: {waits_for(chooser.missing(name))}")
+    return chosen[0]
 
 
 def waits_for(missing: Iterable[str]) -> str:
     return f"it waits for {', '.join(f'`{parameter}`' for parameter in missing)}"
 
 
-def open_parameters(offers: ModuleInterface, interface: FunctionInterface) -> tuple[str, ...]:
-    """The parameters that must be known before the function can be compiled."""
-    structs = {struct.name: struct for struct in offers.structs}
-    return tuple(
-        p.name
-        for p in interface.parameters
-        if not is_declared(p.kind, structs) and isinstance(p.default, Missing | Computed)
-    )
+class _Chooser:
+    """The functions of a program, each with the compile-time arguments for which it can be compiled now."""
 
+    def __init__(self, session: Session, source: SourceFile) -> None:
+        self._session = session
+        self._source = source
+        self.offers = session.interface(source)
+        self._structs = {struct.name: struct for struct in self.offers.structs}
 
-def _selected(
-    session: Session, source: SourceFile, offers: ModuleInterface, interface: FunctionInterface
-) -> Selected:
-    structs = {struct.name: struct for struct in offers.structs}
-    static = [p for p in interface.parameters if not is_declared(p.kind, structs)]
-    chosen = tuple((p.name, p.default) for p in static if not isinstance(p.default, Missing | Computed))
-    return Selected(interface, session.function(source, interface.name, chosen), chosen)
+    def is_exported(self, name: str) -> bool:
+        checker = self._session.check(self._source).result.checker
+        return any(is_export(decorator.expression) for decorator in checker.own_signature(name).node.decorators)
+
+    def missing(self, name: str) -> tuple[str, ...]:
+        """The parameters that must be known before the function can be compiled."""
+        interface = next(f for f in self.offers.functions if f.name == name)
+        return tuple(p.name for p in interface.parameters if self._is_open(p))
+
+    def compiled(self, interface: FunctionInterface) -> tuple[Selected, ...]:
+        """A function for each set of arguments that nothing but the absence of parts tells apart."""
+        if not any(map(self._is_open, interface.parameters)):
+            return (self._selected(interface, {}),)
+        waiting = [p for p in interface.parameters if self._is_open(p)]
+        choices = [variants(p.kind, self._structs, self._given) for p in waiting]
+        names = [p.name for p in waiting]
+        tried = [dict(zip(names, one, strict=True)) for one in product(*choices)]
+        if len(tried) == 1:
+            return (self._selected(interface, tried[0]),)
+        return tuple(one for choice in tried if (one := self._fitting(interface, choice)) is not None)
+
+    @cached_property
+    def _given(self) -> Given:
+        """What functions that wait for nothing return."""
+        ready = [f for f in self.offers.functions if not any(map(self._is_open, f.parameters))]
+        return given_by((self._selected(f, {}).function.result for f in ready), PROGRAM)
+
+    def _is_open(self, parameter: Parameter) -> bool:
+        return not is_declared(parameter.kind, self._structs) and isinstance(parameter.default, Missing | Computed)
+
+    def _fitting(self, interface: FunctionInterface, choices: Mapping[str, Choice]) -> Selected | None:
+        """The function for arguments that lack some parts; None where it cannot do without them."""
+        try:
+            return self._selected(interface, choices)
+        except ProgramError:
+            return None
+
+    def _selected(self, interface: FunctionInterface, choices: Mapping[str, Choice]) -> Selected:
+        static = [p for p in interface.parameters if not is_declared(p.kind, self._structs)]
+        chosen = tuple((p.name, choices.get(p.name, p.default)) for p in static)
+        known = tuple((name, value) for name, value in chosen if not isinstance(value, Missing | Computed))
+        return Selected(interface, self._session.function(self._source, interface.name, known), known)
 
 
 def default_makers(session: Session, source: SourceFile, selected: Iterable[Selected]) -> list[Selected]:
     """The functions that make the defaults of these, where those are tensors."""
-    offers = session.interface(source)
+    chooser = _Chooser(session, source)
     defaults = [p.default for one in selected for p in one.interface.parameters]
     names = {default.function for default in defaults if isinstance(default, Computed)}
-    return [_selected(session, source, offers, hidden) for hidden in offers.hidden if hidden.name in names]
+    return [one for hidden in chooser.offers.hidden if hidden.name in names for one in chooser.compiled(hidden)]
 
 
 def _no_function(source: SourceFile, name: str, offers: ModuleInterface) -> str:
