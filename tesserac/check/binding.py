@@ -154,14 +154,7 @@ class CallBinding:
     def _bind_names(self, spec: TypeSpec, found: Type) -> None:
         """A size of the caller that a dim of the signature names has that name in all other arguments: in those without
         a type, and in what a function captured."""
-        pairs: Iterable[tuple[DimSpec, Dim]] = ()
-        if isinstance(spec, TensorSpec) and isinstance(found, TensorType):
-            pairs = zip(spec.dims, found.dims[max(found.rank - len(spec.dims), 0) :], strict=False)
-        elif isinstance(spec, StructSpec) and isinstance(found, StructType):
-            pairs = zip(spec.args or (), found.dims, strict=False)
-        elif isinstance(spec, OperatorSpec) and isinstance(found, OperatorType):
-            pairs = sized(spec, found)
-        for own, size in pairs:
+        for own, size in _named_sizes(spec, found):
             if own.dim.symbol is not None:
                 self._bind_name(own.dim.symbol, size)
 
@@ -355,6 +348,23 @@ class CallBinding:
 def _takes_any(spec: TypeSpec) -> bool:
     """Whether the argument's own type, with its sizes, is that of the parameter or of a part of it."""
     return isinstance(spec, AnySpec | OperatorSpec) or has_trees(spec)
+
+
+def _named_sizes(spec: TypeSpec, found: Type) -> Iterable[tuple[DimSpec, Dim]]:
+    """The dims that an annotation writes, each with the size that it is in an argument."""
+    match spec, found:
+        case TensorSpec(), TensorType():
+            return zip(spec.dims, found.dims[max(found.rank - len(spec.dims), 0) :], strict=False)
+        case StructSpec(), StructType():
+            return zip(spec.args or (), found.dims, strict=False)
+        case OperatorSpec(), OperatorType():
+            return sized(spec, found)
+        case TupleSpec(), TupleType():
+            parts = zip(spec.items, found.items, strict=False)
+            return [pair for own, item in parts for pair in _named_sizes(own, item)]
+        case ListSpec(), TupleType(items=(first, *_)):
+            return _named_sizes(spec.item, first)
+    return ()
 
 
 def _adapt_known(spec: NoneSpec | RecordSpec | ErrorSpec, found: Type) -> Type | None:

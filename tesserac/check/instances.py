@@ -184,8 +184,11 @@ def _int_symbols(type_: Type) -> Iterator[str]:
     match type_:
         case IntType(value=value):
             yield from value.symbols()
-        case TupleType(items=items):
-            for item in items:
+        case ListType():
+            yield from type_.count.symbols()
+            yield from _int_symbols(type_.item)
+        case TupleType() | StructType():
+            for item in parts(type_) or ():
                 yield from _int_symbols(item)
 
 
