@@ -62,7 +62,7 @@ def argument_types(result: CheckResult, name: str, chosen: Specialization) -> li
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a declared array has a size: the symbol or number it is there, and the axis, also counted from the right."""
+    """Where a declared array has a size: what it is there, and the axis, also counted from the right."""
 
     size: Dim
     axis: int

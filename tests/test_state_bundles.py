@@ -1,4 +1,4 @@
-"""Training steps built ahead of time, with weights and state as structs: the loop in Python has the bits of the loop in the
+"""Training steps built ahead of time, with weights and state as structs: a loop in Python has the bits of one in the
 language. States without declared sizes, beside weights whose sizes are numbers."""
 
 from __future__ import annotations
