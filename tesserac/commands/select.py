@@ -1,7 +1,8 @@
 """Which functions of a program a command works on.
 
 A function can be compiled ahead of time if every compile-time parameter has a default: then nothing about it waits for
-a call. Where only parts of arguments may be absent (`variants.py`), it is compiled for each set that it works with. With `@export` anywhere, only what is exported is meant.
+a call. Where only parts of arguments may be absent (`variants.py`), it is compiled for each set that it works with.
+With `@export` anywhere, only what is exported is meant.
 """
 
 from __future__ import annotations
