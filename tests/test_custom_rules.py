@@ -29,6 +29,46 @@ def scaled(x: Tensor[N, f64], w: Tensor[f64], n: int) -> Tensor[N, f64]:
 def scaled_back(x: Tensor[N, f64], w: Tensor[f64], n: int, y: Tensor[N, f64], ct: Tensor[N, f64]):
     return ct * 10.0, cast(float(n), f64)
 
+def product(x: Tensor[N, f64], w: Tensor[N, f64]) -> Tensor[N, f64]:
+    return x * w
+
+@jvp_of(product)
+def product_forward(
+    x: Tensor[N, f64], w: Tensor[N, f64], y: Tensor[N, f64], dx: Tensor[N, f64], dw: Tensor[N, f64]
+) -> Tensor[N, f64]:
+    return 3.0 * dx * w + dw * x
+
+param offset: Tensor[2, f64] = ones(2, dtype=f64)
+
+def noisy(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return x * sum(offset) + uniform(N, dtype=f64)
+
+@jvp_of(noisy)
+def noisy_forward(x: Tensor[N, f64], y: Tensor[N, f64], dx: Tensor[N, f64]) -> Tensor[N, f64]:
+    return 5.0 * dx
+
+def positive(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    assert all(x > 0.0), "positive numbers"
+    return log(x)
+
+@vjp_of(positive)
+def positive_back(x: Tensor[N, f64], y: Tensor[N, f64], ct: Tensor[N, f64]) -> Tensor[N, f64]:
+    return ct / x
+
+def by_one(x: Tensor[N, f64], w: Tensor[N, f64]) -> (Tensor[N, f64], Tensor[N, f64]):
+    total = lambda a, b: sum(product(a, b))
+    return grad(total)(x, w), grad(total, wrt=1)(x, w)
+
+def mapped_noise(x: Tensor[B, N, f64]) -> (Tensor[B, N, f64], Tensor[B, N, f64]):
+    return vmap(grad(lambda v: sum(noisy(v))))(x), grad(lambda v: sum(vmap(noisy)(v)))(x)
+
+def unused(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    _ = positive(x)
+    return x
+
+def checkpointed(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(lambda v: sum(checkpoint(positive)(v) ** 2))(x)
+
 def reverse(x: Tensor[N, f64]) -> Tensor[N, f64]:
     return grad(lambda v: sum(cube(v)))(x)
 
@@ -86,6 +126,25 @@ def test_several_arguments_and_a_static_one(program: tessera.Module) -> None:
     by_x, by_w = program.several(X, 2.0)
     np.testing.assert_array_equal(by_x, [10.0] * 3)
     assert by_w == 3.0
+
+
+def test_a_rule_for_several_arguments_serves_one_of_them(program: tessera.Module) -> None:
+    by_x, by_w = program.by_one(X, 2 * X)
+    np.testing.assert_array_equal(by_x, 6 * X)
+    np.testing.assert_array_equal(by_w, X)
+
+
+def test_a_function_with_a_rule_may_read_params_and_draw(program: tessera.Module) -> None:
+    for found in program.mapped_noise(np.stack([X, 2 * X])):
+        np.testing.assert_array_equal(found, np.full((2, 3), 5.0))
+
+
+def test_what_a_function_with_a_rule_asserts_holds_where_nobody_uses_it(program: tessera.Module) -> None:
+    np.testing.assert_array_equal(program.unused(X), X)
+    np.testing.assert_allclose(program.checkpointed(X), 2 * np.log(X) / X, rtol=1e-14, atol=1e-15)
+    for function in (program.unused, program.checkpointed):
+        with pytest.raises(tessera.TesseraError, match="positive numbers"):
+            function(-X)
 
 
 def failure(program: str, function: str) -> str:

@@ -180,7 +180,9 @@ def _finish(
     args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
     dims = tuple((name, sizes[name]) for name in function.symbols if name in sizes)
     reads = tuple(param.name for param in function.reads)
-    return typed.Call(result, callee.span, function.symbol, args, dims, reads, key)
+    rules = (typed.Rule(True, function.forward, dims),) if function.forward else ()
+    closed = function.is_kernel and not rules
+    return typed.Call(result, callee.span, function.symbol, args, dims, reads, key, rules, closed)
 
 
 def _fill_in(

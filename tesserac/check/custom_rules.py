@@ -38,7 +38,10 @@ def with_rules(body: Body, call: typed.Call, ref: FunctionRef, callee: Callee) -
         if rule is None:
             return body.error(callee.span)
         rules.append(rule)
-    return replace(call, rules=tuple(rules)) if rules else call
+    if not rules:
+        return call
+    implied = () if any(rule.forward for rule in rules) else call.rules
+    return replace(call, rules=(*rules, *implied), closed=False)
 
 
 def check_rules(body: Body, function: typed.TypedFunction, ref: FunctionRef) -> list[str]:

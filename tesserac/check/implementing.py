@@ -1,8 +1,8 @@
 """What a kernel is attached to: `@kernel(implements=f)`.
 
 Enters: a checked kernel and the function that is its meaning. Leaves: a diagnostic where the function does not take
-what the kernel takes, gives another type, or does less; else the kernel with an assertion that both give the same bits.
-A release leaves assertions out.
+what the kernel takes, gives another type, or does less; else the kernel with an assertion that both give the same bits,
+and with the derivative of its meaning. A release leaves assertions out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.instances import enter
+from tesserac.check.meaning_rule import forward_rule
 from tesserac.check.specs import Signature
+from tesserac.check.tangents import has_tangent
 from tesserac.check.tuples import tuple_items
 from tesserac.check.verify import every, with_checks
 from tesserac.check.words import type_text
@@ -43,6 +45,10 @@ def implementing(
         return function  # each draws its own numbers
     guards = dict.fromkeys([*function.guards, *inner.guards.values()])
     reads = {param.name: param for param in (*function.reads, *inner.reads.values())}
+    rule = forward_rule(function, expected) if not reads and has_tangent(function.result) else None
+    if rule is not None:
+        body.functions.append(rule)
+        function = replace(function, forward=rule.symbol)
     function = replace(function, guards=tuple(guards), reads=tuple(reads.values()))
     said = f"`{function.name}` gives the bits of `{body.rules.text(meaning.span)}`, which it implements"
 

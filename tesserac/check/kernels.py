@@ -69,7 +69,9 @@ def check_kernel(
     if body.sink.has_errors:
         return None
     block = (*block, typed.Return(program.span, whole))
-    return typed_function(body, signature, types, symbol, block, whole.type, names, _guards(body, signature, kernel))
+    guards = _guards(body, signature, kernel)
+    function = typed_function(body, signature, types, symbol, block, whole.type, names, guards)
+    return replace(function, is_kernel=True)
 
 
 def _of_one_program(type_: Type) -> Type:

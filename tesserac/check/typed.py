@@ -93,7 +93,8 @@ class Call(Node):
     `function` is the symbol of a `TypedFunction`. `args` has one entry per parameter, defaults filled in, and `dims`
     says what each of the callee's symbols is here, so that inlining is a substitution. `reads` are the params of the
     module that the callee reads. Where `STREAM` is among them the callee's stream is `key`, or, where that is None,
-    follows from the caller's. `rules` are its derivatives where it does not follow from its body.
+    follows from the caller's. `rules` are its derivatives where these do not follow from its body; a call that is
+    `closed` to derivatives is of a kernel that has none.
     """
 
     function: str
@@ -102,6 +103,7 @@ class Call(Node):
     reads: tuple[str, ...] = ()
     key: Expr | None = None
     rules: tuple[Rule, ...] = ()
+    closed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,6 +370,7 @@ class TypedFunction:
     it and its callees read, or need for a size of the module: at run time they are parameters after its own. `within`
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
     `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
+    A kernel is not differentiated through its body: `forward` is the symbol of the rule that what it implements gives.
     """
 
     symbol: str
@@ -385,6 +388,8 @@ class TypedFunction:
     within: tuple[float, float] | None = None
     promises: tuple[Promise, ...] = ()
     donated: tuple[str, ...] = ()
+    is_kernel: bool = False
+    forward: str = ""
 
 
 @dataclass(frozen=True, eq=False)

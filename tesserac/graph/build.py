@@ -19,7 +19,7 @@ from tesserac.graph.at_random import rounded_at_random
 from tesserac.graph.autodiff.dialect import CHECKPOINT, EVERY, JVP, MAX_STEPS, SLOTS, VJP, smooth
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.blame import library_name
-from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, PREFIX, REVERSE_RULE, operator_attrs
+from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, PREFIX, READS, REVERSE_RULE, operator_attrs
 from tesserac.graph.printing import Pieces
 from tesserac.graph.scaled import dequantise, quantise
 from tesserac.graph.sites import KEY, Sites
@@ -468,12 +468,16 @@ class _Body:
 
     def _call(self, call: typed.Call, names: Names) -> Built:
         operands = [leaf for arg in call.args for leaf in _leaves(self.expression(arg, names))]
+        count = len(operands)
         for weight in call.reads:
             operands += [self._stream_of(call, names)] if weight == STREAM else _leaves(names[_weight(weight)])
         attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims, **self.numerics}
         for rule in call.rules:
             attrs[FORWARD_RULE if rule.forward else REVERSE_RULE] = (rule.function, rule.dims)
-        op = self.builder.op(CUSTOM if call.rules else CALL, operands, list(leaf_types(call.type)), attrs)
+        name = CUSTOM if call.rules or call.closed else CALL
+        if call.reads and name == CUSTOM:
+            attrs[READS] = len(operands) - count
+        op = self.builder.op(name, operands, list(leaf_types(call.type)), attrs)
         return _regrow(call.type, iter(op.results))
 
     def _stream_of(self, call: typed.Call, names: Names) -> Value:

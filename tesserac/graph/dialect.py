@@ -14,9 +14,10 @@ graph.size() {dim} : tensor<[], dtype>
     A size as a value: `float(D)`.
 graph.call(x...) {callee, dims, io} : tensor...
     A function of this module. `dims` pairs each of its symbols with what it is here, so that inlining substitutes.
-graph.custom(x...) {callee, dims, io, jvp, vjp} : tensor...
+graph.custom(x...) {callee, dims, io, jvp, vjp, reads} : tensor...
     The same of a function that has derivatives of its own: `jvp` and `vjp` are their symbols and sizes, where there are
-    any. It stays one until all derivatives are taken, see `graph/autodiff/custom.py`.
+    any; a kernel may have none. `reads` are how many of the last operands are params of the module, which rules are not
+    given. It stays one until all derivatives are taken, see `graph/autodiff/custom.py`.
 graph.func @name {params, guards, entry, effects} { ^(tensor...): ... graph.return(tensor...) }
     `entry` says that it may be called from outside; `inline` leaves only those. `effects`, where it has some, are what
     it and its callees do besides computing.
@@ -31,7 +32,7 @@ from tesserac.ir import effects as _effects  # noqa: F401  (assert and print)
 from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indices)
 from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex arguments and results)
 from tesserac.ir import table as _table  # noqa: F401  (tensors known while compiling)
-from tesserac.ir.core import OPDEFS, Attr, Op, define_op
+from tesserac.ir.core import OPDEFS, Attr, Op, Value, define_op
 from tesserac.ir.forms import Guard, tensor_type
 from tesserac.ir.ordering import verify_effects
 from tesserac.ir.types import TensorType
@@ -46,6 +47,8 @@ PREFIX = "graph."
 CALL, CUSTOM = "graph.call", "graph.custom"
 FORWARD_RULE, REVERSE_RULE = "jvp", "vjp"
 """The attributes of a custom call that hold the rules of its function."""
+READS = "reads"
+"""How many of the last operands of a custom call are no arguments, but params of the module."""
 NUMERICS = "numerics"
 """The attribute that `with numerics(fast):` gives to operators and calls inside."""
 REPLAY = "replay"
@@ -85,6 +88,13 @@ def _as_attr(value: object) -> Attr:
 def call_dims(op: Op) -> dict[str, Dim]:
     """What each symbol of the callee is at this call."""
     return named_dims(op.attrs["dims"])
+
+
+def own_arguments(op: Op) -> tuple[Value, ...]:
+    """The operands of a custom call that its rules are given."""
+    reads = op.attrs.get(READS, 0)
+    assert isinstance(reads, int)
+    return op.operands[: len(op.operands) - reads]
 
 
 def named_dims(pairs: Attr) -> dict[str, Dim]:
@@ -141,5 +151,5 @@ for _name in OPERATORS:
 define_op("graph.func", pure=False, verify=_verify_func)
 define_op("graph.return", pure=False, verify=_verify_tensors, terminator=True)
 define_op("graph.size", pure=True, verify=_verify_size)
-define_op(CUSTOM, pure=True, verify=_verify_call)  # the checker allows rules of functions that only compute
+define_op(CUSTOM, pure=True, verify=_verify_call)  # one with a place in the order of effects does more
 define_op(CALL, pure=False, verify=_verify_call)  # what the callee does besides is known once it is inlined

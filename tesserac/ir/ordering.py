@@ -51,6 +51,17 @@ class _Effects:
         return (op for op in function.walk() if effect in self.of_op(op))
 
 
+def has_place(op: Op) -> bool:
+    """Whether an operation has an effect, or calls what has one: such a place was given to it."""
+    return any(effect in op.attrs for effect in ORDERED)
+
+
+def forget_places(op: Op) -> None:
+    """From here on a call computes what its function does, and does nothing else."""
+    for effect in ORDERED:
+        op.attrs.pop(effect, None)
+
+
 def order_effects(module: Module) -> None:
     """Gives every operation that has an effect its place: that of the program."""
     effects = _Effects(module)

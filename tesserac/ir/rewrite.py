@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value, VerifyError
+from tesserac.ir.ordering import has_place
 
 Pattern = Callable[[Op, "Rewriter"], bool]
 
@@ -70,7 +71,7 @@ def erase_dead(module: Module) -> bool:
 
 def is_pure(op: Op) -> bool:
     """Whether neither the operation nor anything inside it does more than compute."""
-    return all(inner.opdef.pure for inner in op.walk())
+    return all(inner.opdef.pure and not has_place(inner) for inner in op.walk())
 
 
 def _unused(op: Op) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
-from tesserac.graph.autodiff.dialect import CHECKPOINT, TURNS, smooth
+from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TURNS, smooth
 from tesserac.graph.autodiff.forward import NotDifferentiable
 from tesserac.graph.autodiff.gathering import is_zero, total
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
@@ -45,7 +45,7 @@ class Backward:
 
     def run(self, ops: Sequence[Op]) -> None:
         for op in reversed(ops):
-            if any(result in self.cotangents for result in op.results):
+            if op.name != TANGENT and any(result in self.cotangents for result in op.results):
                 with self.builder.spanned(op.span):
                     self._op(op)
 

@@ -19,6 +19,7 @@ from tesserac.graph.dialect import CUSTOM, NUMERICS, call_dims, named_dims, set_
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Value, define_op
+from tesserac.ir.ordering import forget_places, has_place
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 
@@ -47,9 +48,13 @@ class Functions:
         self._module.block.append(function)
 
     def body(self, builder: Builder, custom: Op, operands: Sequence[Value]) -> list[Value]:
-        """What a call of a function with rules computes."""
-        mode = custom.attrs.get(NUMERICS)
-        return self._paste(builder, str(custom.attrs["callee"]), call_dims(custom), operands, None, mode)
+        """What a call of a function with rules computes, and does where it has a place in the order of effects."""
+        mode, block = custom.attrs.get(NUMERICS), builder.block
+        before = set(block.ops)
+        found = self._paste(builder, str(custom.attrs["callee"]), call_dims(custom), operands, None, mode)
+        if not has_place(custom):
+            silence([op for op in block.ops if op not in before])
+        return found
 
     def rule(
         self, builder: Builder, rule: Attr, operands: Sequence[Value], linear: int = 0, mode: Attr | None = None
@@ -94,6 +99,15 @@ class Functions:
         builder.add(copy)
         if depends and tangents is not None:
             tangents.update(copy.results)
+
+
+def silence(ops: Sequence[Op]) -> None:
+    """What is computed again asserts and prints nothing: that has been done."""
+    for op in [inner for outer in ops for inner in outer.walk()]:
+        if not op.opdef.pure and not op.results and not op.opdef.terminator:
+            op.erase()
+        else:
+            forget_places(op)
 
 
 def dissolve(function: Op, functions: Functions) -> None:

@@ -9,7 +9,8 @@ graph.input(x) : x
     The value of an argument inside a region, while that is taken apart: one value may be two arguments, of which one
     has tangents.
 graph.tangent() : dx
-    The tangent of an argument while what is linear in it is not yet transposed.
+    The tangent of an argument while what is linear in it is not yet transposed. Also one that is zero, where the rule
+    of a function is given one for each argument: what comes back to it nobody asks for.
 
 graph.held(x...)
     Uses values that nothing else may use yet.
@@ -35,7 +36,7 @@ from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.ops.calculus import is_smooth
 
-JVP, VJP = "graph.jvp", "graph.vjp"
+JVP, VJP, TANGENT = "graph.jvp", "graph.vjp", "graph.tangent"
 CHECKPOINT, TURNS = "graph.checkpoint", "graph.turns"
 ROWS, EVERY, SLOTS, MAX_STEPS = "rows", "every", "slots", "max_steps"
 
@@ -76,5 +77,5 @@ define_op(VJP, pure=True, verify=_verify_derivative)
 define_op(CHECKPOINT, pure=True, verify=_verify_checkpoint)
 define_op(TURNS, pure=True)
 define_op("graph.input", pure=True, verify=_verify_input)
-define_op("graph.tangent", pure=True)
+define_op(TANGENT, pure=True)
 define_op("graph.held", pure=False)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tesserac.graph.autodiff.backward import Backward
 from tesserac.graph.autodiff.custom import Functions
-from tesserac.graph.autodiff.dialect import VJP, primal_operands, smooth
+from tesserac.graph.autodiff.dialect import TANGENT, VJP, primal_operands, smooth
 from tesserac.graph.autodiff.forward import Forward
 from tesserac.graph.autodiff.linear import linear_ops
 from tesserac.graph.autodiff.loss_scale import scale_of, scaled
@@ -77,7 +77,7 @@ def expand_jvp(op: Op, functions: Functions) -> list[Value]:
 def expand_vjp(op: Op, functions: Functions) -> list[Value]:
     builder = Builder.before(op)
     wrt = [op.body.args[place] for place in indices(op, "wrt")]
-    starts = [builder.op("graph.tangent", (), (v.type,)) for v in wrt]
+    starts = [builder.op(TANGENT, (), (v.type,)) for v in wrt]
     opened = _Opened(op, [start.result for start in starts], functions)
     Separator(functions).run(opened.ops, {start.result for start in starts})
     known = {start.result for start in starts}

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from tesserac.base.source import Span
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
-from tesserac.graph.autodiff.dialect import CHECKPOINT, smooth
+from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, smooth
 from tesserac.graph.autodiff.writing import fit, writer
-from tesserac.graph.dialect import CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, is_operator, operator_of
+from tesserac.graph.dialect import CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, is_operator, operator_of, own_arguments
 from tesserac.graph.substitute import copy_block, copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
@@ -22,6 +22,10 @@ from tesserac.ops.calculus import Writer, is_smooth
 
 TANGENTS = "tangents"
 """How many of the results of control flow are tangents."""
+
+
+NOT_FORWARD = "its function has a `@vjp_of` rule alone, for reverse mode; a `@jvp_of` rule serves both"
+KERNEL = "it is of a kernel without `implements=` and without a `@jvp_of` rule"
 
 
 class NotDifferentiable(Exception):
@@ -93,26 +97,30 @@ class Forward:
 
     def _custom(self, op: Op) -> None:
         """A function goes by the rule that the program gives for the mode that is asked for."""
-        operands, results = smooth(op.operands), smooth(op.results)
+        own = own_arguments(op)
+        operands, results = smooth(own), smooth(op.results)
         wrt = tuple(place for place, operand in enumerate(operands) if operand in self.tangents)
         if not wrt or not results:
             return
-        given, mode = (*op.operands, *op.results), op.attrs.get(NUMERICS)
+        given, mode = (*own, *op.results), op.attrs.get(NUMERICS)
         if self._reverse and REVERSE_RULE in op.attrs:
             attrs = {"rule": op.attrs[REVERSE_RULE], "wrt": wrt} | ({} if mode is None else {NUMERICS: mode})
             tangents = [self.tangents[operands[place]] for place in wrt]
             made = self.builder.op(PULLBACK, (*given, *tangents), [v.type for v in results], attrs)
             found = list(made.results)
         elif FORWARD_RULE in op.attrs:
-            write = writer(self.builder, {})
-            tangents = [write.given(self.tangents.get(operand), operand) for operand in operands]
+            tangents = [self.tangents.get(operand) or self._zero(operand) for operand in operands]
             linear = len(tangents) if self._reverse else 0
             found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), linear, mode)
         else:
-            name = str(op.attrs["callee"]).rpartition(".")[2]
-            why = "its rule (`@vjp_of`) is for reverse mode, and this is forward mode: a `@jvp_of` rule serves both"
-            raise NotDifferentiable(op.span, f"`{name}`", why)
+            raise NotDifferentiable(op.span, "this call", NOT_FORWARD if REVERSE_RULE in op.attrs else KERNEL)
         self.tangents.update(zip(results, found, strict=True))
+
+    def _zero(self, value: Value) -> Value:
+        """A tangent that is zero, for a rule that may do anything linear with it."""
+        if self._reverse:
+            return self.builder.value(TANGENT, (), value.type)
+        return writer(self.builder, {}).given(None, value)
 
     # ------------------------------------------------------------------------------------------ control flow
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tesserac.graph.autodiff.dialect import CHECKPOINT
+from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT
 from tesserac.graph.autodiff.forward import TANGENTS
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Op, Value
@@ -27,7 +27,7 @@ def linear_ops(ops: Iterable[Op], tangents: set[Value]) -> list[Op]:
     all its results, or `separate` has not seen it yet and its attribute says how many are."""
     found = []
     for op in ops:
-        if not tangents.isdisjoint(used_values(op)):
+        if op.name == TANGENT or not tangents.isdisjoint(used_values(op)):
             found.append(op)
             count = op.attrs.get(TANGENTS)
             tangents.update(op.results[-count:] if isinstance(count, int) else op.results)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.graph.autodiff.custom import Functions
-from tesserac.graph.autodiff.dialect import CHECKPOINT
+from tesserac.graph.autodiff.custom import Functions, silence
+from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT
 from tesserac.graph.autodiff.forward import TANGENTS
 from tesserac.graph.autodiff.linear import erase_unused, replace_results, tangent_count, used_values
 from tesserac.graph.autodiff.segments import in_segments, while_in_segments
@@ -29,7 +29,7 @@ class Separator:
         """`tangents` are those to start from."""
         known = set(tangents)
         for op in ops:
-            if known.isdisjoint(used_values(op)):
+            if op.name != TANGENT and known.isdisjoint(used_values(op)):
                 continue
             known.update(self._separate(op, known) if TANGENTS in op.attrs else op.results)
 
@@ -68,13 +68,6 @@ def _separate_branches(op: Op) -> Sequence[Value]:
     return second.results
 
 
-def _silence(block: Block) -> None:
-    """What is computed again asserts and prints nothing: that has been done."""
-    for op in [inner for outer in block.ops for inner in outer.walk()]:
-        if not op.opdef.pure and not op.results and not op.opdef.terminator:
-            op.erase()
-
-
 def _branches(op: Op, kept: slice, *, pure: bool = False) -> list[Block]:
     blocks = []
     for region in op.regions:
@@ -82,7 +75,7 @@ def _branches(op: Op, kept: slice, *, pure: bool = False) -> list[Block]:
         for inner in region.block.ops[:-1]:
             block.append(copy_op(inner, values, {}))
         if pure:
-            _silence(block)
+            silence(block.ops)
         outcome = [values.get(v, v) for v in region.block.terminator.operands[kept]]
         Builder(block, op.span).op("form.yield", outcome)
         erase_unused(block)

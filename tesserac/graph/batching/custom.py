@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tesserac.graph.autodiff.dialect import smooth
-from tesserac.graph.dialect import FORWARD_RULE, REVERSE_RULE
+from tesserac.graph.dialect import FORWARD_RULE, REVERSE_RULE, own_arguments
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
     """The call of the mapped function; all its results are mapped."""
     flags = [v in mapping.mapped for v in operands]
-    tangents = [flag for flag, v in zip(flags, op.operands, strict=True) if smooth([v])]
-    given, outputs = (*op.operands, *op.results), [True] * len(op.results)
     attrs: dict[str, Attr] = {**op.attrs, "dims": ()}
     body = (op.attrs["callee"], op.attrs["dims"])
     attrs["callee"] = _mapped_function(mapping, body, op.operands, flags)
+    own = own_arguments(op)
+    flags = flags[: len(own)]
+    tangents = [flag for flag, v in zip(flags, own, strict=True) if smooth([v])]
+    given, outputs = (*own, *op.results), [True] * len(op.results)
     if (rule := op.attrs.get(FORWARD_RULE)) is not None:
-        args = (*given, *smooth(op.operands))
+        args = (*given, *smooth(own))
         attrs[FORWARD_RULE] = (_mapped_function(mapping, rule, args, [*flags, *outputs, *tangents]), ())
     if (rule := op.attrs.get(REVERSE_RULE)) is not None:
         args = (*given, *smooth(op.results))
