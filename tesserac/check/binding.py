@@ -8,6 +8,7 @@ See Note [Two views of one argument].
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import UnionType
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
@@ -51,6 +52,7 @@ from tesserac.types.ty import (
     StrType,
     StructType,
     TensorType,
+    TransformType,
     TupleType,
     Type,
     map_dims,
@@ -58,10 +60,10 @@ from tesserac.types.ty import (
 )
 from tesserac.types.unify import DimSolver
 
-_FITTING: dict[type[TypeSpec], type] = {
+_FITTING: dict[type[TypeSpec], type | UnionType] = {
     BareTensorSpec: TensorType,
     BareTileSpec: TensorType,
-    FunctionSpec: FunctionType,
+    FunctionSpec: FunctionType | TransformType,
 }
 """What an annotation without dims accepts."""
 
@@ -346,8 +348,10 @@ class CallBinding:
 
 
 def _takes_any(spec: TypeSpec) -> bool:
-    """Whether the argument's own type, with its sizes, is that of the parameter or of a part of it."""
-    return isinstance(spec, AnySpec | OperatorSpec) or has_trees(spec)
+    """Whether the argument's own type, with its sizes, is that of the parameter or of a part of it. A function has
+    sizes in what it captured and in its own signature."""
+    spec = spec.inner if isinstance(spec, OptionalSpec) and isinstance(spec.inner, FunctionSpec) else spec
+    return isinstance(spec, AnySpec | OperatorSpec | FunctionSpec) or has_trees(spec)
 
 
 def _named_sizes(spec: TypeSpec, found: Type) -> Iterable[tuple[DimSpec, Dim]]:

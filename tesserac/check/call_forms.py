@@ -23,6 +23,7 @@ from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
 from tesserac.check.iteration import items_of
 from tesserac.check.kinds import QUESTION, infer_isinstance
+from tesserac.check.methods import bound_method, method_of_struct
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.resolve import (
     ALGEBRA,
@@ -280,6 +281,9 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
         if meaning is None:
             _no_member(body, container, function)
         return _call_meant(body, node, meaning, callee)
+    method = method_of_struct(body, function)
+    if method is not None:
+        return call_function(body, method, check_arguments(body, node.arguments), callee)
     receiver = body.expression(base)
     if isinstance(receiver.type, ErrorType):
         return receiver
@@ -345,6 +349,9 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
             _no_member(body, container, node)
             return body.error(node.span)
         return global_value(body, ast.Name(node.span, node.name), meaning)
+    method = method_of_struct(body, node)
+    if method is not None:
+        return typed.Static(FunctionType(method.owner, method.name), node.span)
     value = body.expression(base)
     type_ = value.type
     if isinstance(type_, StructType):
@@ -408,17 +415,18 @@ def _known_field(body: Body, known: Type, node: ast.Attribute) -> typed.Expr:
 
 
 def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
-    """`value.name`, a field of a struct."""
+    """`value.name`, a field of a struct, or a method as a value."""
     type_ = value.type
     assert isinstance(type_, StructType)
     position = type_.position(node.name)
     if position is not None:
         return item_of(value, position, node.span)
+    method = bound_method(body, value, node.name, node.span)
+    if method is not None:
+        return method
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
-    if node.name in body.rules.methods(type_):
-        draft.remark(f"`{node.name}` is a method, which can only be called")
-    else:
-        draft.did_you_mean(node.name, [name for name, _ in type_.fields], node.name_span)
+    known = [*(name for name, _ in type_.fields), *sorted(body.rules.methods(type_))]
+    draft.did_you_mean(node.name, known, node.name_span)
     return body.error(node.span)
 
 

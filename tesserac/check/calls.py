@@ -20,10 +20,20 @@ from tesserac.check.declared import show_declared
 from tesserac.check.decorators import is_kernel
 from tesserac.check.extents import within
 from tesserac.check.kernel_state import TILE_RANK
+from tesserac.check.methods import as_function
 from tesserac.check.resolve import FunctionRef
 from tesserac.check.said import ALONG_AXIS, BEYOND, said_of
 from tesserac.check.scalars import require_guard, to_float
-from tesserac.check.specs import OptionalSpec, ParameterSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
+from tesserac.check.specs import (
+    FunctionSpec,
+    OptionalSpec,
+    ParameterSpec,
+    ScalarSpec,
+    Signature,
+    Storage,
+    TensorSpec,
+    TypeSpec,
+)
 from tesserac.check.statics import read_order
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.unusual import axis_position, check_axis
@@ -200,7 +210,10 @@ def _fill_in(
 
 
 def meet_spec(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
-    """A plain number passed where a 0-d tensor or a float is declared becomes one."""
+    """A plain number passed where a 0-d tensor or a float is declared becomes one, a struct that can be called a
+    function where one is declared."""
+    if isinstance(spec.inner if isinstance(spec, OptionalSpec) else spec, FunctionSpec):
+        return as_function(body, value)
     scalar = isinstance(value.type, IntType | FloatType | BoolType)
     if isinstance(spec, TensorSpec) and scalar and isinstance(spec.element, Storage) and not spec.dims:
         met = meet_storage(body, value, spec.element.dtype, spec.element.policy)

@@ -34,6 +34,7 @@ from tesserac.check.tuples import make_tuple, tuple_items
 from tesserac.check.unusual import check_axis
 from tesserac.check.words import dims_text, type_text
 from tesserac.diag.codes.names import E0205, E0210
+from tesserac.diag.codes.precision import E0406
 from tesserac.diag.codes.shapes import E0314
 from tesserac.ops.complex import Complex
 from tesserac.ops.contract import MatMul
@@ -46,9 +47,9 @@ from tesserac.ops.reduce import Reduction
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
-from tesserac.types.dtype import F32
+from tesserac.types.dtype import BOOL, F32, F64, I64
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import DTypeType, ErrorType, TensorType, TupleType
+from tesserac.types.ty import BoolType, DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType
 
 Fields = dict[str, object]
 
@@ -91,12 +92,23 @@ def _build_along(
     body: Body, op: Operator, operands: Sequence[typed.Expr], axis: typed.Expr | None, callee: Callee
 ) -> typed.Expr:
     """`_build`, after what there is to say about the axis that the program gives."""
+    if isinstance(op, Concat | Stack) and not _has_dtype(body, operands, callee):
+        return body.error(callee.span)
     if isinstance(op, Concat | Stack) and not check_join(body, op, operands, axis, callee):
         return body.error(callee.span)
     axes = op.axes if isinstance(op, Reduction) else (op.axis,) if isinstance(op, Cumulative) else ()
     if axis is not None and len(axes) == 1:
         check_axis(body, op.name, ORDERED if op.ordered else None, operands[0], axes[0], axis.span)
     return _build(body, op, operands, callee)
+
+
+def _has_dtype(body: Body, operands: Sequence[typed.Expr], callee: Callee) -> bool:
+    """Whether among the parts of a tensor there is one that tells its dtype."""
+    if not all(isinstance(operand.type, IntType | FloatType | BoolType) for operand in operands):
+        return True
+    draft = body.sink.error(E0406, at=callee.at, operation=f"`{callee.name}`")
+    draft.remark("`array([...], dtype=f32)` makes a tensor of plain numbers")
+    return False
 
 
 def _numbers_fit(
@@ -222,6 +234,14 @@ def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Cal
 def _cast_number(body: Body, op: Cast, number: typed.Expr, callee: Callee) -> typed.Expr:
     if op.policy.scale_axis is not None:
         return refuse_scaled(body, None, "`cast` of one number", callee.span)
+    if not isinstance(number.type, IntType | FloatType | BoolType):
+        draft = body.sink.error(E0210, at=number.span, expected="a tensor or a number", found=type_text(number.type))
+        if isinstance(number.type, TupleType):
+            draft.remark("`array` makes a tensor of a list of numbers")
+        return body.error(callee.span)
+    if op.dtype == BOOL and not isinstance(number.type, BoolType):
+        wide = TensorType((), I64 if isinstance(number.type, IntType) else F64)
+        return typed.Apply(TensorType((), BOOL), callee.span, op, (typed.Coerce(wide, callee.span, number),))
     return typed.Coerce(TensorType((), op.dtype, op.policy), callee.span, number)
 
 

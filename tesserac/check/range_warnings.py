@@ -21,7 +21,7 @@ from tesserac.numerics.interval import INF, Interval, overflows, values_of
 from tesserac.numerics.narrow import nearest
 from tesserac.ops.convert import Cast
 from tesserac.ops.elementwise import Add
-from tesserac.types.dtype import F32, DType
+from tesserac.types.dtype import BOOL, F32, DType
 from tesserac.types.ty import FloatType, IntType, TensorType
 
 SHORT_RANGE = 1e6
@@ -99,10 +99,10 @@ class _Warnings:
         self._reasons.explain(draft, expression.operands, operands)
 
     def _cast(self, expression: typed.Apply, value: Interval, exact: Interval) -> None:
-        """Whole numbers that become floats; a float that is narrowed says so itself."""
+        """Whole numbers that become others or floats; a float that is narrowed says so itself, a bool asks for zero."""
         source, target = expression.operands[0].type, expression.type
         assert isinstance(target, TensorType)
-        if not isinstance(source, TensorType) or not source.dtype.is_integer:
+        if not isinstance(source, TensorType) or not source.dtype.is_integer or target.dtype == BOOL:
             return
         largest = min(exact.magnitude, source.dtype.largest)
         if overflows(exact, target.dtype) and not target.policy.saturate:

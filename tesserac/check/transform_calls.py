@@ -13,6 +13,7 @@ from tesserac.check.body import Body
 from tesserac.check.folds import reduce, scan
 from tesserac.check.jacobians import call_jacobian
 from tesserac.check.mapping import call_vmap, make_vmap, map_elements
+from tesserac.check.methods import as_function
 from tesserac.check.transforms import Call, call_derivative, make_derivative, require_function
 from tesserac.types.ty import ErrorType, TransformType
 
@@ -34,9 +35,14 @@ def make_transform(body: Body, name: str, args: Sequence[Arg], callee: Callee, c
     """A call of a function of functions."""
     if any(isinstance(arg.value.type, ErrorType) for arg in args):
         return body.error(callee.span)
+    args = [_callable(body, arg) if arg.name == "f" or not place else arg for place, arg in enumerate(args)]
     if name in _CALLS:
         return _CALLS[name](body, args, callee, call)
     return make_vmap(body, name, args, callee) if name in _MAPS else make_derivative(body, name, args, callee, call)
+
+
+def _callable(body: Body, arg: Arg) -> Arg:
+    return Arg(arg.name, arg.span, as_function(body, arg.value))
 
 
 def call_transform(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
