@@ -32,7 +32,7 @@ Library = tuple[CheckResult, ...]
 def load_library() -> Library:
     """Each module in the scope of those before it; the prelude is first."""
     files = stdlib_files()
-    cached = user_cache_dir() / f"library-{toolchain_key()[:32]}.pickle"
+    cached = user_cache_dir() / library_name()
     for data in (shipped_library(), _read(cached)):
         restored = decode_library(data, files) if data is not None else None
         if restored is not None:
@@ -41,6 +41,11 @@ def load_library() -> Library:
     with contextlib.suppress(OSError):  # a read-only home only costs time
         write_atomically(cached, encode_library(library, files))
     return library
+
+
+def library_name() -> str:
+    """What the file in the user's cache is called that keeps the library of this compiler."""
+    return f"library-{toolchain_key()[:32]}.pickle"
 
 
 def _read(path: Path) -> bytes | None:

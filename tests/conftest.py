@@ -24,7 +24,7 @@ def pytest_collection_finish() -> None:
     garbage took a sixth of the suite's time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(100_000, 20, 50)
+    gc.set_threshold(50_000, 20, 10)
 
 
 class Golden:

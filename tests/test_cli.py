@@ -22,6 +22,7 @@ from tesserac import cli
 from tesserac.commands import names
 from tesserac.ir.parser import parse_module
 from tesserac.ir.printer import print_module
+from tests.caches import new_cache
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -70,7 +71,7 @@ class Program:
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
     for name, text in (("sound", SOUND), ("mistake", MISTAKE), ("warning", WARNING)):
         (tmp_path / f"{name}.tess").write_text(text)
     return Program(capsys)

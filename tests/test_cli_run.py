@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tesserac import cli
+from tests.caches import new_cache
 
 MAIN = """\
 def main(x: Tensor[N, f32], n: int, lr: f32 = 0.5, name: str = "plain", *, twice: bool = False) -> Tensor[N, f32]:
@@ -34,7 +35,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
     (tmp_path / "main.tess").write_text(MAIN)
     np.save(tmp_path / "x.npy", np.array([1, 2], "f4"))
 

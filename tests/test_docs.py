@@ -33,6 +33,7 @@ from tesserac.session import Session
 from tesserac.syntax import ast as syntax
 from tesserac.syntax.parse import parse_module
 from tesserac.target.cpu.build import host_platform
+from tests.caches import new_cache
 
 if TYPE_CHECKING:
     from tests.conftest import Golden
@@ -163,7 +164,7 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (tmp_path / "model.tess").write_text(_BLOCK.findall(text)[0])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
     for code in _PYTHON.findall(text):
         exec(compile(code, "README.md", "exec"), {})
 

@@ -16,6 +16,7 @@ import pytest
 import tessera
 from tesserac import cli
 from tesserac.commands import names
+from tests.caches import new_cache
 from tests.conftest import Golden
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples"
@@ -94,7 +95,7 @@ def test_spectral_filter() -> None:
 
 
 def test_the_demo_shows_every_level_on_a_page_or_two(tmp_path: Path) -> None:
-    variables = os.environ | {"TESSERA_CACHE_DIR": str(tmp_path)}
+    variables = os.environ | {"TESSERA_CACHE_DIR": new_cache(tmp_path)}
     line = [sys.executable, str(FOLDER / "demo.py")]
     shown = subprocess.run(line, env=variables, capture_output=True, text=True, check=True).stdout
     for heading in ("source", *(level.name for level in names.CPU_LEVELS[1:]), "result", "next"):

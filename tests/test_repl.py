@@ -23,6 +23,7 @@ from tesserac.repl.apart import Died, run_apart
 from tesserac.repl.completion import complete
 from tesserac.repl.engine import Engine
 from tesserac.repl.lines import LineReader
+from tests.caches import new_cache
 
 ROOT = Path(__file__).resolve().parent.parent
 CODE = "import sys; from tesserac.cli import tessera; sys.exit(tessera())"
@@ -62,7 +63,7 @@ class Talk:
 @pytest.fixture
 def talk(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Talk:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
     return Talk(capsys)
 
 
@@ -324,7 +325,7 @@ def test_an_interrupt_while_compiling_keeps_the_names(talk: Talk, monkeypatch: p
 
 
 def piped(text: str, tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    variables = os.environ | {"TESSERA_CACHE_DIR": str(tmp_path)}
+    variables = os.environ | {"TESSERA_CACHE_DIR": new_cache(tmp_path)}
     line = [*COMMAND, *options]
     return subprocess.run(line, cwd=ROOT, env=variables, input=text, capture_output=True, text=True, check=False)
 
@@ -343,7 +344,8 @@ class Terminal:
     """A session behind a pseudo-terminal."""
 
     def __init__(self, home: Path) -> None:
-        variables = os.environ | {"XDG_STATE_HOME": str(home), "TESSERA_CACHE_DIR": str(home / "cache"), "TERM": "dumb"}
+        folders = {"XDG_STATE_HOME": str(home), "TESSERA_CACHE_DIR": new_cache(home / "cache")}
+        variables = os.environ | folders | {"TERM": "dumb"}
         self._handle, inner = pty.openpty()
         self.process = subprocess.Popen(
             COMMAND, cwd=ROOT, env=variables, stdin=inner, stdout=inner, stderr=inner, start_new_session=True,

@@ -17,6 +17,7 @@ from tessera.safetensors import read_safetensors
 from tesserac import cli
 from tesserac.commands import training
 from tesserac.commands.loss_plot import loss_plot
+from tests.caches import new_cache
 
 PROGRAM = """
 struct Line[D]:
@@ -50,14 +51,14 @@ Train = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return new_cache(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture
-def train(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> Train:
+def train(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> Train:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TESSERA_CACHE_DIR", str(cache))
+    monkeypatch.setenv("TESSERA_CACHE_DIR", cache)
     Path("line.tess").write_text(PROGRAM)
 
     def call(*words: str, file: str = "line.tess") -> tuple[int, str, str]:

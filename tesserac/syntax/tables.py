@@ -69,7 +69,7 @@ def load_tables() -> Tables:
     """The tables of the installed grammar: shipped, cached, or built now and cached."""
     grammar = grammar_text()
     key = _key(grammar)
-    cached = user_cache_dir() / f"grammar-{key}.json"
+    cached = user_cache_dir() / tables_name(key)
     for text in (shipped_tables_text(), _read(cached)):
         tables = decode(text) if text is not None else None
         if tables is not None and tables.key == key:
@@ -78,6 +78,11 @@ def load_tables() -> Tables:
     with contextlib.suppress(OSError):  # a read-only home only costs time
         write_atomically(cached, encode(built).encode())
     return built
+
+
+def tables_name(key: str) -> str:
+    """What the file in the user's cache is called that keeps the tables of a grammar."""
+    return f"grammar-{key}.json"
 
 
 def _read(path: Path) -> str | None:
