@@ -56,6 +56,8 @@ def _compare_by_value(cls: type, *, has_hash: bool) -> None:
     values: Callable[[object], object] = attrgetter(*names) if names else type
 
     def equal(self: object, other: object) -> bool:
+        if self is other:  # most values that are compared are shared
+            return True
         return values(self) == values(other) if type(self) is type(other) else NotImplemented
 
     def hashed(self: object) -> int:

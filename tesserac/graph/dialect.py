@@ -28,6 +28,9 @@ its count in the dims of its body.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from tesserac.ir import effects as _effects  # noqa: F401  (assert and print)
 from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indices)
 from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex arguments and results)
@@ -69,8 +72,13 @@ def set_numerics(op: Op, mode: Attr | None) -> None:
 
 def operator_of(op: Op) -> Operator:
     """The operator that an operation applies, with its static attributes."""
-    attrs = {name: value for name, value in op.attrs.items() if name not in (NUMERICS, REPLAY)}
-    return OPERATORS[op.name.removeprefix(PREFIX)](**attrs)
+    return applied(op.name, op.attrs)
+
+
+def applied(name: str, attrs: Mapping[str, Attr]) -> Operator:
+    """The operator that an operation of this name and these attributes applies."""
+    static = {attr: value for attr, value in attrs.items() if attr not in (NUMERICS, REPLAY)}
+    return OPERATORS[name.removeprefix(PREFIX)](**static)
 
 
 def operator_attrs(operator: Operator) -> dict[str, Attr]:
@@ -110,12 +118,20 @@ def named_dims(pairs: Attr) -> dict[str, Dim]:
 
 
 def _verify_operator(op: Op) -> None:
+    attrs = tuple((name, type(value), value) for name, value in op.attrs.items())
     try:
-        inferred = operator_of(op).infer([tensor_type(v) for v in op.operands], lambda left, right: True)
+        inferred = _inferred(op.name, attrs, tuple(tensor_type(v) for v in op.operands))
     except (Mismatch, TypeError) as error:
         require(False, f"does not fit its operands: {error!r}", op)
         return
     require(op.result.type == inferred, f"gives {inferred}", op)
+
+
+@lru_cache(maxsize=8192)
+def _inferred(name: str, attrs: tuple[tuple[str, type, Attr], ...], operands: tuple[TensorType, ...]) -> TensorType:
+    """What an operation gives. Most stay as they are from pass to pass, and each is verified after every pass. Types of
+    attributes are there since `1 == True`."""
+    return applied(name, {attr: value for attr, _, value in attrs}).infer(operands, lambda left, right: True)
 
 
 def _verify_func(op: Op) -> None:

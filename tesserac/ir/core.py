@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from tesserac.base.dataclass import dataclass
@@ -50,7 +51,7 @@ class OpDef:
     effect: str = ""
     """What it does besides computing, in the order of the program: see `ordering.py`."""
 
-    @property
+    @cached_property
     def dialect(self) -> str:
         return self.name.partition(".")[0]
 
@@ -99,6 +100,12 @@ class Value:
         return f"%{self.name or '?'}: {self.type}"
 
 
+def _values(types: Sequence[Type], names: Sequence[str], owner: Op | Block) -> list[Value]:
+    """New values; those beyond the names have none."""
+    named = len(names)
+    return [Value(ty, owner, index, names[index] if index < named else "") for index, ty in enumerate(types)]
+
+
 class Op:
     """One operation: a definition, operands, attributes, regions, results and where it came from."""
 
@@ -119,13 +126,12 @@ class Op:
         self.regions = list(regions)
         self.span = span
         self.parent: Block | None = None
-        names = list(result_names) + [""] * (len(result_types) - len(result_names))
-        self.results = [Value(t, self, i, names[i]) for i, t in enumerate(result_types)]
-        self._operands: list[Value] = []
+        self.results = _values(result_types, result_names, self)
+        self._operands: list[Value] = list(operands)
         for region in self.regions:
             region.parent = self
-        for value in operands:
-            self._add_operand(value)
+        for position, value in enumerate(self._operands):
+            value.uses.append((self, position))
 
     @property
     def name(self) -> str:
@@ -194,7 +200,10 @@ class Op:
         yield self
         for region in self.regions:
             for op in list(region.block.ops):
-                yield from op.walk()
+                if op.regions:
+                    yield from op.walk()
+                else:  # most have nothing inside: no generator for them
+                    yield op
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -206,8 +215,7 @@ class Block:
     __slots__ = ("args", "ops", "parent")
 
     def __init__(self, arg_types: Sequence[Type] = (), arg_names: Sequence[str] = ()) -> None:
-        names = list(arg_names) + [""] * (len(arg_types) - len(arg_names))
-        self.args = [Value(t, self, i, names[i]) for i, t in enumerate(arg_types)]
+        self.args = _values(arg_types, arg_names, self)
         self.ops: list[Op] = []
         self.parent: Region | None = None
 
@@ -288,7 +296,7 @@ def clone_op(op: Op, mapping: dict[Value, Value]) -> Op:
     regions = [clone_region(region, mapping) for region in op.regions]
     copy = Op(
         op.opdef,
-        [mapping.get(v, v) for v in op.operands],
+        [mapping.get(v, v) for v in op._operands],
         [v.type for v in op.results],
         op.attrs,
         regions,

@@ -3,13 +3,13 @@
     @pass_(GRAPH, GRAPH, "cse")
     def cse(module: Module) -> Module: ...
 
-The runner hands each pass a clone, so a pass edits freely and the caller's module stays as it was.
+The runner hands the first pass a clone, so a pass edits freely and the caller's module stays as it was.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Module, Op, VerifyError
@@ -30,6 +30,9 @@ GRAPH = Level("graph", frozenset({"graph", "form", "scalar", "index"}))
 FORMS = Level("forms", frozenset({"func", "form", "scalar", "index"}))
 SCHEDULE = Level("schedule", frozenset({"schedule", "form", "scalar", "index"}))
 TILE = Level("tile", frozenset({"schedule", "tile", "scalar", "index", "form"}))
+
+Interface = tuple[tuple[str, ...], tuple[str, ...]]
+"""Element types with policies of what a function takes, and of what it gives."""
 
 ModuleFunction = Callable[[Module], Module]
 
@@ -60,15 +63,16 @@ class PassFault(Exception):
 
 def run_passes(module: Module, passes: Sequence[Pass], *, verify: bool) -> Module:
     """Runs the passes in order; `verify` checks what each of them left."""
+    module = module.clone() if passes else module
     for step in passes:
-        result = step.run(module.clone())
+        before = interfaces(module) if verify else {}
+        module = step.run(module)
         if verify:
-            check_pass(step, module, result)
-        module = result
+            check_pass(step, before, module)
     return module
 
 
-def check_pass(step: Pass, before: Module, after: Module) -> None:
+def check_pass(step: Pass, before: Mapping[str, Interface], after: Module) -> None:
     try:
         verify_module(after)
         verify_level(after, step.target)
@@ -83,21 +87,19 @@ def verify_level(module: Module, level: Level) -> None:
             raise VerifyError(f"does not belong to level {level.name}", op)
 
 
-def verify_interfaces(before: Module, after: Module) -> None:
+def interfaces(module: Module) -> dict[str, Interface]:
+    """Of every function of a module."""
+    return {op.symbol: interface(op) for op in module.ops if op.name.endswith(".func")}
+
+
+def verify_interfaces(before: Mapping[str, Interface], after: Module) -> None:
     """A function keeps the element types and precision policies of what it takes and gives, through every level."""
-    for op in before.ops:
-        later = after.find(op.symbol)
-        if later is None or not _has_interface(op) or not _has_interface(later):
-            continue
-        if interface(op) != interface(later):
-            raise VerifyError(f"@{op.symbol} had the interface {interface(op)}, now {interface(later)}", later)
+    for symbol, now in interfaces(after).items():
+        if (earlier := before.get(symbol, now)) != now:
+            raise VerifyError(f"@{symbol} had the interface {earlier}, now {now}", after.lookup(symbol))
 
 
-def _has_interface(op: Op) -> bool:
-    return op.name.endswith(".func")
-
-
-def interface(func: Op) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def interface(func: Op) -> Interface:
     """Element types with policies of the arguments and results of a function at any level."""
     takes = tuple(element_of(arg.type) for arg in func.body.args)
     gives = tuple(element_of(value.type) for value in func.body.terminator.operands)

@@ -26,7 +26,7 @@ def _verify_op(op: Op, visible: set[Value]) -> None:
     for region in op.regions:
         if region.parent is not op or region.block.parent is not region:
             raise VerifyError("a region has lost its parent", op)
-        _verify_block(region.block, set(visible))
+        _verify_block(region.block, visible)
     op.opdef.verify(op)
 
 
@@ -39,6 +39,8 @@ def _verify_uses(op: Op, visible: set[Value]) -> None:
 
 
 def _verify_block(block: Block, visible: set[Value]) -> None:
+    """What the block defines is visible to its end; `visible` is left as it was."""
+    defined = list(block.args)
     visible.update(block.args)
     for op in block.ops:
         if op.parent is not block:
@@ -47,6 +49,8 @@ def _verify_block(block: Block, visible: set[Value]) -> None:
             raise VerifyError("a terminator does not stand last", op)
         _verify_op(op, visible)
         visible.update(op.results)
+        defined.extend(op.results)
+    visible.difference_update(defined)
 
 
 def require(condition: bool, message: str, op: Op) -> None:

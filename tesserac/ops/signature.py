@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cached_property
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
@@ -77,11 +78,11 @@ class TensorPattern:
     element: Element
     dims: tuple[DimPattern, ...]
 
-    @property
+    @cached_property
     def least_rank(self) -> int:
         return sum(isinstance(dim, OneDim) for dim in self.dims)
 
-    @property
+    @cached_property
     def fixed_rank(self) -> bool:
         return all(isinstance(dim, OneDim) for dim in self.dims)
 

@@ -213,6 +213,9 @@ def broadcast(shapes: Sequence[tuple[tuple[Dim, ...], Place]], same: SameSize) -
 
     A unit dim does not stretch for the sake of an operand of lower rank alone: `[N, 1] - [N]` is an error.
     """
+    first = shapes[0][0]
+    if all(dims == first for dims, _ in shapes):  # nothing stretches, as in most operations
+        return first
     rank = max(len(dims) for dims, _ in shapes)
     return tuple(_broadcast_axis(shapes, rank, axis, same) for axis in range(rank))
 

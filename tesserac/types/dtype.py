@@ -51,6 +51,9 @@ class DType:
         lowest = 0 if self.kind == "u" else -self.largest - (1 if self.kind == "i" else 0)
         return lowest <= value <= self.largest
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # which tells them apart
+
     def __str__(self) -> str:
         return self.name
 
