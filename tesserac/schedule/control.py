@@ -16,8 +16,10 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
 from tesserac.schedule.carry import carry_on, first_buffers, give, handed_over
-from tesserac.schedule.fuse import Group, fuse_maps, plan
+from tesserac.schedule.fuse import fuse_maps
+from tesserac.schedule.group import Group
 from tesserac.schedule.host import HostProgram
+from tesserac.schedule.launches import plan
 from tesserac.schedule.primitives.stage import stage_before_grid
 from tesserac.schedule.tiles import FEW_ROWS
 from tesserac.schedule.updates import plan_updates
@@ -32,7 +34,7 @@ def run_block(program: HostProgram, block: Block, owned: Collection[Value] = ())
     for op in block.ops:
         if op.opdef.dialect == "index":
             program.builder.block.append(clone_op(op, program.memory))
-    for step in plan(block, reasons, program.updates.apart):
+    for step in plan(block, reasons, program.updates):
         if isinstance(step, Group):
             program.launch(step)
         else:

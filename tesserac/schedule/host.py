@@ -17,7 +17,7 @@ from tesserac.ir.interleaved import parts_type
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.dialect import Loop, Units, memory
-from tesserac.schedule.fuse import Group
+from tesserac.schedule.group import Group
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.updates import Updates
 from tesserac.schedule.views import copy_of

@@ -8,8 +8,8 @@ form.assemble, whose first part is then the old tensor. An old value dies where 
 before the update; one that stands behind it and reads a small part of it gets a copy of that part from before.
 
 What is put into the memory of the old tensor must not read it elsewhere in the same launch. So a part that is written
-stands in a launch of its own directly before the update, and one that reads other places of the old tensor is computed
-first and then copied.
+stands directly before the update, in a launch in which nothing else reads that memory, and one that reads other places
+of the old tensor is computed first and then copied.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ HELD = ("form.loop", "form.while", "form.cond")
 
 @dataclass
 class Updates:
-    """Which update takes the memory of which value, and the parts that are launched alone."""
+    """Which update takes the memory of which value, and the old tensors of the parts that are written in place."""
 
     replaced: dict[Op, Value] = field(default_factory=dict)
     update_of: dict[Value, Op] = field(default_factory=dict)
-    apart: set[Op] = field(default_factory=set)
+    parts: dict[Op, Value] = field(default_factory=dict)
     given: dict[Value, tuple[Op, int]] = field(default_factory=dict)
     """Arguments whose memory a result takes, with the end of the function and the position of that result."""
 
@@ -180,11 +180,11 @@ def _work_in_place(update: Op, copy: Op, uses: list[tuple[Op, int]], updates: Up
     if update.name == "form.assemble":
         boxes = assembled_boxes(update)
         for position in range(1, len(update.operands)):
-            updates.apart.add(_alone(update, position, boxes[position], old, updates))
+            updates.parts[_part(update, position, boxes[position], old, updates)] = old
     updates.add(update, old)
 
 
-def _alone(update: Op, position: int, box: Slice, old: Value, updates: Updates) -> Op:
+def _part(update: Op, position: int, box: Slice, old: Value, updates: Updates) -> Op:
     """The map that writes a part, directly before the update: the one there is, or a copy of what it gives where it
     reads memory that is overwritten before, or other places of the old tensor."""
     base, views = view_source(update.operands[position])
@@ -193,7 +193,7 @@ def _alone(update: Op, position: int, box: Slice, old: Value, updates: Updates) 
     read = [(view_source(v)[0], v, m) for v, m in zip(part.operands, operand_maps(part), strict=True)]
     stale = any(source in updates.update_of for source, _, _ in read)
     elsewhere = any(source is old and not _is_same_place(v, m, box, part) for source, v, m in read)
-    if stale or elsewhere or part in updates.apart or len(base.uses) != 1:
+    if stale or elsewhere or part in updates.parts or len(base.uses) != 1:
         copied = copy_of(Builder.before(update), update.operands[position])
         update.set_operand(position, copied.result)
         squeeze(copied)

@@ -89,9 +89,9 @@ def _in_order(args: Sequence[Value], ops: Sequence[Op]) -> list[Value]:
     return [*args, *(v for op in ops for v in op.results)]
 
 
-_VIEWS = frozenset(
-    ("full", "zeros", "ones", "arange", "eye", "cut", "reshape", "permute", "expand", "flip", "where", "cast", "wide")
-)
+_CREATED = ("full", "zeros", "ones", "arange", "eye")
+_SEEN = ("cut", "split", "reshape", "permute", "expand", "flip", "where", "cast", "wide")
+_VIEWS = frozenset((*_CREATED, *_SEEN))
 """Operators besides the pointwise ones that cost little where their operands are there."""
 
 

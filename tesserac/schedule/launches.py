@@ -1,0 +1,172 @@
+"""Decides which forms make up one launch.
+
+Enters: a block of forms after fusion, and which updates of it work in place. Leaves: groups in the order in which they
+run, each a launch to be.
+
+A form joins the group of its latest producer, if that group can take it; so a group never depends on a later one. One
+that is written in place may join a later group instead: see Note [Parts in company].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.ir.boxes import Box, never_meet
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.indexed import assembled_boxes
+from tesserac.schedule.access import is_view, view_source
+from tesserac.schedule.group import ALONE, Group, join_map, join_reduce
+from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
+from tesserac.schedule.updates import Updates
+
+MAX_GROUP = 64
+
+
+def plan(block: Block, reasons: dict[Op, list[str]], updates: Updates) -> list[Group | Op]:
+    """The computing forms of a block as launches to be, and its control flow, in the order in which they run."""
+    steps: list[Group | Op] = []
+    grouping = _Grouping(updates)
+    for op in block.ops:
+        if op.name in COMPUTED:
+            group = grouping.take(op)
+            group.reasons.extend(reasons.get(op, []))
+        elif op.name == "form.assemble":
+            grouping.assemble(op)
+        elif op.name == "form.scatter":
+            grouping.begin(op)
+        elif op.name in CONTROL:
+            steps.extend([*grouping.groups, op])
+            grouping = _Grouping(updates)  # what follows may depend on it, hence joins nothing that ran before
+    return [*steps, *grouping.groups]
+
+
+class _Grouping:
+    def __init__(self, updates: Updates) -> None:
+        self.updates = updates
+        self.groups: list[Group] = []
+        self.number: dict[Op | None, int] = {}
+        self.overwritten: list[set[Value]] = []
+        """Per group the memory, as the first value in it, of which it writes a part in place."""
+        self.last_read: dict[Value, int] = {}
+        """Per memory the last group that reads it."""
+
+    def take(self, op: Op) -> Group:
+        if "layout" in op.attrs:
+            return self.begin(op)
+        earliest = self._earliest(op)
+        for number in self._candidates(op):
+            if number >= earliest and self._is_open(number, op) and self._join(self.groups[number], op, number):
+                return self._enter(op, number)
+        return self.begin(op)
+
+    def begin(self, op: Op) -> Group:
+        self.groups.append(Group.of(op))
+        self.overwritten.append(set())
+        return self._enter(op, len(self.groups) - 1)
+
+    def assemble(self, op: Op) -> None:
+        """It is there when its last part is. The first may be older than this block."""
+        self.number[op] = max(self.number.get(_made(v), -1) for v in op.operands)
+
+    def _enter(self, op: Op, number: int) -> Group:
+        self.number[op] = number
+        for memory in self._memories(op):
+            self.last_read[memory] = max(number, self.last_read.get(memory, number))
+        if op in self.updates.parts:
+            self.overwritten[number].add(self.updates.origin(self.updates.parts[op]))
+            if len(self.groups[number].ops) > 1:
+                self.groups[number].reasons.append("writes a part in place on the way")
+        return self.groups[number]
+
+    def _memories(self, op: Op) -> list[Value]:
+        """The memory that a form reads."""
+        return [self.updates.origin(view_source(v)[0]) for v in op.operands]
+
+    # ---------------------------------------------------------------------------------------- which group, and when
+
+    def _earliest(self, op: Op) -> int:
+        """The first group that may write `op`, if it is a part of an assembled tensor: behind the parts that it lies
+        over, and, in place, behind all that read the memory as it was."""
+        behind = [-1]
+        for user, position in _uses_below_views(op.result):
+            if user.name == "form.assemble":
+                behind.extend(self._behind(user, place, position) for place in range(position))
+        old = self.updates.parts.get(op)
+        if old is not None:
+            behind.append(self.last_read.get(self.updates.origin(old), -1))
+        return 1 + max(behind)
+
+    def _behind(self, assemble: Op, before: int, position: int) -> int:
+        """The last group before the one at `position` may be written: that of an earlier part, or the one before it
+        where the two never meet."""
+        number = self.number.get(_made(assemble.operands[before]), -1)
+        boxes = [Box(s, tensor_type(v).dims) for s, v in zip(assembled_boxes(assemble), assemble.operands, strict=True)]
+        return number - never_meet(boxes[before], boxes[position], tensor_type(assemble.result).dims)
+
+    def _candidates(self, op: Op) -> Sequence[int]:
+        """The latest producer's group; without producers the last group, if it reads the same memory. What was
+        assembled of older parts alone is in no group. What is written in place may also go with any later map."""
+        numbers = [number for v in op.operands if (number := self.number.get(_made(v), -1)) >= 0]
+        latest = max(numbers, default=-1)
+        if op in self.updates.parts:
+            later = range(latest + 1, len(self.groups))
+            return [*([latest] if numbers else []), *(n for n in later if self.groups[n].kind == "map")]
+        if numbers:
+            return [latest]
+        if not self.groups or self.groups[-1].kind == "contract":
+            return []
+        shared = any(_reads(self.groups[-1], v) for v in op.operands)
+        return [len(self.groups) - 1] if shared else []
+
+    def _is_open(self, number: int, op: Op) -> bool:
+        """Whether a group takes anything, and writes nothing in place that `op` would read."""
+        return self.groups[number].kind not in ALONE and self.overwritten[number].isdisjoint(self._memories(op))
+
+    def _join(self, group: Group, op: Op, number: int) -> bool:
+        if len(group.ops) >= MAX_GROUP or any(self._seen_through_view(v, number) for v in op.operands):
+            return False
+        if op.name == "form.gather" and self.number.get(_made(op.operands[0])) == number:
+            return False  # it reads its table anywhere, hence also what other programs compute
+        match op.name:
+            case "form.map":
+                return join_map(group, op)
+            case "form.gather":
+                return group.kind != "contract" and join_map(group, op)
+            case "form.reduce":
+                return join_reduce(group, op)
+        return False
+
+    def _seen_through_view(self, value: Value, number: int) -> bool:
+        """A view of a value of the group, or what it writes in parts, has elements that another program computes."""
+        base, views = view_source(value)
+        made = base.defining_op
+        elsewhere = bool(views) or (made is not None and made.name in WRITTEN)
+        return elsewhere and made is not None and self.number.get(made) == number
+
+
+def _made(value: Value) -> Op | None:
+    """What computes a value, below views."""
+    return view_source(value)[0].defining_op
+
+
+def _uses_below_views(value: Value) -> list[tuple[Op, int]]:
+    """Who reads a value, directly or through views."""
+    found: list[tuple[Op, int]] = []
+    for user, position in value.uses:
+        found.extend(_uses_below_views(user.result) if is_view(user) else [(user, position)])
+    return found
+
+
+def _reads(group: Group, value: Value) -> bool:
+    base = view_source(value)[0]
+    return any(view_source(v)[0] is base for op in group.ops for v in op.operands)
+
+
+# Note [Parts in company]
+# A row that a loop pushes onto a stack is a part of the stack, written in place. Alone it would be a launch that copies
+# a few numbers; a launch that walks the same space anyway writes it on the way, from registers where it has computed
+# it. The order of all that touches the memory of the stack must stay: such a part goes into no group before one that
+# reads the memory as it was, nothing that reads it joins the group later, and of two parts the later may go over the
+# earlier, so that they share a launch only where they are proved never to meet (`ir/boxes.py`): then the parts of
+# concat([a, b]) that walk the same space are one launch.
