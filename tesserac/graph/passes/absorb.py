@@ -2,7 +2,7 @@
 
 A map reads through a permutation or broadcast by changing its index map, and computes a constant in its body. A
 contraction reads through a permutation by changing its indices; on the left only while it sums one index, since the
-order of several is the left operand's.
+order of several is the left operand's. One whose result is only read permuted gives it in that order.
 
 Before:
     func.func @f {guards = [], params = ["x", "m"]} {
@@ -35,17 +35,29 @@ After:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.forms import Broadcast, Permute, contracted, indices, operand_maps, tensor_type
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import Rewriter, erase_dead, rewrite
+from tesserac.ir.types import TensorType
 from tesserac.ops.lowering import DimMap, Scalars
 from tesserac.types.policy import compute_dtype
 
 
 @pass_(FORMS, FORMS, "absorb")
 def absorb(module: Module) -> Module:
-    rewrite(module, (map_reads_through_view, map_computes_constant, contraction_reads_through_permutation))
+    rewrite(
+        module,
+        (
+            map_reads_through_view,
+            map_computes_constant,
+            contraction_reads_through_permutation,
+            contraction_gives_what_a_view_shows,
+            contraction_gives_what_a_map_reads,
+        ),
+    )
     while erase_dead(module):
         pass
     return module
@@ -135,3 +147,40 @@ def contraction_reads_through_permutation(op: Op, rewriter: Rewriter) -> bool:
             op.set_operand(position, maker.operands[0])
             return True
     return False
+
+
+def contraction_gives_what_a_view_shows(op: Op, rewriter: Rewriter) -> bool:
+    view = op.attrs["view"] if op.name == "form.view" else None
+    if not isinstance(view, Permute) or not _is_read_once(op.operands[0]):
+        return False
+    _give_in_order(op.operands[0], view.order)
+    rewriter.replace(op, op.operands)
+    return True
+
+
+def contraction_gives_what_a_map_reads(op: Op, rewriter: Rewriter) -> bool:
+    if op.name != "form.map":
+        return False
+    maps = list(operand_maps(op))
+    for position, (operand, places) in enumerate(zip(op.operands, maps, strict=True)):
+        known = [place for place in places if place is not None]
+        if len(known) == len(places) and known != sorted(known) and _is_read_once(operand):
+            _give_in_order(operand, sorted(range(len(known)), key=known.__getitem__))
+            maps[position] = tuple(sorted(known))
+            op.attrs["maps"] = tuple(maps)
+            return True
+    return False
+
+
+def _is_read_once(value: Value) -> bool:
+    made = value.defining_op
+    return made is not None and made.name == "form.contract" and len(value.uses) == 1
+
+
+def _give_in_order(result: Value, order: Sequence[int]) -> None:
+    """Has a contraction give its result with the dims permuted; its only reader knows."""
+    contract, ty = result.defining_op, tensor_type(result)
+    assert contract is not None
+    out = indices(contract, "out")
+    contract.attrs["out"] = tuple(out[i] for i in order)
+    result.type = TensorType(tuple(ty.dims[i] for i in order), ty.dtype, ty.policy)

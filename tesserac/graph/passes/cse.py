@@ -32,10 +32,14 @@ from tesserac.ir.printer import print_attr
 
 @pass_(GRAPH, GRAPH, "cse")
 def cse(module: Module) -> Module:
+    merge_equal(module)
+    return module
+
+
+def merge_equal(module: Module) -> None:
     for function in module.ops:
         for region in function.regions:
             _merge(region.block, ChainMap())
-    return module
 
 
 def _merge(block: Block, seen: ChainMap[Hashable, Op]) -> None:

@@ -37,6 +37,7 @@ from tesserac.graph.autodiff.linear import erase_unused, replace_results
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.batching.expand import expand_vmap
 from tesserac.graph.dialect import CUSTOM
+from tesserac.graph.passes.cse import merge_equal
 from tesserac.graph.passes.inline import custom_symbols, erase_unreached
 from tesserac.graph.substitute import counters
 from tesserac.ir.core import Module, Op
@@ -51,6 +52,8 @@ TRANSFORMED = (JVP, VJP, VMAP, CUSTOM, CHECKPOINT)
 @pass_(GRAPH, GRAPH, "transforms")
 def transforms(module: Module) -> Module:
     is_new = any(op.name in TRANSFORMED for op in module.walk())
+    if is_new:
+        merge_equal(module)  # a value that is computed twice would have two cotangents, and all before it too
     expanded: set[Op] = set()
     for function in list(module.ops):
         _expand(module, function, expanded)

@@ -1,0 +1,112 @@
+"""What a gradient costs, counted in launches and memory: structure that timing would only show on a quiet machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tesserac.tile.dialect  # noqa: F401  (register the operations)
+from tesserac.ir.boxes import Box, never_meet, side_by_side
+from tesserac.ir.core import Op
+from tesserac.ir.forms import Slice
+from tesserac.pipeline import lower
+from tesserac.schedule.dialect import launch_kind, launch_space
+from tesserac.schedule.machine import AARCH64
+from tesserac.types.dims import Dim, parse_dim
+from tests.native_runs import compiled_equals_oracle
+from tests.source_support import check_text, library
+
+LSTM = """
+def cell(w: Tensor[D, 4*H, f32], u: Tensor[H, 4*H, f32], xs: Tensor[T, B, D, f32]) -> Tensor[f32]:
+    h, c = zeros(B, H), zeros(B, H)
+    for t in range(T):
+        i, f, g, o = split(xs[t] @ w + h @ u, 4, axis=-1)
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        h = sigmoid(o) * tanh(c)
+    return sum(h * h)
+
+def f(w: Tensor[D, 4*H, f32], u: Tensor[H, 4*H, f32], xs: Tensor[T, B, D, f32]):
+    return grad(cell, wrt=("w", "u"))(w, u, xs)
+"""
+
+
+def scheduled(program: str) -> Op:
+    """The host program of `f`."""
+    functions = check_text(program, "m", library()).functions
+    return lower(functions, "m.f", AARCH64, {}, verify=True).schedule.ops[0]
+
+
+def launches(op: Op) -> list[str]:
+    """The kinds of the launches inside, those of the last variant where sizes choose."""
+    found: list[str] = []
+    for inner in op.body.ops:
+        if inner.name == "schedule.launch":
+            found.append(launch_kind(inner))
+        elif inner.name == "schedule.select":
+            found += [launch_kind(op) for op in inner.regions[-1].block.ops if op.name == "schedule.launch"]
+    return found
+
+
+def test_a_turn_of_an_lstm_copies_nothing() -> None:
+    forward, backward = [op for op in scheduled(LSTM).body.ops if op.name == "schedule.loop"]
+    assert launches(forward) == ["contract", "contract", "map"], "two products and the gates; stacks on the way"
+    assert launches(backward) == ["map", "contract", "contract", "contract"], "cotangents of gates, then of h, u and w"
+
+
+def test_the_gradient_of_an_lstm_keeps_its_bits() -> None:
+    rng = np.random.default_rng(3)
+    shapes = (2, 12), (3, 12), (3, 4, 2)
+    compiled_equals_oracle(LSTM)("f", *(rng.standard_normal(s).astype(np.float32) for s in shapes))
+
+
+@pytest.mark.parametrize(
+    ("body", "maps"),
+    [
+        ("a, b = split(x, 2)\n    return sum(a * b)", 1),
+        ("return sum(x[0:N] * x[N:2*N])", 1),
+        ("return sum(x[0:N] * x[1:N+1])", 3),
+    ],
+)
+def test_cotangents_of_parts_that_never_meet_are_one_launch(body: str, maps: int) -> None:
+    """Parts that fill x need no zeros first; those that overlap are added one after the other."""
+    head = "def g(x: Tensor[2*N, f32]) -> Tensor[f32] where N >= 1:\n    "
+    host = scheduled(f"{head}{body}\n\ndef f(x: Tensor[2*N, f32]) where N >= 1:\n    return grad(g)(x)\n")
+    assert launches(host).count("map") == maps
+
+
+def test_the_result_of_a_product_is_written_as_it_lies() -> None:
+    """The gradient of w in x @ w is x^T y, not the transpose of y^T x."""
+    program = "def f(x: Tensor[B, K, f32], y: Tensor[B, N, f32]):\n    return transpose(transpose(y) @ x)\n"
+    found = [op for op in scheduled(program).walk() if op.name == "schedule.launch"]
+    assert {launch_space(op)[:2] for op in found if launch_kind(op) == "contract"} == {(Dim.sym("K"), Dim.sym("N"))}
+
+
+def box(starts: str, sizes: str, step: int = 1) -> Box:
+    at, many = (tuple(map(parse_dim, text.split(","))) for text in (starts, sizes))
+    return Box(Slice(at, (step,) * len(at)), many)
+
+
+WHOLE = (Dim.sym("B"), Dim.sym("H") * 4)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "never"),
+    [
+        (box("0, 0", "B, H"), box("0, H", "B, H"), True),
+        (box("0, 3*H", "B, H"), box("0, H", "B, H"), True),
+        (box("0, 0", "B, H + 1"), box("0, H", "B, H"), False),
+        (box("0, 0", "B, H"), box("0, t", "B, H"), False),
+        (box("0, 0", "B, H", 2), box("0, H", "B, H"), False),
+        (box("0, 0", "B, H", -1), box("0, H", "B, H"), False),
+    ],
+)
+def test_boxes_that_never_meet(first: Box, second: Box, never: bool) -> None:
+    assert never_meet(first, second, WHOLE) is never
+    assert never_meet(second, first, WHOLE) is never
+
+
+def test_boxes_side_by_side() -> None:
+    quarters = [box(f"0, {start}", "B, H") for start in ("2*H", "0", "3*H", "H")]
+    assert side_by_side(quarters, WHOLE) == (1, [1, 3, 0, 2])
+    assert side_by_side(quarters[1:], WHOLE) is None
+    assert side_by_side([*quarters, quarters[0]], WHOLE) is None
