@@ -10,9 +10,9 @@ from tesserac.ir.boxes import Box, never_meet, side_by_side
 from tesserac.ir.core import Op
 from tesserac.ir.forms import Slice
 from tesserac.pipeline import lower
-from tesserac.schedule.dialect import launch_kind, launch_space
+from tesserac.schedule.dialect import launch_kind, launch_outs, launch_space, memory
 from tesserac.schedule.machine import AARCH64
-from tesserac.types.dims import Dim, parse_dim
+from tesserac.types.dims import Dim, parse_dim, product
 from tests.native_runs import compiled_equals_oracle
 from tests.source_support import check_text, library
 
@@ -79,6 +79,38 @@ def test_the_result_of_a_product_is_written_as_it_lies() -> None:
     program = "def f(x: Tensor[B, K, f32], y: Tensor[B, N, f32]):\n    return transpose(transpose(y) @ x)\n"
     found = [op for op in scheduled(program).walk() if op.name == "schedule.launch"]
     assert {launch_space(op)[:2] for op in found if launch_kind(op) == "contract"} == {(Dim.sym("K"), Dim.sym("N"))}
+
+
+CONV = """
+def loss(x: Tensor[N, 2*C, H, W, f64], w: Tensor[2*O, C, 3, 5, f64]) -> Tensor[f64] where H >= 9, W >= 9:
+    y = conv2d(x, w{arguments}, groups=2)
+    return sum(y * y)
+
+def f(x: Tensor[N, 2*C, H, W, f64], w: Tensor[2*O, C, 3, 5, f64]) where H >= 9, W >= 9:
+    return grad(loss, wrt=("x", "w"))(x, w)
+"""
+CONVS = ["", ", stride=2, padding=1", ", dilation=(2, 1)", ", stride=(1, 3), dilation=2, padding=(0, 2)"]
+
+
+@pytest.mark.parametrize("arguments", CONVS)
+def test_a_convolution_goes_back_as_a_convolution(arguments: str) -> None:
+    """Three products over windows, each of which lays its own out: there is no cotangent of all windows."""
+    found = [op for op in scheduled(CONV.format(arguments=arguments)).walk() if op.name == "schedule.launch"]
+    assert [launch_kind(op) for op in found].count("contract") == 3
+    shapes = [memory(out).dims for op in found for out in launch_outs(op)]
+    inside = {Dim.const(3), Dim.const(5)}
+    assert sum(inside <= set(dims) and "N" in product(dims).symbols() for dims in shapes) == 3
+
+
+@pytest.mark.parametrize("arguments", CONVS)
+def test_gradients_of_convolutions(arguments: str) -> None:
+    """With the bits of the interpreter, and those of the definition: the change along a direction."""
+    program, rng = CONV.format(arguments=arguments), np.random.default_rng(5)
+    x, w, dx, dw = (rng.standard_normal(s) for s in [(2, 4, 9, 10), (6, 2, 3, 5)] * 2)
+    run, step = compiled_equals_oracle(program), 1e-6
+    by_x, by_w = run("f", x, w)
+    ahead, behind = (run("loss", x + s * dx, w + s * dw) for s in (step, -step))
+    np.testing.assert_allclose(np.sum(by_x * dx) + np.sum(by_w * dw), (ahead - behind) / (2 * step), rtol=1e-6)
 
 
 def box(starts: str, sizes: str, step: int = 1) -> Box:

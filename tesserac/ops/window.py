@@ -78,14 +78,21 @@ class Windows(Operator):
         own = tensor_type(operands[0])
         if self.dilation == 1 and self.size == Dim.const(self.stride):
             return self._side_by_side(write, cotangent, own)
-        last, reach = own.rank, self._reach()
-        dims = tuple(dim + reach - 1 if axis == self.axis else dim for axis, dim in enumerate(own.dims))
-        starts = tuple(reach - 1 if axis == self.axis else ZERO for axis in range(own.rank + 1))
-        steps = tuple(self.stride if axis == self.axis else 1 for axis in range(own.rank + 1))
-        zeros = write.zeros(TensorType((*dims, self.size), own.dtype, own.policy))
-        spaced = write("insert", zeros, write("flip", cotangent, axes=(last,)), starts=starts, steps=steps)
+        last = own.rank
+        flipped = write("flip", cotangent, axes=(last,))
+        spaced = self.spaced(write, flipped, self.axis, own.dims[self.axis], own)
         again = write("windows", spaced, size=self.size, axis=self.axis, dilation=self.dilation)
         return write.sum(write("diagonal", again), (last,))
+
+    def spaced(self, write: Writer, value: Value, axis: int, size: Dim, like: TensorType) -> Value:
+        """What has one element per window, spaced out by the stride, between zeros: windows of it are as many as a dim
+        of `size` has elements."""
+        dims, reach = tensor_type(value).dims, self._reach()
+        whole = tuple(size + reach - 1 if place == axis else dim for place, dim in enumerate(dims))
+        starts = tuple(reach - 1 if place == axis else ZERO for place in range(len(dims)))
+        steps = tuple(self.stride if place == axis else 1 for place in range(len(dims)))
+        zeros = write.zeros(TensorType(whole, like.dtype, like.policy))
+        return write("insert", zeros, value, starts=starts, steps=steps)
 
     def _side_by_side(self, write: Writer, cotangent: Value, own: TensorType) -> Value:
         """Windows that touch are the dim in pieces; behind them may be a rest that none has seen."""

@@ -6,9 +6,9 @@ becomes
     y' = contract(x', w') {lhs = [0, 2], rhs = [2, 1], out = [0, 1]};  y = reshape(y') [b, s, h, e]
 
 Indices of both operands and the result lead, one grid axis each; a batch index that one operand only repeats belongs to
-the other. The operand that the first of the other indices of the result belongs to is the left one, so that the result
-is written as it lies. The contracted indices keep the order of the operand that was the left one, and the folded axes
-that of the reduced one: the sequence that is summed, hence every bit, is the same.
+the other. The last index of the result is one of the right operand's, which may be the first one: the columns of the
+product are then neighbours in memory. The contracted indices keep the order of the operand that was the left one, and
+the folded axes that of the reduced one: the sequence that is summed, hence every bit, is the same.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def matrix_product(op: Op) -> list[Op]:
     sizes, out, summed = contract_dims(op), indices(op, "out"), contracted(op)
     (left, lhs), (right, rhs) = _operands(op, set(out), set(summed))
     lead = tuple(i for i in out if i in lhs and i in rhs)
-    if next((i not in lhs for i in out if i not in lead), False):
+    if len(out) > len(lead) and next(i for i in reversed(out) if i not in lead) in lhs:
         left, lhs, right, rhs = right, rhs, left, lhs  # a product of numbers is that of the same two exchanged
     rows = tuple(i for i in out if i in lhs and i not in rhs)
     columns = tuple(i for i in out if i not in lhs)

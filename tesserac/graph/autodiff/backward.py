@@ -14,6 +14,7 @@ from tesserac.graph.autodiff.forward import NotDifferentiable
 from tesserac.graph.autodiff.gathering import is_zero, total
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
 from tesserac.graph.autodiff.loss_scale import across, scale_of, scaled
+from tesserac.graph.autodiff.windowed import over_product
 from tesserac.graph.autodiff.writing import fit, writer
 from tesserac.graph.dialect import NUMERICS, is_operator, operator_of
 from tesserac.graph.substitute import copy_op
@@ -82,7 +83,9 @@ class Backward:
         operand = op.operands[position]
 
         def transpose(value: Value) -> Value | None:
-            back = operator_of(op).transpose(write, value, op.operands, position)
+            back = over_product(write, op, value)
+            if back is None:
+                back = operator_of(op).transpose(write, value, op.operands, position)
             return None if back is None else fit(write, back, operand)
 
         return across(write, cotangent, scale_of(op.result), scale_of(operand), transpose)
