@@ -16,7 +16,7 @@ from tesserac.base.source import SourceFile
 from tesserac.diag.render import render
 from tesserac.graph.interp import run_function
 from tesserac.numerics.narrow import convert, storage
-from tesserac.schedule import fuse
+from tesserac.schedule import fuse, launches
 from tesserac.session import ProgramError, Session
 from tesserac.target.cpu.build import host_platform
 from tesserac.types.dtype import BOOL
@@ -28,12 +28,12 @@ from tests.program_gen import Program, Sizes
 @contextmanager
 def nothing_fused() -> Iterator[None]:
     """Inside, no map is taken into another and no launch holds more than one form."""
-    usual = fuse.MAX_BODY, fuse.MAX_GROUP
-    fuse.MAX_BODY, fuse.MAX_GROUP = 0, 1
+    usual = fuse.MAX_BODY, launches.MAX_GROUP
+    fuse.MAX_BODY, launches.MAX_GROUP = 0, 1
     try:
         yield
     finally:
-        fuse.MAX_BODY, fuse.MAX_GROUP = usual
+        fuse.MAX_BODY, launches.MAX_GROUP = usual
 
 
 def run_program(session: Session, program: Program, *, unfused: bool = True) -> None:

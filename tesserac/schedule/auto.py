@@ -37,6 +37,8 @@ RUN_BLOCK = 256
 """Elements of a run's rows at a time: a tree keeps a block of them per level."""
 GPU_COLUMN_WARPS = 8
 SQUARE = 64
+SEVERAL = 8
+"""Rows of unknown length that a program of a map takes on a CPU: a row of ten elements is no work for a program."""
 SMALLEST, LARGEST = 256, 4096
 GPU_WARPS = 4
 GPU_REGISTERS = 96
@@ -118,7 +120,8 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
         split(launch, last, SQUARE)
         because(launch, f"an operand runs across the others: squares of {SQUARE}")
         return
-    inner = _fitting(launch, last, elements)
+    several = SEVERAL if last and machine.kind == "cpu" and loops[last].size.constant is None else 1
+    inner = _fitting(launch, last, elements // several)
     split(launch, last, inner)
     if last and inner < elements:
         split(launch, last - 1, _fitting(launch, last - 1, elements // inner))
