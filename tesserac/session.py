@@ -27,7 +27,7 @@ from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.diag.verdict import Reads
 from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
-from tesserac.graph.autodiff.forward import NotDifferentiable
+from tesserac.graph.autodiff.errors import NotDifferentiable
 from tesserac.graph.build import Unsupported, build_module
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.interp import AssertionFailed, InterpreterError

@@ -18,6 +18,7 @@ from tesserac.check.body import Body, Instance
 from tesserac.check.cascades import without_cascades
 from tesserac.check.custom_rules import check_rules
 from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
+from tesserac.check.differentiable import check_derivatives
 from tesserac.check.donation import with_donation
 from tesserac.check.expressions import infer_expression
 from tesserac.check.globals import BUILT_IN
@@ -103,6 +104,7 @@ class ModuleChecker:
         self._open: Counter[str] = Counter()
         self._waiting: list[Callable[[Sink], None]] = []
         self._rechecks = 0
+        self._asked: list[typed.Derivative] = []
         self._home = self
         self._guests: dict[str, ModuleChecker] = {}
 
@@ -251,7 +253,12 @@ class ModuleChecker:
         signature, spans = self.own_signature(name), self._signatures[name][1]
         body = Body(self, Sink(), name)
         body.at_definition = types in self.representatives(name)
+        around, self._asked = self._asked, []
         function = self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        body.asked += self._asked
+        self._asked = around
+        if name in self.names.inner:
+            self._asked += body.asked
         if body.needs_value:
             check_names(Body(self, self.sink, name), signature)
             return Instance(None, needs_value=True)
@@ -259,6 +266,8 @@ class ModuleChecker:
             self._by_symbol.update({part.symbol: part for part in (*body.functions, function)})
         if not body.at_definition:
             return Instance(function, body.sink.diagnostics)
+        if function is not None and not self._file.startswith(LIBRARY):
+            check_derivatives(body, body.asked, self.known)
         self._found += body.sink.diagnostics
         return Instance(function)
 
@@ -302,11 +311,11 @@ class ModuleChecker:
         if function is None:
             return None
         if body.at_definition and not is_kernel(signature.node) and not function.span.file.startswith(LIBRARY):
-            warn_of_ranges(body, function, self._known)
+            warn_of_ranges(body, function, self.known)
         function = with_donation(body, replace(function, within=said.within), said.donated)
-        return function if said.bounds is None else verified(body, function, said.bounds, self._known)
+        return function if said.bounds is None else verified(body, function, said.bounds, self.known)
 
-    def _known(self, symbol: str) -> typed.TypedFunction | None:
+    def known(self, symbol: str) -> typed.TypedFunction | None:
         """A function that is checked already; of one under way nothing is known. Of one in another file of the program
         only what it promises: its body may change without this module being checked again."""
         try:
@@ -403,7 +412,7 @@ class ModuleChecker:
         guest._sources = {**self._sources, **home._sources}
         guest.sink, guest.types, guest._found = Sink(), {}, []
         guest._instances, guest._by_symbol = {}, {}
-        guest._open, guest._waiting, guest._constants = Counter(), [], []
+        guest._open, guest._waiting, guest._constants, guest._asked = Counter(), [], [], []
         return guest
 
     def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]:

@@ -21,6 +21,7 @@ from tesserac.check.arguments import Callee
 from tesserac.check.binding import CallBinding, substitute_type
 from tesserac.check.body import Body
 from tesserac.check.instances import instance_symbol
+from tesserac.check.linearity import nonlinearity
 from tesserac.check.resolve import FORWARD_RULE, FunctionRef
 from tesserac.check.tangents import has_tangent, tangent_type
 from tesserac.check.words import type_text
@@ -53,10 +54,26 @@ def check_rules(body: Body, function: typed.TypedFunction, ref: FunctionRef) -> 
         at = body.rules.signature(ref.owner, name).node.name_span
         callee = Callee(ref.name, at, at)
         before = len(body.sink.diagnostics)
-        _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee)
+        rule = _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee)
+        if rule is not None and rule.forward:
+            _check_linear(body, rule, sum(has_tangent(param.type) for param in function.params))
         if len(body.sink.diagnostics) > before:
             wrong.append(name)
     return wrong
+
+
+def _check_linear(body: Body, rule: typed.Rule, tangents: int) -> None:
+    """A rule for both modes is linear in its tangents: in reverse it is transposed."""
+    function = body.rules.known(rule.function)
+    fault = None if function is None else nonlinearity(function, tangents, body.rules.known)
+    if fault is None or function is None:
+        return
+    at = fault.at if fault.at.file == function.span.file else function.span
+    problem = f"`{function.name}` is not linear in its tangents, as a `@jvp_of` rule must be"
+    draft = body.sink.error(E0705, at=at, label=fault.why if at == fault.at else "", problem=problem)
+    for param in function.params[-tangents:]:
+        draft.note(param.span, "a tangent")
+    draft.fix("scale tangents by values that do not depend on them, and add what comes of that")
 
 
 def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee: Callee) -> typed.Rule | None:

@@ -93,15 +93,19 @@ class Opened:
     places: tuple[int | None, ...]
     value: typed.Expr
     span: Span
+    asked: list[typed.Derivative]
+    """Where derivatives are noted that the body under check asks for."""
 
     def derivative(self, wrt: Sequence[int], seeds: Sequence[typed.Expr], *, reverse: bool = True) -> typed.Expr:
         own = [place for position in wrt if (place := self.places[position]) is not None]
         back = TupleType(tuple(tangent_type(self.args[place].type) for place in own))
         change = back if reverse else tangent_type(self.value.type)
         pair = TupleType((self.value.type, change))
-        return typed.Derivative(
+        made = typed.Derivative(
             pair, self.span, reverse, self.params, self.args, tuple(own), tuple(seeds), self.value
         )
+        self.asked.append(made)
+        return made
 
 
 def open_call(
@@ -135,7 +139,8 @@ def open_call(
         why = f"it gives {type_text(value.type)}, which does not change smoothly"
         body.sink.error(E0702, at=callee.at, what=function_name(function.type), why=why)
         return None
-    return Opened(tuple(params), tuple(values), tuple(places), value, callee.span)
+    asked = [] if body.dead else body.asked
+    return Opened(tuple(params), tuple(values), tuple(places), value, callee.span, asked)
 
 
 def _jvp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:

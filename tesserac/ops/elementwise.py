@@ -159,10 +159,12 @@ class Div(Elementwise):
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.div(*ranges)
 
+    def is_linear_in(self, position: int) -> bool:
+        return position == 0
+
     def transpose(
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
     ) -> Value | None:
-        assert position == 0, "a quotient is linear in its dividend"
         return write.unbroadcast(write("div", cotangent, operands[1]), tensor_type(operands[0]))
 
     def reference(self, *operands: Array) -> Array:

@@ -77,10 +77,12 @@ class Ldexp(Elementwise):
     name, primitive, signatures = "ldexp", "ldexp", TWO_FLOATS
     differential = "ldexp(dx, y)"
 
+    def is_linear_in(self, position: int) -> bool:
+        return position == 0
+
     def transpose(
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
     ) -> Value | None:
-        assert position == 0, "only the first operand has tangents"
         return write.unbroadcast(write("ldexp", cotangent, operands[1]), tensor_type(operands[0]))
 
     def reference(self, *operands: Array) -> Array:

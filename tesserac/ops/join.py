@@ -205,6 +205,9 @@ class Pad(Operator):
         assert dx is not None
         return write.apply(replace(self, value=0), (dx,))
 
+    def is_linear_in(self, position: int) -> bool:
+        return self.value == 0
+
     def transpose(
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
     ) -> Value | None:

@@ -130,6 +130,10 @@ class Operator(ABC):
             return linear_tangent(self, write, operands, tangents)
         return differential(self, write, operands, result, tangents)
 
+    def is_linear_in(self, position: int) -> bool:
+        """Whether it is linear in this operand, the others held fixed, and has a transpose for it."""
+        return bool(self.linear)
+
     def transpose(
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
     ) -> Value | None:

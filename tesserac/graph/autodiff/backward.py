@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
 from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TURNS, smooth
-from tesserac.graph.autodiff.forward import NotDifferentiable
+from tesserac.graph.autodiff.errors import BY_TANGENTS, ITSELF, NOT_LINEAR, NotDifferentiable
 from tesserac.graph.autodiff.gathering import is_zero, total
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
 from tesserac.graph.autodiff.loss_scale import across, scale_of, scaled
@@ -64,16 +64,16 @@ class Backward:
             self._loop(op)
         elif op.name == TURNS:
             self._turns(op)
-        else:
-            assert op.name in ("form.cond", CHECKPOINT), f"{op.name} is not linear"
+        elif op.name in ("form.cond", CHECKPOINT) and self.tangents.isdisjoint(op.operands):
             self._cond(op)
+        else:
+            raise NotDifferentiable(op.span, "this", BY_TANGENTS)
 
     def _operator(self, op: Op) -> None:
         write = writer(self.builder, {name: op.attrs[name] for name in (NUMERICS,) if name in op.attrs})
         operator, cotangent = operator_of(op), self.cotangents[op.result]
         if not self._is_linear(op, operator):
-            why = "it is not linear in a tangent here, as what a `@jvp_of` rule computes must be"
-            raise NotDifferentiable(op.span, f"`{operator.name}`", why)
+            raise NotDifferentiable(op.span, f"`{operator.name}`", NOT_LINEAR)
         for position, operand in enumerate(op.operands):
             if operand in self.tangents:
                 self.add(operand, self._transposed(write, op, cotangent, position))
@@ -94,16 +94,20 @@ class Backward:
         """Whether an operator is linear in those of its operands that are. Rules of operators are; those of programs
         are held to it."""
         places = [place for place, operand in enumerate(op.operands) if operand in self.tangents]
+        if any(not smooth([op.operands[place]]) for place in places):
+            return False
         if operator.linear == "jointly":
             others = [v for v in smooth(op.operands) if v not in self.tangents]
             return all(map(is_zero, others))
-        return len(places) == 1 and type(operator).transpose is not Operator.transpose
+        return len(places) == 1 and operator.is_linear_in(places[0])
 
     def _pullback(self, op: Op) -> None:
         wrt = indices(op, "wrt")
         given, tangents = op.operands[: len(op.operands) - len(wrt)], op.operands[len(op.operands) - len(wrt) :]
         write, mode = writer(self.builder, {}), op.attrs.get(NUMERICS)
         back = [scaled(write, c, 1 / scale_of(v)) for c, v in zip(self.given(op.results), op.results, strict=True)]
+        if self._functions.is_open(op.attrs["rule"]):
+            raise NotDifferentiable(op.span, "this call", ITSELF)
         found = self._functions.rule(self.builder, op.attrs["rule"], (*given, *back), mode=mode)
         for place, tangent in zip(wrt, tangents, strict=True):
             if found[place] is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+from tesserac.graph.autodiff.dialect import JVP, VJP
 from tesserac.graph.blame import blame
 from tesserac.graph.dialect import CUSTOM, NUMERICS, call_dims, named_dims, set_numerics
 from tesserac.graph.substitute import copy_op, counters
@@ -55,6 +56,11 @@ class Functions:
         if not has_place(custom):
             silence([op for op in block.ops if op not in before])
         return found
+
+    def is_open(self, rule: Attr) -> bool:
+        """Whether a rule has derivatives in it that are being taken: then it asks for itself."""
+        assert isinstance(rule, tuple)
+        return any(op.name in (JVP, VJP) for op in self._module.lookup(str(rule[0])).walk())
 
     def rule(
         self, builder: Builder, rule: Attr, operands: Sequence[Value], linear: int = 0, mode: Attr | None = None

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.base.source import Span
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
 from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, smooth
+from tesserac.graph.autodiff.errors import ITSELF, KERNEL, NOT_FORWARD, NotDifferentiable
 from tesserac.graph.autodiff.writing import fit, writer
 from tesserac.graph.dialect import CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, is_operator, operator_of, own_arguments
 from tesserac.graph.substitute import copy_block, copy_op
@@ -23,19 +23,6 @@ from tesserac.ops.calculus import Writer, is_smooth
 TANGENTS = "tangents"
 """How many of the results of control flow are tangents."""
 
-
-NOT_FORWARD = "its function has a `@vjp_of` rule alone, for reverse mode; a `@jvp_of` rule serves both"
-KERNEL = "it is of a kernel without `implements=` and without a `@jvp_of` rule"
-
-
-class NotDifferentiable(Exception):
-    """The derivative of something is asked for that has none."""
-
-    def __init__(self, span: Span, what: str, why: str) -> None:
-        super().__init__(f"{what} {why}")
-        self.span = span
-        self.what = what
-        self.why = why
 
 
 class Forward:
@@ -111,6 +98,8 @@ class Forward:
         elif FORWARD_RULE in op.attrs:
             tangents = [self.tangents.get(operand) or self._zero(operand) for operand in operands]
             linear = len(tangents) if self._reverse else 0
+            if self._functions.is_open(op.attrs[FORWARD_RULE]):
+                raise NotDifferentiable(op.span, "this call", ITSELF)
             found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), linear, mode)
         else:
             raise NotDifferentiable(op.span, "this call", NOT_FORWARD if REVERSE_RULE in op.attrs else KERNEL)
