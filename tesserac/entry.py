@@ -38,9 +38,9 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
-    field_specs,
 )
 from tesserac.check.struct_items import default_name, is_test
+from tesserac.check.struct_uses import field_specs
 from tesserac.check.typed import Param
 from tesserac.ir.types import element
 from tesserac.target.sizes import size_of

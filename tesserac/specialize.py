@@ -26,9 +26,8 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
-    field_specs,
-    leaves_dtype_open,
 )
+from tesserac.check.struct_uses import field_specs, leaves_dtype_open
 from tesserac.entry import struct_key
 from tesserac.types import dtype as dtypes
 from tesserac.types.dims import ONE, Dim

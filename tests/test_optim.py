@@ -1,142 +1,155 @@
-"""Optimisers against float64 references over several steps, on a struct with structs, tuples and an integer in it;
-weights of few bits have f32 masters; schedules and clipping."""
+"""Every optimiser against a float64 reference over several steps, with clipping and a schedule, on a struct of structs,
+tuples, lists of structs, scalars and an integer in it; weights of few bits have f32 masters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tessera
+from tests.optim_references import RULES, Reference, Weights
 
-STEPS = 6
-LR = 0.05
+STEPS = 4
+LIMIT = 2.0
 MODEL = """
 struct Layer[D]:
-    w: Tensor[D, {dtype}]
-    b: Tensor[{dtype}]
+    w: Tensor[D, f64]
+    b: Tensor[f64]
 
 struct Net[D]:
     first: Layer[D]
-    rest: (Layer[D], Layer[D])
-    matrix: Tensor[2, D, {dtype}]
+    pair: (Layer[D], Tensor[2, 3, f64])
+    blocks: List[2, Layer[D]]
+    matrix: Tensor[3, D, f64]
     seen: Tensor[i32]
     heads: int = 4
 
-def miss(a: Tensor[..., {dtype}], b: Tensor[..., {dtype}]):
-    return sum((a - b) * (a - b)) * 0.5
+def miss(m: Net[D], at: Net[D]) -> Tensor[f64]:
+    gap = tree_map(lambda a, b: a - b, (m.first, m.pair, m.blocks, m.matrix), (at.first, at.pair, at.blocks, at.matrix))
+    return tree_dot(gap, gap) * 0.5
 
-def loss(m: Net[D], at: Net[D]) -> Tensor[{dtype}]:
-    matrix = miss(m.matrix, at.matrix)
-    return miss(m.first.w, at.first.w) + miss(m.first.b, at.first.b) + miss(m.rest[1].w, at.rest[1].w) + matrix
+def start(m: Net[D]) -> {state}[Net[D]]:
+    return {init}_init(m)
 
-def start(m: Net[D]):
-    return {init}(m)
-
-def step(m: Net[D], at: Net[D], state: OptimizerState, lr: {dtype}):
-    return {call}
+def step(m: Net[D], at: Net[D], state: {state}[Net[D]]) -> (Net[D], {state}[Net[D]]):
+    g = clip_by_global_norm(grad(miss)(m, at), 2.0)
+    lr = linear_schedule(state.step, start=0.5, end=0.25, steps=2)
+    return {name}(m, g, state, lr=lr, weight_decay=0.1{more})
 """
-CALL = "{name}(m, grad(loss)(m, at), state, lr=lr{more})"
-INITS = {"sgd": "sgd_init", "sign_sgd": "sgd_init", "momentum": "momentum_init", "lion": "momentum_init"}
-
-Array = np.ndarray
-Reference = Callable[[Array, Array, Array, Array, int], tuple[Array, Array, Array]]
-"""What a weight, its gradient, both means and the number of the step become."""
+DECAYS = {"momentum": ", beta=0.8", "nesterov": ", beta=0.8, nesterov=True"}
+DECAYS |= {name: ", beta2=0.99" for name in ("adam", "adamw", "adam_atan2")}
+INITS = {"sgd": "sgd", "sign_sgd": "sgd", "lion": "momentum", "nesterov": "momentum", "momentum": "momentum"}
 
 
-def program(name: str, more: str = "", dtype: str = "f64") -> Any:
-    init = INITS.get(name, "adam_init")
-    return tessera.compile(MODEL.format(dtype=dtype, init=init, call=CALL.format(name=name, more=more)))
+def program(which: str) -> Any:
+    name = which.replace("nesterov", "momentum")
+    init = "adafactor" if which == "adafactor" else INITS.get(which, "adam")
+    state = "AdafactorState" if which == "adafactor" else "OptimizerState"
+    return tessera.compile(MODEL.format(state=state, init=init, name=name, more=DECAYS.get(which, "")))
 
 
-def net(module: Any, seed: int, dtype: type = np.float64) -> Any:
+def net(module: Any, seed: int) -> Any:
     rng = np.random.default_rng(seed)
-    layers = [module.Layer(w=rng.normal(size=3).astype(dtype), b=dtype(rng.normal())) for _ in range(3)]
-    matrix = rng.normal(size=(2, 3)).astype(dtype)
-    return module.Net(first=layers[0], rest=(layers[1], layers[2]), matrix=matrix, seen=np.int32(7), heads=4)
+    layers = [module.Layer(w=rng.normal(size=4), b=np.float64(rng.normal())) for _ in range(4)]
+    matrix, small = rng.normal(size=(3, 4)), rng.normal(size=(2, 3))
+    own = {"first": layers[0], "pair": (layers[1], small), "blocks": layers[2:], "matrix": matrix}
+    return module.Net(**own, seen=np.int32(7), heads=4)
 
 
-def weights(m: Any) -> list[Array]:
-    """Those that the loss depends on."""
-    return [np.asarray(w, dtype=np.float64) for w in (m.first.w, m.first.b, m.rest[1].w, m.matrix)]
+def weights(m: Any) -> Weights:
+    layers = (m.first, m.pair[0], *m.blocks)
+    return [np.asarray(w) for layer in layers for w in (layer.w, layer.b)] + [m.pair[1], m.matrix]
 
 
-def adam(w: Array, g: Array, m: Array, v: Array, t: int, decay: float = 0.0) -> tuple[Array, Array, Array]:
-    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
-    mean, square = m / (1 - 0.9**t), v / (1 - 0.99**t)
-    return w - LR * (mean / (np.sqrt(square) + 1e-8) + decay * w), m, v
+def clipped(grads: Weights) -> Weights:
+    norm = np.sqrt(sum((g * g).sum() for g in grads))
+    return [g * min(1.0, LIMIT / norm) for g in grads]
 
 
-def atan2(w: Array, g: Array, m: Array, v: Array, t: int) -> tuple[Array, Array, Array]:
-    m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
-    along = 1.27 * np.arctan2(m / (1 - 0.9**t), np.sqrt(v / (1 - 0.99**t)))
-    return w - LR * (along + 0.1 * w), m, v
-
-
-def pushed(w: Array, g: Array, m: Array, *, nesterov: bool = False) -> tuple[Array, Array, Array]:
-    g = g + 0.1 * w
-    m = 0.8 * m + g
-    return w - LR * (g + 0.8 * m if nesterov else m), m, m
-
-
-def lion(w: Array, g: Array, m: Array) -> tuple[Array, Array, Array]:
-    along = np.sign(0.9 * m + 0.1 * g)
-    return w - LR * (along + 0.1 * w), 0.99 * m + 0.01 * g, m
-
-
-PUSHED = ", beta=0.8, weight_decay=0.1"
-OPTIMISERS: dict[str, tuple[str, str, Reference]] = {
-    "sgd": ("sgd", "", lambda w, g, m, v, t: (w - LR * g, m, v)),
-    "sgd with decay": ("sgd", ", weight_decay=0.1", lambda w, g, m, v, t: (w - LR * (g + 0.1 * w), m, v)),
-    "sign": ("sign_sgd", ", weight_decay=0.1", lambda w, g, m, v, t: (w - LR * (np.sign(g) + 0.1 * w), m, v)),
-    "momentum": ("momentum", PUSHED, lambda w, g, m, v, t: pushed(w, g, m)),
-    "nesterov": ("momentum", PUSHED + ", nesterov=True", lambda w, g, m, v, t: pushed(w, g, m, nesterov=True)),
-    "lion": ("lion", ", weight_decay=0.1", lambda w, g, m, v, t: lion(w, g, m)),
-    "adam": ("adam", ", beta2=0.99", adam),
-    "adam with decay": ("adam", ", beta2=0.99, weight_decay=0.1", lambda w, g, m, v, t: adam(w, g + 0.1 * w, m, v, t)),
-    "adamw": ("adamw", ", beta2=0.99, weight_decay=0.1", lambda w, g, m, v, t: adam(w, g, m, v, t, 0.1)),
-    "atan2": ("adam_atan2", ", beta2=0.99, weight_decay=0.1", atan2),
-}
-
-
-@pytest.mark.parametrize("which", OPTIMISERS)
+@pytest.mark.parametrize("which", RULES)
 def test_steps_are_those_of_the_reference(which: str) -> None:
-    name, more, reference = OPTIMISERS[which]
-    module = program(name, more)
+    module = program(which)
     m, at = net(module, 0), net(module, 1)
+    reference = Reference(RULES[which], lambda t: 0.5 - 0.125 * min(t, 2))
     state, expected = module.start(m), weights(m)
-    means, squares = ([np.zeros_like(w) for w in expected] for _ in range(2))
-    for t in range(1, STEPS + 1):
-        m, state = module.step(m, at, state, LR)
-        rows = zip(expected, weights(at), means, squares, strict=True)
-        after = [reference(w, w - goal, mean, square, t) for w, goal, mean, square in rows]
-        expected, means, squares = ([part[i] for part in after] for i in range(3))
+    for _ in range(STEPS):
+        m, state = module.step(m, at, state)
+        grads = [w - goal for w, goal in zip(expected, weights(at), strict=True)]
+        expected = reference.step(expected, clipped(grads))
         for found, wanted in zip(weights(m), expected, strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-15)
+            np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
     assert m.seen == 7 and state.step == STEPS and m.heads == 4
 
 
-def test_weights_of_few_bits_have_masters() -> None:
-    """Steps too small for bf16 add up, since they are taken in f32: without masters the weight would never move."""
-    text = """
-def start(w: Tensor[N, bf16 @accum(f32)]): return adam_init(w)
+NARROW = """
+half = bf16 @accum(f32)
 
-def step(w: Tensor[N, bf16 @accum(f32)], g: Tensor[N, bf16 @accum(f32)], state: OptimizerState, lr: f32):
-    return adam(w, g, state, lr=lr)
+struct Net[D]:
+    w: Tensor[D, 3, half]
+    v: (Tensor[D, half], Tensor[half])
+
 """
-    import ml_dtypes
+NARROW_STEPS = """
+def few_{which}(m: Net[D], g: Net[D]):
+    state: {state}[Net[D]] @fp32_master = {init}_init(m)
+    for i in range(20):
+        m, state = {name}(m, g, state, lr=0.0005, weight_decay=0.1{more})
+    return m, state.master
 
-    module = tessera.compile(text)
-    w = np.full(4, 1.0, ml_dtypes.bfloat16)
-    state = module.start(w)
-    assert {x.dtype for x in (state.master, state.mean, state.square)} == {np.dtype(np.float32)}
-    g = np.full(4, 0.5, ml_dtypes.bfloat16)
-    for _ in range(20):
-        w, state = module.step(w, g, state, 0.0005)
-    np.testing.assert_allclose(state.master, 0.99, rtol=1e-6)
-    assert w.dtype == ml_dtypes.bfloat16 and np.array_equal(w, state.master.astype(ml_dtypes.bfloat16))
+"""
+
+
+def narrow_steps(which: str) -> str:
+    state = "AdafactorState" if which == "adafactor" else "OptimizerState"
+    init = "adafactor" if which == "adafactor" else INITS.get(which, "adam")
+    name = which.replace("nesterov", "momentum")
+    return NARROW_STEPS.format(which=which, state=state, init=init, name=name, more=DECAYS.get(which, ""))
+
+
+def test_weights_of_few_bits_have_masters() -> None:
+    """Steps too small for bf16 add up, since they are taken in f32: the master is the float64 reference within 40
+    roundings to f32, and the weight is the master rounded once."""
+    calls = "".join(f"few_{which}(m, g), " for which in RULES)
+    text = NARROW + "".join(map(narrow_steps, RULES)) + f"def all_of_them(m: Net[D], g: Net[D]): return ({calls})\n"
+    module: Any = tessera.compile(text)
+    rng = np.random.default_rng(0)
+    leaves = [rng.normal(size=shape).astype(ml_dtypes.bfloat16) for shape in ((4, 3), (4,), (), (4, 3), (4,), ())]
+    w, u, s, *grads = leaves
+    made = [module.Net(w=a, v=(b, np.asarray(c))) for a, b, c in ((w, u, s), tuple(grads))]
+    for which, (new, master) in zip(RULES, module.all_of_them(*made), strict=True):
+        reference, expected = Reference(RULES[which], lambda t: 0.0005), [np.asarray(x, np.float64) for x in (w, u, s)]
+        for _ in range(20):
+            expected = reference.step(expected, [np.asarray(g, np.float64) for g in grads])
+        kept, rounded = ((m.w, *m.v) for m in (master, new))
+        for copy, weight, wanted in zip(kept, rounded, expected, strict=True):
+            np.testing.assert_allclose(copy, wanted, rtol=40 * 2**-24, atol=1e-7, err_msg=which)
+            assert np.asarray(copy).dtype == np.float32
+            assert np.array_equal(np.asarray(copy).astype(ml_dtypes.bfloat16), weight), which
+
+
+def test_lbfgs_of_few_bits_asks_at_rounded_weights() -> None:
+    text = NARROW + """
+def miss(m: Net[D], at: Net[D]) -> Tensor[f32]:
+    gap = tree_map(lambda a, b: cast(a, f32) - cast(b, f32), m, at)
+    return tree_dot(gap, gap)
+
+def f(m: Net[D], at: Net[D]):
+    state: LBFGSState[Net[D]] @fp32_master = lbfgs_init(lambda w: miss(w, at), m, history=3)
+    for i in range(4):
+        m, state = lbfgs(lambda w: miss(w, at), m, state)
+    return m, state.master, state.value, miss(m, at)
+"""
+    module: Any = tessera.compile(text)
+    rng = np.random.default_rng(0)
+    shapes: tuple[tuple[int, ...], ...] = ((2, 3), (2,), ())
+    first, goal = ([np.asarray(rng.normal(size=s).astype(ml_dtypes.bfloat16)) for s in shapes] for _ in range(2))
+    new, master, value, there = module.f(*(module.Net(w=w, v=(v, s)) for w, v, s in (first, goal)))
+    assert value == there < 1e-4 and master.w.dtype == np.float32
+    assert np.array_equal(master.w.astype(ml_dtypes.bfloat16), new.w)
 
 
 def test_complex_weights_are_refused() -> None:

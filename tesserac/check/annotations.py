@@ -7,6 +7,7 @@ diagnostic and becomes an `ErrorSpec`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from tesserac.base.source import Span
@@ -35,8 +36,8 @@ from tesserac.check.specs import (
     TupleSpec,
     TypeSpec,
     has_trees,
-    leaves_dtype_open,
 )
+from tesserac.check.struct_uses import MASTER, leaves_dtype_open
 from tesserac.diag.codes.names import E0204, E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.diag.codes.shapes import E0316
@@ -50,8 +51,9 @@ LATER_TYPES = ("Dict",)
 RECORDS = ("Mesh", "ShardSpec", "Schedule")
 """Kinds of compile-time values that the language itself has."""
 TYPE_NAMES = ("Tensor", "List", "Tree", "KVCache", "Tile", "Key", "int", "bool", "str", "float")
-TYPE_ATTRIBUTES = ("rolling_window", "device", "fp32_master", "paged", "checkpointable")
-"""What may stand after the `@` of a type: where a value lives and how it is kept, which no target uses yet."""
+FP32_MASTER = "fp32_master"
+TYPE_ATTRIBUTES = ("rolling_window", "device", FP32_MASTER, "paged", "checkpointable")
+"""What may stand after the `@` of a type: where a value lives and how it is kept. Only masters make a difference yet."""
 ATTRIBUTE_NAMES = ("accum", "saturate", "stochastic_round", "loss_scale", "scale")
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
@@ -107,7 +109,7 @@ class AnnotationReader:
             case ast.BinaryOp(op="|"):
                 return self._optional(node)
             case ast.BinaryOp(op="@") if attribute_name(node.right) in TYPE_ATTRIBUTES:
-                return self.read(node.left, node.left.span)
+                return self._with_attribute(node, self.read(node.left, node.left.span))
             case ast.BinaryOp(op="@", left=ast.Subscript()):
                 report_attribute(self._sink, node.right)
                 return ErrorSpec(node.span)
@@ -117,8 +119,30 @@ class AnnotationReader:
                 return self._named(node)
         return self._struct(node, node, None) or self._element_type(node)
 
+    def _with_attribute(self, node: ast.BinaryOp, spec: TypeSpec) -> TypeSpec:
+        """`OptimizerState[T] @fp32_master` has masters; what other attributes say, no target makes a difference of."""
+        if attribute_name(node.right) != FP32_MASTER or isinstance(spec, ErrorSpec):
+            return spec
+        if isinstance(spec, StructSpec) and spec.tree is not None and any(f.name == MASTER for f in spec.decl.fields):
+            return replace(spec, span=node.span, has_masters=True)
+        problem = f"`@{FP32_MASTER}` is of an optimiser's state that names its weights: `OptimizerState[MLP[D, H]]`"
+        self._sink.error(E0204, at=node.right.span, problem=problem)
+        return ErrorSpec(node.span)
+
+    def _tree(self, node: ast.Subscript) -> TypeSpec:
+        """`Tree[-1]`, `Tree[-2]`, `Tree[...]`: how a field is like the weights."""
+        match [argument.value for argument in node.arguments]:
+            case [ast.EllipsisLiteral()]:
+                return AnySpec(node.span, is_apart=True)
+            case [ast.UnaryOp(op="-", operand=ast.IntLiteral(value=1 | 2 as axis))]:
+                return AnySpec(node.span, unit=-axis)
+        self._sink.error(E0204, at=node.span, problem="`Tree` takes -1, -2 or `...`: how a field is like the weights")
+        return ErrorSpec(node.span)
+
     def _applied(self, node: ast.Subscript) -> TypeSpec:
         match node.value:
+            case ast.Name(id="Tree") if self._names.alias("Tree") is None:
+                return self._tree(node)
             case ast.Name(id="Tensor" | "Tile" | "KTile"):
                 return self._tensor(node)
             case ast.Name(id="List"):

@@ -17,7 +17,8 @@ from tesserac.check.dicts import dict_with
 from tesserac.check.indexing import tuple_position
 from tesserac.check.resolve import StructRef
 from tesserac.check.scope import HIDDEN, Binding
-from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec, field_spec
+from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec
+from tesserac.check.struct_uses import field_spec
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.updates import AUGMENTED, Way, updated
 from tesserac.check.words import storage_text, type_text

@@ -35,9 +35,9 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
-    field_specs,
     has_trees,
 )
+from tesserac.check.struct_uses import field_specs
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
     BoolType,

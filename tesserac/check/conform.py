@@ -28,8 +28,8 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
-    field_specs,
 )
+from tesserac.check.struct_uses import field_specs, says_more_than_sizes
 from tesserac.check.trace import trace
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.words import dim_text, dims_text, storage_text, type_text
@@ -143,7 +143,7 @@ def _conform_struct(body: Body, spec: StructSpec, value: typed.Expr) -> typed.Ex
             draft = body.sink.error(E0308, at=value.span, expected=shown, found=found.show())
             draft.note(arg.span, "declared here").because(f"{dim_text(size)} is not {dim_text(wanted)}")
             return body.error(value.span)
-    if spec.storage is None or spec.args is None:
+    if spec.args is None or not says_more_than_sizes(spec):
         return value
     own = zip(field_specs(spec), tuple_items(value, value.span), strict=True)
     items = [conform(body, field.spec, item) for field, item in own]

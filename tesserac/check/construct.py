@@ -35,10 +35,9 @@ from tesserac.check.specs import (
     StructSpec,
     TensorSpec,
     TypeSpec,
-    field_specs,
-    leaves_dtype_open,
 )
 from tesserac.check.struct_items import SEED, initialiser_name
+from tesserac.check.struct_uses import field_specs, leaves_dtype_open
 from tesserac.check.tuples import make_tuple, make_value
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.ops.convert import Cast

@@ -38,11 +38,11 @@ from tesserac.check.specs import (
     TupleSpec,
     TypeSpec,
     dims_of,
-    field_specs,
     leaves_dims,
     untold_sizes,
 )
 from tesserac.check.struct_items import is_test
+from tesserac.check.struct_uses import field_specs
 from tesserac.check.undecided import STATED
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0211, E0212

@@ -14,17 +14,8 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check import typed
 from tesserac.check.annotations import AnnotationReader
 from tesserac.check.signatures import SignatureNames
-from tesserac.check.specs import (
-    ErrorSpec,
-    Storage,
-    StructSpec,
-    TensorSpec,
-    TypeSpec,
-    dims_of,
-    field_specs,
-    leaves_dtype_open,
-    substitute_spec,
-)
+from tesserac.check.specs import ErrorSpec, Storage, StructSpec, TensorSpec, TypeSpec, dims_of, substitute_spec
+from tesserac.check.struct_uses import field_specs, leaves_dtype_open
 from tesserac.diag.codes.names import E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast

@@ -6,17 +6,17 @@ Enters: built by `annotations.py` from the syntax tree. Leaves: read by `calls.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Literal, TypeGuard
+from typing import Literal
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.typed import GuardKind
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import F32, DType
-from tesserac.types.policy import NO_POLICY, Policy
+from tesserac.types.dtype import DType
+from tesserac.types.policy import Policy
 from tesserac.types.unify import DimSolver
 
 
@@ -154,8 +154,12 @@ class StructSpec:
     storage: Storage | None = None
     tree: TypeSpec | None = None
     """What each `Tree` of its fields is, if it is there, where that is said: `OptimizerState[Net[D]]`."""
+    has_masters: bool = False
+    """Whether it says `@fp32_master`: its `master` is there just if some weight has fewer bits than f32."""
     is_wide: bool = False
     """Whether its numbers have at least the bits of f32, whatever it declares: it is a tree of an optimiser's."""
+    unit: int | None = None
+    """The axis along which its matrices have a size of 1, whatever it declares: `Tree[-1]`."""
 
 
 @dataclass(frozen=True)
@@ -188,9 +192,12 @@ class RecordSpec:
 
 @dataclass(frozen=True)
 class AnySpec:
-    """No annotation: whatever the call gives."""
+    """No annotation, or `Tree`: whatever the call gives. In a struct `S[T]`, `Tree` is like T, `Tree[-1]` like T with a
+    size of 1 along that axis of what has two dims, and `Tree[...]` is not told by T."""
 
     span: Span
+    unit: int | None = None
+    is_apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -285,9 +292,10 @@ def is_bare(spec: TypeSpec) -> bool:
 
 def has_trees(spec: TypeSpec) -> bool:
     """Whether some field of a struct is a `Tree`: of the type that each value of the struct has there."""
+    if isinstance(spec, StructSpec) and spec.tree is not None:
+        return any(isinstance(field.spec, AnySpec) and field.spec.is_apart for field in spec.decl.fields)
     if isinstance(spec, StructSpec):
-        fields = () if spec.tree is not None else spec.decl.fields
-        return any(isinstance(field.spec, AnySpec) or has_trees(field.spec) for field in fields)
+        return any(isinstance(field.spec, AnySpec) or has_trees(field.spec) for field in spec.decl.fields)
     if isinstance(spec, TupleSpec):
         return any(map(has_trees, spec.items))
     return has_trees(spec.item) if isinstance(spec, ListSpec) else False
@@ -318,52 +326,6 @@ def untold_sizes(sizes: frozenset[str], specs: Iterable[TypeSpec]) -> frozenset[
     for place, dim in enumerate(dim for spec in specs for dim in dims_of(spec)):
         solver.require(dim.dim, Dim.sym(f"size of {place}"), None)
     return solver.finish()
-
-
-def field_specs(spec: StructSpec) -> tuple[FieldSpec, ...]:
-    """The fields in the sizes of one use of the struct, and in its dtype, where that is said."""
-    if spec.args is None:
-        return spec.decl.fields
-    if spec.storage is not None:
-        stored = tuple(replace(f, spec=_stored(f.spec, spec.storage)) for f in spec.decl.fields)
-        return field_specs(replace(spec, decl=replace(spec.decl, fields=stored), storage=None))
-    sizes = {name: arg.dim for name, arg in zip(spec.decl.parameters, spec.args, strict=True)}
-    return tuple(replace(f, spec=_of_use(substitute_spec(f.spec, sizes), spec)) for f in spec.decl.fields)
-
-
-def _of_use(field: TypeSpec, use: StructSpec) -> TypeSpec:
-    """What a field is in one use of its struct."""
-    if isinstance(field, AnySpec) and use.tree is not None:
-        return OptionalSpec(use.tree.span, widened(use.tree))
-    return widened(field) if use.is_wide else field
-
-
-def widened(spec: TypeSpec) -> TypeSpec:
-    """The type with f32 in place of every float of fewer bits."""
-    match spec:
-        case TensorSpec(element=Storage(dtype=dtype)) if dtype.is_float and dtype.bits < F32.bits:
-            return replace(spec, element=Storage(F32, NO_POLICY))
-        case StructSpec():
-            return replace(spec, is_wide=True)
-        case ListSpec():
-            return ListSpec(spec.span, spec.count, widened(spec.item))
-        case TupleSpec():
-            return TupleSpec(spec.span, tuple(map(widened, spec.items)))
-    return spec
-
-
-def _stored(spec: TypeSpec, storage: Storage) -> TypeSpec:
-    return replace(spec, element=storage) if leaves_dtype_open(spec) else spec
-
-
-def leaves_dtype_open(spec: TypeSpec) -> TypeGuard[TensorSpec]:
-    """Whether a tensor is declared without a dtype."""
-    return isinstance(spec, TensorSpec) and isinstance(spec.element, AnyDType)
-
-
-def field_spec(decl: StructDecl, dims: Sequence[Dim], position: int, span: Span) -> TypeSpec:
-    """One field of a struct of these sizes."""
-    return field_specs(StructSpec(span, decl, tuple(DimSpec(dim, span) for dim in dims)))[position].spec
 
 
 def substitute_spec(spec: TypeSpec, sizes: Mapping[str, Dim]) -> TypeSpec:
