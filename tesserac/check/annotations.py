@@ -53,7 +53,7 @@ RECORDS = ("Mesh", "ShardSpec", "Schedule")
 TYPE_NAMES = ("Tensor", "List", "Tree", "KVCache", "Tile", "Key", "int", "bool", "str", "float")
 FP32_MASTER = "fp32_master"
 TYPE_ATTRIBUTES = ("rolling_window", "device", FP32_MASTER, "paged", "checkpointable")
-"""What may stand after the `@` of a type: where a value lives and how it is kept. Only masters make a difference yet."""
+"""What may stand after the `@` of a type: where a value lives and how it is kept. Only masters matter yet."""
 ATTRIBUTE_NAMES = ("accum", "saturate", "stochastic_round", "loss_scale", "scale")
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
