@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tesserac.base.source import SourceFile
 from tesserac.check.annotations import LATER_TYPES
-from tesserac.check.later import LATER
 from tesserac.diag.codes.names import E0299
 from tesserac.session import ProgramError, Session
 
@@ -21,13 +20,10 @@ class NotLater(Exception):
 
 
 def later_section() -> str:
-    """The section: statements with what is said of them, then names by the feature they belong to."""
+    """The section: statements with what is said of them, then names of types."""
     rows = [f"| `{text}` | {said(BODY.format(text))} |" for text in STATEMENTS]
     table = "\n".join(["| program | not supported yet |", "|---|---|", *rows])
-    features = dict.fromkeys(LATER.values())
-    names = [f"- {_title(f)}: {_names([n for n in LATER if LATER[n] == f])}" for f in features]
-    names.append(f"- types: {_names(LATER_TYPES)}")
-    return f"{table}\n\nNames that are known, but have no meaning yet:\n\n" + "\n".join(names) + "\n"
+    return f"{table}\n\nNames of types that are known, but have no meaning yet: {_names(LATER_TYPES)}.\n"
 
 
 def said(program: str) -> str:
@@ -46,10 +42,6 @@ def said(program: str) -> str:
             return first.notes[0] if first.notes else first.title.removeprefix("not supported yet: ")
         raise NotLater(f"{first.title}:\n{program}") from None
     raise NotLater(f"this compiles:\n{program}")
-
-
-def _title(feature: str) -> str:
-    return "the library" if feature == "this library function" else feature
 
 
 def _names(names: list[str] | tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from tesserac.base.dataclass import dataclass
 from tesserac.check.typed import TypedFunction
 from tesserac.graph.build import build_module
+from tesserac.graph.devices import alone
 from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
@@ -65,9 +66,10 @@ def lower(
 ) -> Levels:
     """An entry function and what it calls, down to neutral tiles; `sizes` are numbers in this compilation, and without
     `asserts` only those of the library stay. Raises SizesDemanded where an operator needs more sizes, SizesRefused
-    where a guard forbids them."""
+    where a guard forbids them, DevicesMissing where the program is one of many devices."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
     whole = run_passes(graph, CALL_PASSES, verify=verify)
+    sizes = {**alone(functions[entry]), **sizes}
     sized = run_passes(whole, [fix_sizes(sizes)], verify=verify)  # before folding, which makes use of the numbers
     forms = run_passes(sized, GRAPH_PASSES, verify=verify)
     schedule = run_passes(forms, [schedule_pass(machine)], verify=verify)

@@ -20,7 +20,7 @@ from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.lint import lint_module
 from tesserac.diag.codes.differentiation import E0702
-from tesserac.diag.codes.files import E0904
+from tesserac.diag.codes.files import E0904, E0905
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925
 from tesserac.diag.diagnostic import Diagnostic, Severity
@@ -29,9 +29,10 @@ from tesserac.diag.verdict import Reads
 from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.graph.autodiff.errors import NotDifferentiable
 from tesserac.graph.build import Unsupported, build_module
+from tesserac.graph.devices import DevicesMissing, alone
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.interp import AssertionFailed, InterpreterError
-from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused
+from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused, with_sizes
 from tesserac.graph.trace import Observe, run_traced, without_transforms
 from tesserac.imports import Importer, fresh
 from tesserac.incremental.analyser import Analyser, Analysis
@@ -92,6 +93,13 @@ def _no_fit(function: ast.FunctionDef) -> tuple[Diagnostic, ...]:
 def _sizes_refused(function: typed.TypedFunction, guard: Guard) -> tuple[Diagnostic, ...]:
     sink, sides = Sink(), {"left": str(guard.left), "right": str(guard.right)}
     sink.error(E0925, at=function.span, function=function.name, rule=guard.text, **sides)
+    return sink.diagnostics
+
+
+def _devices_missing(function: typed.TypedFunction, problem: DevicesMissing) -> tuple[Diagnostic, ...]:
+    sink, given = Sink(), {"axis": problem.axis, "devices": str(problem.devices)}
+    draft = sink.error(E0905, at=problem.span, function=function.name, **given)
+    draft.remark(f'`pmap(..., axis_name="{problem.axis}")` computes for all devices on one')
     return sink.diagnostics
 
 
@@ -253,6 +261,8 @@ class Session:
             sink = Sink()
             sink.error(E0702, at=problem.span, what=problem.what, why=problem.why)
             raise ProgramError(sink.diagnostics) from None
+        except DevicesMissing as problem:
+            raise ProgramError(_devices_missing(function, problem)) from None
         except SizesRefused as problem:
             raise ProgramError(_sizes_refused(function, problem.guard)) from None
         except SizesDemanded as problem:
@@ -271,7 +281,8 @@ class Session:
         reached = self.check(source).result.reach(function)
         module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
         with suppress(AssertionFailed, InterpreterError, DimError):
-            run_traced(without_transforms(module), function.symbol, args, observe, printed)
+            whole = with_sizes(without_transforms(module), alone(function))
+            run_traced(whole, function.symbol, args, observe, printed)
 
     @contextmanager
     def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:
@@ -315,7 +326,7 @@ class Session:
     def _returned(self, function: typed.TypedFunction, sizes: Sizes = NO_SIZES) -> Returned:
         """The shape of a function's result. Raises ProgramError for one that cannot leave the language."""
         try:
-            numbers = {name: Dim.const(size) for name, size in sizes.items()}
+            numbers = {name: Dim.const(size) for name, size in {**alone(function), **sizes}.items()}
             return returned_of(map_dims(function.result, lambda dim: dim.substitute(numbers)), PROGRAM)
         except NotReturnable as problem:
             sink = Sink()

@@ -24,7 +24,7 @@ from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, Dim
 from tesserac.types.dtype import U64, DType
-from tesserac.types.ty import ErrorType, FloatType, ListType, StructType, TensorType, Type, parts
+from tesserac.types.ty import ErrorType, FloatType, ListType, RecordType, StructType, TensorType, Type, parts
 
 
 class Rules(Protocol):
@@ -62,6 +62,23 @@ class Rules(Protocol):
     def alias(self, name: str) -> ast.Expr | None: ...
     def is_reported(self, name: str) -> bool: ...
     def type_names(self, module: str = "") -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class Communication:
+    """How many devices an axis has across which a body communicates, and where it does."""
+
+    devices: Dim
+    span: Span
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A place to which all devices along an axis have to come, and what is called there."""
+
+    axis: str
+    name: str
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -126,6 +143,11 @@ class Body:
         self.functions: list[typed.TypedFunction] = []
         self.asked: list[typed.Derivative] = []
         self.needs_value = False
+        self.axes: dict[str, Dim] = {}
+        self.mesh: RecordType | None = None
+        self.collectives: dict[str, Communication] = {}
+        self.meetings: list[Meeting] = []
+        self.agreements: dict[str, dict[str, bool]] = {}
 
     def expression(self, node: ast.Expr) -> typed.Expr:
         return self.rules.expression(self, node)

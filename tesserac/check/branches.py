@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.agreement import require_agreement
 from tesserac.check.body import Body, is_static
 from tesserac.check.conditions import decides_none, require_condition
 from tesserac.check.conform import agree
@@ -27,8 +28,15 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
     test = require_condition(body, body.expression(node.test))
     if isinstance(test.type, BoolType):
         return _decided_if(body, node, test.type.value, rest)
-    if may_exit(node) and not body.loops:
-        return _returning_if(body, node, test, rest)
+    first = len(body.meetings)
+    returning = may_exit(node) and not body.loops
+    statements = _returning_if(body, node, test, rest) if returning else _joining_if(body, node, test, rest)
+    require_agreement(body, first, test, node.test.span)
+    return statements
+
+
+def _joining_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
+    """What follows comes after both branches, unless one of them ends a turn of a loop."""
     after = rest if may_exit(node) else ()
     before, blocks, scopes = body.scope, [], []
     for branch in (node.body, node.otherwise):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.check import distribution, tiles, typed
+from tesserac.check import collectives, distribution, tiles, typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
@@ -137,6 +137,7 @@ _X = Slot("x", True, False)
 _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     **{f"tile.{name}": rule for name, rule in tiles.RULES.items()},
     **{f"dist.{name}": rule for name, rule in distribution.RULES.items()},
+    **collectives.RULES,
     "float": ((_X,), _float),
     "int": ((_X,), _int),
     "len": ((_X,), _len),

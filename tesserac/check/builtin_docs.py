@@ -37,6 +37,22 @@ _LANGUAGE = {
     "pipeline": ("op.pipeline([x, f, g])", "`g(f(x))`: a value through functions, first to last."),
     "tree_map": ("tree_map(f, tree, *others)", "The function of every tensor of a struct, tuple or list."),
     "leaves": ("leaves(tree)", "The tensors of a struct, tuple or list, in order."),
+    "all_reduce": (
+        'all_reduce(x, axis_name, op="sum")',
+        "x of all devices along an axis, as one: `sum`, `mean`, `max`, `min`, `any` or `all`. Effect `collective`.",
+    ),
+    "all_gather": (
+        "all_gather(x, axis_name, axis=0)",
+        "x of all devices, one behind the other along a dim. Effect `collective`.",
+    ),
+    "reduce_scatter": (
+        "reduce_scatter(x, axis_name, axis=0)",
+        "The sum over devices, of which each keeps its part of a dim. Effect `collective`.",
+    ),
+    "all_to_all": (
+        "all_to_all(x, axis_name, split_axis=0, concat_axis=0)",
+        "Every device gives every other one a part of a dim. Effect `collective`.",
+    ),
     "grad": ("grad(f, wrt=0)(args...)", "The gradient of a function with a real scalar as its result."),
     "value_and_grad": ("value_and_grad(f, wrt=0)(args...)", "The result of a function, and its gradient."),
     "jvp": ("jvp(f, args, tangents)", "The result, and how it changes as the arguments change by the tangents."),

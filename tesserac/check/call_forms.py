@@ -20,7 +20,7 @@ from tesserac.check.calls import call_function
 from tesserac.check.construct import construct, read_sizes
 from tesserac.check.dicts import call_dict_method
 from tesserac.check.function_values import call_closure, call_declared
-from tesserac.check.globals import BUILT_IN, global_value, report_later, unknown_name
+from tesserac.check.globals import BUILT_IN, global_value, unknown_name
 from tesserac.check.iteration import items_of
 from tesserac.check.kinds import QUESTION, infer_isinstance
 from tesserac.check.methods import bound_method, method_of_struct
@@ -32,12 +32,12 @@ from tesserac.check.resolve import (
     ConstantRef,
     DTypeRef,
     FunctionRef,
-    LaterRef,
     LibraryRef,
     ModuleRef,
     NamespaceRef,
     OperatorRef,
     ParamRef,
+    ReportedRef,
     Resolved,
     StructRef,
 )
@@ -115,8 +115,8 @@ def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
 
 
 def _call_meant(body: Body, node: ast.Call, meaning: Resolved | None, callee: Callee) -> typed.Expr:
-    if isinstance(meaning, LaterRef):
-        return report_later(body, node.function.span, meaning.feature)
+    if isinstance(meaning, ReportedRef):
+        return body.error(node.function.span)
     if isinstance(meaning, ConstantRef | ParamRef):
         return call_value(body, body.expression(node.function), node)
     return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
@@ -200,8 +200,8 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
             decl = body.rules.own_struct(meaning)
             sizes = None if decl is None or decl.parameters else ()
             return body.error(callee.span) if decl is None else construct(body, decl, sizes, args, callee)
-        case LaterRef(feature):
-            return report_later(body, callee.at, feature)
+        case ReportedRef():
+            return body.error(callee.at)
         case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
@@ -291,8 +291,8 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     if own is not None:
         return own
     meaning = body.rules.resolve(function.name)
-    if isinstance(meaning, LaterRef):
-        return report_later(body, function.name_span, meaning.feature)
+    if isinstance(meaning, ReportedRef):
+        return body.error(function.name_span)
     if not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef):
         _unknown_attribute(body, receiver.type, function)
         return body.error(node.span)

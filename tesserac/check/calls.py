@@ -15,6 +15,7 @@ from tesserac.check.binding import CallBinding, Reason, substitute_type
 from tesserac.check.body import Body, Instance, is_static
 from tesserac.check.call_errors import explain_conflict, explain_misfit
 from tesserac.check.call_reasons import explain_demand, record_call
+from tesserac.check.collectives import axes_of_call
 from tesserac.check.custom_rules import with_rules
 from tesserac.check.declared import show_declared
 from tesserac.check.decorators import is_kernel
@@ -172,6 +173,10 @@ def _finish(
     callee: Callee,
     key: typed.Expr | None,
 ) -> typed.Expr:
+    axes = axes_of_call(body, function, callee)
+    if axes is None:
+        return body.error(callee.span)
+    sizes = {**sizes, **axes}
     try:
         if not all([_require(body, guard, sizes, callee, values) for guard in function.guards]):
             return body.error(callee.span)
@@ -188,7 +193,7 @@ def _finish(
     if is_static(result):
         return typed.Static(result, callee.span)
     args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
-    dims = tuple((name, sizes[name]) for name in function.symbols if name in sizes)
+    dims = tuple((name, sizes[name]) for name in (*function.symbols, *axes) if name in sizes)
     reads = tuple(param.name for param in function.reads)
     rules = (typed.Rule(True, function.forward, dims),) if function.forward else ()
     closed = function.is_kernel and not rules

@@ -35,6 +35,7 @@ class EndWith(ast.Pass):
 
     numerics: str
     memory: typed.LoopMemory | None
+    mesh: RecordType | None
 
 
 def enter_with(body: Body, node: ast.With) -> list[typed.Stmt]:
@@ -78,7 +79,11 @@ def _is_mesh(body: Body, node: ast.Name) -> bool:
 
 
 def _layout(body: Body, item: ast.Call) -> None:
-    """`mesh(layout={"batch": "shard"})`: how what is inside lies on the devices; `...` leaves it open."""
+    """`mesh(layout={"batch": "shard"})`: how what is inside lies on the devices; `...` leaves it open. Collectives
+    inside are across its axes."""
+    mesh = body.expression(item.function).type
+    assert isinstance(mesh, RecordType)
+    body.mesh = mesh
     for argument in item.arguments:
         if isinstance(argument.value, ast.EllipsisLiteral):
             continue

@@ -125,6 +125,12 @@ def axis_names(mesh: RecordType) -> list[str]:
     return _texts(mesh.field("axes"))
 
 
+def axis_sizes(mesh: RecordType) -> list[int] | None:
+    """How many devices each axis of a mesh has; None where it does not say."""
+    shape = mesh.field("shape")
+    return None if shape is None else _sizes(shape)
+
+
 def _product(numbers: Sequence[int]) -> int:
     total = 1
     for number in numbers:

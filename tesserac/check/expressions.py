@@ -7,6 +7,7 @@ and the error type, which nothing complains about again.
 from __future__ import annotations
 
 from tesserac.check import typed
+from tesserac.check.agreement import require_agreement
 from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
 from tesserac.check.call_forms import infer_attribute, infer_call
@@ -107,7 +108,9 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
             body.expression(other)
             body.dead -= 1
         return body.expression(kept)
+    first = len(body.meetings)
     then, otherwise = body.expression(node.then), body.expression(node.otherwise)
+    require_agreement(body, first, test, node.test.span)
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)
     type_ = agree(then.type, otherwise.type)
     if type_ is None:

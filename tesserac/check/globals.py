@@ -5,23 +5,22 @@ Enters: a name of the syntax tree. Leaves: the value it has here, or a diagnosti
 
 from __future__ import annotations
 
-from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.later import FUNCTIONS
 from tesserac.check.resolve import (
     ALGEBRA,
+    COLLECTIVES,
     TRANSFORMS,
     BuiltinRef,
     ConstantRef,
     DTypeRef,
     FunctionRef,
-    LaterRef,
     LibraryRef,
     ModuleRef,
     NamespaceRef,
     OperatorRef,
     ParamRef,
+    ReportedRef,
     Resolved,
     StructRef,
 )
@@ -72,8 +71,8 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(DTypeType(dtype), node.span)
         case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
-        case LaterRef(feature):
-            return report_later(body, node.span, feature)
+        case ReportedRef():
+            pass
         case None:
             unknown_name(body, node)
     return body.error(node.span)
@@ -84,18 +83,9 @@ def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
     match meaning:
         case OperatorRef(op):
             return op.name
-        case BuiltinRef(name) if name.startswith(ALGEBRA) or name in TRANSFORMS:
+        case BuiltinRef(name) if name.startswith(ALGEBRA) or name in (*TRANSFORMS, *COLLECTIVES):
             return name
-        case LaterRef(feature) if feature in FUNCTIONS:
-            return node.id
     return ""
-
-
-def report_later(body: Body, at: Span, feature: str) -> typed.Expr:
-    """A name of the language that has no meaning yet; one whose item said so needs no second word."""
-    if feature:
-        body.sink.error(E0299, at=at, feature=f"`{body.rules.text(at)}` ({feature})")
-    return body.error(at)
 
 
 def unknown_name(body: Body, node: ast.Name) -> None:

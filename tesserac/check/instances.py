@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.agreement import agrees
 from tesserac.check.body import Body, WherePlace
 from tesserac.check.conform import agree, expected_storage
 from tesserac.check.contradictions import report_contradiction
@@ -232,9 +233,14 @@ def typed_function(
         reads=tuple(body.reads.values()),
         body=block,
         span=node.name_span,
+        collectives=tuple(_across(body, axis, found.devices) for axis, found in body.collectives.items()),
         exported=any(is_export(decorator.expression) for decorator in node.decorators),
         doc=node.doc or "",
     )
+
+
+def _across(body: Body, axis: str, devices: Dim) -> typed.Across:
+    return typed.Across(axis, devices, all(agrees(body, value, axis) for value in body.returns))
 
 
 def symbols_of(types: tuple[Type, ...]) -> tuple[str, ...]:

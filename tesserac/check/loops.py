@@ -8,10 +8,12 @@ every turn; a tuple is unrolled. A name bound only inside has no value afterward
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.agreement import require_agreement
 from tesserac.check.apply import apply_operator
 from tesserac.check.assignment import assign, bind
 from tesserac.check.block_ranges import is_block_range, read_block_range
@@ -106,9 +108,10 @@ def _is_down(body: Body, flag: str, span: Span) -> typed.Expr:
 
 def _unless(body: Body, flag: str, statements: tuple[ast.Stmt, ...], span: Span) -> typed.If:
     """A turn that is skipped once the flag is up."""
-    test, before = _is_down(body, flag, span), body.scope
+    test, before, first = _is_down(body, flag, span), body.scope, len(body.meetings)
     body.scope = before.snapshot()
     block = _turn(body, statements)
+    require_agreement(body, first, test)
     scopes = [body.scope, before.snapshot()]
     body.scope = before
     return join(body, test, [block, ()], scopes, span)
@@ -165,11 +168,12 @@ def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBoun
     loop = _enter(body, node.body, node.target.span.to(node.iterable.span), (counter,), target.id)
     test = apply_operator(body, Less(), [body.local(counter, span), body.local(trips, span)], span, span)
     test = _both(_is_down(body, flag, span), test) if flag else test
-    turn = _next_index(body, bounds, target, counter, span)
+    first, turn = len(body.meetings), _next_index(body, bounds, target, counter, span)
     turn += _turn(body, node.body)
     one = typed.Static(IntType(ONE), span)
     more = apply_operator(body, Add(), [body.local(counter, span), one], span, span)
     turn += bind(body, counter, span, more, span)
+    require_agreement(body, first, replace(test, span=node.iterable.span), ends=body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)
     for name in (counter, trips):
@@ -215,7 +219,7 @@ def _index_symbol(body: Body, name: str) -> str:
 def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
-    loop = _enter(body, node.body, node.test.span)
+    loop, first = _enter(body, node.body, node.test.span), len(body.meetings)
     test = require_condition(body, body.expression(node.test))
     if flag and not isinstance(test.type, ErrorType):
         test = _both(_is_down(body, flag, node.test.span), test)
@@ -223,6 +227,7 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
         draft = body.sink.error(E0211, at=node.test.span, problem="this loop never ends")
         draft.remark("its condition does not depend on anything that a turn changes")
     block = _turn(body, node.body)
+    require_agreement(body, first, test, node.test.span, body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)
     if isinstance(test.type, BoolType | ErrorType):
@@ -260,7 +265,7 @@ def _enter(
         opened = open_floats(binding.type)
         if opened != binding.type:
             begun += [typed.Bind(loop, name, typed.Static(binding.type, loop))] if is_static(binding.type) else []
-            binding = Binding(name, opened, binding.span, None)
+            binding = Binding(name, opened, binding.span, typed.Static(binding.type, loop))
             body.scope.bind(binding)
         body.scope.pinned[name] = Pinned(binding, loop)
     return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer, tuple(begun))

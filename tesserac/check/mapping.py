@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
+from tesserac.check.collectives import devices_along
 from tesserac.check.distribution import MESH, axis_names
 from tesserac.check.mapped_axes import MappedAxes, NoAxis, Places, axes_per_argument, whole_type
 from tesserac.check.transforms import Call, function_name, require_function
@@ -39,6 +40,8 @@ def make_vmap(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typ
             body.sink.error(E0215, at=value.span, what=f"`{setting}`")
             return body.error(callee.span)
         settings.append((setting, FRONT if value is None else value.type))
+    axis = given.get("axis_name")
+    settings += [("axis_name", axis.type)] if axis is not None else []
     return make_value(TransformType(name, (given["f"].type,), tuple(settings)), [given["f"]], callee.span)
 
 
@@ -81,7 +84,9 @@ def call_vmap(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee
     in_axes, out_axes = type_.setting("in_axes"), type_.setting("out_axes")
     assert in_axes is not None and out_axes is not None
     function, *_ = tuple_items(value, callee.span)
-    return call_mapped(body, function, in_axes, out_axes, args, callee, call)
+    name = type_.setting("axis_name")
+    axis = name.value if isinstance(name, StrType) else ""
+    return call_mapped(body, function, in_axes, out_axes, args, callee, call, axis)
 
 
 def call_mapped(
@@ -92,8 +97,9 @@ def call_mapped(
     args: Sequence[Arg],
     callee: Callee,
     call: Call,
+    axis_name: str = "",
 ) -> typed.Expr:
-    """The call of a function for every element of a mapped dim."""
+    """The call of a function for every element of a mapped dim; `axis_name` is the axis that collectives in it mean."""
     axes = axes_per_argument(in_axes, len(args))
     if axes is None:
         problem = f"`in_axes` has an axis for each argument, and there are {len(args)} arguments"
@@ -114,14 +120,15 @@ def call_mapped(
         if mapped.size is None:
             body.sink.error(E0720, at=callee.at, problem="no argument has a mapped dim")
             raise NoAxis
-        value = _call_pure(body, function, named, callee, call)
+        with devices_along(body, axis_name, mapped.size, callee.at):
+            value = _call_pure(body, function, named, callee, call)
         type_, out = whole_type(body, callee.at, value.type, out_axes, mapped.size)
     except NoAxis:
         return body.error(callee.span)
     if is_static(value.type):
         return value
     return typed.Mapped(
-        type_, callee.span, tuple(params), tuple(values), tuple(places), value, out, mapped.size
+        type_, callee.span, tuple(params), tuple(values), tuple(places), value, out, mapped.size, axis_name
     )
 
 

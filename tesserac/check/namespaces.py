@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.check import distribution
-from tesserac.check.resolve import ALGEBRA, CONSTRUCTORS, BuiltinRef, FunctionRef, LaterRef, OperatorRef, Resolved
+from tesserac.check.resolve import ALGEBRA, CONSTRUCTORS, BuiltinRef, FunctionRef, OperatorRef, ReportedRef, Resolved
 from tesserac.check.tiles import RULES
 
 _SAME = {"broadcast": "expand"}
@@ -27,7 +27,7 @@ def namespace_member(namespace: str, name: str, library: Callable[[str], Resolve
     if name in RULES:
         return BuiltinRef(f"tile.{name}")
     found = library(_SAME.get(name, name))
-    return found if isinstance(found, FunctionRef | OperatorRef | BuiltinRef | LaterRef) else None
+    return found if isinstance(found, FunctionRef | OperatorRef | BuiltinRef | ReportedRef) else None
 
 
 def namespace_names(namespace: str, library: Sequence[str]) -> list[str]:

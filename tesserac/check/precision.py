@@ -10,7 +10,7 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.declared import declared_element, show_dtypes
 from tesserac.check.use import Use
-from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text
+from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text, written
 from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, W0401, W0402
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
@@ -87,7 +87,7 @@ _UPDATES = frozenset({"+=", "-=", "*=", "/=", "//=", "%=", "@="})
 def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:
     """Two policies in one operator. Of two parameters it is the signature that says so, and is to be changed."""
     left_type, right_type = _tensor(left), _tensor(right)
-    operation = f"`{SYMBOLS.get(use.op.name, use.op.name)}`"
+    operation = f"`{written(use.op.name)}`"
     ours, theirs = declared_element(body, left), declared_element(body, right)
     values = {"operation": operation, "left": storage_text(left_type), "right": storage_text(right_type)}
     if ours is not None and theirs is not None:
@@ -104,7 +104,7 @@ def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) 
 
 def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     dtype = _tensor(operand).dtype
-    operation = f"`{SYMBOLS.get(use.op.name, use.op.name)}`"
+    operation = f"`{written(use.op.name)}`"
     if not body.first_telling(dtype, dtype):
         return
     draft = body.sink.error(E0405, at=use.at, operation=operation, dtype=dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tesserac.check import typed
+from tesserac.check.agreement import require_agreement
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
 from tesserac.check.resolve import BuiltinRef
@@ -59,8 +60,13 @@ def _shown(value: typed.Expr, format_: str) -> str | typed.Shown:
 
 def check_assert(body: Body, node: ast.Assert) -> list[typed.Stmt]:
     message = node.message.value if isinstance(node.message, ast.StringLiteral) else ""
+    first = len(body.meetings)
     text = _pieces(body, node.message) if isinstance(node.message, ast.FString) else []
-    return [made for part in _conjuncts(node.test) for made in _check_part(body, node, part, message, text)]
+    last = len(body.meetings)
+    made = [made for part in _conjuncts(node.test) for made in _check_part(body, node, part, message, text)]
+    for check in made if last > first else ():
+        require_agreement(body, first, check.test)  # the text is computed where the check fails
+    return [*made]
 
 
 def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
@@ -76,7 +82,7 @@ def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
 
 def _check_part(
     body: Body, node: ast.Assert, part: ast.Expr, message: str, text: Sequence[str | typed.Shown]
-) -> list[typed.Stmt]:
+) -> list[typed.Assert]:
     if body.branches == 0 and _assert_sizes(body, part):
         return []
     test = require_condition(body, body.expression(part))
@@ -91,11 +97,14 @@ def _check_part(
 
 
 def _operands(body: Body, part: ast.Expr) -> Iterator[str | typed.Shown]:
-    """In a test, the values of what is compared: each on a line of its own."""
+    """In a test, the values of what is compared: each on a line of its own. They are computed once more where the check
+    fails, which not all devices may come to: so what they compute together is not shown."""
     for node in _compared(part):
         if not isinstance(node, ast.IntLiteral | ast.FloatLiteral | ast.BoolLiteral | ast.Lambda):
-            yield f"\n`{' '.join(body.rules.text(node.span).split())}` = "
-            yield _shown(body.expression(node), "")
+            first, value = len(body.meetings), body.expression(node)
+            if len(body.meetings) == first:
+                yield f"\n`{' '.join(body.rules.text(node.span).split())}` = "
+                yield _shown(value, "")
 
 
 def _compared(part: ast.Expr) -> list[ast.Expr]:

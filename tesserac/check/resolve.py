@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.check.later import LATER
 from tesserac.check.struct_items import functions_of, initial_of_param, is_test, tensor_defaults, test_function
-from tesserac.diag.codes.names import E0202, E0209, E0299
+from tesserac.diag.codes.names import E0202, E0209
 from tesserac.diag.codes.projects import E0946
 from tesserac.diag.diagnostic import Code, Step
 from tesserac.diag.sink import Sink
@@ -68,10 +67,8 @@ class NamespaceRef:
 
 
 @dataclass(frozen=True)
-class LaterRef:
-    """A name of a `feature` that is not supported yet; empty where the item itself has said so already."""
-
-    feature: str = ""
+class ReportedRef:
+    """A name without a meaning, whose item has said why: uses of it are no further mistakes."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ Resolved = (
     | DTypeRef
     | LibraryRef
     | NamespaceRef
-    | LaterRef
+    | ReportedRef
 )
 
 TRANSFORMS = (
@@ -116,12 +113,15 @@ TRANSFORMS = (
     "vmap", "pmap", "map", "scan", "reduce", "jit", "autodiff", "checkpoint", "remat",
 )  # fmt: skip
 """Functions of functions."""
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+"""Functions that the devices of a mesh compute together."""
 FORWARD_RULE, REVERSE_RULE = "jvp_of", "vjp_of"
 DERIVATIVE_RULES = (FORWARD_RULE, REVERSE_RULE)
 """Decorators of a function that is the derivative of another, forward and in reverse."""
 BUILTINS = (
     "range", "float", "int", "print", "narrow", "transpose", "len", "ceil_div", "isinstance", "key", "next_key",
-    "zip", "enumerate", "numerics", "device", "prefetch", "Schedule", "pipeline", "tree_map", "leaves", *TRANSFORMS,
+    "zip", "enumerate", "numerics", "device", "prefetch", "Schedule", "pipeline", "tree_map", "leaves", *COLLECTIVES,
+    *TRANSFORMS,
 )  # fmt: skip
 NAMESPACES = ("op", "tile", "dist", "kernel", "graph", "verify")
 ALGEBRA = "op."
@@ -141,8 +141,7 @@ class Exports:
     """The public functions and constants of checked library modules, and the built-in names beneath them."""
 
     def __init__(self, libraries: Sequence[ModuleNames]) -> None:
-        self._names: dict[str, Resolved] = {name: LaterRef(feature) for name, feature in LATER.items()}
-        self._names.update({name: BuiltinRef(name) for name in BUILTINS})
+        self._names: dict[str, Resolved] = {name: BuiltinRef(name) for name in BUILTINS}
         self._names.update({name: BuiltinRef(f"{ALGEBRA}{name}") for name in OPERATIONS})
         self._names.update({name: NamespaceRef(name) for name in NAMESPACES})
         for operator in OPERATORS.values():
@@ -163,8 +162,7 @@ class Exports:
         return DTypeRef(dtype) if dtype else found
 
     def names(self) -> list[str]:
-        known = [name for name, meaning in self._names.items() if not isinstance(meaning, LaterRef)]
-        return [*known, *(dtype.name for dtype in dtypes.ALL)]
+        return [*self._names, *(dtype.name for dtype in dtypes.ALL)]
 
 
 @dataclass(frozen=True)
@@ -267,7 +265,7 @@ class ModuleNames:
     def is_reported(self, name: str) -> bool:
         """Whether a name that is no type belongs to an item that has said why."""
         meaning = self._names.get(name)
-        return meaning == LaterRef() or isinstance(meaning, StructRef)
+        return meaning == ReportedRef() or isinstance(meaning, StructRef)
 
     def type_names(self, module: str = "") -> list[str]:
         """The structs that can be named here, or those of another module under the name that it has here."""
@@ -328,10 +326,6 @@ class ModuleNames:
             self._from_imports.add(name)
         self._names[name], self._spans[name] = meaning, span
 
-    def _later(self, name: str, span: Span, feature: str) -> None:
-        self._sink.error(E0299, at=span, feature=f"`{feature}`")
-        self._define(name, LaterRef(), span)
-
     def _collect_constant(self, item: ast.ConstDef) -> None:
         for target in item.targets:
             if not isinstance(target, ast.Name):
@@ -354,10 +348,10 @@ class ModuleNames:
             named = f"{'.' * path.dots}{'.'.join(path.names)} as {path.names[-1]}" if path.names else "... as name"
             self._sink.error(E0209, at=path.span, problem=problem).replace(f"write `{named}`", path.span, named)
             if path.names and path.names[0] not in self._spans:
-                self._define(path.names[0], LaterRef(), imported.span)  # uses of it are no further mistakes
+                self._define(path.names[0], ReportedRef(), imported.span)  # uses of it are no further mistakes
             return
         name = imported.alias.id if imported.alias else path.names[0]
-        self._define(name, LaterRef() if module is None else ModuleRef(module.name), imported.span)
+        self._define(name, ReportedRef() if module is None else ModuleRef(module.name), imported.span)
 
     def _collect_names(self, item: ast.FromImport) -> None:
         if _is_library(item.path):
@@ -373,12 +367,12 @@ class ModuleNames:
             if file is not None:
                 self._define((imported.alias or imported.name).id, self._reference(file, imported), imported.span)
             elif module is None:
-                self._define((imported.alias or imported.name).id, LaterRef(), imported.span)
+                self._define((imported.alias or imported.name).id, ReportedRef(), imported.span)
             elif name in module.private():
                 self._sink.error(E0946, at=imported.name.span, name=name, module=module.name).note(
                     module.private()[name], "the `_` it starts with makes it so"
                 )
-                self._define((imported.alias or imported.name).id, LaterRef(), imported.span)
+                self._define((imported.alias or imported.name).id, ReportedRef(), imported.span)
             else:
                 self._collect_name(imported, module.public().get(name), f"`{module.name}`", public)
 
@@ -389,7 +383,7 @@ class ModuleNames:
     def _reference(self, file: ModuleNames | ImportProblem, imported: ast.ImportedName) -> Resolved:
         if isinstance(file, ImportProblem):
             file.report(imported.name.span, self._sink)
-            return LaterRef()
+            return ReportedRef()
         self._imported[file.name] = file
         return ModuleRef(file.name)
 
@@ -398,9 +392,7 @@ class ModuleNames:
     ) -> None:
         if meaning is None:
             self._unknown_import(imported.name, where, known)
-            self._define((imported.alias or imported.name).id, LaterRef(), imported.span)
-        elif isinstance(meaning, LaterRef):
-            self._later(imported.name.id, imported.name.span, imported.name.id)
+            self._define((imported.alias or imported.name).id, ReportedRef(), imported.span)
         else:
             name = imported.alias or imported.name
             self._define(name.id, meaning, name.span)

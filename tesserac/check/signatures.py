@@ -27,6 +27,7 @@ from tesserac.check.specs import (
 from tesserac.diag.codes.names import E0202, E0204
 from tesserac.diag.codes.shapes import E0312
 from tesserac.diag.sink import Sink
+from tesserac.ops.collective import FREE
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import spellings
@@ -73,6 +74,8 @@ class SignatureNames:
             return constant
         if name not in self.ints and name in self._module_sizes:
             return self._module_sizes[name]
+        if name not in self.ints and name.startswith(FREE):
+            return Dim.sym(name)  # of a mesh: whoever calls the function says how many there are
         if name not in self.ints and not name[0].isupper():
             draft = self._sink.error(E0204, at=span, problem=f"`{name}` is not a size")
             draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
@@ -96,6 +99,7 @@ def read_signature(
     reader = AnnotationReader(names, sink)
     parameters = tuple(_parameter(reader, parameter) for parameter in node.parameters)
     _check_twice(node, sink)
+    _check_devices(parameters, sink)
     merged = _merged_dims(parameters, names)
     parameters = tuple(replace(p, spec=_with_merged(p.spec, merged)) for p in parameters)
     symbols = tuple(dict.fromkeys([*_bound_by(parameters, names), *ints]))
@@ -148,6 +152,15 @@ def _parameter(reader: AnnotationReader, node: ast.Parameter) -> ParameterSpec:
     return ParameterSpec(node.name, spec, node.default, node.keyword_only, node.name_span)
 
 
+def _check_devices(parameters: tuple[ParameterSpec, ...], sink: Sink) -> None:
+    """How many devices there are is no size that an argument tells."""
+    for dim in (dim for parameter in parameters for dim in dims_of(parameter.spec)):
+        for name in sorted(dim.dim.symbols()):
+            if name.startswith(FREE):
+                draft = sink.error(E0204, at=dim.span, problem=f"`{name}` stands in the type of an argument")
+                draft.remark("it may stand in the type of a result, and in `where`")
+
+
 def _check_twice(node: ast.FunctionDef, sink: Sink) -> None:
     seen: dict[str, Span] = {}
     for parameter in node.parameters:
@@ -167,7 +180,10 @@ def _result(
 ) -> tuple[TypeSpec, tuple[str, ...]]:
     spec = _with_merged(reader.read(node, node.span), merged)
     unknown = [
-        (name, dim.span) for dim in dims_of(spec) for name in sorted(dim.dim.symbols()) if name not in symbols
+        (name, dim.span)
+        for dim in dims_of(spec)
+        for name in sorted(dim.dim.symbols())
+        if name not in symbols and not name.startswith(FREE)
     ]
     for name, span in {name: span for name, span in reversed(unknown)}.items():
         draft = sink.error(E0312, at=span, symbol=f'"{name}"')

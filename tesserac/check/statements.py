@@ -38,7 +38,7 @@ def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
                 return tuple(block)
             continue
         if isinstance(statement, ast.With):
-            inner = (*statement.body, EndWith(statement.span, body.numerics, body.memory), *rest)
+            inner = (*statement.body, EndWith(statement.span, body.numerics, body.memory, body.mesh), *rest)
             return (*block, *enter_with(body, statement), *check_block(body, inner))
         block += _check_statement(body, statement)
         if isinstance(statement, ast.Return | ast.Break | ast.Continue):
@@ -52,7 +52,7 @@ def _check_statement(body: Body, node: ast.Stmt) -> list[typed.Stmt]:
 
 
 def _end_with(body: Body, node: EndWith) -> list[typed.Stmt]:
-    body.memory = node.memory
+    body.memory, body.mesh = node.memory, node.mesh
     return set_numerics(body, node.numerics, node.span)
 
 

@@ -159,7 +159,8 @@ class Derivative(Node):
 class Mapped(Node):
     """`value` for every element of a mapped dim of this size: `params` are names bound in it, to one element of each of
     `args`. `in_axes` says for each of these where the dim stands in its tensors (None: it has none), `out_axes`
-    where it stands in those of the result.
+    where it stands in those of the result. `axis_name` is the axis of a mesh whose devices the elements are; empty
+    where they are none.
     """
 
     params: tuple[Param, ...]
@@ -168,6 +169,7 @@ class Mapped(Node):
     value: Expr
     out_axes: tuple[int, ...]
     size: Dim
+    axis_name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,6 +363,15 @@ class Param:
     span: Span
 
 
+@dataclass(frozen=True)
+class Across:
+    """An axis of a mesh, the number of its devices, and whether all of them have the same result."""
+
+    axis: str
+    devices: Dim
+    agreed: bool
+
+
 @dataclass(frozen=True, eq=False)
 class TypedFunction:
     """One function, or one instantiation of a generic one: fixed dtypes, policies and ranks, any dims.
@@ -371,6 +382,7 @@ class TypedFunction:
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
     `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
     A kernel is not differentiated through its body: `forward` is the symbol of the rule that what it implements gives.
+    `collectives` are the axes across which it and its callees communicate.
     """
 
     symbol: str
@@ -390,6 +402,7 @@ class TypedFunction:
     donated: tuple[str, ...] = ()
     is_kernel: bool = False
     forward: str = ""
+    collectives: tuple[Across, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,7 +58,12 @@ def verb(operator: str) -> str:
 
 
 def noun(operator: str) -> str:
-    return NOUNS.get(operator, f"`{SYMBOLS.get(operator, operator)}`")
+    return NOUNS.get(operator, f"`{written(operator)}`")
+
+
+def written(operator: str) -> str:
+    """An operator as a program writes it."""
+    return "all_reduce" if operator.startswith("all_reduce_") else SYMBOLS.get(operator, operator)
 
 
 def kinds_text(kinds: str) -> str:

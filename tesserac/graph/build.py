@@ -401,6 +401,7 @@ class _Body:
             operands.append(apply_operator(self.builder, Arange(expression.size, dtype=U64)))
             axes.append(0)
         attrs: dict[str, Attr] = {"in_axes": tuple(axes), "out_axes": expression.out_axes, "size": expression.size}
+        attrs |= {"across": expression.axis_name} if expression.axis_name else {}
         op = self.builder.op(VMAP, operands, list(leaf_types(expression.type)), attrs, (block,))
         return _regrow(expression.type, iter(op.results))
 

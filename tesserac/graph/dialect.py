@@ -31,13 +31,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tesserac.graph.agreement import verify_agreement
 from tesserac.ir import effects as _effects  # noqa: F401  (assert and print)
 from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indices)
 from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex arguments and results)
 from tesserac.ir import table as _table  # noqa: F401  (tensors known while compiling)
 from tesserac.ir.core import OPDEFS, Attr, Op, Value, define_op
 from tesserac.ir.forms import Guard, tensor_type
-from tesserac.ir.ordering import verify_effects
+from tesserac.ir.ordering import ORDERED, verify_effects
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.ops.registry import OPERATORS, Operator, static_fields
@@ -56,6 +57,10 @@ NUMERICS = "numerics"
 """The attribute that `with numerics(fast):` gives to operators and calls inside."""
 REPLAY = "replay"
 """Of an operator that computes once more what is not kept; equal numbers may be merged."""
+
+
+_BESIDE = (NUMERICS, REPLAY, *ORDERED)
+"""Attributes of operations that are no fields of their operators."""
 
 
 def is_operator(op: Op) -> bool:
@@ -77,7 +82,7 @@ def operator_of(op: Op) -> Operator:
 
 def applied(name: str, attrs: Mapping[str, Attr]) -> Operator:
     """The operator that an operation of this name and these attributes applies."""
-    static = {attr: value for attr, value in attrs.items() if attr not in (NUMERICS, REPLAY)}
+    static = {attr: value for attr, value in attrs.items() if attr not in _BESIDE}
     return OPERATORS[name.removeprefix(PREFIX)](**static)
 
 
@@ -142,6 +147,7 @@ def _verify_func(op: Op) -> None:
     require(op.body.terminator.name == "graph.return", "ends in graph.return", op)
     _verify_tensors(op)
     verify_effects(op)
+    verify_agreement(op)
 
 
 def _verify_tensors(op: Op) -> None:
@@ -160,9 +166,9 @@ def _verify_call(op: Op) -> None:
     require(isinstance(op.attrs.get("dims"), tuple), "needs the callee's sizes", op)
 
 
-for _name in OPERATORS:
+for _name, _operator in OPERATORS.items():
     if PREFIX + _name not in OPDEFS:
-        define_op(PREFIX + _name, pure=True, verify=_verify_operator)
+        define_op(PREFIX + _name, pure=True, verify=_verify_operator, effect=_operator.effect)
 
 define_op("graph.func", pure=False, verify=_verify_func)
 define_op("graph.return", pure=False, verify=_verify_tensors, terminator=True)

@@ -7,6 +7,9 @@ every call of a function that has one; and what each function does, for those th
     graph.func @f {effects = ["io"], ...} {
       ... graph.call(%x) {callee = "loud", io = [0], ...} ... form.assert(%ok) {io = [1], ...}
 
+    graph.func @g {effects = ["collective"], ...} {
+      ... graph.all_reduce_sum(%x) {collective = [0], ...} ... graph.all_gather(%y) {collective = [1], ...}
+
 Places ascend through the text of a function, loops and branches included. What is copied to where a call stood goes
 behind the place of that call: `[0]` in @loud becomes `[0, 0]` in @f. See Note [What has no place].
 """
@@ -17,8 +20,8 @@ from collections.abc import Iterator
 
 from tesserac.ir.core import Module, Op, VerifyError
 
-IO = "io"
-ORDERED = (IO,)
+IO, COLLECTIVE = "io", "collective"
+ORDERED = (IO, COLLECTIVE)
 """The effects that operations have."""
 Place = tuple[int, ...]
 
@@ -72,6 +75,8 @@ def order_effects(module: Module) -> None:
         found = tuple(effect for effect in ORDERED if effect in effects.of_function(function.symbol))
         if found:
             function.attrs["effects"] = found
+        else:
+            function.attrs.pop("effects", None)
 
 
 def behind(op: Op, call: Op) -> None:
@@ -118,4 +123,11 @@ def _place(op: Op, effect: str) -> Place:
 # Only operations that act on the world beside the results are ordered. Random numbers and state are values: a stream's
 # key and a cache are operands and results, so that their order is that of the data, which no pass can break unseen. An
 # assertion has its place among the `io`, since what is printed before it must be seen, and what is printed after must
-# not. Collectives will have an effect of their own here, and places of it.
+# not.
+
+# Note [Collectives]
+# Devices that compute together wait for each other, so all must come to the same collectives in one order. They run one
+# program: what is dropped because nobody reads it is dropped on all of them, which is why a collective is `pure`. Two
+# are never exchanged (places), never merged (they have different places), and never under a condition on which devices
+# may differ: the checker refuses such a program, and `graph/agreement.py` such IR. A place ends with the collective:
+# where `pmap` takes all devices, or one device is all there are, it becomes operators that compute.

@@ -70,6 +70,8 @@ class Operator(ABC):
     """The tangent of the result as an expression: `cos(x) * dx`. `0` where it is zero wherever there is one."""
     not_differentiable: ClassVar[str] = ""
     """Why there is no derivative."""
+    effect: ClassVar[str] = ""
+    """What it does besides computing, in the order of the program: one of those that `ir/ordering.py` knows."""
     batching: ClassVar[Batching | None] = None
     """The family whose rule says how mapped operands are taken; None where it has a rule of its own."""
 

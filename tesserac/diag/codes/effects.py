@@ -6,6 +6,7 @@ E0601 = Code("E0601", "`{function}` says `uses {declared}` but has effect `{effe
 E0602 = Code("E0602", "`{name}` is not an effect")
 E0603 = Code("E0603", "{problem}")
 E0604 = Code("E0604", "{problem}")
+E0605 = Code("E0605", 'devices along "{axis}" may disagree on whether they come to `{name}`')
 
 W0601 = Code("W0601", "`{function}` says `uses {effect}` but does not have it")
 W0602 = Code("W0602", "no result of `{function}` can take the memory of `{name}`")

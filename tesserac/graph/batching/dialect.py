@@ -1,8 +1,9 @@
 """A function mapped over a dim, in Graph IR: an operation whose region is the function for one element.
 
-graph.vmap(x...) {in_axes, out_axes, size} { ^(a...): ... form.yield(y...) } : r...
+graph.vmap(x...) {in_axes, out_axes, size, across} { ^(a...): ... form.yield(y...) } : r...
     `in_axes` says for each `x` which of its dims is mapped, of the given size: `a` is `x` without it. One that is none
-    is not mapped, and `a` is `x`. Each `r` is `y` with the mapped dim at its place in `out_axes`.
+    is not mapped, and `a` is `x`. Each `r` is `y` with the mapped dim at its place in `out_axes`. Where `across` names
+    an axis of a mesh, elements are its devices: collectives across it inside are what they compute together.
 
 The pass `transforms` leaves none of them.
 """
@@ -22,6 +23,13 @@ def in_axes(op: Op) -> tuple[int | None, ...]:
     axes = op.attrs["in_axes"]
     assert isinstance(axes, tuple)
     return tuple(axis if isinstance(axis, int) else None for axis in axes)
+
+
+def mesh_axis(op: Op) -> str:
+    """The axis of a mesh whose devices are the elements; empty where they are none."""
+    axis = op.attrs.get("across", "")
+    assert isinstance(axis, str)
+    return axis
 
 
 def mapped_dim(op: Op) -> Dim:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.writing import writer
-from tesserac.graph.batching.dialect import in_axes, mapped_dim
+from tesserac.graph.batching.dialect import in_axes, mapped_dim, mesh_axis
 from tesserac.graph.batching.rules import Mapping
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
@@ -20,7 +20,7 @@ from tesserac.types.dims import ZERO, Dim
 def expand_vmap(op: Op, functions: Functions) -> list[Value]:
     builder = Builder.before(op)
     write = writer(builder, {})
-    mapping = Mapping(builder, mapped_dim(op), {}, set(), functions)
+    mapping = Mapping(builder, mapped_dim(op), {}, set(), functions, axis=mesh_axis(op))
     inputs = []
     for arg, operand, axis in zip(op.body.args, op.operands, in_axes(op), strict=True):
         if axis is not None:  # one value may be two arguments, of which one is mapped

@@ -19,8 +19,10 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.effects import NOTE
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.ordering import COLLECTIVE
 from tesserac.ir.types import Type
 from tesserac.ops.calculus import Writer
+from tesserac.ops.collective import Collective
 from tesserac.ops.elementwise import Where
 from tesserac.types.dims import Dim
 from tesserac.types.ty import TensorType
@@ -29,7 +31,7 @@ from tesserac.types.ty import TensorType
 class Mapping:
     """`values` says what stands for a value of the original, `mapped` are those of the copies that have the dim of this
     size. `functions` are those of the module. `active` are the elements that the program comes here for; None where
-    it is for all."""
+    it is for all. `axis` is that of a mesh whose devices the elements are, if they are."""
 
     def __init__(
         self,
@@ -39,6 +41,7 @@ class Mapping:
         mapped: set[Value],
         functions: Functions,
         active: Value | None = None,
+        axis: str = "",
     ) -> None:
         self.builder = builder
         self.size = size
@@ -46,6 +49,7 @@ class Mapping:
         self.mapped = mapped
         self.functions = functions
         self.active = active
+        self.axis = axis
 
     def block(self, block: Block) -> list[Value]:
         """Goes through a body; what it yields."""
@@ -81,6 +85,8 @@ class Mapping:
             self._assert(op)
         elif op.name == "form.print":
             self._print(op)
+        elif self.axis and op.opdef.effect == COLLECTIVE and op.attrs["across"] == self.axis:
+            self._collective(op)
         elif self.mapped.isdisjoint(self._all(op.operands)):
             self.builder.add(copy_op(op, self.values, {}))
         elif op.name == CUSTOM:
@@ -97,6 +103,17 @@ class Mapping:
         result.name = result.name or op.result.name
         self.values[op.result] = result
         self.mapped.add(result)
+
+    def _collective(self, op: Op) -> None:
+        """Its devices are the elements, and all of them are here."""
+        assert self.active is None, "the checker refuses collectives where devices may disagree"
+        operator = operator_of(op)
+        assert isinstance(operator, Collective)
+        [operand] = self._all(op.operands)
+        result = operator.together(self.writer(op), self.whole(operand))
+        self.values[op.result] = result
+        if not operator.agreed:
+            self.mapped.add(result)
 
     def _custom(self, op: Op) -> None:
         new = mapped_custom(self, op, self._all(op.operands))
@@ -152,7 +169,7 @@ class Mapping:
         for region, holds in zip(op.regions, (flag, write("bitwise_not", flag)), strict=True):
             self.mapped.add(holds)
             active = holds if self.active is None else self._both(write, "bitwise_and", self.active, holds)
-            inner = Mapping(self.builder, self.size, self.values, self.mapped, self.functions, active)
+            inner = Mapping(self.builder, self.size, self.values, self.mapped, self.functions, active, self.axis)
             outcomes.append(inner.block(region.block))
         for result, yes, no in zip(op.results, *outcomes, strict=True):
             self.values[result] = self._select(flag, yes, no)
@@ -230,7 +247,7 @@ class Mapping:
 
     def inside(self, block: Block) -> Mapping:
         builder = Builder(block, self.builder.span)
-        return Mapping(builder, self.size, self.values, self.mapped, self.functions, self.active)
+        return Mapping(builder, self.size, self.values, self.mapped, self.functions, self.active, self.axis)
 
     def _entered(self, block: Block, first: int, places: set[int]) -> Block:
         """A new block with the arguments of another, those at `places` behind the first ones mapped."""

@@ -50,17 +50,21 @@ class SizesRefused(Exception):
 def fix_sizes(sizes: Mapping[str, int]) -> Pass:
     """The pass for these sizes. Raises SizesDemanded where an operator demands more of them, SizesRefused where the
     function is not meant for them."""
-    numbers = {name: Dim.const(size) for name, size in sizes.items()}
 
     def run(module: Module) -> Module:
-        functions = [copy_op(function, {}, numbers) for function in module.ops] if numbers else list(module.ops)
-        for function in functions:
-            function.detach()
+        sized = with_sizes(module, sizes)
+        for function in sized.ops:
             _require_guards(function)
             _require_numbers(function)
-        return Module(functions)
+        return sized
 
     return Pass("fix_sizes", GRAPH, GRAPH, run)
+
+
+def with_sizes(module: Module, sizes: Mapping[str, int]) -> Module:
+    """The module with numbers for these sizes."""
+    numbers = {name: Dim.const(size) for name, size in sizes.items()}
+    return Module([copy_op(function, {}, numbers) for function in module.ops]) if numbers else module
 
 
 def _require_guards(function: Op) -> None:
