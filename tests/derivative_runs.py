@@ -22,6 +22,7 @@ from tesserac.graph.passes.transforms import transforms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import run_passes
 from tesserac.ops.calculus import is_smooth
 from tesserac.ops.registry import Operator
@@ -152,6 +153,7 @@ def _lowered(types: Sequence[TensorType], body: Body, beside: Sequence[Op] = (),
     attrs = {"sym_name": "f", "params": ("x",) * len(types), "guards": (), "entry": True}
     function = Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])
     module = Module([function, *(clone_op(other, {}) for other in beside)])
+    order_effects(module)
     return run_passes(module, [transforms, cse, dce, generalize, split_complex], verify=verify)
 
 

@@ -12,10 +12,12 @@ from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.graph.build import build_module
+from tesserac.graph.devices import alone
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
+from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
@@ -30,7 +32,8 @@ from tesserac.library import check_library
 from tesserac.syntax.parse import parse_module
 from tests.cpu_kernels import same_bits
 
-GRAPH_PASSES = (apply_rules, inline, transforms, fold, cse, dce, generalize, split_complex, absorb)
+CALL_PASSES = (apply_rules, inline, transforms)
+GRAPH_PASSES = (fold, cse, dce, generalize, split_complex, absorb)
 
 
 def check_text(text: str, name: str, libraries: tuple[CheckResult, ...]) -> CheckResult:
@@ -50,8 +53,10 @@ def library() -> tuple[CheckResult, ...]:
 def compile_to_forms(text: str) -> Module:
     """The functions of a program, named `m.<function>`, after all Graph passes."""
     checked = check_text(text, "m", library())
-    entries = {function.symbol for function in checked.module.functions}
-    return run_passes(build_module(list(checked.functions.values()), entries), GRAPH_PASSES, verify=True)
+    entries = {function.symbol: function for function in checked.module.functions}
+    sizes = {name: size for function in entries.values() for name, size in alone(function).items()}
+    whole = run_passes(build_module(list(checked.functions.values()), entries), CALL_PASSES, verify=True)
+    return run_passes(whole, [fix_sizes(sizes), *GRAPH_PASSES] if sizes else GRAPH_PASSES, verify=True)
 
 
 def run_both(program: str, *args: np.ndarray) -> np.ndarray:

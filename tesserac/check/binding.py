@@ -7,7 +7,7 @@ See Note [Two views of one argument].
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
 
 from tesserac.base.dataclass import dataclass
@@ -38,6 +38,7 @@ from tesserac.check.specs import (
     has_trees,
 )
 from tesserac.check.struct_uses import field_specs
+from tesserac.ops.collective import FREE, free_size
 from tesserac.types.dims import Dim
 from tesserac.types.ty import (
     BoolType,
@@ -58,7 +59,7 @@ from tesserac.types.ty import (
     map_dims,
     open_floats,
 )
-from tesserac.types.unify import DimSolver
+from tesserac.types.unify import Bound, DimSolver
 
 _FITTING: dict[type[TypeSpec], type | UnionType] = {
     BareTensorSpec: TensorType,
@@ -66,6 +67,7 @@ _FITTING: dict[type[TypeSpec], type | UnionType] = {
     FunctionSpec: FunctionType | TransformType,
 }
 """What an annotation without dims accepts."""
+NO_AXES: Mapping[str, Dim] = {}
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,13 @@ class Misfit:
 
 
 class CallBinding:
-    """Matches arguments with parameters, one by one, then solves the sizes."""
+    """Matches arguments with parameters, one by one, then solves the sizes. `axes` are those of meshes around the call,
+    with the numbers of their devices: in the callee these go by names that all functions have for them."""
 
-    def __init__(self, signature: Signature, facts: Facts) -> None:
+    def __init__(self, signature: Signature, facts: Facts, axes: Mapping[str, Dim] = NO_AXES) -> None:
         self._signature = signature
-        self._renamed: dict[str, str] = {}
+        self._devices = {free_size(axis): devices for axis, devices in axes.items()}
+        self._renamed = {size.symbol: name for name, size in self._devices.items() if size.symbol is not None}
         self._fresh = 0
         self._leading: tuple[Dim, ...] | None = None
         self._expressions: dict[Dim, Dim] = {}
@@ -114,6 +118,8 @@ class CallBinding:
                 own = ErrorType()
             self.types.append(own)
         self._solver = DimSolver(frozenset(self._flexible), self._facts.same)
+        around = Reason(0, self._signature.node.name_span)
+        self._solver.bound.update((name, Bound(size, around)) for name, size in self._devices.items())
         for pattern, size, reason in requirements:
             self._solver.require(pattern, size, reason)
         return self._solver
@@ -341,7 +347,9 @@ class CallBinding:
         if dim in self._expressions:
             return self._expressions[dim]
         for name in sorted(dim.symbols()):
-            if name not in self._renamed:
+            if name.startswith(FREE):
+                self._renamed.setdefault(name, name)
+            elif name not in self._renamed:
                 self._renamed[name] = self._new_symbol()
                 out.append((Dim.sym(self._renamed[name]), Dim.sym(name), reason))
         return dim.substitute({name: Dim.sym(self._renamed[name]) for name in dim.symbols()})

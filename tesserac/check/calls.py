@@ -110,7 +110,7 @@ def _call(
     callee: Callee,
     key: typed.Expr | None,
 ) -> typed.Expr:
-    binding = CallBinding(signature, body.facts)
+    binding = CallBinding(signature, body.facts, body.axes)
     solver = binding.bind([value.type for value in values])
     if binding.misfits:
         explain_misfit(body, signature, binding.misfits[0], values, callee)
@@ -193,7 +193,7 @@ def _finish(
     if is_static(result):
         return typed.Static(result, callee.span)
     args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
-    dims = tuple((name, sizes[name]) for name in (*function.symbols, *axes) if name in sizes)
+    dims = tuple((name, sizes[name]) for name in dict.fromkeys((*function.symbols, *axes)) if name in sizes)
     reads = tuple(param.name for param in function.reads)
     rules = (typed.Rule(True, function.forward, dims),) if function.forward else ()
     closed = function.is_kernel and not rules

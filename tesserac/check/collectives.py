@@ -23,6 +23,7 @@ from tesserac.check.words import dim_text, type_text
 from tesserac.diag.codes.effects import E0604
 from tesserac.diag.codes.names import E0299
 from tesserac.diag.sink import Draft
+from tesserac.ir.ordering import COLLECTIVE
 from tesserac.ops.collective import (
     AllGather,
     AllReduce,
@@ -39,7 +40,6 @@ from tesserac.ops.collective import (
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.ty import Aggregate, IntType, RecordType, StrType, TensorType, Type
 
-COLLECTIVE = "collective"
 FOLDS: dict[str, type[AllReduce]] = {
     "sum": AllReduceSum,
     "mean": AllReduceMean,

@@ -9,12 +9,13 @@ from __future__ import annotations
 from tesserac.base.source import Span
 from tesserac.check.body import Body
 from tesserac.diag.codes.effects import E0601, E0602, W0601
+from tesserac.ir.ordering import COLLECTIVE
 from tesserac.syntax import ast
 
 STATE = "state"
-EFFECTS = ("random", "io", STATE, "collective", "nondet")
-UPDATES = frozenset((STATE,))
-"""What a statement does not do by itself: an update gives a new value, which has to be kept."""
+EFFECTS = ("random", "io", STATE, COLLECTIVE, "nondet")
+UPDATES = frozenset((STATE, COLLECTIVE))
+"""What a statement does not do by itself: an update, or a collective, gives a new value, which has to be kept."""
 
 
 def check_effects(body: Body, node: ast.FunctionDef) -> None:

@@ -99,7 +99,6 @@ def read_signature(
     reader = AnnotationReader(names, sink)
     parameters = tuple(_parameter(reader, parameter) for parameter in node.parameters)
     _check_twice(node, sink)
-    _check_devices(parameters, sink)
     merged = _merged_dims(parameters, names)
     parameters = tuple(replace(p, spec=_with_merged(p.spec, merged)) for p in parameters)
     symbols = tuple(dict.fromkeys([*_bound_by(parameters, names), *ints]))
@@ -150,15 +149,6 @@ def _with_merged(spec: TypeSpec, merged: dict[Dim, Dim]) -> TypeSpec:
 def _parameter(reader: AnnotationReader, node: ast.Parameter) -> ParameterSpec:
     spec = reader.read(node.annotation, node.name_span)
     return ParameterSpec(node.name, spec, node.default, node.keyword_only, node.name_span)
-
-
-def _check_devices(parameters: tuple[ParameterSpec, ...], sink: Sink) -> None:
-    """How many devices there are is no size that an argument tells."""
-    for dim in (dim for parameter in parameters for dim in dims_of(parameter.spec)):
-        for name in sorted(dim.dim.symbols()):
-            if name.startswith(FREE):
-                draft = sink.error(E0204, at=dim.span, problem=f"`{name}` stands in the type of an argument")
-                draft.remark("it may stand in the type of a result, and in `where`")
 
 
 def _check_twice(node: ast.FunctionDef, sink: Sink) -> None:

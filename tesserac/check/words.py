@@ -63,7 +63,10 @@ def noun(operator: str) -> str:
 
 def written(operator: str) -> str:
     """An operator as a program writes it."""
-    return "all_reduce" if operator.startswith("all_reduce_") else SYMBOLS.get(operator, operator)
+    name, is_fold, fold = operator.partition("reduce_")
+    if name == "all_" and is_fold:
+        return f'all_reduce(op="{fold}")'
+    return SYMBOLS.get(operator, operator)
 
 
 def kinds_text(kinds: str) -> str:

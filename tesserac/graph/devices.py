@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.base.source import Span
 from tesserac.check import typed
-from tesserac.ops.collective import free_size
+from tesserac.ops.collective import FREE, free_size
 from tesserac.types.dims import ONE, Dim
 
 
@@ -25,4 +25,5 @@ def alone(entry: typed.TypedFunction) -> dict[str, int]:
     for across in entry.collectives:
         if across.devices not in (ONE, Dim.sym(free_size(across.axis))):
             raise DevicesMissing(entry.span, across.axis, across.devices)
-    return {free_size(across.axis): 1 for across in entry.collectives}
+    told = [name for name in entry.symbols if name.startswith(FREE)]
+    return dict.fromkeys((*told, *(free_size(across.axis) for across in entry.collectives)), 1)
