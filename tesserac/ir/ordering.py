@@ -126,8 +126,9 @@ def _place(op: Op, effect: str) -> Place:
 # not.
 
 # Note [Collectives]
-# Devices that compute together wait for each other, so all must come to the same collectives in one order. They run one
-# program: what is dropped because nobody reads it is dropped on all of them, which is why a collective is `pure`. Two
-# are never exchanged (places), never merged (they have different places), and never under a condition on which devices
-# may differ: the checker refuses such a program, and `graph/agreement.py` such IR. A place ends with the collective:
-# where `pmap` takes all devices, or one device is all there are, it becomes operators that compute.
+# Devices that compute together wait for each other, so all must come to the same collectives in one order. What has a
+# place is never dropped, even if nobody reads it; two are never exchanged, since places ascend, and never merged, since
+# their places differ. None is under a condition on which devices may differ: the checker refuses such a program, and
+# `graph/agreement.py` such IR. As operators they are `pure`: what a rule of differentiation writes has no place yet,
+# and goes if it is not needed. A place ends with the collective: where `pmap` takes all devices, or one device is all
+# there are, it becomes operators that compute.
