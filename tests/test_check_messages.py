@@ -21,7 +21,7 @@ from tests.conftest import Golden
 
 FOLDER = Path(__file__).parent / "cases" / "check"
 BUGS = sorted(FOLDER.glob("bug_*.tess"))
-PAGES = [code for code in page_codes() if re.match(r"[EW]0[2346]", code)]
+PAGES = [code for code in page_codes() if re.match(r"[EW]0[23467]", code)]
 
 
 def programs() -> Iterator[tuple[str, str]]:

@@ -22,9 +22,10 @@ from tesserac.check.body import Body, is_static
 from tesserac.check.mapped_axes import MappedAxes, NoAxis, whole_type
 from tesserac.check.mapping import FRONT
 from tesserac.check.statics import read_size
-from tesserac.check.transforms import Call, function_name, require_function
+from tesserac.check.transforms import Call, require_function
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
+from tesserac.check.wrt import function_name
 from tesserac.diag.codes.differentiation import E0724
 from tesserac.diag.codes.names import E0205
 from tesserac.ops.create import Zeros
@@ -124,6 +125,7 @@ def _started(turn: _Turn, init: typed.Expr) -> typed.Expr:
         init = settled
     draft = turn.body.sink.error(E0724, at=turn.callee.at, before=type_text(init.type), after=type_text(found))
     draft.note(init.span, f"it starts as {type_text(init.type)}")
+    draft.fix(f"start with {type_text(found)}, or give back {type_text(init.type)} in every turn")
     raise NoAxis
 
 
@@ -187,7 +189,7 @@ class _Turn:
         value = self._called(init.type)
         outcome = typed.Local(value.type, span, self._name("outcome"))
         result = item_of(outcome, 1, span) if self.gives_results else typed.Static(NoneType(), span)
-        stacks, _ = whole_type(self.body, self.callee.at, result.type, FRONT, size)
+        stacks, _ = whole_type(self.body, self.callee, result.type, FRONT, size)
         carried = [typed.Carried(self._name("carry"), init.type), typed.Carried(self._name("results"), stacks)]
         starts = [init, _empty(stacks, span)]
         row = _row(self._local("xs", self.xs.type), self.element, Dim.sym(index), span)

@@ -15,9 +15,10 @@ from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body, is_static
 from tesserac.check.tangents import is_smooth, tangent_type
-from tesserac.check.transforms import Call, Opened, open_call, read_wrt, seed_of
+from tesserac.check.transforms import Call, Opened, open_call, seed_of
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
+from tesserac.check.wrt import read_wrt
 from tesserac.diag.codes.differentiation import E0725
 from tesserac.diag.codes.names import E0205
 from tesserac.ops.create import Eye, Zeros
@@ -76,7 +77,7 @@ def _is_real(body: Body, opened: Opened, wrt: Sequence[int], transform: str, cal
         for leaf in _smooth_leaves(value.type):
             if not isinstance(leaf, TensorType) or leaf.dtype.is_complex:
                 draft = body.sink.error(E0725, at=callee.at, transform=transform, found=type_text(leaf))
-                draft.remark("`jvp` and `vjp` are for values of every kind")
+                draft.fix("take `jvp` or `vjp`, which are for values of every kind")
                 return False
     return True
 

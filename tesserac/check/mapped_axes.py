@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from tesserac.base.source import Span
 from tesserac.base.spelling import closest
 from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body, is_static
+from tesserac.check.settings import setting_span
 from tesserac.check.undecided import undecided
 from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.differentiation import E0720, E0721, E0723
@@ -38,6 +38,7 @@ from tesserac.types.ty import (
     with_parts,
 )
 
+IN_AXES, OUT_AXES = "in_axes", "out_axes"
 Places = tuple[int | None, ...]
 """Where the mapped dim stands in each tensor of a value; None where there is none."""
 
@@ -75,7 +76,7 @@ class MappedAxes:
             items = zip(inner, axes, strict=True)
             return with_parts(type_, [self._element(value, item, own, places) for item, own in items])
         if not isinstance(type_, TensorType) or type_.is_scaled:
-            self._refuse(value, f"a value of {type_text(type_)} has no dim to map; give it the axis None")
+            self._refuse(value, f"a value of {type_text(type_)} has no dim to map", axis, "None")
         place = self._place(value, type_, axis)
         self._agree(value, type_.dims[place])
         places.append(place)
@@ -85,20 +86,20 @@ class MappedAxes:
         if not isinstance(axis, TupleType):
             return [axis] * count
         if len(axis.items) != count:
-            self._refuse(value, f"`in_axes` has {len(axis.items)} axes for a value of {count} parts")
+            self._refuse(value, f"`in_axes` has {len(axis.items)} axes for a value of {count} parts", axis)
         return axis.items
 
     def _place(self, value: typed.Expr, type_: TensorType, axis: Type) -> int:
         if isinstance(axis, StrType | IntType) and not _is_position(axis):
             return self._named(value, type_, axis)
         if not isinstance(axis, IntType):
-            self._refuse(value, f"an axis is a position, the name of a dim, or None, not {type_text(axis)}")
+            self._refuse(value, f"an axis is a position, the name of a dim, or None, not {type_text(axis)}", axis)
         position = axis.value.constant
         assert position is not None
         if not type_.dims:
-            self._refuse(value, "one number has no dim to map; give it the axis None")
+            self._refuse(value, "one number has no dim to map", axis, "None")
         if not -type_.rank <= position < type_.rank:
-            self._refuse(value, f"{dims_text(type_.dims)} has no axis {position} to map")
+            self._refuse(value, f"{dims_text(type_.dims)} has no axis {position} to map", axis, str(type_.rank - 1))
         return position % type_.rank
 
     def _named(self, value: typed.Expr, type_: TensorType, axis: StrType | IntType) -> int:
@@ -107,12 +108,17 @@ class MappedAxes:
         if len(found) == 1:
             return found[0]
         if found:
-            self._refuse(value, f"{dim_text(dim)} names {len(found)} dims of {dims_text(type_.dims)}")
-        draft = self._body.sink.error(E0723, at=self._callee.at, name=str(dim), dims=dims_text(type_.dims))
-        draft.note(value.span, f"this has the dims {dims_text(type_.dims)}")
+            problem = f"{dim_text(dim)} names {len(found)} dims of {dims_text(type_.dims)}"
+            self._refuse(value, problem, axis, str(found[0]))
+        at = setting_span(self._body, self._callee, IN_AXES, axis)
+        name, dims = str(dim), dims_text(type_.dims)
+        draft = self._body.sink.error(E0723, at=at or self._callee.at, name=name, dims=dims)
+        draft.note(value.span, f"this has the dims {dims}")
         names = [str(own) for own in type_.dims if own.constant is None]
-        if (meant := closest(str(dim), names)) is not None:
-            draft.remark(f"did you mean `{meant}`?")
+        if at is not None and closest(name, names) is not None:
+            draft.did_you_mean(name, names, at, written='"{}"')
+        elif at is not None and type_.dims:
+            draft.replace("map its first dim, by position", at, "0")
         raise NoAxis
 
     def _agree(self, value: typed.Expr, dim: Dim) -> None:
@@ -129,11 +135,16 @@ class MappedAxes:
         draft = body.sink.error(E0721, at=self._callee.at, left=dim_text(self.size), right=dim_text(dim))
         draft.note(first.span, f"the mapped dim of this is {dim_text(self.size)}")
         draft.note(value.span, f"the mapped dim of this is {dim_text(dim)}")
+        draft.fix("give what is the same for all elements the axis None: `in_axes=(0, None)`")
         raise NoAxis
 
-    def _refuse(self, value: typed.Expr, problem: str) -> NoReturn:
-        draft = self._body.sink.error(E0720, at=self._callee.at, problem=problem)
+    def _refuse(self, value: typed.Expr, problem: str, axis: Type, instead: str = "") -> NoReturn:
+        at = setting_span(self._body, self._callee, IN_AXES, axis)
+        draft = self._body.sink.error(E0720, at=at or self._callee.at, problem=problem)
         draft.note(value.span, f"this is {type_text(value.type)}")
+        if instead:
+            title = f"give it the axis {instead}"
+            draft.fix(title) if at is None else draft.replace(title, at, instead)
         raise NoAxis
 
 
@@ -150,14 +161,14 @@ def _dim_of(body: Body, axis: StrType | IntType) -> Dim:
         return Dim.sym(axis.value)
 
 
-def whole_type(body: Body, at: Span, type_: Type, axis: Type, size: Dim) -> tuple[Type, tuple[int, ...]]:
+def whole_type(body: Body, callee: Callee, type_: Type, axis: Type, size: Dim) -> tuple[Type, tuple[int, ...]]:
     """The type of all elements of a result, and where the mapped dim stands in each of its tensors; what is known while
     compiling is the same for all, and stays. Raises NoAxis."""
     places: list[int] = []
-    return _whole(body, at, type_, axis, size, places), tuple(places)
+    return _whole(body, callee, type_, axis, size, places), tuple(places)
 
 
-def _whole(body: Body, at: Span, type_: Type, axis: Type, size: Dim, places: list[int]) -> Type:
+def _whole(body: Body, callee: Callee, type_: Type, axis: Type, size: Dim, places: list[int]) -> Type:
     if is_static(type_):
         return type_
     if isinstance(type_, Aggregate):
@@ -165,24 +176,32 @@ def _whole(body: Body, at: Span, type_: Type, axis: Type, size: Dim, places: lis
         axes = axis.items if isinstance(axis, TupleType) else [axis] * len(inner)
         if len(axes) != len(inner):
             problem = f"`out_axes` has {len(axes)} axes for a result of {len(inner)} parts"
-            body.sink.error(E0720, at=at, problem=problem)
+            body.sink.error(E0720, at=callee.at, problem=problem).fix("give one axis for all, or one for each part")
             raise NoAxis
         items = zip(inner, axes, strict=True)
-        return with_parts(type_, [_whole(body, at, item, own, size, places) for item, own in items])
+        return with_parts(type_, [_whole(body, callee, item, own, size, places) for item, own in items])
     tensor = TensorType((), F64) if isinstance(type_, FloatType) else type_
     if not isinstance(tensor, TensorType) or tensor.is_scaled:
-        body.sink.error(E0720, at=at, problem=f"a result of {type_text(type_)} cannot have a mapped dim")
+        body.sink.error(E0720, at=callee.at, problem=f"a result of {type_text(type_)} cannot have a mapped dim")
         raise NoAxis
     rank = tensor.rank + 1
     position = axis.value.constant if isinstance(axis, IntType) else None
     if position is None or not -rank <= position < rank:
-        said = position if position is not None else type_text(axis)
-        problem = f"`out_axes` is a position among the {rank} dims of a result, not {said}"
-        body.sink.error(E0720, at=at, problem=problem)
+        _report_out(body, callee, axis, rank)
         raise NoAxis
     place = position % rank
     places.append(place)
     return TensorType((*tensor.dims[:place], size, *tensor.dims[place:]), tensor.dtype, tensor.policy)
+
+
+def _report_out(body: Body, callee: Callee, axis: Type, rank: int) -> None:
+    """No place for the mapped dim in a result of this many dims, that one counted."""
+    where = "0" if rank == 1 else f"0 to {rank - 1}"
+    said = str(axis.value) if isinstance(axis, IntType) else "a name" if isinstance(axis, StrType) else type_text(axis)
+    at = setting_span(body, callee, OUT_AXES, axis)
+    problem = f"`{OUT_AXES}` is a position in the result, {where}, not {said}"
+    draft = body.sink.error(E0720, at=at or callee.at, problem=problem)
+    draft.fix("put the mapped dim first") if at is None else draft.replace("put the mapped dim first", at, "0")
 
 
 def axes_per_argument(axes: Type, count: int) -> Iterator[Type] | None:

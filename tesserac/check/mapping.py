@@ -12,16 +12,19 @@ from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
 from tesserac.check.collectives import devices_along
+from tesserac.check.derivative_errors import report_printing
 from tesserac.check.distribution import MESH, axis_names
-from tesserac.check.mapped_axes import MappedAxes, NoAxis, Places, axes_per_argument, whole_type
-from tesserac.check.transforms import Call, function_name, require_function
+from tesserac.check.mapped_axes import IN_AXES, MappedAxes, NoAxis, Places, axes_per_argument, whole_type
+from tesserac.check.settings import setting_span
+from tesserac.check.transforms import Call, require_function
 from tesserac.check.tuples import make_value, tuple_items
 from tesserac.check.words import type_text
+from tesserac.check.wrt import function_name
 from tesserac.diag.codes.differentiation import E0720, E0722
 from tesserac.diag.codes.effects import E0604
 from tesserac.diag.codes.names import E0205, E0215
 from tesserac.types.dims import ZERO
-from tesserac.types.ty import ErrorType, IntType, RecordType, StrType, TransformType, Type
+from tesserac.types.ty import ErrorType, IntType, NoneType, RecordType, StrType, TransformType, TupleType, Type
 
 FRONT = IntType(ZERO)
 _SLOTS = (Slot("f", True, False), Slot("in_axes", False, False), Slot("out_axes", False, False))
@@ -102,8 +105,9 @@ def call_mapped(
     """The call of a function for every element of a mapped dim; `axis_name` is the axis that collectives in it mean."""
     axes = axes_per_argument(in_axes, len(args))
     if axes is None:
-        problem = f"`in_axes` has an axis for each argument, and there are {len(args)} arguments"
-        body.sink.error(E0720, at=callee.at, problem=problem)
+        assert isinstance(in_axes, TupleType)
+        problem = f"`in_axes` has an axis for each argument: {len(in_axes.items)} axes, {len(args)} arguments"
+        body.sink.error(E0720, at=callee.at, problem=problem).fix("give one axis for all, or one for each argument")
         return body.error(callee.span)
     mapped = MappedAxes(body, callee)
     params, values, places, named = list[typed.Param](), list[typed.Expr](), list[Places](), list[Arg]()
@@ -118,11 +122,11 @@ def call_mapped(
             places.append(own)
             named.append(Arg(arg.name, arg.span, typed.Local(element, arg.value.span, params[-1].name)))
         if mapped.size is None:
-            body.sink.error(E0720, at=callee.at, problem="no argument has a mapped dim")
+            _report_unmapped(body, in_axes, callee)
             raise NoAxis
         with devices_along(body, axis_name, mapped.size, callee.at):
             value = _call_pure(body, function, named, callee, call)
-        type_, out = whole_type(body, callee.at, value.type, out_axes, mapped.size)
+        type_, out = whole_type(body, callee, value.type, out_axes, mapped.size)
     except NoAxis:
         return body.error(callee.span)
     if is_static(value.type):
@@ -140,7 +144,13 @@ def _call_pure(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Ca
     if isinstance(value.type, ErrorType):
         raise NoAxis
     if "io" in own:
-        draft = body.sink.error(E0722, at=callee.at, function=function_name(function.type))
-        draft.remark("take the `print` out, or write a loop")
+        report_printing(body, E0722, function.type, value, callee, "take the `print` out, or write a loop")
         raise NoAxis
     return value
+
+
+def _report_unmapped(body: Body, in_axes: Type, callee: Callee) -> None:
+    at = setting_span(body, callee, IN_AXES, in_axes if not isinstance(in_axes, TupleType) else NoneType())
+    draft = body.sink.error(E0720, at=at or callee.at, problem="no argument has a mapped dim")
+    title = "map the first dim of an argument"
+    draft.fix(title) if at is None else draft.replace(title, at, "0")

@@ -27,9 +27,13 @@ def _calls(part: object) -> Iterator[typed.Call]:
     """All calls in a typed statement or expression."""
     if isinstance(part, typed.Call):
         yield part
+    for item in children(part):
+        yield from _calls(item)
+
+
+def children(part: object) -> Iterator[object]:
+    """What a typed statement or expression, or a tuple of them, consists of."""
     if isinstance(part, tuple):
-        for item in part:
-            yield from _calls(item)
+        yield from part
     elif dataclasses.is_dataclass(part) and type(part).__module__ == typed.__name__:
-        for field in dataclasses.fields(part):
-            yield from _calls(getattr(part, field.name))
+        yield from (getattr(part, field.name) for field in dataclasses.fields(part))

@@ -14,21 +14,19 @@ from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
 from tesserac.check.checkpoints import CHECKPOINT, CHECKPOINTS
-from tesserac.check.globals import BUILT_IN
-from tesserac.check.resolve import OperatorRef
+from tesserac.check.derivative_errors import report_flat, report_printing, report_shape
 from tesserac.check.tangents import has_tangent, tangent_type
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
-from tesserac.diag.codes.differentiation import E0701, E0702, E0703, E0704
+from tesserac.check.wrt import names_parameters, read_wrt
+from tesserac.diag.codes.differentiation import E0704
 from tesserac.diag.codes.names import E0205, E0210
-from tesserac.types.dims import ZERO
 from tesserac.types.ty import (
     ErrorType,
     FloatType,
     FunctionType,
     IntType,
     ListType,
-    StrType,
     TensorType,
     TransformType,
     TupleType,
@@ -69,7 +67,10 @@ def call_derivative(body: Body, value: typed.Expr, args: Sequence[Arg], callee: 
         return typed.Checkpoint(called.type, callee.span, called)
     wrt = read_wrt(body, type_, args, callee)
     opened = None if wrt is None else open_call(body, function, args, callee, call)
-    if wrt is None or opened is None or not _is_scalar(body, opened.value, type_.transform, callee):
+    if wrt is None or opened is None:
+        return body.error(callee.span)
+    if not _is_scalar(opened.value.type):
+        report_shape(body, function.type, opened.value.type, type_.transform, callee)
         return body.error(callee.span)
     one = typed.Static(FloatType(1.0), callee.span)
     pair = opened.derivative(wrt, [typed.Coerce(opened.value.type, callee.span, one)])
@@ -132,12 +133,11 @@ def open_call(
     if isinstance(value.type, ErrorType):
         return None
     if "io" in own:
-        draft = body.sink.error(E0704, at=callee.at, function=function_name(function.type))
-        draft.remark("take the `print` out, or differentiate a function that only computes")
+        advice = "take the `print` out, or differentiate a function that only computes"
+        report_printing(body, E0704, function.type, value, callee, advice)
         return None
     if not has_tangent(value.type):
-        why = f"it gives {type_text(value.type)}, which does not change smoothly"
-        body.sink.error(E0702, at=callee.at, what=function_name(function.type), why=why)
+        report_flat(body, function.type, value.type, callee)
         return None
     asked = [] if body.dead else body.asked
     return Opened(tuple(params), tuple(values), tuple(places), value, callee.span, asked)
@@ -227,76 +227,5 @@ def require_function(body: Body, value: typed.Expr, callee: Callee) -> bool:
     return False
 
 
-def function_name(type_: Type) -> str:
-    if isinstance(type_, FunctionType):
-        return f"`{type_.name.partition('$')[0]}`"
-    return type_.show().removeprefix("function ")
-
-
-def _is_scalar(body: Body, value: typed.Expr, transform: str, callee: Callee) -> bool:
-    type_ = value.type
-    if isinstance(type_, TensorType) and not type_.dims and type_.dtype.is_float:
-        return True
-    problem = f"`{transform}` needs a function that gives one float; this one gives {type_text(type_)}"
-    draft = body.sink.error(E0701, at=callee.at, problem=problem)
-    if isinstance(type_, TensorType) and type_.dims:
-        draft.remark("take its `sum` or `mean`; `vjp` and `jvp` are for results of any shape")
-    return False
-
-
-def parameter_names(body: Body, type_: Type) -> list[str]:
-    """The parameters of a function that is a value, without those that it captured."""
-    if isinstance(type_, TransformType):
-        return parameter_names(body, type_.captures[0])
-    assert isinstance(type_, FunctionType)
-    if type_.module != BUILT_IN:
-        parameters = body.rules.signature(type_.module, type_.name).parameters
-        return [parameter.name for parameter in parameters[len(type_.captures) :]]
-    meaning = body.rules.library(type_.name)
-    return [o.name for o in meaning.op.parsed[0].operands] if isinstance(meaning, OperatorRef) else []
-
-
-def read_wrt(body: Body, type_: TransformType, args: Sequence[Arg], callee: Callee) -> list[int] | None:
-    """The positions, among the arguments, of those that `wrt` names: the first unless it says otherwise."""
-    wrt = type_.setting("wrt")
-    wanted: list[Type] = [IntType(ZERO)] if wrt is None else list(wrt.items) if isinstance(wrt, TupleType) else [wrt]
-    names = parameter_names(body, type_.captures[0])
-    given = [arg.name or (names[i] if i < len(names) else "") for i, arg in enumerate(args)]
-    found: list[int] = []
-    for one in wanted:
-        place = _place(one, given)
-        if place is None or not has_tangent(args[place].value.type):
-            _report_wrt(body, one, type_, callee)
-            return None
-        found.append(place)
-    return found
-
-
-def names_parameters(body: Body, function: Type, wrt: typed.Expr) -> bool:
-    """Whether all that `wrt` says are names of parameters, or positions."""
-    names = parameter_names(body, function)
-    for one in _listed(wrt):
-        if isinstance(one.type, StrType) and one.type.value not in names:
-            draft = body.sink.error(E0703, at=wrt.span, name=one.type.value, function=function_name(function))
-            draft.remark(f"its parameters are {', '.join(f'`{name}`' for name in names)}")
-            if not isinstance(wrt.type, TupleType):
-                draft.did_you_mean(one.type.value, names, wrt.span, written='"{}"')
-            return False
-        if not isinstance(one.type, StrType | IntType):
-            found = type_text(one.type)
-            body.sink.error(E0210, at=wrt.span, expected="the name or position of a parameter", found=found)
-            return False
-    return True
-
-
-def _place(wanted: Type, given: Sequence[str]) -> int | None:
-    if isinstance(wanted, StrType):
-        return given.index(wanted.value) if wanted.value in given else None
-    number = wanted.value.constant if isinstance(wanted, IntType) else None
-    return number if number is not None and 0 <= number < len(given) else None
-
-
-def _report_wrt(body: Body, wanted: Type, type_: TransformType, callee: Callee) -> None:
-    name = wanted.value if isinstance(wanted, StrType) else wanted.show().removeprefix("int ").strip("()")
-    draft = body.sink.error(E0703, at=callee.at, name=name, function=function_name(type_.captures[0]))
-    draft.remark("what has a derivative is a float or complex tensor, or a value with such tensors in it")
+def _is_scalar(type_: Type) -> bool:
+    return isinstance(type_, TensorType) and not type_.dims and type_.dtype.is_float
