@@ -63,9 +63,9 @@ def report_flat(body: Body, function: Type, found: Type, callee: Callee) -> None
     _show_result(body, draft, function, found)
     kind = found.dtype.kind if isinstance(found, TensorType) else ""
     if kind == "b":
-        draft.fix("give a float that says how much: `sigmoid(x)` where it asks for `x > 0.0`")
+        draft.fix("give a float that says how much, where a comparison says whether")
     elif kind:
-        draft.fix("give floats: `softmax` is smooth where `argmax` jumps, `logsumexp` where it counts")
+        draft.fix("give floats: weights of all choices change smoothly, the number of one jumps")
     else:
         draft.fix("give a float or complex tensor, or a value with such tensors in it")
 
