@@ -27,10 +27,10 @@ class Function:
         name: str,
         result: LType,
         parameters: Sequence[LType],
-        attributes: Sequence[str],
-        parameter_attributes: Sequence[str],
-        convention: str,
-        linkage: str,
+        attributes: Sequence[str] = ("nounwind",),
+        parameter_attributes: Sequence[str] = (),
+        convention: str = "",
+        linkage: str = "",
     ) -> None:
         self.module = module
         self.name = name
@@ -70,6 +70,7 @@ class Module:
         self.triple = triple
         self.layout = layout
         self._functions: list[Function] = []
+        self._shared: dict[str, Function] = {}
         self._globals: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
         self._metadata: list[str] = []
@@ -91,6 +92,15 @@ class Module:
         made = Function(self, name, result, parameters, attributes, parameter_attributes, convention, linkage)
         self._functions.append(made)
         return made
+
+    def share(self, function: Function, stem: str) -> Function:
+        """The function that says the same as one without a name: an earlier one, or that itself under a new name."""
+        text = str(function)
+        if text not in self._shared:
+            function.name = f"{stem}{len(self._shared) + 1}"
+            self._functions.append(function)
+            self._shared[text] = function
+        return self._shared[text]
 
     def find_function(self, name: str) -> Function | None:
         return next((f for f in self._functions if f.name == name), None)

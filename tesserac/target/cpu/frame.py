@@ -81,7 +81,15 @@ class Frame:
         self.mode = SINGLE
         self.memo: Memo = {}
         self.bases: dict[Op, Value] = {}
+        self.shares = False
+        """Whether parts of this kernel become functions of their own, see `shared.py`."""
         self._dims: dict[Dim, Value] = {}
+
+    def within(self, b: Builder, dims: Mapping[Dim, Value]) -> Frame:
+        """For a function that does a part of this kernel; of its sizes it knows what it is given."""
+        inner = Frame(self.module, b, self.target, {})
+        inner._dims.update(dims)
+        return inner
 
     def dim(self, dim: Dim) -> Value:
         """The value of a size. All sizes of a kernel are made in its first block, by `prepare`."""

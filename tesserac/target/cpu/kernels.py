@@ -18,6 +18,7 @@ from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.groups import emit_vector_loop
 from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
+from tesserac.target.cpu.shared import emit_shared, has_products, is_shared
 from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.trees import emit_tree
 from tesserac.target.emit import Function, Module
@@ -40,6 +41,7 @@ def emit_kernel(module: Module, kernel: Op) -> Function:
     frame = Frame(module, b, TARGETS[str(kernel.attrs["target"])], values)
     for i, memref in enumerate(memrefs):
         frame.add_memory(memref, b.load(PTR, b.gep(I64, context, i), 8))
+    frame.shares = has_products(kernel)
     frame.prepare(kernel)
     _add_scratch(frame, kernel, context, count + len(symbols), worker)
     sizes = [frame.dim(size) for size in grid(kernel)]
@@ -96,7 +98,9 @@ def emit_ops(frame: Frame, block: Block) -> list[Value]:
     saved, frame.memo = frame.memo, {}  # what is made in one region may not be visible in the next
     for op in block.ops[:-1]:
         emit = _REGION_OPS.get(op.name)
-        if emit is not None:
+        if emit is not None and frame.shares and is_shared(op):
+            emit_shared(frame, op, emit)
+        elif emit is not None:
             emit(frame, op)
         else:
             emit_simple(frame, op)

@@ -1,0 +1,98 @@
+"""Parts of a kernel as functions of their own, which all kernels with the same part call.
+
+    define void @layer1(...) {              define void @layer1(...) { ... call void @part1(...)  epilogue of layer1 }
+      sums of products                      define void @layer2(...) { ... call void @part1(...)  epilogue of layer2 }
+      epilogue of layer1 }                  define internal void @part1(...) { sums of products }
+    define void @layer2(...) {
+      sums of products                      The gradient of a model has a hundred products, which differ in what is
+      epilogue of layer2 }                  done with their results, and LLVM takes most of the time of a compilation.
+
+Enters: an operation with regions, outside of loops over elements, and how its code is written. Leaves: a call. What the
+part reads from around it becomes an argument, except constants, which stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import MemRefType
+from tesserac.target.cpu.frame import Frame, Memory
+from tesserac.target.emit import Function
+from tesserac.target.llvm_types import VOID, Value
+from tesserac.types.dims import Dim
+
+PRODUCT = "cpu.micro_kernel"
+SUMS = "cpu.tree"
+"""The one part that has shared parts in it: products that read other operands still put sums together in one way."""
+
+
+def has_products(kernel: Op) -> bool:
+    """Whether a kernel has parts that others are likely to have too."""
+    return any(op.name == PRODUCT for op in kernel.walk())
+
+
+def is_shared(op: Op) -> bool:
+    """The sums of a product, the packing of its operands, and loops over scratch: how sums are put together."""
+    if op.results:
+        return False
+    return op.name in (SUMS, "cpu.pack") or (op.name == "cpu.loop" and _only_scratch(op))
+
+
+def _only_scratch(op: Op) -> bool:
+    types = [value.type for value in _outside(op) if isinstance(value.type, MemRefType)]
+    return bool(types) and all(memory.space == "local" for memory in types) and not has_products(op)
+
+
+def emit_shared(frame: Frame, op: Op, emit: Callable[[Frame, Op], None]) -> None:
+    """Writes an operation as a call of the function that does it."""
+    outside = _outside(op)
+    memories = {value: frame.memories[value] for value in outside if value in frame.memories}
+    entries = {value: frame.value(value) for value in outside if value not in memories}
+    dims = {dim: frame.dim(dim) for dim in _dims(op)}
+    given = _arguments([*_values(memories.values()), *entries.values(), *dims.values()])
+    function = Function(frame.module, "", VOID, [value.type for value in given], linkage="internal")
+    inside = dict(zip((value.text for value in given), function.args, strict=True))
+
+    def moved(value: Value) -> Value:
+        return inside.get(value.text, value)
+
+    inner = frame.within(function.builder, {dim: moved(value) for dim, value in dims.items()})
+    inner.shares = op.name == SUMS
+    inner.memories.update({value: _moved_memory(memory, moved) for value, memory in memories.items()})
+    inner.entries.update({value: moved(entry) for value, entry in entries.items()})
+    emit(inner, op)
+    function.builder.ret()
+    frame.b.call(frame.module.share(function, "part"), given)
+
+
+def _outside(op: Op) -> list[IRValue]:
+    """The values that an operation reads and does not make itself, in the order of its text."""
+    made = {value for inner in op.walk() for value in inner.results}
+    made |= {arg for inner in op.walk() for region in inner.regions for arg in region.block.args}
+    read = (value for inner in op.walk() for value in inner.operands)
+    return list(dict.fromkeys(value for value in read if value not in made))
+
+
+def _dims(op: Op) -> Iterator[Dim]:
+    for inner in op.walk():
+        dim = inner.attrs.get("dim")
+        if isinstance(dim, Dim):
+            yield dim
+
+
+def _values(memories: Iterable[Memory]) -> Iterator[Value]:
+    for memory in memories:
+        yield from (memory.start, *memory.dims, *memory.strides)
+
+
+def _arguments(values: Iterable[Value]) -> list[Value]:
+    """Each once, in the order in which they come; constants and globals are the same everywhere."""
+    return list({value.text: value for value in values if value.text.startswith("%")}.values())
+
+
+def _moved_memory(memory: Memory, moved: Callable[[Value], Value]) -> Memory:
+    dims, strides = (tuple(map(moved, values)) for values in (memory.dims, memory.strides))
+    return replace(memory, start=moved(memory.start), dims=dims, strides=strides)
