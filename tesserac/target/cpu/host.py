@@ -27,7 +27,8 @@ from tesserac.target.cpu.checks import all_hold
 from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter
-from tesserac.target.cpu.host_program import INLINE_ELEMENTS, HostProgram, elements_touched, kernel_name
+from tesserac.target.cpu.host_program import HostProgram, elements_touched, kernel_name
+from tesserac.target.cpu.launches import INLINE_ELEMENTS
 from tesserac.target.cpu.status import HostSite, Sites, return_status
 from tesserac.target.cpu.system import (
     HOST_ATTRIBUTES,
@@ -148,7 +149,7 @@ class _Host:
 
     def _threads(self) -> Value:
         """How many threads launches may use: one, without asking the pool, for a call whose launches are all small."""
-        b, sizes = self.b, [elements_touched(launch) for launch in self.launches]
+        b, sizes = self.b, dict.fromkeys(elements_touched(launch) for launch in self.launches)
 
         def ask() -> list[Value]:
             return [call_imported(b, "pool.pool_threads", [], I64)]

@@ -19,6 +19,7 @@ from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.checks import emit_guard
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
+from tesserac.target.cpu.launches import launcher
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
 from tesserac.target.cpu.status import Sites
@@ -29,11 +30,6 @@ from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I64, PTR, Value, array, const_i64, const_int
 from tesserac.tile.dialect import grid
 from tesserac.types.dims import Dim, product
-
-INLINE_ELEMENTS = 1 << 15
-"""A launch that touches fewer elements than this runs on the calling thread: waking others would take longer."""
-CHUNKS_PER_THREAD = 4
-"""Enough to even out threads of different speed, few enough that a kernel keeps what it packed."""
 
 
 def kernel_name(launch: Op) -> str:
@@ -143,18 +139,9 @@ class HostProgram:
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
         programs = emit_dim(self.b, product(grid(kernel)), self.symbols)
-        if_then(self.b, self.b.icmp("sgt", programs, const_i64(0)), lambda: self._run_programs(op, kernel, programs))
-
-    def _run_programs(self, op: Op, kernel: Op, programs: Value) -> None:
-        b = self.b
-        context = self._context(op, kernel)
-        touched = emit_dim(b, elements_touched(op), self.symbols)
-        small = b.icmp("ult", touched, const_i64(INLINE_ELEMENTS))
-        threads = b.select(small, const_i64(1), self.threads)
-        parts = b.mul(threads, const_i64(CHUNKS_PER_THREAD))
-        chunk = ceil_div(b, programs, parts)
-        arguments = [Value(PTR, f"@{kernel.symbol}"), context, programs, chunk, threads]
-        call_imported(b, "pool.pool_run", arguments)
+        touched = emit_dim(self.b, elements_touched(op), self.symbols)
+        code, context = Value(PTR, f"@{kernel.symbol}"), self._context(op, kernel)
+        self.b.call(launcher(self.b.module), [code, context, programs, touched, self.threads])
 
     def _context(self, op: Op, kernel: Op) -> Value:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""

@@ -1,0 +1,42 @@
+"""The function that every launch of a host program calls: how its programs are divided among threads.
+
+    void tessera.launch(ptr kernel, ptr context, i64 programs, i64 touched, i64 threads)
+
+One for all launches: a step of training has hundreds, and what is written for each of them LLVM translates for each.
+"""
+
+from __future__ import annotations
+
+from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported
+from tesserac.target.dims import ceil_div
+from tesserac.target.emit import Function, Module
+from tesserac.target.flow import if_then
+from tesserac.target.llvm_types import I64, PTR, VOID, const_i64
+
+LAUNCH = "tessera.launch"
+INLINE_ELEMENTS = 1 << 15
+"""A launch that touches fewer elements than this runs on the calling thread: waking others would take longer."""
+CHUNKS_PER_THREAD = 4
+"""Enough to even out threads of different speed, few enough that a kernel keeps what it packed."""
+
+
+def launcher(module: Module) -> Function:
+    """The function of a module that runs the `programs` of a kernel, if there are any; made with the first launch."""
+    return module.find_function(LAUNCH) or _launcher(module)
+
+
+def _launcher(module: Module) -> Function:
+    parameters = [PTR, PTR, I64, I64, I64]
+    function = module.function(LAUNCH, VOID, parameters, attributes=HOST_ATTRIBUTES, linkage="internal")
+    b = function.builder
+    kernel, context, programs, touched, most = function.args
+
+    def run() -> None:
+        small = b.icmp("ult", touched, const_i64(INLINE_ELEMENTS))
+        threads = b.select(small, const_i64(1), most)
+        chunk = ceil_div(b, programs, b.mul(threads, const_i64(CHUNKS_PER_THREAD)))
+        call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, threads])
+
+    if_then(b, b.icmp("sgt", programs, const_i64(0)), run)
+    b.ret()
+    return function
