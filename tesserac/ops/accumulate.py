@@ -19,7 +19,7 @@ from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Permute, Reshape, tensor_type
-from tesserac.ops.calculus import Writer
+from tesserac.ops.calculus import Writer, where_a_number
 from tesserac.ops.index import Lookup
 from tesserac.ops.lowering import (
     Scalars,
@@ -162,7 +162,7 @@ class MultiplyAt(FoldAt):
 @register
 class ExtremeAt(FoldAt):
     """`x.at[i].max(v)` and `x.at[i].min(v)`: places get the extreme of what stood there and all that name them. Equal
-    ones share the derivative equally.
+    ones share the derivative equally; where the result is NaN, so is the derivative.
 
     def f(x: Tensor[N, f32], i: Tensor[K, i32], v: Tensor[K, f32]) -> Tensor[N, f32]:
         return x.at[i].max(v)
@@ -178,15 +178,19 @@ class ExtremeAt(FoldAt):
         (x, v, *indices), (dx, dv, *_) = operands, tangents
         summed, zero = AddAt(self.axes, self.at, "sum"), write.number(0.0, tensor_type(x))
         found = write("lookup", result, *indices, axes=self.axes, at=self.at)
-        wins = write("equal", x, result), write("equal", v, found)
+        loses = [
+            write("less", *((new, best) if self.kind == "max" else (best, new)))
+            for new, best in ((x, result), (v, found))
+        ]
 
         def gathered(first: Value, second: Value) -> Value:
-            chosen = (write("where", won, y, zero) for won, y in zip(wins, (first, second), strict=True))
+            chosen = (write("where", lost, zero, y) for lost, y in zip(loses, (first, second), strict=True))
             return write.apply(summed, (*chosen, *indices))
 
         shares = gathered(write.full(1.0, tensor_type(x)), write.full(1.0, tensor_type(v)))
         change = gathered(write.given(dx, x), write.given(dv, v))
-        return write("div", change, write("maximum", shares, write.number(1.0, tensor_type(x))))
+        most = write("maximum", shares, write.number(1.0, tensor_type(x)))
+        return write("div", change, where_a_number(write, most, result))
 
 
 @register

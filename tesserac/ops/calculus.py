@@ -104,6 +104,12 @@ def exclusive_products(write: Writer, x: Value) -> Value:
     return write("cut", running, starts=(ZERO,) * len(dims), sizes=dims, steps=(1,) * len(dims))
 
 
+def where_a_number(write: Writer, factor: Value, result: Value) -> Value:
+    """A factor of a tangent, but NaN where the result is, since what compares cannot choose there."""
+    is_number = write("equal", result, result)
+    return write("where", is_number, factor, write("stop_gradient", result))
+
+
 def is_smooth(type_: TensorType) -> bool:
     """Whether values of this type have tangents."""
     return type_.dtype.kind in "fc"

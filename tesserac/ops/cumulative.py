@@ -14,7 +14,7 @@ from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ops.calculus import Writer, exclusive_products
+from tesserac.ops.calculus import Writer, exclusive_products, where_a_number
 from tesserac.ops.lowering import scan_form
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.types.dims import ONE
@@ -113,17 +113,19 @@ class CumExtreme(Cumulative):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
-        """The tangent at the last place that gave the extreme."""
+        """The tangent at the last place that gave the extreme; from a NaN on it is NaN."""
         ([x], [dx]), axis = (operands, tangents), self.axis % tensor_type(result).rank
         assert dx is not None
         here = write.places(tensor_type(x).dims, axis)
-        found = write("where", write("equal", x, result), here, write.full(0, TensorType((), I64)))
-        return write("take_along_axis", dx, write("cummax", found, axis=axis), axis=axis)
+        inner = write("less", *((x, result) if self.kind == "max" else (result, x)))
+        found = write("where", inner, write.full(0, TensorType((), I64)), here)
+        chosen = write("take_along_axis", dx, write("cummax", found, axis=axis), axis=axis)
+        return write("mul", chosen, where_a_number(write, write.number(1.0, tensor_type(x)), result))
 
 
 @register
 class CumMax(CumExtreme):
-    """The largest so far; NaN wins. Its derivative is that of the last of equal ones.
+    """The largest so far; NaN wins. Its derivative is that of the last of equal ones, NaN where the result is.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, N, f32]:
         return cummax(x, axis=N)
@@ -139,7 +141,7 @@ class CumMax(CumExtreme):
 
 @register
 class CumMin(CumExtreme):
-    """The smallest so far; NaN wins. Its derivative is that of the last of equal ones.
+    """The smallest so far; NaN wins. Its derivative is that of the last of equal ones, NaN where the result is.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, N, f32]:
         return cummin(x, axis=N)

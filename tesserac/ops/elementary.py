@@ -100,7 +100,7 @@ class Expm1(Elementwise):
     """
 
     name, primitive, signatures = "expm1", "expm1", ONE_FLOAT
-    differential = "(result + 1) * dx"
+    differential = "exp(x) * dx"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return rising(ranges[0], math.expm1, -1.0, INF, _error(operands[0]))

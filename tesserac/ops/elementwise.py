@@ -16,7 +16,7 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics import interval
 from tesserac.numerics.interval import Interval, hull
-from tesserac.ops.calculus import Writer
+from tesserac.ops.calculus import Writer, where_a_number
 from tesserac.ops.complex_bodies import magnitude
 from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
 from tesserac.ops.registry import Array, Extent, Operator, register
@@ -31,6 +31,9 @@ ONE_ANALYTIC = ("(x: A[*s]) -> A[*s]",)
 TWO_FLOATS = ("(x: F[s...], y: F[s...]) -> F[s...]",)
 TWO_ANALYTIC = ("(x: A[s...], y: A[s...]) -> A[s...]",)
 TWO_INTEGERS = ("(x: I[s...], y: I[s...]) -> I[s...]",)
+
+HALF_OR_NAN = "where(result == result, 0.5, stop_gradient(result))"
+"""What each of two operands has of the derivative where neither is the less."""
 
 _CASE_SHAPES = {
     1: (("[3, 4]",), ("[]",), ("[0]",)),
@@ -248,8 +251,8 @@ class Abs(Elementwise):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
-        """`dx` where x is positive, `-dx` where it is negative, 0 at 0; of a complex number the change along its
-        direction, `real(conj(x) * dx) / abs(x)`."""
+        """`dx` where x is positive, `-dx` where it is negative, 0 at 0, NaN at NaN; of a complex number the change
+        along its direction, `real(conj(x) * dx) / abs(x)`."""
         [x], [dx] = operands, tangents
         assert dx is not None
         zero = write.number(0.0, tensor_type(result))
@@ -258,7 +261,8 @@ class Abs(Elementwise):
             at_zero = write("equal", result, zero)
             length = write("where", at_zero, write.number(1.0, tensor_type(result)), result)
             return write("where", at_zero, zero, write("div", along, length))
-        rising = write("where", write("less", zero, x), dx, zero)
+        flat = write("mul", dx, where_a_number(write, zero, x))
+        rising = write("where", write("less", zero, x), dx, flat)
         return write("where", write("less", x, zero), write("neg", dx), rising)
 
     def reference(self, *operands: Array) -> Array:
@@ -267,14 +271,15 @@ class Abs(Elementwise):
 
 @register
 class Maximum(Elementwise):
-    """The larger of two, point by point; NaN wins. Where they are equal, each has half of the derivative.
+    """The larger of two, point by point; NaN wins. Where they are equal, each has half of the derivative; where the
+    result is NaN, so is the derivative.
 
     def relu(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return maximum(x, 0.0)
     """
 
     name, primitive, signatures = "maximum", "max", TWO_REALS
-    differential = "where(y < x, dx, where(x < y, dy, (dx + dy) / 2))"
+    differential = f"where(y < x, dx, where(x < y, dy, (dx + dy) * {HALF_OR_NAN}))"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.maximum(*ranges)
@@ -285,14 +290,15 @@ class Maximum(Elementwise):
 
 @register
 class Minimum(Elementwise):
-    """The smaller of two, point by point; NaN wins. Where they are equal, each has half of the derivative.
+    """The smaller of two, point by point; NaN wins. Where they are equal, each has half of the derivative; where the
+    result is NaN, so is the derivative.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return minimum(x, 1.0)
     """
 
     name, primitive, signatures = "minimum", "min", TWO_REALS
-    differential = "where(x < y, dx, where(y < x, dy, (dx + dy) / 2))"
+    differential = f"where(x < y, dx, where(y < x, dy, (dx + dy) * {HALF_OR_NAN}))"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.minimum(*ranges)

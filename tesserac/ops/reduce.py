@@ -16,7 +16,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Broadcast, tensor_type
 from tesserac.numerics.interval import INF, UNBOUNDED, Interval, summing_error, total
-from tesserac.ops.calculus import Writer, exclusive_products
+from tesserac.ops.calculus import Writer, exclusive_products, where_a_number
 from tesserac.ops.lowering import Scalars, map_form, reduce_form, scalar_dtype, view_form, widen, without_axes
 from tesserac.ops.registry import Array, Extent, Operator, register
 from tesserac.ops.signature import ELEMENT_CLASSES, parse_signature
@@ -196,21 +196,23 @@ class Extreme(Reduction):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
-        """The mean over the elements that are the extreme. None is where it is NaN, or that of nothing: then 0."""
+        """The mean over the elements that are the extreme, 0 of nothing; NaN of all where one is NaN."""
         [x], [dx] = operands, tangents
         assert dx is not None
         ty, dims = tensor_type(x), tensor_type(result).dims
         one, zero = write.number(1.0, ty), write.number(0.0, ty)
-        chosen = write("equal", x, self.spread(write, result, ty))
+        extreme = self.spread(write, result, ty)
+        inner = write("less", *((x, extreme) if self.kind == "max" else (extreme, x)))
         count, change = (
-            write.reshape(write.sum(write("where", chosen, value, zero), self.axes), dims) for value in (one, dx)
+            write.reshape(write.sum(write("where", inner, zero, value), self.axes), dims) for value in (one, dx)
         )
-        return write("div", change, write("maximum", count, one))
+        return write("div", change, where_a_number(write, write("maximum", count, one), result))
 
 
 @register
 class Max(Extreme):
-    """The largest over axes; NaN wins; of nothing the type's lowest. Equal ones share the derivative equally.
+    """The largest over axes; NaN wins; of nothing the type's lowest. Equal ones share the derivative equally; where the
+    result is NaN, so is the derivative.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, 1, f32]:
         return max(x, axis=N, keep=True)
@@ -230,7 +232,8 @@ class Max(Extreme):
 
 @register
 class Min(Extreme):
-    """The smallest over axes; NaN wins; of nothing the type's highest. Equal ones share the derivative equally.
+    """The smallest over axes; NaN wins; of nothing the type's highest. Equal ones share the derivative equally; where
+    the result is NaN, so is the derivative.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[f32]:
         return min(x)
