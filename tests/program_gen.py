@@ -62,11 +62,13 @@ def random_program(seed: int, least: int = 5, most: int = 40) -> Program:
 
 
 class ProgramWriter:
-    """`dtypes` are those of parameters, `casts` those that values are cast to, `not_drawn` operators never called."""
+    """`dtypes` are those of parameters, `casts` those that values are cast to, `not_drawn` operators never called,
+    `thresholds` what conditions compare with."""
 
     dtypes: ClassVar[tuple[DType, ...]] = DTYPES
     casts: ClassVar[tuple[DType, ...]] = CASTS
     not_drawn: ClassVar[frozenset[str]] = NOT_DRAWN
+    thresholds: ClassVar[tuple[str, ...]] = ("0.0", "1.5", "-2.0")
 
     def __init__(self, seed: int, rng: random.Random) -> None:
         self.seed, self.rng = seed, rng
@@ -338,7 +340,7 @@ class ProgramWriter:
     def _if(self) -> None:
         carried = self._carried()
         scalar = self._any(lambda t: t.dtype in (F32, F64))
-        self._write(f"if sum({scalar}) > {self.rng.choice(('0.0', '1.5', '-2.0'))}:")
+        self._write(f"if sum({scalar}) > {self.rng.choice(self.thresholds)}:")
         self._block(carried)
         if self.rng.random() < 0.6:
             self._write("else:")

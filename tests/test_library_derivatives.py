@@ -94,7 +94,8 @@ def slopes(expression: str, x: float) -> tuple[float, float]:
     """The first and the second derivative of an expression of x, by reverse mode and by forward over reverse."""
     text = f"def f(x: Tensor[f64]) -> Tensor[f64]:\n    return {expression}\n"
     function = graph_of(check_text(text, "m", library()))
-    of = Derivatives(body_of(function), [tensor_type(v) for v in function.body.args])
+    types = [tensor_type(v) for v in function.body.args]
+    of = Derivatives(body_of(function), types, beside=beside(function))
     at, one = [np.asarray(x)], [np.asarray(1.0)]
     (along,), _, (change,) = of.second(at, one, one, one)
     assert np.array_equal(along, change, equal_nan=True)

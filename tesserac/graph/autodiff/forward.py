@@ -119,6 +119,9 @@ class Forward:
             blocks.append(Block())
             yields.append(self._inner(blocks[-1]).block(region.block))
         places = [i for i in range(len(op.results)) if any(out[i] in self.tangents for out in yields)]
+        if not places:
+            self._unchanged(op, blocks)
+            return
         for block, out in zip(blocks, yields, strict=True):
             self._yield(block, out, places)
         self._replace(op, [self.values.get(v, v) for v in op.operands], blocks, places)
@@ -138,6 +141,9 @@ class Forward:
             for block in blocks:
                 block.drop_all_uses()
         places = sorted(active)
+        if not places:
+            self._unchanged(op, blocks)
+            return
         self._yield(blocks[-1], yields, places)
         write = writer(self.builder, {})
         operands += [write.given(self.tangents.get(inits[place]), inits[place]) for place in places]
@@ -159,6 +165,13 @@ class Forward:
             self.tangents[block.args[first + place]] = block.add_arg(op.results[place].type, name)
         return [*blocks, block], self._inner(block).block(body)
 
+    def _unchanged(self, op: Op, blocks: Sequence[Block]) -> None:
+        """Nothing that control flow gives has a tangent. What has one inside, as a sum that is only compared, has it for
+        nobody, and would make all of it look linear."""
+        for block in blocks:
+            block.drop_all_uses()
+        self.builder.add(copy_op(op, self.values, {}))
+
     def _yield(self, block: Block, values: Sequence[Value], places: Sequence[int]) -> None:
         builder = Builder(block, self.builder.span)
         write = writer(builder, {})
@@ -167,8 +180,7 @@ class Forward:
 
     def _replace(self, op: Op, operands: Sequence[Value], blocks: Sequence[Block], places: Sequence[int]) -> None:
         types = [v.type for v in op.results] + [op.results[place].type for place in places]
-        attrs = {**op.attrs, TANGENTS: len(places)} if places else op.attrs
-        names = [v.name for v in op.results]
+        names, attrs = [v.name for v in op.results], {**op.attrs, TANGENTS: len(places)}
         new = self.builder.op(op.name, operands, types, attrs, blocks, names)
         count = len(op.results)
         self.values.update(zip(op.results, new.results[:count], strict=True))
