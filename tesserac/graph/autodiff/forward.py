@@ -166,8 +166,8 @@ class Forward:
         return [*blocks, block], self._inner(block).block(body)
 
     def _unchanged(self, op: Op, blocks: Sequence[Block]) -> None:
-        """Nothing that control flow gives has a tangent. What has one inside, as a sum that is only compared, has it for
-        nobody, and would make all of it look linear."""
+        """Nothing that control flow gives has a tangent. What has one inside, as a sum that is only compared, has it
+        for nobody, and would make all of it look linear."""
         for block in blocks:
             block.drop_all_uses()
         self.builder.add(copy_op(op, self.values, {}))
