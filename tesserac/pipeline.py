@@ -14,6 +14,7 @@ from tesserac.graph.devices import alone
 from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
+from tesserac.graph.passes.defer import defer
 from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
@@ -42,6 +43,7 @@ GRAPH_PASSES: tuple[Pass, ...] = (
     generalize,  # names stop here: every operator becomes structural forms
     split_complex,  # complex tensors become pairs of real ones: what follows knows only those
     absorb,  # views and constants go into the forms that read them
+    defer,  # sums that the turns of a gradient's loop do not wait for, once their products are plain
 )
 
 

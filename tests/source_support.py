@@ -17,6 +17,7 @@ from tesserac.graph.interp import run_function
 from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
+from tesserac.graph.passes.defer import defer
 from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
@@ -33,7 +34,7 @@ from tesserac.syntax.parse import parse_module
 from tests.cpu_kernels import same_bits
 
 CALL_PASSES = (apply_rules, inline, transforms)
-GRAPH_PASSES = (fold, cse, dce, generalize, split_complex, absorb)
+GRAPH_PASSES = (fold, cse, dce, generalize, split_complex, absorb, defer)
 
 
 def check_text(text: str, name: str, libraries: tuple[CheckResult, ...]) -> CheckResult:

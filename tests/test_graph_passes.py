@@ -8,7 +8,7 @@ import pytest
 import tesserac.graph.dialect  # noqa: F401  (registers the operations in the pictures)
 from tesserac.graph import rules
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes import absorb, cse, dce, fold, generalize, inline, once, split_complex, transforms
+from tesserac.graph.passes import absorb, cse, dce, defer, fold, generalize, inline, once, split_complex, transforms
 from tesserac.ir.core import Module, VerifyError
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import Pass, check_pass, interfaces, run_passes
@@ -26,6 +26,7 @@ PASSES = {
     "generalize": (generalize.generalize, generalize.__doc__),
     "split_complex": (split_complex.split_complex, split_complex.__doc__),
     "absorb": (absorb.absorb, absorb.__doc__),
+    "defer": (defer.defer, defer.__doc__),
 }
 
 

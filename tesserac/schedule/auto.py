@@ -13,7 +13,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import FORMS, SCHEDULE, Pass
 from tesserac.schedule.build import build_host
 from tesserac.schedule.contract import schedule_pack
-from tesserac.schedule.cost import element_bytes, power_of_two_below, scratch_pays
+from tesserac.schedule.cost import body_work, element_bytes, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_space, memory
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
@@ -38,7 +38,9 @@ RUN_BLOCK = 256
 GPU_COLUMN_WARPS = 8
 SQUARE = 64
 SEVERAL = 8
-"""Rows of unknown length that a program of a map takes on a CPU: a row of ten elements is no work for a program."""
+"""Rows that a program of a map takes on a CPU where an element is little work: ten such elements are none."""
+LITTLE_WORK = 32
+"""Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
 GPU_WARPS = 4
 GPU_REGISTERS = 96
@@ -120,7 +122,7 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
         split(launch, last, SQUARE)
         because(launch, f"an operand runs across the others: squares of {SQUARE}")
         return
-    several = SEVERAL if last and machine.kind == "cpu" and loops[last].size.constant is None else 1
+    several = SEVERAL if last and machine.kind == "cpu" and _is_cheap(launch) else 1
     inner = _fitting(launch, last, elements // several)
     split(launch, last, inner)
     if last and inner < elements:
@@ -128,6 +130,10 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     taken = prod(loop.block for loop in launch_loops(launch))
     run = " of one run in memory" if len(loops) == 1 else ""
     because(launch, f"blocks of {taken} elements{run}: {_bytes_per_point(launch)} bytes each stay near")
+
+
+def _is_cheap(launch: Op) -> bool:
+    return sum(body_work(op) for op in computing(launch) if op.name == "form.map") <= LITTLE_WORK
 
 
 def _fitting(launch: Op, loop: int, block: int) -> int:

@@ -9,9 +9,9 @@ the memory of the launch operand at the same base address, under the shape and s
 from __future__ import annotations
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Module, Op
+from tesserac.ir.core import Attr, Module, Op
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
-from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.dialect import launch_kind, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_map import build_map
@@ -24,6 +24,7 @@ from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
 from tesserac.tile.share import share_kernels
 from tesserac.tile.status import add_status, check_attrs
+from tesserac.types.dims import ZERO, product
 
 BUILDERS = {
     "map": build_map,
@@ -60,7 +61,10 @@ def _build(host: Op, launch: Op, name: str) -> Op:
     merge_maps(kernel)
     builder = Builder.before(launch)
     told = [add_status(host, check) for check in frame.checks]
-    builder.op("tile.launch", [*frame.operands(), *told], (), {"kernel": name})
+    operands, touched = frame.operands(), frame.touched()
+    whole = sum((product(memory(v).dims) for v in operands), ZERO)
+    attrs: dict[str, Attr] = {"kernel": name} if touched == whole else {"kernel": name, "touched": touched}
+    builder.op("tile.launch", [*operands, *told], (), attrs)
     for check, status in zip(frame.checks, told, strict=True):
         with builder.spanned(check.span):
             builder.op("schedule.check", (status,), (), check_attrs(check))

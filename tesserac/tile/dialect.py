@@ -38,7 +38,8 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.for(low, high, init...) {step} { ^(i, carried...): ... tile.yield }
     tile.tree(n, empty...) { ^(i): ... tile.yield } { ^(left..., right...): ... tile.yield }
                                                  n blocks combined by the aligned tree; `empty` if n is 0
-    tile.launch(memref...) {kernel}              in the host program: runs all programs of a kernel
+    tile.launch(memref...) {kernel, touched}     in the host program: runs all programs of a kernel, which read and
+                                                 write about `touched` elements; all of the memory, if it does not say
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from tesserac.ir.indexed import BOUNDS
 from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Free
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import I64
 from tesserac.types.policy import NO_POLICY, compute_dtype
 
@@ -290,6 +291,7 @@ def _verify_tree(op: Op) -> None:
 
 
 def _verify_launch(op: Op) -> None:
+    require(isinstance(op.attrs.get("touched", ZERO), Dim), "touches a number of elements", op)
     require(isinstance(op.attrs.get("kernel"), str), "needs a kernel", op)
     require(all(isinstance(v.type, MemRefType) for v in op.operands), "passes memory", op)
 

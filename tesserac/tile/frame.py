@@ -27,7 +27,7 @@ from tesserac.schedule.dialect import (
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
 from tesserac.tile.dialect import Config, Stage, memref_type
 from tesserac.tile.status import checked_forms, status_type
-from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dims import ONE, ZERO, Dim, product
 
 
 @dataclass(frozen=True)
@@ -246,6 +246,11 @@ class Frame:
         units = launch_units(self.launch)
         attrs = {"sym_name": name, "grid": tuple(self.grid), "config": Config(units.warps, units.roles)}
         return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
+
+    def touched(self) -> Dim:
+        """About how many elements the programs read and write: one row of a stack, where they walk a row."""
+        walked = ([self.loops[i].size for i in a.loops if i is not None] for a in self._arguments)
+        return sum((product(sizes) for sizes in walked), ZERO)
 
     def operands(self) -> list[Value]:
         """What the launch of this kernel passes, in the order of its arguments; behind it, the status of each check."""

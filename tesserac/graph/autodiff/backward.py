@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
-from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TURNS, smooth
+from tesserac.graph.autodiff.dialect import BACKWARD, CHECKPOINT, TANGENT, TURNS, smooth
 from tesserac.graph.autodiff.errors import BY_TANGENTS, ITSELF, NOT_LINEAR, NotDifferentiable
 from tesserac.graph.autodiff.gathering import is_zero, total
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
@@ -144,7 +144,7 @@ class Backward:
         index, *given = block.args
         Builder(block, self.builder.span).op("form.yield", self._turn(op, block, index, turn, given, outer))
         erase_unused(block)
-        attrs = {**op.attrs, "counter": counter}
+        attrs = {**op.attrs, "counter": counter, BACKWARD: True}
         new = self.builder.op("form.loop", (*bounds, *inits), [v.type for v in inits], attrs, (block,))
         self._gathered(op.operands[2:], outer, new.results)
 

@@ -21,7 +21,7 @@ graph.turns(n, dx...) {rows} { ^(turn, dx...): ... form.yield(dx...) } : dx...
     The linear part of a `while` of n turns, `rows` at most, while it is not yet transposed.
 
 Attributes of loops that reverse mode reads: `rows` is how many turns there are at most, whatever the loops around it
-do; `every`, `slots` and `max_steps` are what the program says of memory.
+do; `every`, `slots` and `max_steps` are what the program says of memory. One that it writes says `backward`.
 
 The pass `autodiff` leaves none of them.
 """
@@ -39,6 +39,7 @@ from tesserac.ops.calculus import is_smooth
 JVP, VJP, TANGENT = "graph.jvp", "graph.vjp", "graph.tangent"
 CHECKPOINT, TURNS = "graph.checkpoint", "graph.turns"
 ROWS, EVERY, SLOTS, MAX_STEPS = "rows", "every", "slots", "max_steps"
+BACKWARD = "backward"
 
 
 def smooth(values: Sequence[Value]) -> list[Value]:

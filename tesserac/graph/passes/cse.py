@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Hashable
 
+from tesserac.graph.autodiff.dialect import CHECKPOINT
 from tesserac.ir.core import Block, Module, Op
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.printer import print_attr
@@ -43,10 +44,11 @@ def merge_equal(module: Module) -> None:
 
 
 def _merge(block: Block, seen: ChainMap[Hashable, Op]) -> None:
-    """`seen` has one map per block around: what is computed in one branch is not visible in the other."""
+    """`seen` has one map per block around: what is computed in one branch is not visible in the other, and what is to
+    be computed again is not taken from where it is kept."""
     for op in list(block.ops):
         for region in op.regions:
-            _merge(region.block, seen.new_child())
+            _merge(region.block, ChainMap() if op.name == CHECKPOINT else seen.new_child())
         if not op.opdef.pure or op.opdef.terminator or op.regions:
             continue
         earlier = seen.setdefault(_key(op), op)

@@ -29,7 +29,7 @@ from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I64, PTR, Value, array, const_i64, const_int
 from tesserac.tile.dialect import grid
-from tesserac.types.dims import Dim, product
+from tesserac.types.dims import ZERO, Dim, product
 
 
 def kernel_name(launch: Op) -> str:
@@ -39,11 +39,10 @@ def kernel_name(launch: Op) -> str:
 
 
 def elements_touched(launch: Op) -> Dim:
-    """A measure of a launch's work that needs only its operands."""
-    total = Dim.const(0)
-    for value in launch.operands:
-        total = total + product(memory(value).dims)
-    return total
+    """A measure of a launch's work."""
+    touched = launch.attrs.get("touched", sum((product(memory(v).dims) for v in launch.operands), ZERO))
+    assert isinstance(touched, Dim)
+    return touched
 
 
 class Leave(Protocol):
