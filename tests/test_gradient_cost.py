@@ -12,6 +12,7 @@ from tesserac.ir.forms import Slice
 from tesserac.pipeline import lower
 from tesserac.schedule.dialect import launch_kind, launch_outs, launch_space, memory
 from tesserac.schedule.machine import AARCH64
+from tesserac.target.cpu.host_program import elements_touched
 from tesserac.types.dims import Dim, parse_dim, product
 from tests.native_runs import compiled_equals_oracle
 from tests.source_support import check_text, library
@@ -48,15 +49,61 @@ def launches(op: Op) -> list[str]:
 
 
 def test_a_turn_of_an_lstm_copies_nothing() -> None:
-    forward, backward = [op for op in scheduled(LSTM).body.ops if op.name == "schedule.loop"]
+    host = scheduled(LSTM)
+    forward, backward = [op for op in host.body.ops if op.name == "schedule.loop"]
     assert launches(forward) == ["contract", "contract", "map"], "two products and the gates; stacks on the way"
-    assert launches(backward) == ["map", "contract", "contract", "contract"], "cotangents of gates, then of h, u and w"
+    assert launches(backward) == ["map", "contract"], "cotangents of the gates, then of h"
+    assert launches(host).count("contract") == 2, "those of u and w, all turns at once"
 
 
 def test_the_gradient_of_an_lstm_keeps_its_bits() -> None:
     rng = np.random.default_rng(3)
     shapes = (2, 12), (3, 12), (3, 4, 2)
     compiled_equals_oracle(LSTM)("f", *(rng.standard_normal(s).astype(np.float32) for s in shapes))
+
+
+RECURRENT = """
+def plain(w: Tensor[H, H, f32], v: Tensor[D, H, f32], xs: Tensor[T, B, D, f32]) -> Tensor[f32]:
+    h = zeros(B, H)
+    for t in range(T):
+        h = tanh(xs[t] @ v + h @ w)
+    return sum(h * h)
+
+def cut(w: Tensor[H, H, f32], v: Tensor[D, H, f32], xs: Tensor[T, B, D, f32]) -> Tensor[f32]:
+    h = zeros(B, H)
+    with checkpoint(every=3):
+        for t in range(T):
+            h = tanh(xs[t] @ v + h @ w)
+    return sum(h * h)
+
+def f(w: Tensor[H, H, f32], v: Tensor[D, H, f32], xs: Tensor[T, B, D, f32]):
+    return grad(plain, wrt=("w", "v", "xs"))(w, v, xs)
+
+def f_cut(w: Tensor[H, H, f32], v: Tensor[D, H, f32], xs: Tensor[T, B, D, f32]):
+    return grad(cut, wrt=("w", "v", "xs"))(w, v, xs)
+"""
+
+
+@pytest.mark.parametrize(
+    ("turns", "batch", "inner", "hidden"), [(0, 2, 3, 2), (1, 3, 2, 5), (7, 1, 1, 1), (8, 5, 110, 101)]
+)
+def test_sums_behind_a_loop_keep_their_bits(turns: int, batch: int, inner: int, hidden: int) -> None:
+    """With checkpoints, in which sums go on from segment to segment, compiled and interpreted."""
+    rng, run = np.random.default_rng(turns), compiled_equals_oracle(RECURRENT)
+    shapes = (hidden, hidden), (inner, hidden), (turns, batch, inner)
+    args = [(rng.standard_normal(s) / 4).astype(np.float32) for s in shapes]
+    whole, cut = run("f", *args), run("f_cut", *args)
+    for one, other in zip(whole, cut, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_launch_counts_what_it_walks() -> None:
+    """A turn that reads a row of a stack touches that row: what is small stays on one thread."""
+    functions = check_text(RECURRENT, "m", library()).functions
+    tile = lower(functions, "m.f", AARCH64, {}, verify=True).tile
+    loops = [op for op in tile.walk() if op.name == "schedule.loop"]
+    rows = [elements_touched(op) for loop in loops for op in loop.walk() if op.name == "tile.launch"]
+    assert rows and not any("T" in size.symbols() for size in rows)
 
 
 @pytest.mark.parametrize(

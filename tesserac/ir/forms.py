@@ -10,6 +10,9 @@ Names of operators stop at the Graph; `generalize` rewrites each into these. For
         Folds the axes, dropping them, in the canonical order.
     form.contract(a, b) {lhs, rhs, out, order, accum}
         Sums products over the indices that `out` lacks; the tuples name dims of one iteration space, as in einsum.
+    form.accumulate(x, parts) {down}
+        x, and all that `parts` has along its first dim, added one after the other, from the last part `down` or up.
+        Schedule makes it of a loop; the Graph has none.
     form.scan(x) {kind, axis, order, accum}
         Running folds along an axis: ascending inside a block of the order, behind the tree over the blocks before it.
     form.view(x) {view}
@@ -267,6 +270,15 @@ def _yields(op: Op, block: Block, types: list[object]) -> None:
     require([v.type for v in block.terminator.operands] == types, f"a region must yield {types}", op)
 
 
+def _verify_accumulate(op: Op) -> None:
+    _tensors_only(op)
+    require(len(op.operands) == 2 and isinstance(op.attrs.get("down"), bool), "adds parts, down or up", op)
+    start, parts = (tensor_type(v) for v in op.operands)
+    require(op.result.type == start, "has the type of what it begins with", op)
+    same = parts.dims[1:] == start.dims and (parts.dtype, parts.policy) == (start.dtype, start.policy)
+    require(same and parts.rank == start.rank + 1, "adds parts of its own type", op)
+
+
 def _verify_loop(op: Op) -> None:
     bounds, inits = op.operands[:2], op.operands[2:]
     require(all(isinstance(v.type, IndexType) for v in bounds), "bounds are indices", op)
@@ -298,6 +310,7 @@ define_op("form.map", pure=True, verify=_verify_map)
 define_op("form.reduce", pure=True, verify=_verify_reduce)
 define_op("form.scan", pure=True, verify=_verify_scan)
 define_op("form.contract", pure=True, verify=_verify_contract)
+define_op("form.accumulate", pure=True, verify=_verify_accumulate)
 define_op("form.view", pure=True, verify=_verify_view)
 define_op("form.empty", pure=True, verify=_tensors_only)
 define_op("form.loop", pure=True, verify=_verify_loop)

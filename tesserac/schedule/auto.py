@@ -25,6 +25,7 @@ from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import Reach, computing, reaches
+from tesserac.schedule.turns import fold_turns
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
 from tesserac.types.dims import ONE, ZERO
@@ -53,6 +54,8 @@ def schedule_pass(machine: Machine) -> Pass:
     def run(module: Module) -> Module:
         hosts: list[Op] = []
         for func in module.ops:
+            if machine.kind == "cpu":
+                fold_turns(func)
             normalise(func)
             host = build_host(func, machine)
             for launch in [op for op in host.walk() if op.name == "schedule.launch"]:

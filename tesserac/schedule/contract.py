@@ -15,7 +15,7 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import computing, read_reach
-from tesserac.schedule.tiles import Block, Problem, best_block, programs
+from tesserac.schedule.tiles import Block, Problem, best_block, programs, turn_block
 from tesserac.types.dims import product
 from tesserac.types.policy import compute_dtype
 
@@ -28,14 +28,18 @@ WARPGROUP = 4
 def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
     """Schedules a contraction for the sizes of `problem`."""
     loops = len(launch_loops(launch))
-    block = best_block(problem, machine)
+    summed = any(op.name == "form.accumulate" for op in computing(launch))
+    block = turn_block(problem) if summed else best_block(problem, machine)
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
     if machine.kind == "cpu":
         _stage_cpu(launch, problem)
     else:
         _stage_gpu(launch, problem, block, machine)
-    because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
+    if summed:
+        because(launch, f"blocks of {block} of the sum stay near while turns pass")
+    else:
+        because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
 
 
 def problem_of(launch: Op, machine: Machine) -> Problem:

@@ -6,7 +6,7 @@ element.
     map       takes maps and gathers that see its values element by element
     rows      begins with a reduction; takes maps over its rows, with or without the folded axes, and reductions over
               the same axes: softmax and layernorm are one launch
-    contract  begins with a contraction; takes the maps over its result
+    contract  begins with a contraction; takes the sum over its first index, and the maps over its result
     pack      one map that lays an operand of a contraction out; alone
     scatter   one form that replaces elements of memory; alone
     scan      running folds along an axis; alone
@@ -59,6 +59,7 @@ class Group:
         if op.name == "form.scatter":
             space, followed = tensor_type(op.operands[1]).dims, _followed(op)
             return cls("scatter", space, _without(len(space), followed), [op], {op: followed})
+        assert op.name != "form.accumulate", "it joins the contraction before it"
         space, kind = tensor_type(op.result).dims, "pack" if "layout" in op.attrs else "map"
         kind = "runs" if op.name == "form.runs" else kind
         return cls(kind, space, (), [op], {op: tuple(range(len(space)))})
@@ -70,6 +71,18 @@ class Group:
     @property
     def units(self) -> frozenset[int]:
         return frozenset(i for i, d in enumerate(self.space) if d == ONE)
+
+
+def join_accumulate(group: Group, op: Op) -> bool:
+    """A sum over the first index of a contraction: a program takes its block through all of them, in order."""
+    made = op.operands[1].defining_op
+    if group.kind != "contract" or group.ops != [made]:
+        return False
+    turns, *place = group.places[group.ops[0]]
+    group.folded = (turns, *group.folded)
+    group.ops.append(op)
+    group.places[op] = tuple(place)
+    return True
 
 
 def join_reduce(group: Group, op: Op) -> bool:

@@ -26,7 +26,8 @@ from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, sq
 from tesserac.types.dims import product
 from tesserac.types.dtype import DType
 
-COMPUTED = ("form.map", "form.gather", "form.reduce", "form.scan", "form.sort", "form.runs", "form.contract")
+_FOLDS = ("form.reduce", "form.scan", "form.sort", "form.runs", "form.contract", "form.accumulate")
+COMPUTED = ("form.map", "form.gather", *_FOLDS)
 WRITTEN = ("form.assemble", "form.scatter")
 """Forms whose memory is written by several launches: their parts first."""
 CONTROL = ("form.loop", "form.while", "form.cond", *EFFECTS)

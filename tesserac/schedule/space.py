@@ -53,6 +53,8 @@ def followed_axes(op: Op, place: tuple[int, ...], position: int) -> tuple[int | 
             return operand_maps(op)[position - 2] if position > 1 else tuple(range(tensor_type(op.operands[1]).rank))
         case "form.reduce" | "form.scan" | "form.sort":
             return tuple(range(tensor_type(op.operands[0]).rank))
+        case "form.accumulate":
+            return place
         case "form.contract":
             return indices(op, ("lhs", "rhs")[position])
     raise AssertionError(f"{op.name} has no place in a space")

@@ -50,8 +50,8 @@ VECTOR_RATE, COPY_RATE, LOAD_RATE = 8.0, 0.5, 4.0
 
 FEW_ROWS = 96
 """Up to so many rows, laying out the right operand as a whole costs more than it saves."""
-FEW_ROWS_COLUMNS = 4096
-"""Few rows usually meet a wide matrix of weights."""
+FEW_ROWS_COLUMNS = 1024
+"""Few rows usually meet a matrix of weights at least so wide; a narrower block of it is more programs."""
 
 NARROW_BLOCKS = {"sm_90a": ((128, 256, 64), (128, 128, 64), (64, 128, 64)), "sm_80": ((128, 128, 32), (64, 64, 32))}
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
@@ -67,6 +67,12 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     shapes = NARROW_BLOCKS[machine.arch] if problem.dtype.bits == 16 else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]
+
+
+def turn_block(problem: Problem) -> Block:
+    """The block of a sum over turns, which each of them reads and writes: small enough for the first cache or little
+    beyond it, and for a matrix of a few hundred rows and columns to be more than a few programs."""
+    return Block(CPU_ROWS[2], CPU_COLUMNS[0], CPU_BLOCK_BYTES // element_bytes(problem.accum))
 
 
 def programs(problem: Problem, block: Block) -> int:

@@ -3,6 +3,8 @@
     rows = axis of m, cols = axis of n
     sum = tile.tree(ceil_div(K, 4096)) { chain over the blocks of one segment: acc = tile.dot(a, b, acc) }
     out = maps of (sum + 0), stored at rows, cols
+
+A sum over turns is a loop around that, which carries the block of the sum.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from tesserac.ir.types import INDEX, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.dialect import launch_stages
 from tesserac.schedule.space import computing, read_reach, yielded_op
-from tesserac.tile.bodies import combine_body, finished
+from tesserac.tile.bodies import combine_body, finished, pairwise
 from tesserac.tile.dialect import Stage
 from tesserac.tile.frame import Frame
 from tesserac.tile.points import map_tile
@@ -26,11 +28,35 @@ def build_contract(frame: Frame) -> None:
     frame.matrix = rows, columns, _ = (last - 2, last - 1, last)
     frame.enter_grid(frame.matrix)
     contract = computing(frame.launch)[0]
-    total = _segments(frame, contract, frame.matrix)
-    frame.remember(contract, finished(frame.builder, "sum", total, tensor_type(contract.result)))
+    turns = next((op for op in computing(frame.launch) if op.name == "form.accumulate"), None)
+    if turns is None:
+        frame.remember(contract, _product(frame, contract))
+    else:
+        frame.remember(turns, _over_turns(frame, contract, turns))
     for number, value in enumerate(frame.launch.body.terminator.operands):
         tile = _epilogue(frame, yielded_op(value), (rows, columns))
         frame.store(number, tile)
+
+
+def _product(frame: Frame, contract: Op) -> Value:
+    assert frame.matrix is not None
+    total = _segments(frame, contract, frame.matrix)
+    return finished(frame.builder, "sum", total, tensor_type(contract.result))
+
+
+def _over_turns(frame: Frame, contract: Op, turns: Op) -> Value:
+    """The block of a sum, carried through all turns; the first loop counts them."""
+    builder, reach = frame.builder, read_reach(frame.launch, turns, 0)
+    assert reach is not None, "what a sum begins with is read from memory"
+    start, count = frame.load(reach), frame.size(frame.loops[0].size)
+    body = Block([INDEX, start.type], ["turn", "sum"])
+    with frame.inside(body):
+        turn, so_far = body.args
+        last = index_op(builder, "sub", count, frame.size(1))
+        frame.at[0] = index_op(builder, "sub", last, turn) if turns.attrs["down"] is True else turn
+        builder.op("tile.yield", (pairwise(builder, "sum", so_far, _product(frame, contract)),))
+        del frame.at[0]
+    return builder.value("tile.for", (frame.size(0), count, start), start.type, {"step": 1}, (body,), hint="sum")
 
 
 def _segments(frame: Frame, contract: Op, loops: tuple[int, int, int]) -> Value:
