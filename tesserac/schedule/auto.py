@@ -128,8 +128,11 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     several = SEVERAL if last and machine.kind == "cpu" and _is_cheap(launch) else 1
     inner = _fitting(launch, last, elements // several)
     split(launch, last, inner)
-    if last and inner < elements:
-        split(launch, last - 1, _fitting(launch, last - 1, elements // inner))
+    left = elements // inner
+    for loop in reversed(range(last)):
+        if left > 1:
+            split(launch, loop, _fitting(launch, loop, left))
+            left //= launch_loops(launch)[loop].block
     taken = prod(loop.block for loop in launch_loops(launch))
     run = " of one run in memory" if len(loops) == 1 else ""
     because(launch, f"blocks of {taken} elements{run}: {_bytes_per_point(launch)} bytes each stay near")
