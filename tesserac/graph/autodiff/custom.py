@@ -11,7 +11,7 @@ graph.pullback(x..., y..., dx...) {rule, wrt} : dy...
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import count
 
 from tesserac.graph.autodiff.dialect import JVP, VJP
@@ -33,6 +33,8 @@ class Functions:
     def __init__(self, module: Module, taken: set[str]) -> None:
         self._module = module
         self.taken = taken
+        self.mapped: dict[Hashable, str] = {}
+        """What functions with rules are called for mapped arguments, by what they are and which those are."""
 
     def fresh(self, counter: str) -> str:
         """A name for a counter that no loop has."""
@@ -42,7 +44,7 @@ class Functions:
 
     def fresh_symbol(self, symbol: str) -> str:
         """A name for a function that no other has."""
-        known = {function.symbol for function in self._module.ops}
+        known = {*(function.symbol for function in self._module.ops), *self.mapped.values()}
         return next(name for i in count(1) if (name := f"{symbol}{i}") not in known)
 
     def add(self, function: Op) -> None:

@@ -48,12 +48,18 @@ def _mapped_function(
     flags: Sequence[bool],
     kept: Sequence[bool] | None = None,
 ) -> str:
-    """The symbol of a new function: this one for arguments like these, of which some are mapped. Results that are not
-    `kept` are summed over the mapped dim."""
+    """The symbol of this function for arguments like these, of which some are mapped: a new one, or the one that it has
+    by now, as a rule that calls its own function needs. Results that are not `kept` are summed over the mapped dim."""
+    assert isinstance(function, tuple)
+    types = tuple(mapping.mapped_type(v.type) if flag else v.type for v, flag in zip(args, flags, strict=True))
+    key = (function, types, tuple(flags), None if kept is None else tuple(kept), mapping.size, mapping.active)
+    known = mapping.functions.mapped.get(key)
+    if known is not None:
+        return known
+    symbol = mapping.functions.mapped[key] = mapping.functions.fresh_symbol(f"{function[0]}$mapped")
     single = Block([v.type for v in args])
     inside = Builder(single, mapping.builder.span)
     inside.op("form.yield", mapping.functions.rule(inside, function, single.args))
-    types = [mapping.mapped_type(v.type) if flag else v.type for v, flag in zip(args, flags, strict=True)]
     block = Block(types)
     own = mapping.inside(block)
     own.values.update(zip(single.args, block.args, strict=True))
@@ -63,8 +69,6 @@ def _mapped_function(
     if kept is not None:
         results = [v if flag else own.writer().sum(v, [0]) for v, flag in zip(results, kept, strict=True)]
     own.builder.op("graph.return", results)
-    assert isinstance(function, tuple)
-    symbol = mapping.functions.fresh_symbol(f"{function[0]}$mapped")
     names = tuple(f"x{i}" for i in range(len(types)))
     attrs: dict[str, Attr] = {"sym_name": symbol, "params": names, "guards": (), "entry": False}
     mapping.functions.add(Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)], mapping.builder.span))
