@@ -19,7 +19,7 @@ from tesserac.check import typed
 from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.lint import lint_module
-from tesserac.diag.codes.differentiation import E0702
+from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925
@@ -28,6 +28,7 @@ from tesserac.diag.sink import Sink
 from tesserac.diag.verdict import Reads
 from tesserac.entry import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.graph.autodiff.errors import NotDifferentiable
+from tesserac.graph.batching.dialect import MappedResult
 from tesserac.graph.build import Unsupported, build_module
 from tesserac.graph.devices import DevicesMissing, alone
 from tesserac.graph.dialect import PREFIX
@@ -263,6 +264,10 @@ class Session:
             raise ProgramError(sink.diagnostics) from None
         except DevicesMissing as problem:
             raise ProgramError(_devices_missing(function, problem)) from None
+        except MappedResult as problem:
+            sink = Sink()
+            sink.error(E0720, at=problem.span, problem=str(problem))
+            raise ProgramError(sink.diagnostics) from None
         except SizesRefused as problem:
             raise ProgramError(_sizes_refused(function, problem.guard)) from None
         except SizesDemanded as problem:

@@ -117,7 +117,7 @@ def test_where_it_starts_does_not_count_and_a_limit_holds() -> None:
 def f(x: Tensor[f64]) -> Tensor[f64]:
     return grad(lambda start: fixed_point(lambda t, y: 0.5 * y + t, cast(1.0, f64), start))(x)
 def g(x: Tensor[f64]) -> Tensor[f64]:
-    return fixed_point(lambda t, y: 0.5 * y + t, cast(1.0, f64), x, max_steps=3)
+    return fixed_point(lambda t, y: 0.5 * y + t, cast(1.0, f64), x, max_steps=3, must_converge=False)
 """
     module = tessera.compile(text)
     assert module.f(5.0) == 0.0
@@ -148,6 +148,42 @@ def test_a_function_that_has_no_derivative_is_reported_at_the_call() -> None:
         tessera.compile(text).f(1.0)
     assert "`fixed_point` does not work with these arguments" in str(caught.value)
     assert "<text>:2:12" in str(caught.value)
+
+
+NESTED = """
+def root(a: Tensor[f64]) -> Tensor[f64]:
+    return fixed_point(lambda t, x: 0.5 * (x + t / x), a, cast(1.0, f64))
+
+def fourth(a: Tensor[f64]) -> Tensor[f64]:
+    return fixed_point(lambda t, x: 0.5 * (x + root(t) / x), a, cast(1.0, f64))
+
+def orders(a: Tensor[f64]):
+    return grad(root)(a), grad(grad(root))(a), fourth(a), grad(fourth)(a)
+"""
+
+
+def test_fixed_points_of_fixed_points_have_the_derivatives_of_closed_forms() -> None:
+    a = 3.0
+    closed = [0.5 * a**-0.5, -0.25 * a**-1.5, a**0.25, 0.25 * a**-0.75]
+    np.testing.assert_allclose(tessera.compile(NESTED).orders(a), closed, rtol=1e-13)
+
+
+ENDLESS = """
+def away(t: Tensor[f64]): return fixed_point(lambda u, x: 2.0 * x + u, t, cast(1.0, f64), max_steps=20)
+def slow(t: Tensor[f64]): return fixed_point(lambda u, x: 0.99 * x + u, t, t, max_steps=20)
+def slope(t: Tensor[f64]): return grad(lambda u: fixed_point(lambda v, x: 0.9 * x + v, u, 10.0 * u, max_steps=20))(t)
+def missing(t: Tensor[f64]): return newton(lambda x: x * x + t, 0.3 * t)
+def short(t: Tensor[N, f64]): return conjugate_gradient(lambda x: x * t, t * t, max_steps=1)
+def allowed(t: Tensor[f64]): return fixed_point(lambda u, x: 2.0 * x, t, t, max_steps=3, must_converge=False)
+"""
+
+
+@pytest.mark.parametrize("name", ["away", "slow", "slope", "missing", "short"])
+def test_an_iteration_that_does_not_converge_ends_with_an_error(name: str) -> None:
+    module = tessera.compile(ENDLESS)
+    with pytest.raises(tessera.TesseraError, match="no convergence in `max_steps`"):
+        getattr(module, name)(np.array([0.5, 2.0, 3.0]) if name == "short" else 1.0)
+    assert module.allowed(1.0) == 8.0
 
 
 # -------------------------------------------------------------------- functions given to a module beneath

@@ -3,6 +3,8 @@ follows the gradients halves after a step that was not finite, which is not take
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -83,7 +85,7 @@ TRAINING = """
 def loss(w: Tensor[N, f16 @accum(f32)], x: Tensor[N, f16 @accum(f32)]) -> Tensor[f32]:
     return sum(cast(w * x, f32)) * 1e-7
 
-def start(w: Tensor[N, f16 @accum(f32)]): return sgd_init(w), LossScale()
+def start(w: Tensor[N, f16 @accum(f32)]): return adam_init(w), LossScale()
 
 def step(
     w: Tensor[N, f16 @accum(f32)],
@@ -92,19 +94,69 @@ def step(
     x: Tensor[N, f16 @accum(f32)],
 ):
     value, grads, finite = scaled_value_and_grad(loss, scale, w, x)
-    stepped = sgd(w, grads, state, lr=10000000.0)
-    new, after = tree_where(finite, stepped, (w, state))
-    return new, after, scale.next(finite), grads
+    new, after = tree_where(finite, adam(w, grads, state, lr=0.01), (w, state))
+    return new, after, scale.next(finite, every=2), grads
 """
 
 
+def parts(w: np.ndarray, state: Any) -> list[bytes]:
+    return [np.asarray(x).tobytes() for x in (w, state.step, state.mean, state.square, state.master)]
+
+
 def test_small_gradients_arrive_and_steps_that_overflow_are_not_taken() -> None:
-    module, w = tessera.compile(TRAINING), np.ones(3, np.float16)
+    module: Any = tessera.compile(TRAINING)
+    w = np.ones(3, np.float16)
     state, scale = module.start(w)
     small = np.full(3, 0.01, np.float16)
-    new, state, scale, grads = module.step(w, state, scale, small)
+    w, state, scale, grads = module.step(w, state, scale, small)
     np.testing.assert_allclose(grads, small.astype(np.float64) * 1e-7, rtol=2e-2)
-    assert grads.dtype == np.float32 and state.step == 1 and (new < w).all() and scale.good == 1
-    same, state, scale, _ = module.step(new, state, scale, np.array([1.0, np.inf, 2.0], np.float16))
-    assert np.array_equal(same, new) and state.step == 1
-    assert (scale.scale, scale.good) == (16384.0, 0)
+    assert grads.dtype == np.float32 and state.step == 1 and (w < 1).all() and scale.good == 1
+    before = parts(w, state)
+    for wrong, left in ((np.inf, 16384.0), (np.nan, 8192.0), (-np.inf, 4096.0)):
+        w, state, scale, _ = module.step(w, state, scale, np.array([1.0, wrong, 2.0], np.float16))
+        assert parts(w, state) == before and (scale.scale, scale.good) == (left, 0)
+    for good, scaled in ((1, 4096.0), (0, 8192.0)):
+        w, state, scale, _ = module.step(w, state, scale, small)
+        assert (scale.scale, scale.good) == (scaled, good)
+    assert state.step == 3
+
+
+END_TO_END = """
+half = {dtype} @accum(f32){scale}
+
+def loss(w: Tensor[N, f32], x: Tensor[B, N, f32], y: Tensor[B, f32], size: f32) -> Tensor[f32]:
+    miss = cast(cast(x, half) @ cast(w, half), f32) - y
+    return mean(miss * miss) * size
+
+def train(w: Tensor[N, f32], x: Tensor[B, N, f32], y: Tensor[B, f32], size: f32) -> Tensor[N, f32]:
+    state: OptimizerState[Tensor[N, f32]] = momentum_init(w)
+    for i in range(30):
+        w, state = momentum(w, grad(loss)(w, x, y, size), state, lr=0.05 / size, beta=0.5)
+    return w
+"""
+
+
+def trained(dtype: str, scale: str, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights after training on a loss of this size, and those of the same steps in float64."""
+    rng = np.random.default_rng(0)
+    x, goal = rng.normal(size=(16, 4)).astype(np.float32), rng.normal(size=4)
+    y = (x @ goal).astype(np.float32)
+    module: Any = tessera.compile(END_TO_END.format(dtype=dtype, scale=scale))
+    w, m = np.zeros(4), np.zeros(4)
+    for _ in range(30):
+        m = 0.5 * m + 2 * x.T.astype(np.float64) @ (x @ w - y) / 16
+        w = w - 0.05 * m
+    return module.train(np.zeros(4, np.float32), x, y, size), w
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [("f16", 2e-3), ("bf16", 2e-2)])
+def test_training_with_a_scale_is_the_training_of_float64(dtype: str, bound: float) -> None:
+    """Where nothing vanishes without it, a scale of a power of two changes no bit; where all does, it keeps all."""
+    plain, expected = trained(dtype, "", 1.0)
+    scaled, _ = trained(dtype, " @loss_scale(1024)", 1.0)
+    assert scaled.tobytes() == plain.tobytes()
+    np.testing.assert_allclose(scaled, expected, atol=bound)
+    if dtype == "f16":
+        lost, _ = trained(dtype, "", 2.0**-32)
+        kept, _ = trained(dtype, " @loss_scale(4294967296)", 2.0**-32)
+        assert not lost.any() and kept.tobytes() == plain.tobytes()

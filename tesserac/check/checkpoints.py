@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tesserac.base.source import Span
 from tesserac.check.body import Body
-from tesserac.check.typed import LoopMemory
+from tesserac.check.typed import Expr, LoopMemory
 from tesserac.check.words import type_text
 from tesserac.diag.codes.differentiation import E0710
 from tesserac.syntax import ast
@@ -69,6 +69,15 @@ def _size(body: Body, argument: ast.Argument) -> Dim | None:
     if not isinstance(type_, ErrorType):
         problem = f"`{argument.name}` is {wanted}, not {type_text(type_)}"
         body.sink.error(E0710, at=argument.value.span, problem=problem)
+    return None
+
+
+def memory_of_every(body: Body, value: Expr) -> LoopMemory | None:
+    """`scan(..., checkpoint=k)`: the state of every k-th turn is kept; None after a diagnostic."""
+    wanted, fits = _SETTINGS["every"]
+    if isinstance(value.type, IntType) and fits(value.type.value):
+        return LoopMemory(every=value.type.value)
+    body.sink.error(E0710, at=value.span, problem=f"`checkpoint` is {wanted}, not {type_text(value.type)}")
     return None
 
 

@@ -7,18 +7,21 @@ Enters: a function, what it carries, and values with a first dim. Leaves: one lo
                                                carry, y = f(carry, xs[i])
                                                ys[i] = y
 
-A list of equal structs is stacked first, so that it is one loop too.
+A list of equal structs is stacked first, so that it is one loop too. `reverse=True` goes from the last element to the
+first, and puts each result in the place of its element; `axis=` goes over another dim than the first; `checkpoint=k`
+keeps the state of every k-th turn for a derivative.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
+from tesserac.check.checkpoints import memory_of_every, memory_of_sizes
 from tesserac.check.mapped_axes import MappedAxes, NoAxis, whole_type
 from tesserac.check.mapping import FRONT
 from tesserac.check.statics import read_size
@@ -27,14 +30,15 @@ from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
 from tesserac.check.wrt import function_name
 from tesserac.diag.codes.differentiation import E0724
-from tesserac.diag.codes.names import E0205
+from tesserac.diag.codes.names import E0205, E0210
 from tesserac.ops.create import Zeros
 from tesserac.ops.join import Stack
-from tesserac.ops.shape import Reshape, Slice
+from tesserac.ops.shape import Permute, Reshape, Slice
 from tesserac.ops.update import Insert
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.ty import (
     Aggregate,
+    BoolType,
     ErrorType,
     FloatType,
     IntType,
@@ -48,6 +52,7 @@ from tesserac.types.ty import (
 )
 
 _SLOTS = tuple(Slot(name, True, False) for name in ("f", "init", "xs"))
+_SETTINGS = tuple(Slot(name, False, True) for name in ("length", "reverse", "axis", "checkpoint"))
 
 
 def scan(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
@@ -62,12 +67,13 @@ def reduce(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed
 
 
 def _fold(body: Body, args: Sequence[Arg], callee: Callee, call: Call, *, gives_results: bool) -> typed.Expr:
-    given = sort_arguments(body, callee, args, (*_SLOTS, Slot("length", False, True)))
+    given = sort_arguments(body, callee, args, (*_SLOTS, *_SETTINGS))
     if given is None or not require_function(body, given["f"], callee):
         return body.error(callee.span)
     try:
         xs, element, size = _elements(body, given, callee)
-        turn = _Turn(body, given["f"], callee, call, xs, element, gives_results)
+        way = _Way(_is_reverse(given, body), _memory(given, body, callee))
+        turn = _Turn(body, given["f"], callee, call, xs, element, gives_results, way)
         carry = _started(turn, given["init"])
         return turn.loop(carry, size)
     except NoAxis:
@@ -78,7 +84,9 @@ def _elements(body: Body, given: dict[str, typed.Expr], callee: Callee) -> tuple
     """What is gone over, the type of one element, and how many there are."""
     xs = _stacked(given["xs"])
     axes = MappedAxes(body, callee)
-    element, _ = axes.element(xs, FRONT)
+    axis = given.get("axis")
+    element, places = axes.element(xs, FRONT if axis is None else axis.type)
+    xs = _fronted(xs, iter(places))
     length = read_size(body, given["length"]) if "length" in given else None
     size = length if axes.size is None else axes.size
     if size is None:
@@ -86,6 +94,41 @@ def _elements(body: Body, given: dict[str, typed.Expr], callee: Callee) -> tuple
         body.sink.error(E0205, at=callee.at, problem=problem).remark("`length=` says how many turns there are")
         raise NoAxis
     return xs, element, size
+
+
+def _fronted(xs: typed.Expr, places: Iterator[int | None]) -> typed.Expr:
+    """What is gone over with that dim first in every tensor."""
+    type_ = xs.type
+    if isinstance(type_, TensorType):
+        place = next(places)
+        if not place:
+            return xs
+        order = (place, *(axis for axis in range(type_.rank) if axis != place))
+        moved = TensorType(tuple(type_.dims[axis] for axis in order), type_.dtype, type_.policy)
+        return typed.Apply(moved, xs.span, Permute(order), (xs,))
+    if is_static(type_) or not isinstance(type_, Aggregate):
+        return xs
+    items = [_fronted(item, places) for item in tuple_items(xs, xs.span)]
+    return make_value(_like(type_, items), items, xs.span)
+
+
+def _is_reverse(given: dict[str, typed.Expr], body: Body) -> bool:
+    value = given.get("reverse")
+    if value is None or isinstance(value.type, BoolType):
+        return value is not None and isinstance(value.type, BoolType) and value.type.value
+    body.sink.error(E0210, at=value.span, expected="True or False", found=type_text(value.type))
+    raise NoAxis
+
+
+def _memory(given: dict[str, typed.Expr], body: Body, callee: Callee) -> typed.LoopMemory | None:
+    """What a derivative may keep: as said here, or by the `with checkpoint(...)` that the call stands in."""
+    value = given.get("checkpoint")
+    if value is None:
+        return memory_of_sizes(body, callee.span)
+    memory = memory_of_every(body, value)
+    if memory is None:
+        raise NoAxis
+    return memory
 
 
 def _stacked(xs: typed.Expr) -> typed.Expr:
@@ -145,6 +188,18 @@ def _settled(value: typed.Expr, type_: Type) -> typed.Expr | None:
 
 
 @dataclass(frozen=True)
+class _Way:
+    """How a loop goes: from the last element to the first, and with what it keeps for a derivative."""
+
+    is_reverse: bool
+    memory: typed.LoopMemory | None
+
+    def place(self, index: str, size: Dim) -> Dim:
+        """Which element a turn takes."""
+        return size - ONE - Dim.sym(index) if self.is_reverse else Dim.sym(index)
+
+
+@dataclass(frozen=True)
 class _Turn:
     """One turn of the loop: the function, called with what is carried and an element."""
 
@@ -155,6 +210,7 @@ class _Turn:
     xs: typed.Expr
     element: Type
     gives_results: bool
+    way: _Way
 
     @property
     def _span(self) -> Span:
@@ -192,14 +248,15 @@ class _Turn:
         stacks, _ = whole_type(self.body, self.callee, result.type, FRONT, size)
         carried = [typed.Carried(self._name("carry"), init.type), typed.Carried(self._name("results"), stacks)]
         starts = [init, _empty(stacks, span)]
-        row = _row(self._local("xs", self.xs.type), self.element, Dim.sym(index), span)
+        place = self.way.place(index, size)
+        row = _row(self._local("xs", self.xs.type), self.element, place, span)
         goes_on = item_of(outcome, 0, span) if self.gives_results else outcome
-        pushed = _pushed(self._local("results", stacks), result, Dim.sym(index), span)
+        pushed = _pushed(self._local("results", stacks), result, place, span)
         turn = [("element", row), ("outcome", value), ("carry", goes_on), ("results", pushed)]
         bounds = [typed.Static(IntType(bound), span) for bound in (ZERO, size)]
         loop = typed.For(
             span, index, bounds[0], bounds[1], 1,
-            tuple(typed.Bind(span, self._name(what), value) for what, value in turn), tuple(carried),
+            tuple(typed.Bind(span, self._name(what), value) for what, value in turn), tuple(carried), self.way.memory,
         )  # fmt: skip
         named = [self._name("xs"), *(own.name for own in carried)]
         bindings = [typed.Bind(span, *pair) for pair in zip(named, (self.xs, *starts), strict=True)]

@@ -2,7 +2,8 @@
 
 Enters: a function, and the arguments of a call. Leaves: a derivative mapped over the rows of an identity: one batched
 pass, without a loop. Of a tensor by a tensor it has the dims of the value, then those of the argument; values made of
-tensors make it a value like them, the result outside and the argument inside.
+tensors make it a value like them, the result outside and the argument inside. With complex numbers the column of an
+element is the tangent along it, and the row of an element the cotangent of it, without a conjugate.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body, is_static
 from tesserac.check.tangents import is_smooth, tangent_type
-from tesserac.check.transforms import Call, Opened, open_call, seed_of
+from tesserac.check.transforms import HOLOMORPHIC, Call, Opened, open_call, seed_of
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
 from tesserac.check.wrt import read_wrt
@@ -24,7 +25,7 @@ from tesserac.diag.codes.names import E0205
 from tesserac.ops.create import Eye, Zeros
 from tesserac.ops.shape import Reshape
 from tesserac.types.dims import Dim, product
-from tesserac.types.ty import Aggregate, TensorType, TransformType, TupleType, Type, parts, with_parts
+from tesserac.types.ty import Aggregate, BoolType, TensorType, TransformType, TupleType, Type, parts, with_parts
 
 
 def call_jacobian(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
@@ -38,7 +39,7 @@ def call_jacobian(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Ca
         function = _made("jacrev", type_, function)
     wrt = read_wrt(body, type_, args, callee)
     opened = None if wrt is None else open_call(body, function, args, callee, call)
-    if wrt is None or opened is None or not _is_real(body, opened, wrt, type_.transform, callee):
+    if wrt is None or opened is None or not _has_numbers(body, opened, wrt, type_, callee):
         return body.error(callee.span)
     jacobian = _Jacobian(opened, wrt, callee.span, isinstance(type_.setting("wrt"), TupleType))
     return jacobian.in_reverse() if type_.transform == "jacrev" else jacobian.forward()
@@ -70,16 +71,38 @@ def _hessian_product(
     return item_of(opened.derivative(wrt, [seed], reverse=False), 1, callee.span)
 
 
-def _is_real(body: Body, opened: Opened, wrt: Sequence[int], transform: str, callee: Callee) -> bool:
-    """Jacobians are of real tensors."""
+def _has_numbers(body: Body, opened: Opened, wrt: Sequence[int], type_: TransformType, callee: Callee) -> bool:
+    """Whether each pair of elements has one number: `jacfwd` goes by real arguments, `jacrev` is of real results, and
+    what is stated to be analytic is complex on both sides."""
     places = [place for position in wrt if (place := opened.places[position]) is not None]
-    for value in (opened.value, *(opened.args[place] for place in places)):
-        for leaf in _smooth_leaves(value.type):
-            if not isinstance(leaf, TensorType) or leaf.dtype.is_complex:
-                draft = body.sink.error(E0725, at=callee.at, transform=transform, found=type_text(leaf))
-                draft.fix("take `jvp` or `vjp`, which are for values of every kind")
-                return False
-    return True
+    args = [leaf for place in places for leaf in _smooth_leaves(opened.args[place].type)]
+    values = _smooth_leaves(opened.value.type)
+    if is_holomorphic(type_):
+        problem = "`holomorphic=True` is for complex arguments and results, not for {}"
+        wrong = [leaf for leaf in (*args, *values) if not _is_complex(leaf)]
+    elif type_.transform == "jacrev":
+        problem, wrong = "`jacrev` is of real results, not of {}", [leaf for leaf in values if not _is_real(leaf)]
+    else:
+        problem = f"`{type_.transform}` goes by real arguments, not by {{}}"
+        wrong = [leaf for leaf in args if not _is_real(leaf)]
+    if not wrong:
+        return True
+    draft = body.sink.error(E0725, at=callee.at, problem=problem.format(type_text(wrong[0])))
+    draft.fix("say `holomorphic=True` of an analytic function, or take `jvp` or `vjp`")
+    return False
+
+
+def is_holomorphic(type_: TransformType) -> bool:
+    said = type_.setting(HOLOMORPHIC)
+    return isinstance(said, BoolType) and said.value
+
+
+def _is_complex(leaf: Type) -> bool:
+    return isinstance(leaf, TensorType) and leaf.dtype.is_complex
+
+
+def _is_real(leaf: Type) -> bool:
+    return isinstance(leaf, TensorType) and not leaf.dtype.is_complex
 
 
 @dataclass(frozen=True)

@@ -161,15 +161,18 @@ def _dim_of(body: Body, axis: StrType | IntType) -> Dim:
         return Dim.sym(axis.value)
 
 
-def whole_type(body: Body, callee: Callee, type_: Type, axis: Type, size: Dim) -> tuple[Type, tuple[int, ...]]:
+def whole_type(body: Body, callee: Callee, type_: Type, axis: Type, size: Dim) -> tuple[Type, Places]:
     """The type of all elements of a result, and where the mapped dim stands in each of its tensors; what is known while
     compiling is the same for all, and stays. Raises NoAxis."""
-    places: list[int] = []
+    places: list[int | None] = []
     return _whole(body, callee, type_, axis, size, places), tuple(places)
 
 
-def _whole(body: Body, callee: Callee, type_: Type, axis: Type, size: Dim, places: list[int]) -> Type:
+def _whole(body: Body, callee: Callee, type_: Type, axis: Type, size: Dim, places: list[int | None]) -> Type:
     if is_static(type_):
+        return type_
+    if isinstance(axis, NoneType):
+        places += [None] * len(list(leaf_types(type_)))
         return type_
     if isinstance(type_, Aggregate):
         inner = parts(type_) or ()

@@ -14,7 +14,7 @@ from tesserac.check.body import Body, is_static
 from tesserac.check.collectives import devices_along
 from tesserac.check.derivative_errors import report_printing
 from tesserac.check.distribution import MESH, axis_names
-from tesserac.check.mapped_axes import IN_AXES, MappedAxes, NoAxis, Places, axes_per_argument, whole_type
+from tesserac.check.mapped_axes import IN_AXES, OUT_AXES, MappedAxes, NoAxis, Places, axes_per_argument, whole_type
 from tesserac.check.settings import setting_span
 from tesserac.check.transforms import Call, require_function
 from tesserac.check.tuples import make_value, tuple_items
@@ -27,7 +27,8 @@ from tesserac.types.dims import ZERO
 from tesserac.types.ty import ErrorType, IntType, NoneType, RecordType, StrType, TransformType, TupleType, Type
 
 FRONT = IntType(ZERO)
-_SLOTS = (Slot("f", True, False), Slot("in_axes", False, False), Slot("out_axes", False, False))
+_AXES = (IN_AXES, OUT_AXES)
+_SLOTS = (Slot("f", True, False), *(Slot(axes, False, False) for axes in _AXES))
 _MESH_SLOTS = (Slot("axis_name", False, True), Slot("mesh", False, True))
 
 
@@ -37,7 +38,7 @@ def make_vmap(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typ
     if given is None or not require_function(body, given["f"], callee) or not _lies_on_mesh(body, given):
         return body.error(callee.span)
     settings: list[tuple[str, Type]] = []
-    for setting in ("in_axes", "out_axes"):
+    for setting in _AXES:
         value = given.get(setting)
         if value is not None and not is_static(value.type):
             body.sink.error(E0215, at=value.span, what=f"`{setting}`")
@@ -69,15 +70,15 @@ def _lies_on_mesh(body: Body, given: dict[str, typed.Expr]) -> bool:
 
 
 def map_elements(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
-    """`map(f, xs, ys)` is `vmap(f)(xs, ys)`."""
-    if len(args) < 2 or any(arg.name for arg in args):
+    """`map(f, xs, ys, in_axes=, out_axes=)` is `vmap(f, in_axes, out_axes)(xs, ys)`."""
+    values, named = [arg for arg in args if not arg.name], [arg for arg in args if arg.name]
+    if len(values) < 2 or any(arg.name not in _AXES for arg in named):
         problem = "`map` takes a function and the tensors whose first dim it goes over, by position"
-        body.sink.error(E0205, at=callee.at, problem=problem)
+        draft = body.sink.error(E0205, at=callee.at, problem=problem)
+        draft.remark("`in_axes=` and `out_axes=` say other dims, as for `vmap`")
         return body.error(callee.span)
-    function, *values = args
-    if not require_function(body, function.value, callee):
-        return body.error(callee.span)
-    return call_mapped(body, function.value, FRONT, FRONT, values, callee, call)
+    made = make_vmap(body, "vmap", [values[0], *named], callee)
+    return made if isinstance(made.type, ErrorType) else call_vmap(body, made, values[1:], callee, call)
 
 
 def call_vmap(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:

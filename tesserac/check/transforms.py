@@ -22,6 +22,7 @@ from tesserac.check.wrt import names_parameters, read_wrt
 from tesserac.diag.codes.differentiation import E0704
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.types.ty import (
+    BoolType,
     ErrorType,
     FloatType,
     FunctionType,
@@ -32,6 +33,11 @@ from tesserac.types.ty import (
     TupleType,
     Type,
 )
+
+HOLOMORPHIC = "holomorphic"
+_JACOBIANS = ("jacfwd", "jacrev", "hessian")
+_SLOTS = (Slot("f", True, False), Slot("wrt", False, True))
+_HOLOMORPHIC_SLOTS = (Slot(HOLOMORPHIC, False, True),)
 
 Call = Callable[[Body, typed.Expr, Sequence[Arg], Callee], typed.Expr]
 """Calls a function that is a value."""
@@ -45,13 +51,16 @@ def make_derivative(body: Body, name: str, args: Sequence[Arg], callee: Callee, 
         return _vjp(body, args, callee, call)
     if name in CHECKPOINTS:
         return _checkpoint(body, args, callee)
-    slots = (Slot("f", True, False), Slot("wrt", False, True))
-    given = sort_arguments(body, callee, args, slots)
+    given = sort_arguments(body, callee, args, (*_SLOTS, *_HOLOMORPHIC_SLOTS) if name in _JACOBIANS else _SLOTS)
     if given is None or not require_function(body, given["f"], callee):
         return body.error(callee.span)
     if "wrt" in given and not names_parameters(body, given["f"].type, given["wrt"]):
         return body.error(callee.span)
-    settings = (("wrt", given["wrt"].type),) if "wrt" in given else ()
+    said = given.get(HOLOMORPHIC)
+    if said is not None and not isinstance(said.type, BoolType):
+        body.sink.error(E0210, at=said.span, expected="True or False", found=type_text(said.type))
+        return body.error(callee.span)
+    settings = tuple((setting, given[setting].type) for setting in ("wrt", HOLOMORPHIC) if setting in given)
     return make_value(TransformType(name, (given["f"].type,), settings), [given["f"]], callee.span)
 
 

@@ -159,15 +159,15 @@ class Derivative(Node):
 class Mapped(Node):
     """`value` for every element of a mapped dim of this size: `params` are names bound in it, to one element of each of
     `args`. `in_axes` says for each of these where the dim stands in its tensors (None: it has none), `out_axes`
-    where it stands in those of the result. `axis_name` is the axis of a mesh whose devices the elements are; empty
-    where they are none.
+    where it stands in those of the result (None: all elements have the same). `axis_name` is the axis of a mesh whose
+    devices the elements are; empty where they are none.
     """
 
     params: tuple[Param, ...]
     args: tuple[Expr, ...]
     in_axes: tuple[tuple[int | None, ...], ...]
     value: Expr
-    out_axes: tuple[int, ...]
+    out_axes: tuple[int | None, ...]
     size: Dim
     axis_name: str = ""
 

@@ -2,16 +2,18 @@
 
 graph.vmap(x...) {in_axes, out_axes, size, across} { ^(a...): ... form.yield(y...) } : r...
     `in_axes` says for each `x` which of its dims is mapped, of the given size: `a` is `x` without it. One that is none
-    is not mapped, and `a` is `x`. Each `r` is `y` with the mapped dim at its place in `out_axes`. Where `across` names
-    an axis of a mesh, elements are its devices: collectives across it inside are what they compute together.
+    is not mapped, and `a` is `x`. Each `r` is `y` with the mapped dim at its place in `out_axes`; where that is none,
+    `y` is the same for all elements, and `r` is it. Where `across` names an axis of a mesh, elements are its devices:
+    collectives across it inside are what they compute together.
 
 The pass `transforms` leaves none of them.
 """
 
 from __future__ import annotations
 
+from tesserac.base.source import Span
 from tesserac.ir.core import Op, define_op
-from tesserac.ir.forms import indices, tensor_type
+from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
@@ -19,8 +21,24 @@ from tesserac.types.dims import Dim
 VMAP = "graph.vmap"
 
 
+class MappedResult(Exception):
+    """A result that should be the same for all elements depends on the element."""
+
+    def __init__(self, span: Span) -> None:
+        super().__init__("`out_axes` is None for a result that depends on the element")
+        self.span = span
+
+
 def in_axes(op: Op) -> tuple[int | None, ...]:
-    axes = op.attrs["in_axes"]
+    return _axes(op, "in_axes")
+
+
+def out_axes(op: Op) -> tuple[int | None, ...]:
+    return _axes(op, "out_axes")
+
+
+def _axes(op: Op, attr: str) -> tuple[int | None, ...]:
+    axes = op.attrs[attr]
     assert isinstance(axes, tuple)
     return tuple(axis if isinstance(axis, int) else None for axis in axes)
 
@@ -45,8 +63,10 @@ def without_dim(type_: TensorType, axis: int | None) -> TensorType:
     return TensorType((*type_.dims[:axis], *type_.dims[axis + 1 :]), type_.dtype, type_.policy)
 
 
-def with_dim(type_: TensorType, axis: int, size: Dim) -> TensorType:
+def with_dim(type_: TensorType, axis: int | None, size: Dim) -> TensorType:
     """The type of all elements."""
+    if axis is None:
+        return type_
     return TensorType((*type_.dims[:axis], size, *type_.dims[axis:]), type_.dtype, type_.policy)
 
 
@@ -56,7 +76,7 @@ def _verify(op: Op) -> None:
     require(len(op.operands) == len(args) == len(in_axes(op)), "needs one value and one axis per argument", op)
     elements = [without_dim(tensor_type(v), axis) for v, axis in zip(op.operands, in_axes(op), strict=True)]
     require([a.type for a in args] == elements, "takes one element of each value", op)
-    axes = indices(op, "out_axes")
+    axes = out_axes(op)
     require(len(axes) == len(outputs) == len(op.results), "needs one axis per result", op)
     wholes = [with_dim(tensor_type(v), axis, mapped_dim(op)) for v, axis in zip(outputs, axes, strict=True)]
     require([v.type for v in op.results] == wholes, "gives all elements of each result", op)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.writing import writer
-from tesserac.graph.batching.dialect import in_axes, mapped_dim, mesh_axis
+from tesserac.graph.batching.dialect import MappedResult, in_axes, mapped_dim, mesh_axis, out_axes
 from tesserac.graph.batching.rules import Mapping
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
-from tesserac.ir.forms import indices, tensor_type
+from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.types.dims import ZERO, Dim
 
@@ -29,13 +29,22 @@ def expand_vmap(op: Op, functions: Functions) -> list[Value]:
             mapping.values[arg] = moved
         else:
             mapping.values[arg] = operand
-    outputs = [mapping.whole(value) for value in mapping.block(op.body)]
-    results = [_moved(write, value, 0, axis) for value, axis in zip(outputs, indices(op, "out_axes"), strict=True)]
+    outputs = zip(mapping.block(op.body), out_axes(op), strict=True)
+    results = [_result(write, mapping, value, axis, op) for value, axis in outputs]
     for made in inputs:
         results = [made.operands[0] if value is made.result else value for value in results]
         made.result.replace_all_uses(made.operands[0])
         made.erase()
     return results
+
+
+def _result(write: Writer, mapping: Mapping, value: Value, axis: int | None, op: Op) -> Value:
+    """A result with the mapped dim at its place. Raises MappedResult for one that should have none, and needs it."""
+    if axis is not None:
+        return _moved(write, mapping.whole(value), 0, axis)
+    if value in mapping.mapped:
+        raise MappedResult(op.span)
+    return value
 
 
 def _sized(write: Writer, value: Value, size: Dim) -> Value:
