@@ -88,7 +88,7 @@ def _parts(module: ast.Module, source: SourceFile, summaries: Mapping[str, Summa
 def _summary(function: typed.TypedFunction) -> str:
     guards = "; ".join(guard.text for guard in function.guards)
     reads = "; ".join(f"{param.name}: {param.type.show()}" for param in function.reads)
-    rest = (sorted(function.effects), function.symbols, function.within)
+    rest = (sorted(function.effects), function.symbols, function.within, function.collectives)
     return f"{function.result.show()} | {guards} | {reads} | {rest}"
 
 

@@ -121,6 +121,14 @@ def outside_gradient(x: Tensor[B, D, f32]): return grad(whole_cost)(x)
 def inside_gradient(x: Tensor[B, D, f32]): return pmap(grad(largest), axis_name="dp")(x)
 def forward_gradient(x: Tensor[B, D, f32], t: Tensor[B, D, f32]): return jvp(whole_cost, (x,), (t,))
 
+def ruled(x: Tensor[D, f32]) -> Tensor[D, f32]: return all_reduce(x, "dp") * 2.0
+
+@vjp_of(ruled)
+def ruled_vjp(x: Tensor[D, f32], y: Tensor[D, f32], ct: Tensor[D, f32]) -> Tensor[D, f32]:
+    return all_reduce(ct, "dp") * 2.0
+
+def ruled_gradient(x: Tensor[B, D, f32]): return pmap(grad(lambda v: sum(ruled(v) * v)), axis_name="dp")(x)
+
 def descent(x: Tensor[D, f32]) -> Tensor[f32]:
     for i in range(3):
         x = x - 0.25 * all_reduce(x, "dp", op="mean") * x
@@ -152,6 +160,12 @@ def test_gradients_inside_and_outside_agree() -> None:
     np.testing.assert_allclose(run("inside_gradient", x), outside, rtol=1e-6)
     t = whole(3, 4, seed=6)
     np.testing.assert_allclose(run("forward_gradient", x, t)[1], np.vdot(outside, t), rtol=1e-6)
+
+
+def test_a_rule_may_communicate_where_its_function_does() -> None:
+    x = whole(3, 4, seed=8)
+    expected = np.broadcast_to(4 * x.sum(0), x.shape)
+    np.testing.assert_array_equal(compiled_equals_oracle(LINEAR)("ruled_gradient", x), expected)
 
 
 def test_gradients_through_loops_and_branches() -> None:

@@ -27,6 +27,7 @@ from tesserac.check.tangents import has_tangent, tangent_type
 from tesserac.check.words import type_text
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.sink import Sink
+from tesserac.ir.ordering import COLLECTIVE
 from tesserac.types.dims import Dim
 from tesserac.types.ty import TupleType, Type
 
@@ -87,7 +88,7 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
         problem = f"`{ref.name}` takes {len(signature.parameters)} arguments; a rule of `{callee.name}` takes"
         _refuse(body.sink, callee, at, f"{problem} {len(given)}", given)
         return None
-    binding = CallBinding(signature, body.facts)
+    binding = CallBinding(signature, body.facts, body.axes)
     solver = binding.bind(given)
     if binding.misfits or solver.finish() or solver.conflicts:
         _refuse(body.sink, callee, at, f"`{ref.name}` does not take what a rule of `{callee.name}` is given", given)
@@ -99,6 +100,7 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
         instance = body.rules.instance(ref.owner, ref.name, own)
         if instance.function is not None:
             _check_result(sink, instance.function, sizes, wanted, callee)
+            _check_effects(sink, instance.function, body.rules.known(call.function), callee)
         for problem in instance.diagnostics[:1]:
             _refuse(sink, callee, problem.primary.span, f"`{ref.name}` does not fit: {problem.title}", ())
 
@@ -107,13 +109,22 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
 
 
 def _check_result(sink: Sink, rule: typed.TypedFunction, sizes: dict[str, Dim], wanted: Type, callee: Callee) -> None:
-    """A rule gives what it should, and does nothing else."""
+    """A rule gives what it should."""
     found = substitute_type(rule.result, sizes)
     if found != wanted:
         problem = f"`{rule.name}` gives {type_text(found)}; a rule of `{callee.name}` gives {type_text(wanted)}"
         _refuse(sink, callee, rule.span, problem, ())
-    elif rule.effects or rule.reads:
+
+
+def _check_effects(sink: Sink, rule: typed.TypedFunction, of: typed.TypedFunction | None, callee: Callee) -> None:
+    """A rule only computes. It may communicate across the axes of the function: then all devices come there."""
+    known = {across.axis for across in of.collectives} if of is not None else set()
+    more = [across.axis for across in rule.collectives if across.axis not in known]
+    if rule.effects - {COLLECTIVE} or rule.reads:
         problem = f"`{rule.name}` does more than compute: a rule has no effects and reads no params"
+        _refuse(sink, callee, rule.span, problem, ())
+    elif more:
+        problem = f'`{rule.name}` communicates across "{more[0]}", which `{callee.name}` does not'
         _refuse(sink, callee, rule.span, problem, ())
 
 
