@@ -6,7 +6,7 @@
     sources = ["src"]
 
     [dependencies]
-    layers = { path = "../layers" }
+    layers = { path = "../layers", version = "1.2" }
 
 Enters: a folder, or a file in one. Leaves: the `Project`, with a diagnostic for every mistake in its file; what is
 wrong is left out, so that the rest still means what it says.
@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from tesserac.base.source import SourceFile, Span
-from tesserac.diag.codes.projects import E0940, E0941, E0942, E0943, E0944, E0945
+from tesserac.diag.codes.projects import E0940, E0941, E0942, E0943, E0944, E0945, E0948
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Draft, Sink
 from tesserac.project.layout import MANIFEST, Project, module_file
@@ -30,7 +30,7 @@ from tesserac.syntax.files import read_source
 
 TABLES = ("project", "dependencies")
 PROJECT_KEYS = ("name", "version", "sources")
-DEPENDENCY_KEYS = ("path",)
+DEPENDENCY_KEYS = ("path", "version")
 LIBRARY = "tessera"
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -192,7 +192,22 @@ class _Manifest:
             self._wrong(key, f'a dependency is a path: write `{name} = {{ path = "../{name}" }}`')
             return None
         folder = self._folder(key, path, "a dependency's")
-        return self._project_in(folder, name, path) if folder is not None else None
+        project = self._project_in(folder, name, path) if folder is not None else None
+        if project is not None and isinstance(value, dict) and "version" in value:
+            self._check_version(project, name, value["version"])
+        return project
+
+    def _check_version(self, project: Project, name: str, asked: object) -> None:
+        """What is asked for are the first numbers of a version: `1.2` is any `1.2.x`."""
+        if not isinstance(asked, str) or not _VERSION.fullmatch(asked):
+            self._wrong(("dependencies", name), f"the `version` of `{name}` must be a version such as `1.2`")
+            return
+        wanted, found = asked.split("."), project.version.split(".")
+        if found[: len(wanted)] != wanted:
+            at = self._value_span(("dependencies", name), asked)
+            draft = self.sink.error(E0948, at=at, name=name, asked=asked, found=project.version)
+            draft.remark("it is used as it is: a path leads to one version, whatever is asked for")
+            draft.replace("ask for what is there", at, f'"{project.version}"')
 
     def _project_in(self, folder: str, name: str, text: str) -> Project | None:
         at = self._value_span(("dependencies", name), text)

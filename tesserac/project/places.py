@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from dataclasses import field
+from dataclasses import field, replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
@@ -60,7 +60,7 @@ class Places:
         looked_for = [_like(importing, c) for folder, names in bases for c in _candidates(folder, names)]
         if files:
             return Place(files[0], (*manifests, *looked_for), tuple(files[1:]))
-        return Place(None, (*manifests, *looked_for), guess=_guess(bases, wanted, project))
+        return Place(None, (*manifests, *looked_for), guess=_guess(importing, bases, wanted, project))
 
     def below(self, importing: str, package: ast.ModulePath, name: str) -> ast.ModulePath | None:
         """The module that `from package import name` means, if it means a file."""
@@ -93,8 +93,9 @@ def _candidates(folder: str, names: tuple[str, ...]) -> list[str]:
     return [f"{base}{SUFFIX}", package] if names else [package]
 
 
-def _guess(bases: list[Base], wanted: ast.ModulePath, project: Project | None) -> str:
-    """The nearest name among the modules where the last folder is that exists, or among the dependencies."""
+def _guess(importing: str, bases: list[Base], wanted: ast.ModulePath, project: Project | None) -> str:
+    """The nearest name among the modules where the last folder is that exists, or among the dependencies; none that
+    leads nowhere either."""
     dependencies = list(project.dependencies) if project is not None and not wanted.dots else []
     for folder, names in bases:
         for depth in range(len(names)):
@@ -103,9 +104,16 @@ def _guess(bases: list[Base], wanted: ast.ModulePath, project: Project | None) -
             if close and close[0] != names[depth]:
                 taken = len(wanted.names) - len(names)
                 guessed = (*wanted.names[:taken], *names[:depth], close[0], *names[depth + 1 :])
-                return "." * wanted.dots + ".".join(guessed)
+                if _is_module(importing, replace(wanted, names=guessed), project):
+                    return "." * wanted.dots + ".".join(guessed)
     library = difflib.get_close_matches(".".join(wanted.names), map(".".join, LIBRARY_PATHS), n=1, cutoff=0.75)
     return library[0] if library and not wanted.dots else ""
+
+
+def _is_module(importing: str, path: ast.ModulePath, project: Project | None) -> bool:
+    """Whether a path leads to a file, or to a folder of files."""
+    places = [os.path.join(folder, *names) for folder, names in _bases(importing, path, project)]
+    return any(os.path.isdir(place) or os.path.isfile(f"{place}{SUFFIX}") for place in places)
 
 
 def _modules_in(folder: str) -> list[str]:
