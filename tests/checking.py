@@ -6,6 +6,7 @@ from functools import cache
 
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
+from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.lint import lint_module
 from tesserac.diag.diagnostic import Diagnostic, Severity
@@ -33,6 +34,7 @@ def check_text(text: str, path: str = "example.tess") -> CheckResult:
 def diagnose(source: SourceFile) -> tuple[Diagnostic, ...]:
     """Everything that `tesserac check` would say about a file."""
     parsed = parse_module(source)
-    said = (*parsed.diagnostics, *check_module(parsed.module, source, "example", library()).diagnostics)
+    checked = check_module(parsed.module, source, "example", library())
+    said = tuple(all_said(source, parsed.diagnostics, checked.diagnostics))
     has_errors = any(d.severity is Severity.ERROR for d in said)
     return said if has_errors else (*said, *lint_module(parsed.module, source))

@@ -13,6 +13,7 @@ import pytest
 from checking import library
 
 from tesserac.base.source import SourceFile
+from tesserac.check.cascades import all_said
 from tesserac.check.infer import check_module
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
@@ -49,7 +50,7 @@ def test_case(path: Path) -> None:
     parsed = parse_module(source)
     assert parsed.diagnostics == ()
     result = check_module(parsed.module, source, path.stem, library())
-    found = [(source.position(d.primary.span.start)[0], d.code) for d in result.diagnostics]
+    found = [(source.position(d.primary.span.start)[0], d.code) for d in all_said(source, (), result.diagnostics)]
     assert sorted(found) == sorted(expected_codes(source.text))
     shown = shown_types(parsed.module, source, dict(result.types))
     assert {line: shown.get(line) for line in expected_types(source.text)} == expected_types(source.text)

@@ -15,6 +15,7 @@ from tesserac.check.binding import Misfit, Reason
 from tesserac.check.body import Body
 from tesserac.check.call_fixes import suggest_move, suggest_unit
 from tesserac.check.call_reasons import show_arguments
+from tesserac.check.cascades import DECLARED
 from tesserac.check.declared import show_declared
 from tesserac.check.specs import OptionalSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.trace import trace
@@ -93,7 +94,7 @@ def explain_misfit(
         expected = _spec_text(body, spec)
         draft = body.sink.error(E0210, at=argument.span, expected=expected, found=type_text(misfit.found))
     suggest_unit(body, draft, signature, values, misfit.parameter)
-    draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` is declared here")
+    draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` {DECLARED}")
     show_declared(body, draft, argument, *(value for value in values if value is not argument))
 
 
@@ -144,6 +145,8 @@ def _explain_tensor(body: Body, spec: TensorSpec, found: TensorType, argument: t
     text = body.rules.text(argument.span)
     if isinstance(spec.element, Storage) and text:
         draft.replace(f"cast it to {spec.element.dtype}", argument.span, f"cast({text}, {spec.element})")
+    if isinstance(spec.element, Storage) and spec.element_span.file == argument.span.file:
+        draft.replace(f"declare it {found.dtype}", spec.element_span, storage_text(found))
     return draft
 
 

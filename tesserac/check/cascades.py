@@ -3,21 +3,27 @@
 Enters: the diagnostics of a module, and where its functions stand. Leaves: those that say something of their own. A
 call that fails because its callee is wrong whoever calls it (E0217) repeats what is told at the definition; where a
 signature names a size that no argument has, what does not fit in the body follows from that; and a name that stands in
-a line that did not parse is missing elsewhere because of that.
+a line that did not parse is missing elsewhere because of that. Calls that all find the same dtype of a parameter wrong
+are told of once, together; not at all where the body finds it wrong too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.names import E0201, E0204, E0217
+from tesserac.diag.codes.precision import E0407
 from tesserac.diag.codes.shapes import E0312
-from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.diag.diagnostic import Diagnostic, Fix, Label, Severity
 from tesserac.syntax import ast
 
-_SHAPES = "E03"
+_SHAPES, _PRECISION = "E03", "E04"
+DECLARED = "is declared here"
+"""How the label of a parameter ends that an argument does not fit."""
+MAX_SHOWN = 2
 _WORD = re.compile(r"\w+")
 
 
@@ -34,7 +40,7 @@ def all_said(source: SourceFile, syntax: Sequence[Diagnostic], checked: Iterable
     """What is wrong with a file: its text, and its meaning without what that lacks because of the text."""
     broken = [d.primary.span for d in syntax if d.severity is Severity.ERROR and d.primary.span.file == source.path]
     unread = {word for span in broken for word in _WORD.findall(_line(source.text, span.start))}
-    return [*syntax, *(d for d in checked if not _is_unread(d, source, unread))]
+    return [*syntax, *_calls_together([d for d in checked if not _is_unread(d, source, unread)])]
 
 
 def _is_unread(diagnostic: Diagnostic, source: SourceFile, unread: set[str]) -> bool:
@@ -63,3 +69,52 @@ def _is_in_signature(span: Span, node: ast.FunctionDef) -> bool:
 
 def _is_in(span: Span, node: ast.FunctionDef) -> bool:
     return span.file == node.span.file and node.span.start <= span.start and span.end <= node.span.end
+
+
+# ---------------------------------------------------------------------------------- calls that say the same
+
+
+def _calls_together(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """Of calls whose arguments have one dtype, and not that of the parameter, the first, which shows the others."""
+    calls: dict[tuple[Span, str], dict[Span, Diagnostic]] = {}
+    for diagnostic in sorted(diagnostics, key=lambda d: d.primary.span.start):
+        if (declared := _declared(diagnostic)) is not None:
+            calls.setdefault((declared, diagnostic.title), {})[diagnostic.primary.span] = diagnostic
+    kept = {(d.code, d.primary.span): d for d in diagnostics}
+    for group in calls.values():
+        first, *others = group.values()
+        own = next((d for d in diagnostics if _is_own(d, first)), None)
+        for diagnostic in others if own is None else (first, *others):
+            del kept[diagnostic.code, diagnostic.primary.span]
+        if own is not None:
+            kept[own.code, own.primary.span] = replace(own, fixes=(*_declaring(first), *own.fixes))
+        elif others:
+            kept[first.code, first.primary.span] = _showing(first, others)
+    return list(kept.values())
+
+
+def _declared(diagnostic: Diagnostic) -> Span | None:
+    """Where the parameter is declared whose dtype an argument has not."""
+    labels = [label.span for label in diagnostic.secondary if label.text.endswith(DECLARED)]
+    return labels[0] if diagnostic.code == E0407.id and labels else None
+
+
+def _is_own(diagnostic: Diagnostic, call: Diagnostic) -> bool:
+    """Whether the body of the function that is called finds fault with the same dtype of its signature."""
+    declared = {edit.span for fix in _declaring(call) for edit in fix.edits}
+    is_told = diagnostic.code.startswith(_PRECISION) and _declared(diagnostic) is None
+    return is_told and any(step.span in declared for step in diagnostic.because)
+
+
+def _showing(first: Diagnostic, others: Sequence[Diagnostic]) -> Diagnostic:
+    """The first of several with the places of the others. The declaration is what mends all of them at once."""
+    shown = tuple(Label(other.primary.span, "so is this") for other in others[:MAX_SHOWN])
+    more = len(others) - len(shown)
+    notes = (f"and {more} more call{'' if more == 1 else 's'}",) if more else ()
+    fixes = dict.fromkeys((*_declaring(first), *first.fixes))
+    return replace(first, secondary=(*first.secondary, *shown), notes=(*first.notes, *notes), fixes=tuple(fixes))
+
+
+def _declaring(diagnostic: Diagnostic) -> list[Fix]:
+    """The fixes that change the declaration, not the call."""
+    return [fix for fix in diagnostic.fixes if all(edit.span != diagnostic.primary.span for edit in fix.edits)]

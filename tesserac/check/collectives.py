@@ -192,9 +192,9 @@ def _communicate(body: Body, axis: str, devices: Dim, callee: Callee) -> bool:
     """Notes that the body communicates; False after a diagnostic, where an axis would have two sizes."""
     known = body.collectives.get(axis)
     if known is not None and not body.facts.same(known.devices, devices):
-        sizes = f"{dim_text(devices)} devices here and {dim_text(known.devices)} before"
-        draft = _problem(body, callee.at, f'"{axis}" has {sizes}')
-        draft.note(known.span, f"across {dim_text(known.devices)} devices")
+        problem, label = f'"{axis}" has another number of devices here', f"{dim_text(devices)} devices"
+        draft = body.sink.error(E0604, at=callee.at, label=label, problem=problem)
+        draft.note(known.span, f"{dim_text(known.devices)} devices")
         return False
     body.add_effect(COLLECTIVE, callee.at)
     if body.dead == 0:
@@ -240,10 +240,9 @@ def devices_along(body: Body, axis: str, size: Dim, at: Span) -> Iterator[None]:
     if not own.keys() - {axis} and COLLECTIVE not in effects:
         body.effects.pop(COLLECTIVE, None)
     if found is not None and not body.facts.same(found.devices, size):
-        problem = f'"{axis}" has {dim_text(size)} devices here, and collectives inside are across {found.devices}'
-        draft = _problem(body, at, problem)
-        if found.span != at:
-            draft.note(found.span, f"across {dim_text(found.devices)} devices")
+        problem = f'collectives inside are across another number of devices along "{axis}"'
+        label = f"{dim_text(size)} devices here, {dim_text(found.devices)} inside"
+        body.sink.error(E0604, at=at, label=label, problem=problem)
         raise NoAxis
 
 

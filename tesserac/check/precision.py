@@ -139,7 +139,8 @@ def check_precision(body: Body, use: Use) -> None:
         return
     ty = _tensor(operand)
     operation = "a contraction" if contraction else f"`{use.op.name}`"
-    if compute_dtype(ty.dtype, ty.policy) == ty.dtype:
+    is_unsaid = ty.dtype.is_fp8 and ty.policy.accum is None  # whatever its other policies compute in
+    if is_unsaid or compute_dtype(ty.dtype, ty.policy) == ty.dtype:
         _report_narrow(body, use, operand, operation)
     elif ty.dtype.is_fp8 and not ty.policy.saturate and ty.policy.scale_axis is None:
         draft = body.sink.warning(W0402, at=use.at, operation="contraction" if contraction else f"`{use.op.name}`")
@@ -154,9 +155,9 @@ def _needs_accumulator(dtype: DType) -> bool:
 def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) -> None:
     ty = _tensor(operand)
     if ty.dtype.is_fp8:
-        draft = body.sink.error(
-            E0404, at=use.at, label="every partial sum would be rounded to fp8", operation=operation, dtype=ty.dtype
-        )
+        is_narrow = compute_dtype(ty.dtype, ty.policy) == ty.dtype
+        label = "every partial sum would be rounded to fp8" if is_narrow else "nothing says what the sum runs in"
+        draft = body.sink.error(E0404, at=use.at, label=label, operation=operation, dtype=ty.dtype)
         draft.because(f"{ty.dtype} has {ty.dtype.significand} significant bits and ends at {ty.dtype.largest:g}")
         draft.remark("PyTorch clamps what does not fit without a word; the result is fp8 too")
     else:
@@ -170,11 +171,22 @@ def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) ->
         draft.note(operand.span, f"{storage_text(ty)} has no @accum policy")
         edits = _cast_edits(body, use, policy)
     else:
-        draft.note(declared, f"no @accum policy here, so the sum runs in {ty.dtype}")
-        places = [place for place in body.element_spans if lookup(body.rules.text(place)) == ty.dtype]
-        edits = [Edit(place, f"{body.rules.text(place)} {policy}") for place in places]
+        is_narrow = compute_dtype(ty.dtype, ty.policy) == ty.dtype
+        draft.note(declared, f"no @accum policy here{f', so the sum runs in {ty.dtype}' if is_narrow else ''}")
+        edits = _policy_edits(body, ty.dtype, policy)
     if edits:
         draft.fix(f"keep {ty.dtype} storage, make only the running sum f32", *edits)
+
+
+def _policy_edits(body: Body, dtype: DType, policy: str) -> list[Edit]:
+    """The policy where the signature writes the dtype; what is said there already is not said again."""
+    edits: list[Edit] = []
+    for place in body.element_spans:
+        text = body.rules.text(place)
+        if lookup(text.partition("@")[0].strip()) == dtype and "@accum" not in text:
+            more = [part for part in policy.split() if part not in text]
+            edits.append(Edit(place, " ".join((text, *more))))
+    return edits
 
 
 def _cast_edits(body: Body, use: Use, policy: str) -> list[Edit]:

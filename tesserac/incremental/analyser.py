@@ -121,9 +121,11 @@ class Analyser:
     # ------------------------------------------------------------------------------------------- between runs
 
     def learn(self, source: SourceFile, diagnostics: Sequence[Diagnostic]) -> None:
-        """Takes in that the whole file was checked, with these diagnostics: items with clean contexts are known."""
+        """Takes in that the whole file was checked, with these diagnostics: items with clean contexts are known. One
+        message may stand for several calls: then what they call is shown in it."""
         state = self._state = _State(source)
-        wrong = {state.outline.index_at(diagnostic.primary.span.start) for diagnostic in diagnostics}
+        shown = [label.span for d in diagnostics for label in (d.primary, *d.secondary)]
+        wrong = {state.outline.index_at(span.start) for span in shown if span.file == source.path}
         for index, context in enumerate(state.contexts):
             if wrong.isdisjoint(context):
                 self._keep(state, index, None, ())
