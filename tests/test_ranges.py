@@ -123,7 +123,7 @@ def result_range(text: str) -> Interval:
     checked = check_text(text)
     assert checked.diagnostics == ()
     function = checked.module.functions[-1]
-    [found] = ranges_of(Ranges(checked.checker._known, extent_of(Facts())).function(function))
+    [found] = ranges_of(Ranges(checked.checker.known, extent_of(Facts())).function(function))
     return found
 
 
