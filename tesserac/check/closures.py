@@ -16,7 +16,9 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.assignment import bind
 from tesserac.check.body import Body
+from tesserac.check.decorating import NOTHING_NEW, TRANSFORMING, applied, decorator_name, plain_name
 from tesserac.check.tuples import make_value
+from tesserac.diag.codes.names import E0299
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 from tesserac.types.ty import FunctionType, IntType
@@ -30,7 +32,21 @@ def infer_lambda(body: Body, node: ast.Lambda) -> typed.Expr:
 def check_inner(body: Body, node: ast.FunctionDef) -> list[typed.Stmt]:
     """`def` inside a function binds its name to the function, with what it sees now."""
     value = _close(body, node.name, node.parameters, node.returns, node.body, node.span, node.uses, node.where)
-    return bind(body, node.name, node.name_span, value, node.span)
+    transforming = [decorator for decorator in node.decorators if _transforms(body, decorator)]
+    if not transforming:
+        return bind(body, node.name, node.name_span, value, node.span)
+    name = plain_name(node.name)
+    plain = bind(body, name, node.name_span, value, node.span)
+    made = body.expression(applied(transforming, ast.Name(node.name_span, name)))
+    return [*plain, *bind(body, node.name, node.name_span, made, node.span)]
+
+
+def _transforms(body: Body, decorator: ast.Decorator) -> bool:
+    """Whether a decorator makes another function; inside a function there are no others."""
+    name = decorator_name(decorator)
+    if name not in (*TRANSFORMING, *NOTHING_NEW):
+        body.sink.error(E0299, at=decorator.span, feature="this decorator of a function inside another")
+    return name in TRANSFORMING
 
 
 def _close(

@@ -12,6 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.donation import DONATE, check_names, donated_names
 from tesserac.check.resolve import FunctionRef
 from tesserac.check.said import WORDS
@@ -35,8 +36,9 @@ from tesserac.types.ty import (
 
 UPDATE = "update"
 """Marks a function whose call, as a statement, binds the name that it is given first to its result."""
-ACCEPTED = ("export", "jit", "autodiff", UPDATE, "kernel", "kernel.auto")
-"""What may stand alone. `@export` marks what a bundle shows; every function is compiled, so `@jit` says nothing new."""
+ACCEPTED = ("export", *NOTHING_NEW, UPDATE, "kernel", "kernel.auto")
+"""What may stand alone. `@export` marks what a bundle shows. Transforms are not among them: what they make of a
+function has no such decorators any more, see `decorating.py`."""
 WITHIN, EFFECT = "within", "effect"
 OF_LIBRARY = (WITHIN, EFFECT, *WORDS)
 """What only the library may say."""
@@ -108,7 +110,7 @@ def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decoratio
 
 def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
     node = decorator.expression
-    name, known = dotted_name(node), [each for each in dict.fromkeys([*ACCEPTED, *_READERS]) if each not in OF_LIBRARY]
+    name, known = dotted_name(node), _known_names()
     if name in known:
         body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}`")
     else:
@@ -117,6 +119,10 @@ def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decora
         draft.did_you_mean(name, known, at)
         draft.remark(f"decorators are {', '.join(f'`@{each}`' for each in known)}")
     return replace(found, is_known=False)
+
+
+def _known_names() -> list[str]:
+    return [each for each in dict.fromkeys([*ACCEPTED, *_READERS, *TRANSFORMING]) if each not in OF_LIBRARY]
 
 
 def _given(body: Body, node: ast.Call, names: Sequence[str]) -> dict[str, ast.Expr]:

@@ -22,8 +22,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
 from tesserac.check.checkpoints import memory_of_every, memory_of_sizes
-from tesserac.check.mapped_axes import MappedAxes, NoAxis, whole_type
-from tesserac.check.mapping import FRONT
+from tesserac.check.mapped_axes import FRONT, MappedAxes, NoAxis, whole_type
 from tesserac.check.statics import read_size
 from tesserac.check.transforms import Call, require_function
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items

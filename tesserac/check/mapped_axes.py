@@ -17,7 +17,7 @@ from tesserac.check.settings import setting_span
 from tesserac.check.undecided import undecided
 from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.differentiation import E0720, E0721, E0723
-from tesserac.types.dims import Dim, DimError, parse_dim
+from tesserac.types.dims import ZERO, Dim, DimError, parse_dim
 from tesserac.types.dtype import F64
 from tesserac.types.leaves import leaf_types
 from tesserac.types.ty import (
@@ -39,6 +39,7 @@ from tesserac.types.ty import (
 )
 
 IN_AXES, OUT_AXES = "in_axes", "out_axes"
+FRONT = IntType(ZERO)
 Places = tuple[int | None, ...]
 """Where the mapped dim stands in each tensor of a value; None where there is none."""
 
@@ -207,8 +208,11 @@ def _report_out(body: Body, callee: Callee, axis: Type, rank: int) -> None:
     draft.fix("put the mapped dim first") if at is None else draft.replace("put the mapped dim first", at, "0")
 
 
-def axes_per_argument(axes: Type, count: int) -> Iterator[Type] | None:
-    """What `in_axes` says of each argument; None where it says it of another number of them."""
+def axes_per_argument(axes: Type, by_position: int, by_name: int) -> Iterator[Type] | None:
+    """What `in_axes` says of each argument; None where it says it of another number of them. A tuple may leave out
+    those that are given by name, behind the others: then their first dims are mapped."""
     if not isinstance(axes, TupleType):
-        return iter([axes] * count)
-    return iter(axes.items) if len(axes.items) == count else None
+        return iter([axes] * (by_position + by_name))
+    if len(axes.items) == by_position:
+        return iter([*axes.items, *[FRONT] * by_name])
+    return iter(axes.items) if len(axes.items) == by_position + by_name else None

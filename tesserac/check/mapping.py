@@ -14,7 +14,16 @@ from tesserac.check.body import Body, is_static
 from tesserac.check.collectives import devices_along
 from tesserac.check.derivative_errors import report_printing
 from tesserac.check.distribution import MESH, axis_names
-from tesserac.check.mapped_axes import IN_AXES, OUT_AXES, MappedAxes, NoAxis, Places, axes_per_argument, whole_type
+from tesserac.check.mapped_axes import (
+    FRONT,
+    IN_AXES,
+    OUT_AXES,
+    MappedAxes,
+    NoAxis,
+    Places,
+    axes_per_argument,
+    whole_type,
+)
 from tesserac.check.settings import setting_span
 from tesserac.check.transforms import Call, require_function
 from tesserac.check.tuples import make_value, tuple_items
@@ -23,10 +32,8 @@ from tesserac.check.wrt import function_name
 from tesserac.diag.codes.differentiation import E0720, E0722
 from tesserac.diag.codes.effects import E0604
 from tesserac.diag.codes.names import E0205, E0215
-from tesserac.types.dims import ZERO
-from tesserac.types.ty import ErrorType, IntType, NoneType, RecordType, StrType, TransformType, TupleType, Type
+from tesserac.types.ty import ErrorType, NoneType, RecordType, StrType, TransformType, TupleType, Type
 
-FRONT = IntType(ZERO)
 _AXES = (IN_AXES, OUT_AXES)
 _SLOTS = (Slot("f", True, False), *(Slot(axes, False, False) for axes in _AXES))
 _MESH_SLOTS = (Slot("axis_name", False, True), Slot("mesh", False, True))
@@ -104,7 +111,8 @@ def call_mapped(
     axis_name: str = "",
 ) -> typed.Expr:
     """The call of a function for every element of a mapped dim; `axis_name` is the axis that collectives in it mean."""
-    axes = axes_per_argument(in_axes, len(args))
+    by_name = sum(arg.name is not None for arg in args)
+    axes = axes_per_argument(in_axes, len(args) - by_name, by_name)
     if axes is None:
         assert isinstance(in_axes, TupleType)
         problem = f"`in_axes` has an axis for each argument: {len(in_axes.items)} axes, {len(args)} arguments"

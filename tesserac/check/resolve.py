@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.decorating import is_transformed, plain_name, taken_apart
 from tesserac.check.struct_items import functions_of, initial_of_param, is_test, tensor_defaults, test_function
 from tesserac.diag.codes.names import E0202, E0209
 from tesserac.diag.codes.projects import E0946
@@ -218,6 +219,8 @@ class ModuleNames:
         for item in module.items:
             self._importing = isinstance(item, ast.Import | ast.FromImport)
             self._collect(item)
+        for name in [name for name in self.derivative_rules if plain_name(name) in self.hidden]:
+            self.derivative_rules[plain_name(name)] = self.derivative_rules.pop(name)
 
     def lookup(self, name: str) -> Resolved | None:
         return self._names.get(name) or self._exports.lookup(name)
@@ -227,11 +230,11 @@ class ModuleNames:
         return self._exports.lookup(name)
 
     def names(self) -> list[str]:
-        return [*(name for name in self._names if not is_test(name)), *self._exports.names()]
+        return [*filter(_is_writable, self._names), *self._exports.names()]
 
     def public(self) -> dict[str, Resolved]:
         own = (FunctionRef, ConstantRef, StructRef, ParamRef)
-        public = (name for name in self._names if not name.startswith("_") and not is_test(name))
+        public = (name for name in self._names if not name.startswith("_") and _is_writable(name))
         return {name: self._names[name] for name in public if isinstance(self._names[name], own)}
 
     def private(self) -> dict[str, Span]:
@@ -288,9 +291,7 @@ class ModuleNames:
     def _collect(self, item: ast.Item) -> None:
         match item:
             case ast.FunctionDef():
-                self.functions.setdefault(item.name, item)
-                self.hidden.update({function.name: function for function in tensor_defaults(item)})
-                self._note_rules(item)
+                self._collect_function(item)
                 self._define(item.name, FunctionRef(self.name, item.name), item.name_span)
             case ast.ConstDef():
                 self._collect_constant(item)
@@ -313,6 +314,17 @@ class ModuleNames:
                     initial = initial_of_param(item, item.init)
                     self.hidden[initial.name] = initial
                 self._define(item.name, ParamRef(self.name, item.name), item.name_span)
+
+    def _collect_function(self, item: ast.FunctionDef) -> None:
+        """A function; one with transforms as decorators is two."""
+        seen = item
+        if is_transformed(item):
+            seen, plain = taken_apart(item)
+            self.hidden.setdefault(plain.name, plain)
+            self._names[plain.name] = FunctionRef(self.name, plain.name)
+        self.functions.setdefault(item.name, seen)
+        self.hidden.update({function.name: function for function in tensor_defaults(item)})
+        self._note_rules(item)
 
     def _define(self, name: str, meaning: Resolved, span: Span) -> None:
         if name in self._spans:
@@ -447,3 +459,8 @@ def _names_in(node: ast.Expr, constants: dict[str, ast.ConstDef], seen: frozense
             for argument in arguments:
                 found |= _names_in(argument.value, constants, seen)
     return found
+
+
+def _is_writable(name: str) -> bool:
+    """Whether a program can write it: a test, and a function below its decorators, have names of their own."""
+    return not is_test(name) and "$" not in name
