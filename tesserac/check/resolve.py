@@ -138,6 +138,17 @@ OPERATIONS = (
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 
+def rule_of(node: ast.FunctionDef) -> dict[str, str]:
+    """The functions that this one is a derivative of, by the decorators that say so."""
+    found: dict[str, str] = {}
+    for decorator in node.decorators:
+        match decorator.expression:
+            case ast.Call(function=ast.Name(id=kind), arguments=[ast.Argument(value=ast.Name(id=of))]):
+                if kind in DERIVATIVE_RULES:
+                    found[kind] = of
+    return found
+
+
 class Exports:
     """The public functions and constants of checked library modules, and the built-in names beneath them."""
 
@@ -243,11 +254,8 @@ class ModuleNames:
 
     def _note_rules(self, item: ast.FunctionDef) -> None:
         """`@vjp_of(f)` says that the function is a derivative of f."""
-        for decorator in item.decorators:
-            match decorator.expression:
-                case ast.Call(function=ast.Name(id=kind), arguments=[ast.Argument(value=ast.Name(id=of))]):
-                    if kind in DERIVATIVE_RULES:
-                        self.derivative_rules.setdefault(of, {})[kind] = item.name
+        for kind, of in rule_of(item).items():
+            self.derivative_rules.setdefault(of, {})[kind] = item.name
 
     def function(self, name: str) -> ast.FunctionDef:
         """A function by name, or one without a name of its own: a method, an initialiser, a lambda."""

@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.resolve import rule_of
 from tesserac.check.usage import Usage, usage_of
 from tesserac.syntax import ast
 from tesserac.syntax.parse import ParsedItem, parse_items
@@ -101,7 +102,10 @@ def usage(item: ParsedItem) -> Usage:
 
 def _defined(node: ast.Item) -> Iterator[str]:
     match node:
-        case ast.FunctionDef(name=name) | ast.StructDef(name=name):
+        case ast.FunctionDef(name=name):
+            yield name
+            yield from rule_of(node).values()  # a call of that function goes by this one
+        case ast.StructDef(name=name):
             yield name
         case ast.ConstDef(targets=targets):
             yield from _names(targets)
