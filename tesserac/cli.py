@@ -63,6 +63,7 @@ def compiler() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --error-format=json: one array of objects.")
 @click.option("--explain-guards", is_flag=True, help="List the checks of sizes that calls make on entry.")
+@click.option("--explain-memory", is_flag=True, help="List what derivatives keep of the turns of loops.")
 @click.option("--verify", is_flag=True, help="Lower every function, and verify the IR after every pass.")
 @click.option("--fix", is_flag=True, help="Make the safe fixes in the files, then report what is left.")
 @click.option("--diff", is_flag=True, help="With --fix: write nothing, show what the fixes would change.")
@@ -71,6 +72,7 @@ def check(
     error_format: str,
     as_json: bool,
     explain_guards: bool,
+    explain_memory: bool,
     verify: bool,
     fix: bool,
     diff: bool,
@@ -83,8 +85,9 @@ def check(
     from tesserac.commands.checking import Wanted, check_deeply, check_files
 
     format_ = "json" if as_json else error_format
-    if explain_guards and format_ == "json":
-        raise UsageMistake("guards are no diagnostics: --explain-guards goes with the formats human and short")
+    if (explain_guards or explain_memory) and format_ == "json":
+        option = "--explain-guards" if explain_guards else "--explain-memory"
+        raise UsageMistake(f"these are no diagnostics: {option} goes with the formats human and short")
     if diff and not fix:
         raise UsageMistake("--diff shows what --fix would change: it goes with --fix")
     if fix:
@@ -94,8 +97,8 @@ def check(
         click.echo(fix_files(Session(), files, diff=diff), nl=False, err=not diff)
         if diff:
             return OK
-    wanted = Wanted(format_, palette_of(sys.stdout), explain_guards)
-    if not (explain_guards or verify):
+    wanted = Wanted(format_, palette_of(sys.stdout), explain_guards, explain_memory)
+    if not (explain_guards or explain_memory or verify):
         return finish(check_files(files, wanted))
     from tesserac.session import Session
 

@@ -133,6 +133,30 @@ def test_guards_are_listed_with_their_lines(command: Program) -> None:
     assert command("check", "--explain-guards", "--json", "guarded.tess").status == 2
 
 
+def test_what_derivatives_keep_is_listed(command: Program) -> None:
+    (Path("kept.tess")).write_text(
+        "def run(w: Tensor[N, N, f32], x: Tensor[T, N, f32]) -> Tensor[f32]:\n    h = zeros(N)\n"
+        "    for t in range(T):\n        h = tanh(h @ w + x[t])\n    return sum(h)\n"
+        "def slope(w: Tensor[N, N, f32], x: Tensor[T, N, f32]):\n    return grad(run)(w, x)\n"
+        "def long(x: Tensor[f32]):\n    def run(v: Tensor[f32]) -> Tensor[f32]:\n        for t in range(100):\n"
+        "            v = sin(v)\n        return v\n    return grad(run)(x)\n"
+    )
+    result = command("check", "--explain-memory", "kept.tess", "sound.tess")
+    assert result.out == (
+        "kept.tess: kept for derivatives\n"
+        "  slope: the loop of line 3 keeps of each of T turns\n"
+        '      h: 4*N bytes (["N"] of f32, line 3)\n'
+        '      `tanh(h @ w + x[t])`: 4*N bytes (["N"] of f32, line 4)\n'
+        "    in all 8*N*T bytes; `with checkpoint(every=k):` keeps a state of 4*N bytes for every k turns, "
+        "and k turns\n"
+        "  long: the loop of line 10 keeps of each of 100 turns\n"
+        "      `sin(v)`: 4 bytes ([] of f32, line 11)\n"
+        "    in all 400 bytes; `with checkpoint(every=10):` keeps 80 bytes\n"
+        "sound.tess: no loop keeps anything for a derivative\n"
+    )
+    assert command("check", "--explain-memory", "--json", "kept.tess").status == 2
+
+
 def test_verify_lowers_every_function(command: Program) -> None:
     assert command("check", "--verify", "sound.tess", SOFTMAX).status == 0
 

@@ -11,6 +11,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.commands.files import FoundSources, files_of, program_files, project_here, project_mistakes
+from tesserac.commands.memory import list_memory
 from tesserac.commands.outcome import MISTAKES, OK, Outcome
 from tesserac.diag.codes.names import E0209
 from tesserac.diag.codes.projects import E0940, E0941, E0942, E0943, E0944, E0945, E0947
@@ -30,11 +31,12 @@ _NO_MODULE = re.compile(r"there is no module `(?!\.)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """How to say it: the format, the colours, and whether guards are listed too."""
+    """How to say it: the format, the colours, and whether guards, and what loops keep, are listed too."""
 
     format: str
     palette: Palette
     guards: bool
+    memory: bool = False
 
 
 def check_files(paths: Sequence[str], wanted: Wanted) -> Outcome:
@@ -60,8 +62,8 @@ def _verdicts(records: Records) -> Verdicts:
 
 
 def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outcome:
-    """The same with every function at hand: lists guards, and under `session.verify` lowers what is sound, verifying
-    every pass."""
+    """The same with every function at hand: lists what is wanted, and under `session.verify` lowers what is sound,
+    verifying every pass."""
     files = program_files(paths) if paths else files_of(project_here())
     said = list(project_mistakes(files))
     sound: list[Checked] = []
@@ -77,7 +79,8 @@ def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outc
             said += _lowering_mistakes(session, checked) if session.verify else ()
     outcome = _outcome(_told_once(said), len(files), session.sources(), wanted)
     guards = "".join(list_guards(one) + list_promises(one) for one in sound) if wanted.guards else ""
-    return replace(outcome, output=outcome.output + guards)
+    memory = "".join(map(list_memory, sound)) if wanted.memory else ""
+    return replace(outcome, output=outcome.output + guards + memory)
 
 
 def _outcome(said: Sequence[Diagnostic], files: int, sources: Mapping[str, SourceFile], wanted: Wanted) -> Outcome:

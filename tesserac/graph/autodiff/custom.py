@@ -11,7 +11,7 @@ graph.pullback(x..., y..., dx...) {rule, wrt} : dy...
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 
 from tesserac.graph.autodiff.dialect import JVP, VJP
@@ -27,12 +27,17 @@ from tesserac.types.dims import Dim
 PULLBACK = "graph.pullback"
 
 
+Observe = Callable[[Op, Dim, Sequence[Value], Sequence[Value]], None]
+"""Told of a loop how many turns it keeps a row of, which values a row has, and what a turn begins with."""
+
+
 class Functions:
     """The functions of a module, and the names of counters that loops have by now where bodies are put."""
 
-    def __init__(self, module: Module, taken: set[str]) -> None:
+    def __init__(self, module: Module, taken: set[str], observe: Observe | None = None) -> None:
         self._module = module
         self.taken = taken
+        self.observe = observe
         self.mapped: dict[Hashable, str] = {}
         """What functions with rules are called for mapped arguments, by what they are and which those are."""
 

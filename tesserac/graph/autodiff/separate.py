@@ -41,9 +41,10 @@ class Separator:
             self.run(list(region.block.ops[:-1]), tangents | own)
         match op.name:
             case "form.loop":
-                return separate_loop(op, tangents)
+                return separate_loop(op, tangents, self._functions.observe)
             case "form.while":
-                return separate_while(op, tangents, lambda block: self._in_segments(op, block, tangents))
+                segments = lambda block: self._in_segments(op, block, tangents)  # noqa: E731
+                return separate_while(op, tangents, segments, self._functions.observe)
             case _:
                 return _separate_branches(op)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tesserac.graph.autodiff.custom import Observe
 from tesserac.graph.autodiff.dialect import EVERY, MAX_STEPS, ROWS, TURNS
 from tesserac.graph.autodiff.kept import Kept
 from tesserac.graph.autodiff.linear import (
@@ -52,6 +53,10 @@ class _Parts:
         self.kept = Kept(op, self.linear)
         self.inits = op.operands[len(op.operands) - len(op.results) :]
 
+    def tell(self, observe: Observe | None, rows: Dim) -> None:
+        if observe is not None and self.kept.stored:
+            observe(self.op, rows, self.kept.stored, self.inits[: -self.count])
+
     def stacks(self, write: Writer, rows: Dim) -> list[Value]:
         types = (_stack_type(value, rows) for value in self.kept.stored)
         return [write("empty", shape=ty.dims, dtype=ty.dtype, policy=ty.policy) for ty in types]
@@ -81,11 +86,12 @@ class _Parts:
 # ------------------------------------------------------------------------------------- loops that sizes count
 
 
-def separate_loop(op: Op, tangents: set[Value]) -> Sequence[Value]:
+def separate_loop(op: Op, tangents: set[Value], observe: Observe | None) -> Sequence[Value]:
     parts = _Parts(op, op.body, 1, tangents)
     low, high = loop_bounds(op)
     rows = op.attrs.get(ROWS, (high - low).max(ZERO))
     assert isinstance(rows, Dim)
+    parts.tell(observe, rows)
     turn = Dim.sym(str(op.attrs["counter"])) - low
     primal = _primal_loop(parts, rows, turn)
     first = len(parts.args)
@@ -121,9 +127,12 @@ def _linear_loop(parts: _Parts, stacks: Sequence[Value], turn: Dim) -> Op:
 # ---------------------------------------------------------------------------------- loops that the run counts
 
 
-def separate_while(op: Op, tangents: set[Value], in_segments: Callable[[Block], None]) -> Sequence[Value]:
+def separate_while(
+    op: Op, tangents: set[Value], in_segments: Callable[[Block], None], observe: Observe | None
+) -> Sequence[Value]:
     """`in_segments` writes the same tangents into a block, from the beginning of the loop, with what they need."""
     parts, rows = _Parts(op, op.regions[1].block, 0, tangents), rows_of(op)
+    parts.tell(observe, rows)
     primal = _primal_while(parts, rows)
     first = len(parts.args)
     turns, stacks = primal.results[first], primal.results[first + 1 :]

@@ -30,7 +30,7 @@ After:
 from __future__ import annotations
 
 from tesserac.graph.autodiff.checkpoints import open_checkpoints
-from tesserac.graph.autodiff.custom import Functions, dissolve
+from tesserac.graph.autodiff.custom import Functions, Observe, dissolve
 from tesserac.graph.autodiff.dialect import CHECKPOINT, JVP, VJP
 from tesserac.graph.autodiff.expand import expand_jvp, expand_vjp
 from tesserac.graph.autodiff.linear import erase_unused, replace_results
@@ -51,12 +51,17 @@ TRANSFORMED = (JVP, VJP, VMAP, CUSTOM, CHECKPOINT)
 
 @pass_(GRAPH, GRAPH, "transforms")
 def transforms(module: Module) -> Module:
+    return expand_transforms(module, None)
+
+
+def expand_transforms(module: Module, observe: Observe | None) -> Module:
+    """The pass; `observe` is told of every loop what the way back keeps of it."""
     is_new = any(op.name in TRANSFORMED for op in module.walk())
     if is_new:
         merge_equal(module)  # a value that is computed twice would have two cotangents, and all before it too
     expanded: set[Op] = set()
     for function in list(module.ops):
-        _expand(module, function, expanded)
+        _expand(module, function, expanded, observe)
     for function in module.ops:
         if function.attrs["entry"] is True:
             dissolve(function, Functions(module, counters(function)))
@@ -70,15 +75,15 @@ def transforms(module: Module) -> Module:
     return module
 
 
-def _expand(module: Module, function: Op, expanded: set[Op]) -> None:
+def _expand(module: Module, function: Op, expanded: set[Op], observe: Observe | None) -> None:
     """Functions that this one may be given the bodies of come first."""
     if function in expanded:
         return
     expanded.add(function)
     for op in list(function.walk()):
         for symbol in custom_symbols(op) if op.name == CUSTOM else ():
-            _expand(module, module.lookup(symbol), expanded)
-    functions = Functions(module, counters(function))
+            _expand(module, module.lookup(symbol), expanded, observe)
+    functions = Functions(module, counters(function), observe)
     for op in reversed(list(function.walk())):  # what stands inside another comes first
         if op.name == JVP:
             replace_results(op, expand_jvp(op, functions))

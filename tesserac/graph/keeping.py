@@ -1,0 +1,79 @@
+"""What the loops of a function keep when derivatives go back through them, for people to read.
+
+Enters: typed functions. Leaves: a `KeptLoop` for each loop that reverse mode made two of, in the order in which they
+were met: inner loops first. What an inner loop keeps of all its turns is one value of a turn of the loop around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import Span
+from tesserac.check.typed import TypedFunction
+from tesserac.graph.autodiff.dialect import ROWS
+from tesserac.graph.build import build_module
+from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.transforms import expand_transforms
+from tesserac.graph.rules import apply_rules
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.passes import run_passes
+from tesserac.types.dims import ZERO, Dim, product
+from tesserac.types.ty import TensorType
+
+
+@dataclass(frozen=True)
+class KeptValue:
+    """One value of every turn: what the program calls it, if anything, and where it is computed."""
+
+    name: str
+    type: TensorType
+    span: Span
+
+    @property
+    def bytes(self) -> Dim:
+        return product(self.type.dims) * self.type.dtype.bytes
+
+
+@dataclass(frozen=True)
+class KeptLoop:
+    """`rows` is how many turns have a row, `state` the bytes of what a turn begins with. A loop of `segments` was made
+    of the one that the program has, where that says so or where its turns may be many; sizes tell how often a `counted`
+    one turns."""
+
+    span: Span
+    rows: Dim
+    segments: bool
+    counted: bool
+    values: tuple[KeptValue, ...]
+    state: Dim
+
+    @property
+    def row(self) -> Dim:
+        """The bytes of one turn."""
+        return sum((value.bytes for value in self.values), ZERO)
+
+
+def kept_loops(functions: Mapping[str, TypedFunction], entry: str) -> list[KeptLoop]:
+    """Those of one function and of all that it calls. Raises NotDifferentiable."""
+    found: list[KeptLoop] = []
+
+    def observe(op: Op, rows: Dim, stored: Sequence[Value], carried: Sequence[Value]) -> None:
+        state = sum((_bytes(value) for value in carried), ZERO)
+        values = tuple(_kept(value, op) for value in stored)
+        found.append(KeptLoop(op.span, rows, ROWS in op.attrs, op.name == "form.loop", values, state))
+
+    module = build_module(list(functions.values()), {entry}, asserts=False)
+    expand_transforms(run_passes(module, (apply_rules, inline), verify=False), observe)
+    return found
+
+
+def _bytes(value: Value) -> Dim:
+    ty = tensor_type(value)
+    return product(ty.dims) * ty.dtype.bytes
+
+
+def _kept(value: Value, loop: Op) -> KeptValue:
+    made = value.defining_op
+    return KeptValue(value.name or "", tensor_type(value), loop.span if made is None else made.span)
