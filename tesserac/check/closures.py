@@ -18,7 +18,7 @@ from tesserac.check.assignment import bind
 from tesserac.check.body import Body
 from tesserac.check.decorating import NOTHING_NEW, TRANSFORMING, applied, decorator_name, plain_name
 from tesserac.check.tuples import make_value
-from tesserac.diag.codes.names import E0299
+from tesserac.diag.codes.kernels import E0508
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 from tesserac.types.ty import FunctionType, IntType
@@ -45,7 +45,8 @@ def _transforms(body: Body, decorator: ast.Decorator) -> bool:
     """Whether a decorator makes another function; inside a function there are no others."""
     name = decorator_name(decorator)
     if name not in (*TRANSFORMING, *NOTHING_NEW):
-        body.sink.error(E0299, at=decorator.span, feature="this decorator of a function inside another")
+        draft = body.sink.error(E0508, at=decorator.span, problem=f"`@{name}` does not stand inside a function")
+        draft.remark(f"what does are transforms: {', '.join(f'`@{each}`' for each in TRANSFORMING)}")
     return name in TRANSFORMING
 
 
