@@ -55,6 +55,33 @@ def positive(x: Tensor[N, f64]) -> Tensor[N, f64]:
 def positive_back(x: Tensor[N, f64], y: Tensor[N, f64], ct: Tensor[N, f64]) -> Tensor[N, f64]:
     return ct / x
 
+struct Box[N]:
+    a: Tensor[N, f64] = ones(N, dtype=f64)
+    k: Tensor[N, i32] = ones(N, dtype=i32)
+
+def boxed(box: Box[N], s: float) -> Tensor[N, f64]:
+    return box.a * s
+
+@vjp_of(boxed)
+def boxed_back(box: Box[N], s: float, y: Tensor[N, f64], ct: Tensor[N, f64]):
+    return Box[N](a=11.0 * ct, k=box.k), sum(ct)
+
+def maybe(x: Tensor[N, f64], m: Tensor[N, f64] | None = None) -> Tensor[N, f64]:
+    return x if m is None else x * m
+
+@jvp_of(maybe)
+def maybe_forward(
+    x: Tensor[N, f64], m: Tensor[N, f64] | None, y: Tensor[N, f64], dx: Tensor[N, f64], dm: Tensor[N, f64] | None
+) -> Tensor[N, f64]:
+    if dm is None:
+        return 13.0 * dx
+    else:
+        return 17.0 * dx + 19.0 * dm
+
+def parts(x: Tensor[N, f64]) -> (Tensor[N, f64], Tensor[N, f64], Tensor[N, f64]):
+    inside = grad(lambda v: sum(boxed(Box[N](a=v), 2.0)))(x)
+    return inside, grad(lambda v: sum(maybe(v)))(x), grad(lambda v: sum(maybe(v, v)))(x)
+
 def by_one(x: Tensor[N, f64], w: Tensor[N, f64]) -> (Tensor[N, f64], Tensor[N, f64]):
     total = lambda a, b: sum(product(a, b))
     return grad(total)(x, w), grad(total, wrt=1)(x, w)
@@ -132,6 +159,11 @@ def test_a_rule_for_several_arguments_serves_one_of_them(program: tessera.Module
     by_x, by_w = program.by_one(X, 2 * X)
     np.testing.assert_array_equal(by_x, 6 * X)
     np.testing.assert_array_equal(by_w, X)
+
+
+def test_rules_of_structs_numbers_and_optional_arguments(program: tessera.Module) -> None:
+    for found, expected in zip(program.parts(X), (11.0, 13.0, 36.0), strict=True):
+        np.testing.assert_array_equal(found, [expected] * 3)
 
 
 def test_a_function_with_a_rule_may_read_params_and_draw(program: tessera.Module) -> None:

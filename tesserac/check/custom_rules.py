@@ -26,10 +26,11 @@ from tesserac.check.resolve import FORWARD_RULE, FunctionRef
 from tesserac.check.tangents import has_tangent, tangent_type
 from tesserac.check.words import type_text
 from tesserac.diag.codes.differentiation import E0705
-from tesserac.diag.sink import Sink
+from tesserac.diag.sink import Draft, Sink
 from tesserac.ir.ordering import COLLECTIVE
 from tesserac.types.dims import Dim
-from tesserac.types.ty import TupleType, Type
+from tesserac.types.dtype import F64
+from tesserac.types.ty import FloatType, NoneType, TensorType, TupleType, Type, parts
 
 
 def with_rules(body: Body, call: typed.Call, ref: FunctionRef, callee: Callee) -> typed.Expr:
@@ -81,9 +82,14 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
     signature = body.rules.signature(ref.owner, ref.name)
     types = [arg.type for arg in call.args]
     smooth = [tangent_type(type_) for type_ in types if has_tangent(type_)]
-    change = tangent_type(call.type)
+    change, at = tangent_type(call.type), signature.node.name_span
+    if not smooth or not has_tangent(call.type):
+        what = "argument" if not smooth else "result"
+        _refuse(body.sink, callee, at, f"`{callee.name}` has no {what} with a derivative, and so no rule", ())
+        return None
     given = [*types, call.type, *(smooth if forward else [change])]
-    at = signature.node.name_span
+    if forward and len(signature.parameters) > len(given):
+        given = [*types, call.type, *(tangent_type(type_) for type_ in types if _may_have_tangent(type_))]
     if len(signature.parameters) != len(given):
         problem = f"`{ref.name}` takes {len(signature.parameters)} arguments; a rule of `{callee.name}` takes"
         _refuse(body.sink, callee, at, f"{problem} {len(given)}", given)
@@ -108,12 +114,19 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
     return typed.Rule(forward, instance_symbol(ref.owner, signature, own), tuple(sorted(sizes.items())))
 
 
+def _may_have_tangent(type_: Type) -> bool:
+    """Whether an argument has a tangent, or would have one if it were given: then that is None, too."""
+    return has_tangent(type_) or isinstance(type_, NoneType)
+
+
 def _check_result(sink: Sink, rule: typed.TypedFunction, sizes: dict[str, Dim], wanted: Type, callee: Callee) -> None:
     """A rule gives what it should."""
     found = substitute_type(rule.result, sizes)
-    if found != wanted:
-        problem = f"`{rule.name}` gives {type_text(found)}; a rule of `{callee.name}` gives {type_text(wanted)}"
-        _refuse(sink, callee, rule.span, problem, ())
+    if not _gives(found, wanted):
+        problem = f"`{rule.name}` does not give what a rule of `{callee.name}` gives"
+        draft = _refuse(sink, callee, rule.span, problem, ())
+        draft.because(f"`{rule.name}` gives {type_text(found)}")
+        draft.because(f"a rule gives {type_text(wanted)}, as the values have")
 
 
 def _check_effects(sink: Sink, rule: typed.TypedFunction, of: typed.TypedFunction | None, callee: Callee) -> None:
@@ -128,9 +141,21 @@ def _check_effects(sink: Sink, rule: typed.TypedFunction, of: typed.TypedFunctio
         _refuse(sink, callee, rule.span, problem, ())
 
 
-def _refuse(sink: Sink, callee: Callee, at: Span, problem: str, given: Sequence[Type]) -> None:
+def _gives(found: Type, wanted: Type) -> bool:
+    """Whether a rule gives a tangent of this type; an integer may stand where a tangent has None, and one f64 number is
+    a float."""
+    if wanted == FloatType():
+        return found in (wanted, TensorType((), F64))
+    inner, theirs = parts(found), parts(wanted)
+    if inner is None or theirs is None or type(found) is not type(wanted):
+        return tangent_type(found) == wanted
+    return len(inner) == len(theirs) and all(map(_gives, inner, theirs))
+
+
+def _refuse(sink: Sink, callee: Callee, at: Span, problem: str, given: Sequence[Type]) -> Draft:
     draft = sink.error(E0705, at=callee.at, problem=problem)
     if at != callee.at:
         draft.note(at, "the rule")
     if given:
         draft.remark(f"it is given {', '.join(type_text(type_) for type_ in given)}")
+    return draft

@@ -14,7 +14,7 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.donation import DONATE, check_names, donated_names
-from tesserac.check.resolve import FunctionRef
+from tesserac.check.resolve import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.said import WORDS
 from tesserac.check.schedules import SCHEDULE, check_space, is_schedule, space_entries
 from tesserac.check.words import type_text
@@ -102,6 +102,8 @@ def read_decorators(body: Body, node: ast.FunctionDef) -> Decorations:
 def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
     node = decorator.expression
     name = dotted_name(node)
+    if name in DERIVATIVE_RULES and not isinstance(node, ast.Call):
+        node = ast.Call(node.span, node, ())
     if not isinstance(node, ast.Call):
         return found if name in ACCEPTED else _unknown(body, decorator, found)
     reader = _READERS.get(name)
@@ -233,6 +235,8 @@ def _rule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     if isinstance(meaning, FunctionRef) and given is not None and body.rules.is_own(meaning):
         return found
     draft = body.sink.error(E0705, at=node.span, problem=f"`@{dotted_name(node)}` takes a function of the same file")
+    if isinstance(given, ast.Name) and meaning is None:
+        draft.did_you_mean(given.id, body.rules.suggestions(), given.span)
     draft.remark("the derivative of an operator or of a function of another file is its own")
     return replace(found, is_known=False)
 

@@ -18,10 +18,9 @@ from tesserac.types.ty import FloatType, IntType, TupleType
 
 def nonlinearity(rule: typed.TypedFunction, tangents: int, find: Find) -> Problem | None:
     """The first thing that a rule, whose last parameters are tangents, makes of them that is not linear."""
-    walk = _Linear(find, frozenset(param.name for param in rule.params[: len(rule.params) - tangents]))
-    marks = [marked(param.type, Mark(), is_smooth) for param in rule.params[len(rule.params) - tangents :]]
-    names: Names = {param.name: None for param in rule.params}
-    names.update(zip((param.name for param in rule.params[-tangents:]), marks, strict=True))
+    first = len(rule.params) - tangents
+    walk = _Linear(find, frozenset(param.name for param in rule.params[:first]))
+    names: Names = {param.name: marked(param.type, Mark(), is_smooth) for param in rule.params[first:]}
     return first_problem([walk.body(rule, names)])
 
 

@@ -14,6 +14,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.decorating import is_transformed, plain_name, taken_apart
 from tesserac.check.struct_items import functions_of, initial_of_param, is_test, tensor_defaults, test_function
+from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.names import E0202, E0209
 from tesserac.diag.codes.projects import E0946
 from tesserac.diag.diagnostic import Code, Step
@@ -255,7 +256,11 @@ class ModuleNames:
     def _note_rules(self, item: ast.FunctionDef) -> None:
         """`@vjp_of(f)` says that the function is a derivative of f."""
         for kind, of in rule_of(item).items():
-            self.derivative_rules.setdefault(of, {})[kind] = item.name
+            first = self.derivative_rules.setdefault(of, {}).setdefault(kind, item.name)
+            if first != item.name and first in self.functions:
+                draft = self._sink.error(E0705, at=item.name_span, problem=f"`{of}` has a `@{kind}` rule already")
+                draft.note(self.functions[first].name_span, "this one")
+                draft.fix("take one of them out: a function has one derivative")
 
     def function(self, name: str) -> ast.FunctionDef:
         """A function by name, or one without a name of its own: a method, an initialiser, a lambda."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 
-from tesserac.graph.autodiff.dialect import JVP, VJP
+from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
 from tesserac.graph.blame import blame
 from tesserac.graph.dialect import CUSTOM, NUMERICS, call_dims, named_dims, set_numerics
 from tesserac.graph.substitute import copy_op, counters
@@ -64,6 +64,11 @@ class Functions:
             silence([op for op in block.ops if op not in before])
         return found
 
+    def whole(self, builder: Builder, function: Attr, operands: Sequence[Value]) -> list[Value]:
+        """What a function computes, given by its symbol and sizes."""
+        assert isinstance(function, tuple)
+        return self._paste(builder, str(function[0]), named_dims(function[1]), operands, None, None)
+
     def is_open(self, rule: Attr) -> bool:
         """Whether a rule has derivatives in it that are being taken: then it asks for itself."""
         assert isinstance(rule, tuple)
@@ -73,11 +78,12 @@ class Functions:
         self, builder: Builder, rule: Attr, operands: Sequence[Value], linear: int = 0, mode: Attr | None = None
     ) -> list[Value]:
         """What a rule computes, in the mode of the call that it belongs to. Its last `linear` operands are tangents
-        that will be transposed: a call that depends on them becomes its body, which can be."""
+        that will be transposed: a call that depends on them becomes its body, which can be. What a rule gives in the
+        place of an integer is nothing."""
         assert isinstance(rule, tuple)
         symbol, dims = rule
         tangents = set(operands[len(operands) - linear :]) if linear else None
-        return self._paste(builder, str(symbol), named_dims(dims), operands, tangents, mode)
+        return smooth(self._paste(builder, str(symbol), named_dims(dims), operands, tangents, mode))
 
     def _paste(
         self,

@@ -7,7 +7,7 @@ cotangent is the sum over them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tesserac.graph.autodiff.dialect import smooth
@@ -24,18 +24,19 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
     flags = [v in mapping.mapped for v in operands]
     attrs: dict[str, Attr] = {**op.attrs, "dims": ()}
     body = (op.attrs["callee"], op.attrs["dims"])
-    attrs["callee"] = _mapped_function(mapping, body, op.operands, flags)
+    functions = mapping.functions
+    attrs["callee"] = _mapped_function(mapping, functions.whole, body, op.operands, flags)
     own = own_arguments(op)
     flags = flags[: len(own)]
     tangents = [flag for flag, v in zip(flags, own, strict=True) if smooth([v])]
     given, outputs = (*own, *op.results), [True] * len(op.results)
     if (rule := op.attrs.get(FORWARD_RULE)) is not None:
         args = (*given, *smooth(own))
-        attrs[FORWARD_RULE] = (_mapped_function(mapping, rule, args, [*flags, *outputs, *tangents]), ())
+        attrs[FORWARD_RULE] = (_mapped_function(mapping, functions.rule, rule, args, [*flags, *outputs, *tangents]), ())
     if (rule := op.attrs.get(REVERSE_RULE)) is not None:
         args = (*given, *smooth(op.results))
         cotangents = [True] * len(smooth(op.results))
-        symbol = _mapped_function(mapping, rule, args, [*flags, *outputs, *cotangents], tangents)
+        symbol = _mapped_function(mapping, functions.rule, rule, args, [*flags, *outputs, *cotangents], tangents)
         attrs[REVERSE_RULE] = (symbol, ())
     types = [mapping.mapped_type(v.type) for v in op.results]
     return mapping.builder.op(op.name, operands, types, attrs, (), [v.name for v in op.results])
@@ -43,13 +44,15 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
 
 def _mapped_function(
     mapping: Mapping,
+    paste: Callable[[Builder, Attr, Sequence[Value]], list[Value]],
     function: Attr,
     args: Sequence[Value],
     flags: Sequence[bool],
     kept: Sequence[bool] | None = None,
 ) -> str:
     """The symbol of this function for arguments like these, of which some are mapped: a new one, or the one that it has
-    by now, as a rule that calls its own function needs. Results that are not `kept` are summed over the mapped dim."""
+    by now, as a rule that calls its own function needs, written by `paste`. Results that are not `kept` are summed over
+    the mapped dim."""
     assert isinstance(function, tuple)
     types = tuple(mapping.mapped_type(v.type) if flag else v.type for v, flag in zip(args, flags, strict=True))
     key = (function, types, tuple(flags), None if kept is None else tuple(kept), mapping.size, mapping.active)
@@ -59,7 +62,7 @@ def _mapped_function(
     symbol = mapping.functions.mapped[key] = mapping.functions.fresh_symbol(f"{function[0]}$mapped")
     single = Block([v.type for v in args])
     inside = Builder(single, mapping.builder.span)
-    inside.op("form.yield", mapping.functions.rule(inside, function, single.args))
+    inside.op("form.yield", paste(inside, function, single.args))
     block = Block(types)
     own = mapping.inside(block)
     own.values.update(zip(single.args, block.args, strict=True))
