@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tessera
+from tesserac.graph.interp import run_function
+from tests.source_support import compile_to_forms
 
 PROGRAM = """
 def cube(x: Tensor[N, f64]) -> Tensor[N, f64]:
@@ -121,6 +123,43 @@ def several(x: Tensor[N, f64], w: Tensor[f64]) -> (Tensor[N, f64], Tensor[f64]):
 def value(x: Tensor[N, f64]) -> Tensor[N, f64]:
     return cube(x)
 """
+LOOPS = """
+def turned(x: Tensor[N, f64], w: Tensor[N, f64]) -> Tensor[N, f64]:
+    for i in range(2):
+        for j in range(3):
+            x = sin(x) * w
+        if sum(x) > 0.0:
+            x = x * x
+        else:
+            x = -x
+    k = cast(0, i32)
+    while k < 2:
+        x, k = cos(x) * w, k + 1
+    return x
+
+def by_hand(x: Tensor[N, f64], w: Tensor[N, f64]) -> Tensor[N, f64]:
+    return turned(x, w)
+
+@jvp_of(by_hand)
+def by_hand_forward(
+    x: Tensor[N, f64], w: Tensor[N, f64], y: Tensor[N, f64], dx: Tensor[N, f64], dw: Tensor[N, f64]
+) -> Tensor[N, f64]:
+    for i in range(2):
+        for j in range(3):
+            dx, x = cos(x) * dx * w + sin(x) * dw, sin(x) * w
+        if sum(x) > 0.0:
+            dx, x = 2.0 * x * dx, x * x
+        else:
+            dx, x = -dx, -x
+    k = cast(0, i32)
+    while k < 2:
+        dx, x, k = cos(x) * dw - sin(x) * dx * w, cos(x) * w, k + 1
+    return dx
+
+def both_ways(x: Tensor[N, f64], w: Tensor[N, f64]):
+    a, b = lambda v, u: sum(by_hand(v, u) ** 2), lambda v, u: sum(turned(v, u) ** 2)
+    return grad(a, wrt=(0, 1))(x, w), grad(b, wrt=(0, 1))(x, w), grad(a, wrt=1)(x, w)
+"""
 X = np.array([0.5, 1.0, 2.0])
 
 
@@ -164,6 +203,12 @@ def test_a_rule_for_several_arguments_serves_one_of_them(program: tessera.Module
 def test_rules_of_structs_numbers_and_optional_arguments(program: tessera.Module) -> None:
     for found, expected in zip(program.parts(X), (11.0, 13.0, 36.0), strict=True):
         np.testing.assert_array_equal(found, [expected] * 3)
+
+
+def test_a_rule_may_have_loops_and_branches() -> None:
+    found = run_function(compile_to_forms(LOOPS), "m.both_ways", [X, np.array([1.1, -0.7, 0.9])])
+    by_x, by_w, plain_x, plain_w, alone = found
+    np.testing.assert_allclose([by_x, by_w, alone], [plain_x, plain_w, plain_w], rtol=1e-12)
 
 
 def test_a_function_with_a_rule_may_read_params_and_draw(program: tessera.Module) -> None:

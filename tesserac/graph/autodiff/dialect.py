@@ -38,6 +38,8 @@ from tesserac.ops.calculus import is_smooth
 
 JVP, VJP, TANGENT = "graph.jvp", "graph.vjp", "graph.tangent"
 CHECKPOINT, TURNS = "graph.checkpoint", "graph.turns"
+TANGENTS = "tangents"
+"""How many of the results of control flow are tangents, the last ones."""
 ROWS, EVERY, SLOTS, MAX_STEPS = "rows", "every", "slots", "max_steps"
 BACKWARD = "backward"
 

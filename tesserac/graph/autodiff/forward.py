@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tesserac.graph.autodiff.arranging import arrange
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
-from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, smooth
+from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TANGENTS, smooth
 from tesserac.graph.autodiff.errors import ITSELF, KERNEL, NOT_FORWARD, NotDifferentiable
 from tesserac.graph.autodiff.writing import fit, writer
 from tesserac.graph.dialect import CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, is_operator, operator_of, own_arguments
@@ -19,10 +20,6 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer, is_smooth
-
-TANGENTS = "tangents"
-"""How many of the results of control flow are tangents."""
-
 
 
 class Forward:
@@ -100,10 +97,22 @@ class Forward:
             linear = len(tangents) if self._reverse else 0
             if self._functions.is_open(op.attrs[FORWARD_RULE]):
                 raise NotDifferentiable(op.span, "this call", ITSELF)
+            before = set(self.builder.block.ops)
             found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), linear, mode)
+            if linear:
+                found = self._arranged(before, tangents, found)
         else:
             raise NotDifferentiable(op.span, "this call", NOT_FORWARD if REVERSE_RULE in op.attrs else KERNEL)
         self.tangents.update(zip(results, found, strict=True))
+
+    def _arranged(self, before: set[Op], tangents: Sequence[Value], found: Sequence[Value]) -> list[Value]:
+        """What a rule gives, once its loops and branches say what of them is linear."""
+        made = [op for op in self.builder.block.ops if op not in before]
+        held = self.builder.op("graph.held", found)
+        arrange(made, set(tangents))
+        outcome = list(held.operands)
+        held.erase()
+        return outcome
 
     def _zero(self, value: Value) -> Value:
         """A tangent that is zero, for a rule that may do anything linear with it."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT
-from tesserac.graph.autodiff.forward import TANGENTS
+from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TANGENTS
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.rewrite import is_pure

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.graph.autodiff.custom import Functions
-from tesserac.graph.autodiff.dialect import CHECKPOINT, EVERY, ROWS, SLOTS
-from tesserac.graph.autodiff.forward import TANGENTS
+from tesserac.graph.autodiff.dialect import CHECKPOINT, EVERY, ROWS, SLOTS, TANGENTS
 from tesserac.graph.autodiff.linear import loop_bounds, replace_results, tangent_count
 from tesserac.graph.autodiff.turns import COUNT, advance, segment_sizes
 from tesserac.graph.autodiff.writing import writer

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.graph.autodiff.custom import Functions, silence
-from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT
-from tesserac.graph.autodiff.forward import TANGENTS
+from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TANGENTS
 from tesserac.graph.autodiff.linear import erase_unused, replace_results, tangent_count, used_values
 from tesserac.graph.autodiff.segments import in_segments, while_in_segments
 from tesserac.graph.autodiff.turns import separate_loop, separate_while
