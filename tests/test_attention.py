@@ -225,3 +225,29 @@ def test_other_names_of_the_library() -> None:
     for name, meaning in pairs.items():
         program = "def f(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:\n    return {}(x)\n"
         same_bits(run(program.format(name), x), run(program.format(meaning), x))
+
+
+ROLLING = """
+def rolled(
+    cache: KVCache[1, 1, 5, 2, f32], k: Tensor[1, 1, S, 2, f32], v: Tensor[1, 1, S, 2, f32]
+) -> KVCache[1, 1, 5, 2, f32]:
+    return cache.append_rolling(k, v)
+
+def empty() -> KVCache[1, 1, 5, 2, f32]: return KVCache[1, 1, 5, 2]()
+"""
+
+
+def test_a_rolling_window_keeps_the_last_positions() -> None:
+    m = tessera.compile(ROLLING)
+    cache, rows = m.empty(), np.arange(40, dtype="f4").reshape(1, 1, 20, 2)
+    there = 0
+    for size in (2, 1, 4, 5, 3):
+        new = rows[:, :, there : there + size]
+        cache, there = m.rolled(cache, new, -new), there + size
+        kept = rows[:, :, max(0, there - 5) : there]
+        assert cache.len == kept.shape[2]
+        np.testing.assert_array_equal(np.asarray(cache.K)[:, :, : cache.len], kept)
+        np.testing.assert_array_equal(np.asarray(cache.V)[:, :, : cache.len], -kept)
+    with pytest.raises(tessera.TesseraError) as caught:
+        m.rolled(cache, rows[:, :, :6], rows[:, :, :6])
+    assert caught.value.code == "E0925"
