@@ -306,9 +306,14 @@ class Session:
     def artifact(
         self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes = NO_SIZES
     ) -> Artifact:
+        return self.artifact_of(self.levels(source, function, cpu.schedule, sizes), function, cpu, sizes)
+
+    def artifact_of(
+        self, levels: Levels, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes = NO_SIZES
+    ) -> Artifact:
+        """The same for who has looked at the levels of the function."""
         from tesserac.target.cpu.build import artifact, cpu_pass
 
-        levels = self.levels(source, function, cpu.schedule, sizes)
         returned = self._returned(function, sizes)
         with self.target_gaps(function, cpu.schedule.arch):
             tiles = run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)

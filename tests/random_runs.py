@@ -42,15 +42,15 @@ def run_program(session: Session, program: Program, *, unfused: bool = True) -> 
     source = SourceFile(f"random{program.seed}.tess", program.text)
     function = session.function(source, "f")
     platform = host_platform()
-    forms = session.levels(source, function, platform.schedule).forms
-    ways = [CompiledFunction(session.artifact(source, function, platform))]
+    levels = session.levels(source, function, platform.schedule)
+    ways = [CompiledFunction(session.artifact_of(levels, function, platform))]
     if unfused:
         with nothing_fused():
             ways.append(CompiledFunction(session.artifact(source, function, platform)))
     session.forget(source.path)
     for number, sizes in enumerate(program.sizes):
         args = arguments(program, sizes, number)
-        expected = run_function(forms, function.symbol, args)
+        expected = run_function(levels.forms, function.symbol, args)
         for made in ways:
             got = made(*args)
             for one, other in zip(got if isinstance(got, tuple) else (got,), expected, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +87,14 @@ def test_results_are_the_same_in_other_memory(case: tuple[list[str], str]) -> No
         assert all(result is array for result, array in zip(results, mine, strict=False))
 
 
+@cache
+def session() -> Session:
+    return Session(verify=True)
+
+
 def host_of(text: str) -> Op:
-    session = Session(verify=True)
     source = SourceFile("donated.tess", text)
-    levels = session.levels(source, session.function(source, "f"), host_platform().schedule)
+    levels = session().levels(source, session().function(source, "f"), host_platform().schedule)
     return levels.schedule.ops[0]
 
 
@@ -120,11 +125,11 @@ def test_random_programs_give_the_same_bits(seed: int) -> None:
     function = session.function(source, "f")
     function = replace(function, donated=tuple(param.name for param in function.params))
     taken = donated_arguments(function.donated, function.params, function.result)
-    forms = session.levels(source, function, host_platform().schedule).forms
-    compiled = CompiledFunction(session.artifact(source, function, host_platform()))
+    levels = session.levels(source, function, host_platform().schedule)
+    compiled = CompiledFunction(session.artifact_of(levels, function, host_platform()))
     for number, sizes in enumerate(drawn.sizes):
         args = arguments(drawn, sizes, number)
-        expected = run_function(forms, function.symbol, args)
+        expected = run_function(levels.forms, function.symbol, args)
         given = [arg.copy() for arg in args]
         got = compiled(*given)
         for place, one, other in zip(taken, got if isinstance(got, tuple) else (got,), expected, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from functools import cached_property, lru_cache
 
 from tesserac.base.dataclass import dataclass
 
@@ -38,7 +39,7 @@ class LType:
     def is_pointer(self) -> bool:
         return self.text.startswith("ptr")
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Width of one element; pointers count 64."""
         text = self.scalar.text
@@ -105,6 +106,7 @@ def const_int(type_: LType, number: int) -> Value:
     return Value(type_, _in_lanes(type_, str(wrapped)), wrapped)
 
 
+@lru_cache(maxsize=4096)
 def const_i64(number: int) -> Value:
     return const_int(I64, number)
 
