@@ -15,8 +15,8 @@ SQUARE = {
     "inv": "inv(a)",
     "det": "det(a) * w",
     "slogdet": "slogdet(a)[1] * w",
-    "qr": "qr(a)[0] + w * qr(a)[1]",
-    "svd": "svd(a)[0] + w * svd(a)[1] + 2.0 * svd(a)[2]",
+    "qr": "all_of_qr(a, w)",
+    "svd": "all_of_svd(a, w)",
     "svdvals": "svdvals(a) * w",
     "expm": "expm(a * 0.5)",
     "lower": "triangular_solve(a, w)",
@@ -27,7 +27,7 @@ SQUARE = {
 SYMMETRIC = {
     "cholesky": "cholesky(a)",
     "cholesky_solve": "cholesky_solve(cholesky(a), w)",
-    "eigh": "eigh(a)[0] * w + eigh(a)[1]",
+    "eigh": "all_of_eigh(a, w)",
     "eigvalsh": "eigvalsh(a) * w",
 }
 FORMS = """
@@ -36,6 +36,18 @@ def of_{name}(a: Tensor[N, N, f64], w: Tensor[N, N, f64], d: Tensor[N, N, f64], 
     return value, change, grad(lambda a: sum(c * ({text})))(a)
 """
 MORE = """
+def all_of_qr(a: Tensor[N, N, f64], w: Tensor[N, N, f64]) -> Tensor[N, N, f64]:
+    q, r = qr(a)
+    return q + w * r
+
+def all_of_svd(a: Tensor[N, N, f64], w: Tensor[N, N, f64]) -> Tensor[N, N, f64]:
+    u, s, vh = svd(a)
+    return u + w * s + 2.0 * vh
+
+def all_of_eigh(a: Tensor[N, N, f64], w: Tensor[N, N, f64]) -> Tensor[N, N, f64]:
+    s, v = eigh(a)
+    return s * w + v
+
 def tall_q(a: Tensor[M, N, f64], c: Tensor[M, min(M, N), f64], e: Tensor[min(M, N), N, f64]):
     return grad(lambda v: sum(c * qr(v)[0]) + sum(e * qr(v)[1]))(a)
 
