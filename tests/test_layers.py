@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,13 @@ RUNTIME_FILES = sorted((ROOT / "runtime").rglob("*.py"))
 EDITOR_FILES = sorted((ROOT / "lsp").rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[tuple[ast.AST, str, bool]]:
+@cache
+def imports(path: Path) -> list[tuple[ast.AST, str, bool]]:
     """Every imported module of a file, with whether the import stands at module level."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return list(_imports(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[ast.AST, str, bool]]:
     top_level = set(map(id, tree.body))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
