@@ -15,13 +15,15 @@ from docs.corners import TABLES, Row
 from tesserac.graph.passes.absorb import absorb
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import run_passes
+from tesserac.numerics.narrow import convert
 from tesserac.ops.calculus import Writer, is_smooth
+from tesserac.ops.convert import Cast
 from tesserac.ops.elementary import Sin
 from tesserac.ops.registry import OPERATORS, Operator
 from tesserac.schedule.auto import schedule_pass
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
-from tesserac.types.dtype import BF16, F16, F32, DType
+from tesserac.types.dtype import BF16, C64, F16, F32, FP8_E4M3, FP8_E5M2, DType
 from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import TensorType
 from tests.cpu_kernels import HOST, same_bits
@@ -96,27 +98,36 @@ def test_corners_of_the_page(row: Row) -> None:
 
 # ------------------------------------------------------------------------------------------------------ narrow types
 
-NARROW = ((F32, NO_POLICY), (BF16, Policy(accum=F32)), (F16, Policy(accum=F32)))
+BYTE = Policy(accum=F32, saturate=True)
+NARROW = ((F32, NO_POLICY), (BF16, Policy(F32)), (F16, Policy(F32)), (FP8_E4M3, BYTE), (FP8_E5M2, BYTE))
 
 
 def narrow_cases() -> Iterator[object]:
-    """The first case of each operator that is of floats alone."""
-    seen = set[str]()
+    """The first case of each operator that is of floats alone, in all narrow types; its first of complex numbers in
+    c64. What converts has a test of its own."""
+    seen = set[tuple[str, bool]]()
     for operator, types, _ in smooth_cases():
-        if operator.name in seen or any(ty.dtype.is_complex for ty in (*types, operator.infer(types))):
+        in_pairs = any(ty.dtype.is_complex for ty in (*types, operator.infer(types)))
+        if widened(operator) != operator or operator.name == "stochastic_round" or (operator.name, in_pairs) in seen:
             continue
-        if widened(operator) == operator and operator.name != "stochastic_round":
-            seen.add(operator.name)
-            for dtype, policy in NARROW:
-                yield pytest.param(operator, types, dtype, policy, id=f"{operator.name}-{dtype}")
+        seen.add((operator.name, in_pairs))
+        for dtype, policy in NARROW[:1] if in_pairs else NARROW:
+            name = f"{operator.name}-{'c64' if in_pairs else dtype}"
+            yield pytest.param(operator, types, dtype, policy, id=name)
 
 
-@pytest.mark.parametrize(("operator", "types", "dtype", "policy"), narrow_cases())
+def narrowed(ty: TensorType, dtype: DType, policy: Policy) -> TensorType:
+    if not is_smooth(ty):
+        return ty
+    return TensorType(ty.dims, C64) if ty.dtype.is_complex else TensorType(ty.dims, dtype, policy)
+
+
+@pytest.mark.parametrize(("operator", "types", "dtype", "policy"), list(narrow_cases()))
 def test_narrow_gradients_are_those_of_f64(
     operator: Operator, types: list[TensorType], dtype: DType, policy: Policy
 ) -> None:
-    """Within 32 units in the last place of the largest: a rule is a few operators, and each of them rounds once."""
-    narrow = [TensorType(ty.dims, dtype, policy) if is_smooth(ty) else ty for ty in types]
+    """Within 4 units in the last place of the largest: a rule is a few operators, and each of them rounds once."""
+    narrow = [narrowed(ty, dtype, policy) for ty in types]
     of, exact = derivatives(operator, narrow), derivatives(operator, [wide(ty) for ty in types])
     rng = np.random.default_rng(0)
     x = inputs(operator, narrow, rng)
@@ -125,11 +136,22 @@ def test_narrow_gradients_are_those_of_f64(
     wanted = exact.first(*([_widened(a) for a in group] for group in (x, w, v)))
     for got, right in zip((*found[0], *found[1]), (*wanted[0], *wanted[1]), strict=True):
         size = max(1.0, float(np.max(np.abs(right), initial=0.0)))
-        np.testing.assert_allclose(got.astype(np.float64), right, rtol=0, atol=32 * size * 2.0**-dtype.significand)
+        np.testing.assert_allclose(_widened(got), right, rtol=0, atol=4 * size * 2.0**-dtype.significand)
 
 
 def _widened(array: np.ndarray) -> np.ndarray:
-    return array if array.dtype.kind in "iub" else array.astype(np.float64)
+    kinds = {"i": array.dtype, "u": array.dtype, "b": array.dtype, "c": np.complex128}
+    return array.astype(kinds.get(array.dtype.kind, np.float64))
+
+
+@pytest.mark.parametrize(("dtype", "policy"), NARROW[1:])
+def test_what_converts_rounds_tangents_and_widens_cotangents(dtype: DType, policy: Policy) -> None:
+    types = [parse_type("f32[3, 4]")]
+    of, rng = Derivatives(applied(Cast(dtype, policy), types), types), np.random.default_rng(0)
+    w, v = [sample(types[0], rng)], [sample(of.results[0], rng)]
+    [along], [back] = of.first([sample(types[0], rng)], w, v)
+    same_bits(along, convert(w[0], dtype))
+    same_bits(back, v[0].astype(np.float32))
 
 
 # ------------------------------------------------------------------------------------------------------ machine code
