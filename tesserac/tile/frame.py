@@ -16,6 +16,7 @@ from tesserac.ir.core import OPDEFS, Block, Op, Region, Value
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TileType
 from tesserac.schedule.access import Dims
+from tesserac.schedule.cost import body_work
 from tesserac.schedule.dialect import (
     Loop,
     launch_loops,
@@ -28,6 +29,9 @@ from tesserac.schedule.space import Reach, computing, read_reach, write_reach, y
 from tesserac.tile.dialect import Config, Stage, memref_type
 from tesserac.tile.status import checked_forms, status_type
 from tesserac.types.dims import ONE, ZERO, Dim, product
+
+WORK_LIKE_AN_ELEMENT = 16
+"""Operations that take as long as an element takes to be read or written."""
 
 
 @dataclass(frozen=True)
@@ -248,9 +252,11 @@ class Frame:
         return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
 
     def touched(self) -> Dim:
-        """About how many elements the programs read and write: one row of a stack, where they walk a row."""
+        """About how many elements the programs read and write: one row of a stack, where they walk a row. Much work on
+        an element counts as some more."""
         walked = ([self.loops[i].size for i in a.loops if i is not None] for a in self._arguments)
-        return sum((product(sizes) for sizes in walked), ZERO)
+        work = sum(body_work(op) for op in computing(self.launch) if op.name == "form.map" and self.matrix is None)
+        return sum((product(sizes) for sizes in walked), product(self.space) * (work // WORK_LIKE_AN_ELEMENT))
 
     def operands(self) -> list[Value]:
         """What the launch of this kernel passes, in the order of its arguments; behind it, the status of each check."""
