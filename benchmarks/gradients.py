@@ -1,8 +1,9 @@
 """`python -m benchmarks.gradients`: what a gradient costs, as a multiple of its function, beside JAX and PyTorch.
 
 The classic set: a perceptron, a block of attention, an LSTM over 200 steps, the log-likelihood of a mixture of
-Gaussians. All take turns in one process on the same inputs, and must agree on the value. `pip install '.[peers]'`
-brings the others; without them Tessera's own figures are shown. Writes `benchmarks/results/gradients-MACHINE.md`.
+Gaussians; beside it a small LSTM and convolutions. All take turns in one process on the same inputs, and must agree on
+the value. `pip install '.[peers]'` brings the others; without them Tessera's own figures are shown. Writes
+`benchmarks/results/gradients-MACHINE.md`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ def cases() -> list[Case]:
     attention = {"qkv": single(256, 768, scale=1 / 16), "out": single(256, 256, scale=1 / 16)}
     attention |= {"scale": single(256), "shift": single(256)}
     lstm = {"w": single(64, 512, scale=1 / 16), "u": single(128, 512, scale=1 / 16), "b": single(512)}
+    small = {"w": single(32, 128, scale=1 / 8), "u": single(32, 128, scale=1 / 8), "b": single(128)}
+    layers = {"first": single(32, 16, 3, 3, scale=1 / 12), "second": single(32, 32, 3, 3, scale=1 / 17)}
     mixture = {"alphas": double(25), "means": double(25, 10)}
     mixture |= {"logs": double(25, 10, scale=0.3), "lower": double(25, 10, 10, scale=0.3)}
     return [
@@ -57,6 +60,8 @@ def cases() -> list[Case]:
         Case("attend", "attention block 4x128x256, 4 heads, f32", "Attention", attention, (single(4, 128, 256),)),
         Case("lstm", "LSTM 64-128, batch 16, 200 steps, f32", "LSTM", lstm, (single(200, 16, 64),)),
         Case("mixture", "Gaussian mixture N=1000 D=10 K=25, f64", "Mixture", mixture, (double(1000, 10),)),
+        Case("lstm", "LSTM 32-32, batch 8, 100 steps, f32", "LSTM", small, (single(100, 8, 32),)),
+        Case("convolve", "two convolutions 3x3, 8x16x32x32, f32", "Convolutions", layers, (single(8, 16, 32, 32),)),
     ]
 
 

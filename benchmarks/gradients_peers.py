@@ -74,7 +74,11 @@ def _jax_functions() -> dict[str, Callable]:
         likely = jax.scipy.special.logsumexp(terms, axis=-1).sum()
         return likely - len(x) * jax.scipy.special.logsumexp(m["alphas"]) - prior
 
-    return {"mlp": mlp, "attend": attend, "lstm": lstm, "mixture": mixture}
+    def convolve(m, x):
+        y = jnp.tanh(jax.lax.conv(x, m["first"], (1, 1), "SAME"))
+        return (jax.lax.conv(y, m["second"], (1, 1), "SAME") ** 2).mean()
+
+    return {"mlp": mlp, "attend": attend, "lstm": lstm, "mixture": mixture, "convolve": convolve}
 
 
 def torch_pair(name: str, params: Mapping[str, np.ndarray], data: tuple[np.ndarray, ...]) -> Pair | None:
@@ -131,4 +135,8 @@ def _torch_functions() -> dict[str, Callable]:
         prior = 0.5 * (torch.exp(2 * m["logs"]).sum() + (strict**2).sum()) - m["logs"].sum()
         return torch.logsumexp(terms, -1).sum() - len(x) * torch.logsumexp(m["alphas"], 0) - prior
 
-    return {"mlp": mlp, "attend": attend, "lstm": lstm, "mixture": mixture}
+    def convolve(m, x):
+        y = torch.tanh(functional.conv2d(x, m["first"], padding=1))
+        return (functional.conv2d(y, m["second"], padding=1) ** 2).mean()
+
+    return {"mlp": mlp, "attend": attend, "lstm": lstm, "mixture": mixture, "convolve": convolve}
