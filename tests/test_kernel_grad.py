@@ -60,6 +60,18 @@ PROGRAM += CUBED + """
 def value(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
     return vmap(cubed)(x[None])[0]
 """
+DRAWN = """
+def noisy(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
+    return dropout(x, 0.5)
+
+@kernel(implements=noisy)
+def noisy_tiles(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
+    T = tile.context()
+    return dropout(tile.load(x, rows=T.m, cols=T.n), 0.5)
+
+def f(x: Tensor[M, N, f32]) -> (Tensor[f32], Tensor[M, N, f32]):
+    return value_and_grad(lambda v: sum(noisy_tiles(v)))(x)
+"""
 ALONE = CUBED + """
 def f(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
     return grad(lambda v: sum(cubed(v)))(x)
@@ -102,6 +114,11 @@ def test_attention_of_the_library_over_a_cache() -> None:
 def test_a_kernel_alone_still_computes_and_is_mapped() -> None:
     (found,), x = run("value", (3, 4)), normal(0, 3, 4)
     np.testing.assert_array_equal(found, x * x * x)
+
+
+def test_a_kernel_that_draws_replays_its_own_numbers() -> None:
+    value, slope = tessera.compile(DRAWN).f(np.ones((4, 8), "f4"))
+    assert value == slope.sum() and 0 < np.count_nonzero(slope) < 32
 
 
 def test_a_kernel_alone_has_no_derivative() -> None:

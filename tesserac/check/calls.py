@@ -196,7 +196,7 @@ def _finish(
     dims = tuple((name, sizes[name]) for name in dict.fromkeys((*function.symbols, *axes)) if name in sizes)
     reads = tuple(param.name for param in function.reads)
     rules = (typed.Rule(True, function.forward, dims),) if function.forward else ()
-    closed = function.is_kernel and not rules
+    closed = function.closed and not rules
     return typed.Call(result, callee.span, function.symbol, args, dims, reads, key, rules, closed)
 
 

@@ -42,11 +42,13 @@ def implementing(
     if _differs(body, function, meaning, inner, expected):
         return None
     if _RANDOM in function.effects:
-        return function  # each draws its own numbers
+        return replace(function, closed=False)  # each draws its own numbers: a derivative replays those of the kernel
     guards = dict.fromkeys([*function.guards, *inner.guards.values()])
     reads = {param.name: param for param in (*function.reads, *inner.reads.values())}
-    rule = forward_rule(function, expected) if not reads and has_tangent(function.result) else None
-    if rule is not None:
+    if reads:
+        function = replace(function, closed=False)  # a rule is given no params, and the body is what the meaning is
+    elif has_tangent(function.result):
+        rule = forward_rule(function, expected)
         body.functions.append(rule)
         function = replace(function, forward=rule.symbol)
     function = replace(function, guards=tuple(guards), reads=tuple(reads.values()))

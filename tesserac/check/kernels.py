@@ -71,7 +71,7 @@ def check_kernel(
     block = (*block, typed.Return(program.span, whole))
     guards = _guards(body, signature, kernel)
     function = typed_function(body, signature, types, symbol, block, whole.type, names, guards)
-    return replace(function, is_kernel=True)
+    return replace(function, closed=True)
 
 
 def _of_one_program(type_: Type) -> Type:

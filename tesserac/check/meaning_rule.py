@@ -46,7 +46,7 @@ def forward_rule(kernel: typed.TypedFunction, meaning: typed.Expr) -> typed.Type
         params=(*kernel.params, typed.Param("result$", kernel.result, span), *tangents),
         result=wanted,
         body=(typed.Return(span, change),),
-        is_kernel=False,
+        closed=False,
     )
 
 

@@ -381,7 +381,7 @@ class TypedFunction:
     it and its callees read, or need for a size of the module: at run time they are parameters after its own. `within`
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
     `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
-    A kernel is not differentiated through its body: `forward` is the symbol of the rule that what it implements gives.
+    A kernel is `closed`: not differentiated through its body. `forward` is the rule that what it implements gives.
     `collectives` are the axes across which it and its callees communicate.
     """
 
@@ -400,7 +400,7 @@ class TypedFunction:
     within: tuple[float, float] | None = None
     promises: tuple[Promise, ...] = ()
     donated: tuple[str, ...] = ()
-    is_kernel: bool = False
+    closed: bool = False
     forward: str = ""
     collectives: tuple[Across, ...] = ()
 
