@@ -68,7 +68,7 @@ class MappedAxes:
         if isinstance(type_, ListType):
             self._body.unknown_count(type_.count, value.span)
             raise NoAxis
-        if isinstance(axis, NoneType) or is_static(type_):
+        if isinstance(axis, NoneType) or is_static(type_) or isinstance(type_, FloatType):
             places += [None] * len(list(leaf_types(type_)))
             return type_
         if isinstance(type_, TupleType | StructType | DictType):
