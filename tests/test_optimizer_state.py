@@ -136,13 +136,16 @@ def bad(w: Tensor[N, half]): return step(w, OptimizerState(step=0, mean=None, sq
 def other(w: Tensor[N, M, f32]) -> OptimizerState[Tensor[M, N, f32]]: return adam_init(w)
 def nothing(w: Tensor[N, f32] @fp32_master): return w
 def bare(state: OptimizerState @fp32_master): return state.step
+def unfit(w: Tensor[N, half]): return adam(w, w, sgd_init(w))
+State = OptimizerState[Tensor[8, half]] @fp32_master
+def named(w: Tensor[8, half], state: State) -> (Tensor[8, half], State): return sgd(w, w, state)
 """
 
 
 def test_a_type_that_says_masters_refuses_a_state_without() -> None:
     source = SourceFile("m.tess", MASTERS)
     found = [(d.code, source.position(d.primary.span.start)[0]) for d in diagnose(source)]
-    assert found == [("E0210", 8), ("E0308", 9), ("E0204", 10), ("E0204", 11)]
+    assert found == [("E0210", 8), ("E0308", 9), ("E0204", 10), ("E0204", 11), ("E0217", 12)]
 
 
 @pytest.fixture

@@ -53,19 +53,23 @@ struct Net[D]:
     w: Tensor[D, 3, f32]
     parts: (Tensor[3, f32], Tensor[D, f32])
 
-{export}
-def step(m: Net[D], g: Net[D], state: OptimizerState[Net[D]]) -> (Net[D], OptimizerState[Net[D]]):
-    return {name}(m, g, state, lr=0.1)
+struct Trainer[D]:
+    m: Net[D]
+    state: OptimizerState[Net[D]]
+
+def step(t: Trainer[D], g: Net[D]) -> Trainer[D]:
+    m, state = momentum(t.m, g, t.state, lr=0.1)
+    return Trainer(m=m, state=state)
 """
-START = "\ndef start(m: Net[D]) -> OptimizerState[Net[D]]:\n    return {name}_init(m)\n"
+START = "\ndef start(m: Net[D]) -> Trainer[D]:\n    return Trainer(m=m, state=momentum_init(m))\n"
 
 
 def test_without_a_function_that_returns_one_every_state_that_works_is_built(tmp_path: Path) -> None:
-    bundle, said = build(tmp_path, STEP.format(name="momentum", export=""))
-    source: Any = tessera.compile((STEP + START).format(name="momentum", export=""))
+    bundle, said = build(tmp_path, STEP)
+    source: Any = tessera.compile(STEP + START)
     net = source.Net(w=np.ones((4, 3), "f4"), parts=(np.ones(3, "f4"), np.full(4, 2.0, "f4")))
     assert said.startswith(str(tmp_path)) and "left out" not in said
-    assert arrays(bundle.step(net, net, source.start(net))) == arrays(source.step(net, net, source.start(net)))
+    assert arrays(bundle.step(source.start(net), net)) == arrays(source.step(source.start(net), net))
 
 
 def test_an_exported_function_that_is_not_built_is_told(tmp_path: Path) -> None:
@@ -76,7 +80,7 @@ def test_an_exported_function_that_is_not_built_is_told(tmp_path: Path) -> None:
 
 def test_inspect_shows_a_step(tmp_path: Path) -> None:
     path = tmp_path / "program.tess"
-    path.write_text((STEP + START).format(name="adam", export="") + "\ndef open(s: OptimizerState): return s.step\n")
+    path.write_text(STEP + START + "\ndef open(s: OptimizerState): return s.step\n")
     shown = inspect(Session(), f"{path}:step", "schedule", None).output
     assert shown.count("schedule.launch") >= 1
     with pytest.raises(UsageMistake, match="it waits for `s`"):

@@ -293,6 +293,8 @@ class ModuleNames:
     def constant_is_type(self, name: str) -> bool:
         """Whether a constant abbreviates a type, which is read where it is used."""
         value = self.alias(name)
+        while isinstance(value, ast.BinaryOp) and value.op == "@":  # `OptimizerState[Net[8]] @fp32_master`
+            value = value.left
         match value:
             case ast.FunctionType() | ast.BinaryOp(op="|"):
                 return True
