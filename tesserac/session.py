@@ -340,7 +340,9 @@ class Session:
             return returned_of(map_dims(function.result, lambda dim: dim.substitute(numbers)), PROGRAM)
         except NotReturnable as problem:
             sink = Sink()
-            sink.error(E0299, at=function.span, feature=f"a result that is {problem}, called from outside")
+            draft = sink.error(E0299, at=function.span, feature=f"a result that is {problem}, called from outside")
+            if str(problem).startswith("function"):
+                draft.remark("functions stay inside the language: call it where it is made, as in `vjp(f, x)[1](dy)`")
             raise ProgramError(sink.diagnostics) from None
 
     def gpu_program(self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform) -> GpuProgram:

@@ -12,6 +12,7 @@ from message_rules import assert_reads_well, source_files
 
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
+from tesserac.check.elsewhere import NAMES, WORDS, called_here
 from tesserac.diag.diagnostic import Diagnostic, Fix, Severity
 from tesserac.diag.pages import load_page, page_codes
 from tesserac.diag.render import apply_edits, render
@@ -118,3 +119,11 @@ def test_two_mistakes_are_two_errors() -> None:
     first = "def g(x: Tensor[N, f32]):\n    return x + nobody\ndef f(x: Tensor[N, f32]):\n    return g(x)\n"
     second = "def h(x: Tensor[N, f32], y: Tensor[M, f32]):\n    return x + y\n"
     assert [d.code for d in errors(first + second)] == ["E0201", "E0302"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *WORDS])
+def test_names_of_other_libraries_are_told_by_ours(name: str) -> None:
+    [found] = diagnose(SourceFile("a.tess", f"def f(x: Tensor[N, f32]):\n    return {name}(x)\n"))
+    assert found.code == "E0201" and f"here it is {called_here(name)}" in found.notes[0]
+    ours = NAMES.get(name, "abs")
+    assert not [d for d in diagnose(SourceFile("a.tess", f"def f():\n    g = {ours}\n")) if d.code == "E0201"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.elsewhere import called_here
 from tesserac.check.resolve import (
     ALGEBRA,
     COLLECTIVES,
@@ -91,7 +92,11 @@ def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
 def unknown_name(body: Body, node: ast.Name) -> None:
     known = [*body.scope.bindings, *body.symbols, *body.rules.suggestions(), *spellings()]
     draft = body.sink.error(E0201, at=node.span, name=node.id)
-    draft.did_you_mean(node.id, known, node.span)
+    here = called_here(node.id)
+    if here is not None:
+        draft.remark(f"here it is {here}")
+    else:
+        draft.did_you_mean(node.id, known, node.span)
     if node.id[0].isupper() and body.dim_spans:
         first = min((span for spans in body.dim_spans.values() for span in spans), key=lambda span: span.start)
         draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.dim_spans)}")
