@@ -54,8 +54,9 @@ def said(outcomes: Sequence[Outcome]) -> str:
     return (
         f"All in f64. Of each the slope by forward and by reverse mode, and the second derivative forward over "
         f"forward, forward over reverse and reverse over reverse, agree to {MODES:g} of what they could be; both agree "
-        f"with differences to {BOUND:g}. Differences told nothing near the first point of {len(counts['moved'])}, "
-        f"which were held to them at another; of {len(counts['unclear'])} they told nothing at any{unclear}. Of "
+        f"with differences to {BOUND:g} (where `stop_gradient` holds something, the first alone). Differences told "
+        f"nothing near the first point of {len(counts['moved'])}, which were held to them at "
+        f"another; of {len(counts['unclear'])} they told nothing at any{unclear}. Of "
         f"{len(counts['compiled'])} the gradient was compiled (of one in {SECOND_EVERY} the second derivatives too, of "
         f"one in {UNFUSED_EVERY} also unfused) and run on one thread and on two, with the bits of the interpreter."
     )
