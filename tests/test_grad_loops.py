@@ -69,6 +69,21 @@ def collatz(x: Tensor[f64], start: i64) -> Tensor[f64]:
 def collatz_slope(x: Tensor[f64], start: i64) -> Tensor[f64]:
     return grad(collatz)(x, start)
 
+def whiles_in_whiles(x: Tensor[f64]) -> Tensor[f64]:
+    y = x
+    while y < 30.0:
+        y = y * 1.5 + x
+        while y < 20.0:
+            y = y * 1.25 + x
+            assert y > x
+            while y < 10.0:
+                y = y * 1.03125 + x
+                assert y > x
+    return y
+
+def whiles_slope(x: Tensor[f64]) -> (Tensor[f64], Tensor[f64]):
+    return value_and_grad(whiles_in_whiles)(x)
+
 def early(x: Tensor[N, f64], limit: Tensor[f64]) -> Tensor[f64]:
     y = 0.0 * x[0]
     for i in range(N):
@@ -215,6 +230,13 @@ def test_turns_that_the_run_counts(program: tessera.Module, turns: int) -> None:
 def test_branches_in_a_while(program: tessera.Module, start: int) -> None:
     slope = program.collatz_slope(0.7, start)
     np.testing.assert_allclose(slope, numerically(lambda v: program.collatz(v, start), np.array(0.7)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("x", [1.0, 2.0**-9])
+def test_a_while_in_a_while_in_a_while(program: tessera.Module, x: float) -> None:
+    """What they compute is x times a number while x changes little. From the small x on turns outnumber the rows."""
+    value, slope = program.whiles_slope(x)
+    assert slope == pytest.approx(value / x, rel=1e-12)
 
 
 @pytest.mark.parametrize("limit", [0.5, 100.0])
