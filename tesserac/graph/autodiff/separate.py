@@ -48,7 +48,7 @@ class Separator:
                 return _separate_branches(op)
 
     def _in_segments(self, op: Op, block: Block, tangents: set[Value]) -> None:
-        """The tangents that a `while` gives, in a block, however often it turns. What it asserts held the first time."""
+        """The tangents that a `while` gives, in a block, however often it turns. What it asserts, it did before."""
         builder = Builder(block, op.span)
         nest = while_in_segments(builder, op)
         builder.op("form.yield", nest.results[-tangent_count(op) :])
