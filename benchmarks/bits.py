@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 
 import numpy as np  # noqa: E402
 
-from benchmarks.bits_cases import PER_ARCHITECTURE, SIZES, inputs  # noqa: E402
+from benchmarks.bits_cases import NOT_ON_GPUS, PER_ARCHITECTURE, SIZES, inputs  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 Hashes = dict[str, dict[str, str]]
@@ -69,7 +69,8 @@ def _options() -> argparse.Namespace:
 
 def run_backend(backend: str, options: argparse.Namespace) -> Path:
     """All programs on one backend; the file of their hashes."""
-    names = [options.only] if options.only else list(SIZES)
+    runnable = [name for name in SIZES if backend == "cpu" or name not in NOT_ON_GPUS]
+    names = [options.only] if options.only else runnable
     found = {name: run_apart(name, backend, options.arch) for name in names}
     machine = options.arch if backend == "gpu" else platform.machine().lower()
     path: Path = options.out / f"bits-{backend}-{machine}.json"
@@ -174,7 +175,7 @@ def report(machines: dict[str, Hashes]) -> tuple[str, bool]:
     names = list(dict.fromkeys(name for hashes in machines.values() for name in hashes))
     made = "`python -m benchmarks.bits --backend cpu gpu --out DIR --against benchmarks/results/bits-cpu-aarch64.json`"
     lines = ["# The same bits", "", f"{made}. Machines: {', '.join(machines)}.", ""]
-    lines += ["| program | sizes | result |", "|---|---|---|"]
+    lines += ["| program | sizes | machines | result |", "|---|---|---|---|"]
     problems: list[str] = []
     for name in names:
         tables = {machine: hashes[name] for machine, hashes in machines.items() if name in hashes}
@@ -183,7 +184,7 @@ def report(machines: dict[str, Hashes]) -> tuple[str, bool]:
         allowed = name in PER_ARCHITECTURE and not any("failed" in p for p in different.values())
         fine = "equal" if len(tables) > 1 else "ran"
         verdict = fine if not different else f"{len(different)} differ{' (left to the architecture)' * allowed}"
-        lines.append(f"| {name} | {len(cases)} | {verdict} |")
+        lines.append(f"| {name} | {len(cases)} | {len(tables)} | {verdict} |")
         if not allowed:
             problems += [f"- {name} {case}: {problem}" for case, problem in different.items()]
     return "\n".join([*lines, "", *problems, ""]), not problems

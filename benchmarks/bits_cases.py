@@ -21,6 +21,7 @@ _MATRICES = [(3, 5), (1, 1), (4, 0), (0, 7), (7, 64), (5, 513), (33, 700), (3, 4
 _PRODUCTS = [(1, 1, 1), (3, 0, 5), (0, 5, 3), (5, 7, 3), (129, 17, 131), (130, 515, 70), (20, 4097, 36)]
 _LONG_PRODUCTS = [(17, 9000, 33), (12, 20480, 20), (256, 1024, 256), (1, 300, 1000)]
 _CUBES = [(3, 4, 5), (0, 3, 2), (2, 600, 3), (700, 3, 40), (5, 1, 1100), (1, 1, 1)]
+_STEPS = [(0, 5), (1, 1), (17, 33), (10, 300)]
 _VECTORS = [(0,), (1,), (7,), (513,), (4097,), (100003,)]
 
 
@@ -59,11 +60,22 @@ SIZES: dict[str, list[Sizes]] = {
     "rows_in_turn": _named("ND", [(0, 5), (1, 1), (17, 300), (40, 4097)]),
     "until_small": _named("N", [(1,), (600,), (5000,)]),
     "by_sign": _named("N", [(1,), (600,), (5000,)]),
+    "gradient_perceptron": _named("MKN", _PRODUCTS),
+    "curvature_perceptron": _named("MKN", _PRODUCTS),
+    "gradient_attention": _named("SDT", [(3, 4, 5), (1, 64, 1), (70, 64, 130), (33, 128, 1000)]),
+    "gradient_layernorm": _named("MN", _MATRICES),
+    "gradients_of_rows": _named("MN", _MATRICES),
+    "gradient_recurrent": _named("ND", _STEPS),
+    "gradient_in_segments": _named("ND", _STEPS),
+    "gradient_by_sign": _named("N", [(1,), (600,), (5000,)]),
 }
 """Odd, empty, long and of many segments."""
 
 PER_ARCHITECTURE = frozenset({"matmul_bf16"})
 """Products of narrow types, whose bits the language leaves to the architecture."""
+
+NOT_ON_GPUS = frozenset({"gradient_recurrent", "gradient_in_segments"})
+"""Loops that write parts of memory in turn, for which a host program for a GPU has no rule yet."""
 
 
 def inputs(name: str, signature: Signature, sizes: Sizes) -> list[Array]:
