@@ -28,10 +28,10 @@ WORDS = [*KEYWORDS.split(), *SIGNS.split(), *LAYOUT]
 
 
 def assert_sound(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     source = SourceFile("fuzz.tess", text)
     result = parse_module(source)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     for item in result.module.items:
         for node in descendants(item):
             assert 0 <= node.span.start <= node.span.end <= len(text)
@@ -128,7 +128,7 @@ def test_a_function_parses_in_milliseconds() -> None:
     kernel = next(seed for seed in SEEDS if "def flash_attention" in seed)
     times = []
     for i in range(12):
-        start = time.perf_counter()
+        start = time.process_time()
         parse_module(SourceFile(f"speed{i}.tess", kernel))
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert min(times) < 0.05  # about 4 ms here; the margin is for machines under load

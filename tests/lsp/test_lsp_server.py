@@ -85,9 +85,9 @@ async def test_typing_mends_and_breaks(client: LanguageClient) -> None:
 async def test_an_edit_reaches_the_functions_that_use_it(client: LanguageClient) -> None:
     text = TEXT.replace("Tensor[F", "Tensor[H")
     assert await opened(client, text) == []
-    dtype = at(text, "f32], scale")
-    place = lsp.Range(dtype, lsp.Position(dtype.line, dtype.character + 3))
-    own = await typed(client, 2, place, "f64")
+    name = at(text, "scale: float")
+    place = lsp.Range(name, lsp.Position(name.line, name.character + 5))
+    own = await typed(client, 2, place, "factor")
     await client.wait_for_notification(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
     both = client.diagnostics[URI]
     lines = {diagnostic.range.start.line for diagnostic in both}
