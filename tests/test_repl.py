@@ -385,6 +385,7 @@ def _take_terminal() -> None:
     import fcntl
     import termios
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background of a shell
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
