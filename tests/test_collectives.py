@@ -145,12 +145,13 @@ def loop_inside(x: Tensor[B, D, f32]): return pmap(grad(checkpoint(descent)), ax
 @settings(max_examples=6, deadline=None)
 @given(n=st.integers(1, 3), seed=st.integers(0, 99))
 def test_what_goes_back_is_the_transpose(n: int, seed: int) -> None:
-    """<Ax, y> = <x, A'y> over all devices, in whole numbers (and quarters)."""
+    """<Ax, y> = <x, A'y> over all devices, to rounding: a mean of three goes back by thirds."""
     run = compiled_equals_oracle(LINEAR)
     x = whole(n, 2 * n, 3, seed=seed) * np.float32(12)  # divides by any number of devices
     given = [whole(*y.shape, seed=seed + 1) for y in run("forward", x)]
-    forward = sum(np.vdot(a, b) for a, b in zip(run("forward", x), given, strict=True))
-    assert forward == pytest.approx(np.vdot(x, run("inside", x, *given)), rel=1e-6)
+    pairs = list(zip(run("forward", x), given, strict=True))
+    forward, size = sum(np.vdot(a, b) for a, b in pairs), sum(np.vdot(abs(a), abs(b)) for a, b in pairs)
+    assert forward == pytest.approx(np.vdot(x, run("inside", x, *given)), abs=1e-6 * float(size))
 
 
 def test_gradients_inside_and_outside_agree() -> None:

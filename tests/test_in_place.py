@@ -119,3 +119,21 @@ def test_reads_of_other_places_come_first(n: int) -> None:
     """Long enough that a launch which read what it overwrites would read new elements."""
     rng = np.random.default_rng(n)
     compiled_equals_oracle(SHIFTS)("shifts", rng.normal(size=n).astype("f4"), rng.integers(-n, n, n).astype("i4"))
+
+
+ROWS_LATER = """
+def rows_later(x: Tensor[M, K, f32], w: Tensor[K, K, f32]) -> (Tensor[M, K, f32], Tensor[K, f32]) where M >= 1:
+    old = x @ w
+    new = old.at[0].set(zeros(K))
+    s = zeros(K)
+    for i in range(M):
+        s = s * 0.5 + old[i] + old[0]
+    return new, s
+"""
+
+
+def test_rows_that_a_later_loop_reads_are_not_overwritten() -> None:
+    """Which row is read, only the turn knows: no copy from before the update can stand for it."""
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(5, 3)).astype("f4"), rng.normal(size=(3, 3)).astype("f4")
+    compiled_equals_oracle(ROWS_LATER)("rows_later", x, w)

@@ -58,7 +58,7 @@ def plan_updates(block: Block, owned: Collection[Value], updates: Updates) -> No
         copy = copied_whole(op)
         if copy is not None and _is_ours(copy.operands[0], block, owned, updates, op):
             uses = _uses_behind(copy.operands[0], copy, op, block)
-            if all(_can_be_saved(use) for use in uses):
+            if all(_can_be_saved(use, block) for use in uses):
                 _work_in_place(op, copy, uses, updates)
 
 
@@ -147,15 +147,15 @@ def ancestor(op: Op, block: Block | None) -> Op | None:
     return inner
 
 
-def _can_be_saved(use: tuple[Op, int]) -> bool:
-    """Whether a later read needs so little that a copy of it from before costs less than one of everything. What an
-    update itself reads is walked by it anyway."""
+def _can_be_saved(use: tuple[Op, int], block: Block) -> bool:
+    """Whether a later read needs so little that a copy of it from before costs less than one of everything: no part
+    that only a turn of a loop knows. What an update itself reads is walked by it anyway."""
     user, position = use
     value = user.operands[position]
     base, views = view_source(value)
     if user.name == "form.scatter":
         return position > 0
-    return bool(views) and _is_smaller(value, base)
+    return bool(views) and all(view.parent is block for view in views) and _is_smaller(value, base)
 
 
 def _is_smaller(part: Value, whole: Value) -> bool:
