@@ -13,6 +13,9 @@ from test_grad import numerically
 import tessera
 from tesserac import cli
 from tesserac.base.source import SourceFile
+from tesserac.ops.elementary import Erf
+from tesserac.session import ProgramError, Session
+from tesserac.target.cpu.build import host_platform
 
 PROGRAM = """
 struct MLP[D, H]:
@@ -375,6 +378,27 @@ def test_mistakes(call: str, code: str) -> None:
     text = f"def f(x: Tensor[B, N, f32]):\n    y = {call}\n    return x\n"
     found = [d.code for d in diagnose(SourceFile("mistake.tess", text)) if d.code.startswith("E")]
     assert found == [code]
+
+
+WITHOUT_A_RULE = """
+def bell(x: Tensor[N, f64]) -> Tensor[f64]:
+    return sum(erf(x))
+
+def f(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(bell)(x)
+"""
+
+
+def test_an_operator_without_a_rule_is_an_error_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While checking, and where the checker does not see it, while compiling: never a zero."""
+    session, source = Session(), SourceFile("rule.tess", WITHOUT_A_RULE)
+    function = session.function(source, "f")
+    monkeypatch.setattr(Erf, "not_differentiable", "nobody has written its rule")
+    with pytest.raises(ProgramError) as caught:
+        session.levels(source, function, host_platform().schedule, {})
+    for (found,) in (diagnose(source), caught.value.diagnostics):
+        assert found.code == "E0702" and "nobody has written its rule" in found.title
+        assert source.slice(found.primary.span) == "erf(x)"
 
 
 DOCS = Path(__file__).parent.parent / "docs"
