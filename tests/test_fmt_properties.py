@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fmt_support import assert_well_formatted, badly_written, formatted, items_of, programs
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tesserac.base.source import SourceFile
@@ -63,6 +63,7 @@ def test_items_are_formatted_apart(items: list[str]) -> None:
         assert_well_formatted(text)
 
 
+@example("\\\n#")
 @given(st.text(alphabet="ab=()[]:'\"#\n\\ @d,.+", max_size=60))
 def test_any_text(text: str) -> None:
     """Nothing is raised, what was formatted stays so, and a program stays one."""

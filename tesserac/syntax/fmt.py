@@ -87,11 +87,11 @@ def _head(source: SourceFile, end: int) -> str:
 
 
 def _item(source: SourceFile, piece: PlacedItem, span: Span, names: Names, below: Edge, *, is_first: bool) -> str:
-    """One item and what follows it up to the next, which is `below`. One so deep that indenting it would make the file
-    too long to be parsed stays as it is."""
+    """One item and what follows it up to the next, which is `below`. One without any token (a backslash before a
+    comment), or so deep that indenting it would make the file too long to be parsed, stays as it is."""
     text = source.slice(span)
     own = text if text.endswith("\n") else f"{text}\n"
-    if piece.item.diagnostics:
+    if piece.item.diagnostics or not (piece.item.items or piece.item.doc):
         return own
     place = _Place(names, _edge(piece), below, is_docstring=is_first and piece.item.doc is not None)
     for _ in range(MAX_ROUNDS):
