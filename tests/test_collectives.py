@@ -163,6 +163,16 @@ def test_gradients_inside_and_outside_agree() -> None:
     np.testing.assert_allclose(run("forward_gradient", x, t)[1], np.vdot(outside, t), rtol=1e-6)
 
 
+def test_the_derivative_of_an_extreme_that_is_nan_is_nan() -> None:
+    x = np.array([[1.0, 2.0], [3.0, np.nan]], "f4")
+    text = """
+def largest(x: Tensor[N, f32]) -> Tensor[f32]: return sum(all_reduce(x, "dp", op="max"))
+def slope(x: Tensor[B, N, f32]): return pmap(grad(largest), axis_name="dp")(x)
+"""
+    found = compiled_equals_oracle(text)("slope", x)
+    np.testing.assert_array_equal(found, [[0.0, np.nan], [2.0, np.nan]])
+
+
 def test_a_rule_may_communicate_where_its_function_does() -> None:
     x = whole(3, 4, seed=8)
     expected = np.broadcast_to(4 * x.sum(0), x.shape)

@@ -18,7 +18,7 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.ordering import COLLECTIVE
 from tesserac.numerics.interval import Interval
-from tesserac.ops.calculus import Writer
+from tesserac.ops.calculus import Writer, where_a_number
 from tesserac.ops.lowering import map_form
 from tesserac.ops.registry import Array, Extent, Need, Operator, register
 from tesserac.types.dims import ONE, Dim
@@ -132,7 +132,7 @@ class AllReduceMean(LinearAllReduce):
 
 @dataclass(frozen=True)
 class AllReduceExtreme(AllReduce):
-    """Devices that have the extreme share its derivative equally."""
+    """Devices that have the extreme share its derivative equally; where the result is NaN, so is the derivative."""
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return ranges[0]
@@ -143,10 +143,10 @@ class AllReduceExtreme(AllReduce):
         [x], [dx] = operands, tangents
         assert dx is not None
         one, zero = write.number(1.0, tensor_type(x)), write.number(0.0, tensor_type(x))
-        chosen = write("equal", x, result)
+        inner = write("less", *((x, result) if self.fold == "max" else (result, x)))
         total = AllReduceSum(self.across, self.devices)
-        count, change = (write.apply(total, [write("where", chosen, value, zero)]) for value in (one, dx))
-        return write("div", change, write("maximum", count, one))
+        count, change = (write.apply(total, [write("where", inner, zero, value)]) for value in (one, dx))
+        return write("div", change, where_a_number(write, write("maximum", count, one), result))
 
 
 @register
