@@ -63,8 +63,8 @@ class _Judge:
                 return op.agreed
             case typed.Apply(operands=parts) | typed.TupleOf(items=parts):
                 return all(map(self.same, parts))
-            case typed.Coerce(value=inner) | typed.Item(value=inner) | typed.Checkpoint(value=inner):
-                return self.same(inner)
+            case typed.Coerce() | typed.Item() | typed.Checkpoint() | typed.Let():
+                return self.same(value.value)
             case typed.Conditional(test=test, then=then, otherwise=otherwise):
                 return all(map(self.same, (test, then, otherwise)))
             case typed.Call():

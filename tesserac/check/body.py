@@ -12,6 +12,7 @@ from typing import Protocol
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.evaluation import REPEATABLE, Frame
 from tesserac.check.facts import Facts
 from tesserac.check.kernel_state import Kernel
 from tesserac.check.resolve import FunctionRef, Resolved, StructRef
@@ -148,6 +149,10 @@ class Body:
         self.collectives: dict[str, Communication] = {}
         self.meetings: list[Meeting] = []
         self.agreements: dict[str, dict[str, bool]] = {}
+        self.frame = Frame()
+        self.named = 0
+        self.acts = False
+        self.draws = False
 
     def expression(self, node: ast.Expr) -> typed.Expr:
         return self.rules.expression(self, node)
@@ -238,6 +243,8 @@ class Body:
     def add_effect(self, effect: str, span: Span) -> None:
         if self.dead == 0:
             self.effects.setdefault(effect, span)
+            self.acts = self.acts or effect not in REPEATABLE
+            self.draws = True
 
 
 def is_static(type_: Type) -> bool:

@@ -190,14 +190,17 @@ def _finish(
     for param in function.reads:
         if param.name != typed.STREAM or key is None:
             body.reads.setdefault(param.name, param)
-    if is_static(result):
-        return typed.Static(result, callee.span)
     args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
     dims = tuple((name, sizes[name]) for name in dict.fromkeys((*function.symbols, *axes)) if name in sizes)
     reads = tuple(param.name for param in function.reads)
     rules = (typed.Rule(True, function.forward, dims),) if function.forward else ()
     closed = function.closed and not rules
-    return typed.Call(result, callee.span, function.symbol, args, dims, reads, key, rules, closed)
+    call = typed.Call(result, callee.span, function.symbol, args, dims, reads, key, rules, closed)
+    if not is_static(result):
+        return call
+    if body.dead == 0 and any(not isinstance(statement, typed.Return) for statement in function.body):
+        body.frame.statements.append(typed.Evaluate(callee.span, call))  # it may print or assert
+    return typed.Static(result, callee.span)
 
 
 def _fill_in(

@@ -20,6 +20,7 @@ from tesserac.check.custom_rules import check_rules
 from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
 from tesserac.check.differentiable import check_derivatives
 from tesserac.check.donation import with_donation
+from tesserac.check.evaluation import apart, once
 from tesserac.check.expressions import infer_expression
 from tesserac.check.globals import BUILT_IN
 from tesserac.check.implementing import implementing
@@ -342,11 +343,18 @@ class ModuleChecker:
     # ------------------------------------------------------------------------------------- rules for bodies
 
     def expression(self, body: Body, node: ast.Expr) -> typed.Expr:
+        known = body.frame.known.get(node)
+        if known is not None:
+            return known
+        around, body.acts, body.draws = (body.acts, body.draws), False, False
         try:
             result = infer_expression(body, node)
         except TooComplex as problem:
             body.sink.error(E0316, at=node.span, label=str(problem))
             result = body.error(node.span)
+        if body.acts or body.draws:
+            result = once(body, node, result, body.acts)
+        body.acts, body.draws = around
         if body.at_definition:
             self.types[node] = result.type
         else:
@@ -364,7 +372,7 @@ class ModuleChecker:
             return body.error(span)
         checker._constants.append(name)
         inner = Body(checker, body.sink if owner == self.name else Sink(), name)
-        value = checker.expression(inner, checker.names.constants[name].value)
+        value = apart(inner, lambda: checker.expression(inner, checker.names.constants[name].value))
         checker._constants.pop()
         body.reads.update(inner.reads)
         for effect in inner.effects:

@@ -6,15 +6,17 @@ computed. What is iterated, and what an `if` asks, is known while compiling.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
 from tesserac.check.dicts import make_dict, new_key, read_key
+from tesserac.check.evaluation import framed, named
 from tesserac.check.iteration import items_of
-from tesserac.check.tuples import make_tuple
+from tesserac.check.tuples import make_tuple, tuple_items
 from tesserac.diag.codes.names import E0215
 from tesserac.syntax import ast
 from tesserac.types.ty import BoolType, ErrorType, Key
@@ -56,12 +58,16 @@ def _expand(body: Body, clauses: tuple[ast.ComprehensionClause, ...], make: Make
         return None
     values: list[typed.Expr] = []
     for item in items:
-        bindings = assign(body, first.target, item, first.span)
-        kept = _holds(body, first)
-        inner = _expand(body, tuple(rest), make) if kept else []
+        with framed(body) as frame:
+            bindings = assign(body, first.target, item, first.span)
+            kept = _holds(body, first)
+            inner = _expand(body, tuple(rest), make) if kept else []
         if kept is None or inner is None:
             return None
-        values += [_bound(bindings, value) for value in inner]
+        if frame.statements:
+            values += _done(body, [*bindings, *frame.statements], inner, first.span)
+        else:
+            values += [_bound(bindings, value) for value in inner]
     return values
 
 
@@ -76,6 +82,12 @@ def _holds(body: Body, clause: ast.ComprehensionClause) -> bool | None:
         if not test.type.value:
             return False
     return True
+
+
+def _done(body: Body, statements: list[typed.Stmt], values: list[typed.Expr], span: Span) -> Sequence[typed.Expr]:
+    """The values of an item, computed after its statements, which are done here, once."""
+    together = make_tuple(values, span)
+    return tuple_items(named(body, typed.Let(together.type, span, tuple(statements), together)), span)
 
 
 def _bound(bindings: list[typed.Stmt], value: typed.Expr) -> typed.Expr:

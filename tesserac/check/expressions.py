@@ -6,6 +6,8 @@ and the error type, which nothing complains about again.
 
 from __future__ import annotations
 
+from functools import partial
+
 from tesserac.check import typed
 from tesserac.check.agreement import require_agreement
 from tesserac.check.apply import meet_storage
@@ -16,6 +18,7 @@ from tesserac.check.comprehensions import infer_comprehension
 from tesserac.check.conditions import decides_none, require_condition
 from tesserac.check.conform import agree
 from tesserac.check.dicts import infer_dict
+from tesserac.check.evaluation import apart
 from tesserac.check.globals import infer_name
 from tesserac.check.indexing import index_value
 from tesserac.check.operations import infer_binary, infer_comparison, infer_logical, infer_unary
@@ -105,11 +108,11 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
         kept, other = (node.then, node.otherwise) if test.type.value else (node.otherwise, node.then)
         if not decides_none(node.test):
             body.dead += 1
-            body.expression(other)
+            apart(body, lambda: body.expression(other))
             body.dead -= 1
         return body.expression(kept)
     first = len(body.meetings)
-    then, otherwise = body.expression(node.then), body.expression(node.otherwise)
+    then, otherwise = (apart(body, partial(body.expression, side)) for side in (node.then, node.otherwise))
     require_agreement(body, first, test, node.test.span)
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)
     type_ = agree(then.type, otherwise.type)

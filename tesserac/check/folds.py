@@ -22,6 +22,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
 from tesserac.check.checkpoints import memory_of_every, memory_of_sizes
+from tesserac.check.evaluation import apart
 from tesserac.check.mapped_axes import FRONT, MappedAxes, NoAxis, whole_type
 from tesserac.check.statics import read_size
 from tesserac.check.transforms import Call, require_function
@@ -223,7 +224,8 @@ class _Turn:
 
     def _called(self, carry: Type) -> typed.Expr:
         given = [self._local("carry", carry), self._local("element", self.element)]
-        value = self.call(self.body, self.function, [Arg(None, v.span, v) for v in given], self.callee)
+        args = [Arg(None, v.span, v) for v in given]
+        value = apart(self.body, lambda: self.call(self.body, self.function, args, self.callee))
         if isinstance(value.type, ErrorType):
             raise NoAxis
         if self.gives_results and not (isinstance(value.type, TupleType) and len(value.type.items) == 2):

@@ -22,6 +22,7 @@ from tesserac.check.branches import join
 from tesserac.check.checkpoints import memory_of_run, memory_of_sizes
 from tesserac.check.conditions import require_condition
 from tesserac.check.control import assigned_names, holds_break
+from tesserac.check.evaluation import apart
 from tesserac.check.iteration import RunBounds, is_range, not_iterable, range_bounds, written_out
 from tesserac.check.scope import FLAG, HIDDEN, Binding, Pinned
 from tesserac.check.update_calls import update_place
@@ -220,7 +221,7 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
     loop, first = _enter(body, node.body, node.test.span), len(body.meetings)
-    test = require_condition(body, body.expression(node.test))
+    test = apart(body, lambda: require_condition(body, body.expression(node.test)))
     if flag and not isinstance(test.type, ErrorType):
         test = _both(_is_down(body, flag, node.test.span), test)
     if isinstance(test.type, BoolType) and test.type.value:
@@ -239,6 +240,9 @@ def _both(down: typed.Expr, test: typed.Expr) -> typed.Expr:
     """The condition of a loop that a `break` may end as well."""
     if isinstance(test.type, BoolType):
         return down if test.type.value else test
+    if isinstance(test, typed.Let):
+        stopped = typed.Coerce(_ONE_BOOL, test.span, typed.Static(BoolType(False), test.span))
+        return typed.Conditional(_ONE_BOOL, test.span, down, test, stopped)
     return typed.Apply(_ONE_BOOL, test.span, BitAnd(), (down, test))
 
 

@@ -14,6 +14,7 @@ from tesserac.check.body import Body, is_static
 from tesserac.check.collectives import devices_along
 from tesserac.check.derivative_errors import report_printing
 from tesserac.check.distribution import MESH, axis_names
+from tesserac.check.evaluation import framed
 from tesserac.check.mapped_axes import (
     FRONT,
     IN_AXES,
@@ -148,7 +149,8 @@ def call_mapped(
 def _call_pure(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """The call for one element. Raises NoAxis after a diagnostic, also where it prints."""
     before, body.effects = body.effects, {}
-    value = call(body, function, args, Callee(function_name(function.type).strip("`"), callee.at, callee.span))
+    with framed(body):
+        value = call(body, function, args, Callee(function_name(function.type).strip("`"), callee.at, callee.span))
     own, body.effects = body.effects, {**body.effects, **before}
     if isinstance(value.type, ErrorType):
         raise NoAxis

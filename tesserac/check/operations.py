@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from tesserac.base.source import Span
 from tesserac.check import typed
+from tesserac.check.agreement import require_agreement
 from tesserac.check.algebra import rules as algebra
 from tesserac.check.annotations import read_attribute
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
 from tesserac.check.conditions import is_elementwise, refuse_elementwise, require_condition
+from tesserac.check.evaluation import apart
 from tesserac.check.membership import membership
 from tesserac.check.tuples import join_tuples
 from tesserac.check.type_values import TYPE, first_alternative, with_type_attribute
@@ -37,8 +39,19 @@ from tesserac.ops.elementwise import Add, Div, FloorDiv, Mod, Mul, Neg, Power, S
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL
 from tesserac.types.policy import PolicyError, fitting
-from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, NoneType, RecordType, StrType, TupleType
+from tesserac.types.ty import (
+    BoolType,
+    DTypeType,
+    ErrorType,
+    IntType,
+    NoneType,
+    RecordType,
+    StrType,
+    TensorType,
+    TupleType,
+)
 
 _BINARY: dict[str, Operator] = {
     "+": Add(), "-": Sub(), "*": Mul(), "/": Div(), "//": FloorDiv(), "%": Mod(), "@": MatMul(),
@@ -114,14 +127,27 @@ def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
     left = require_condition(body, first)
     if isinstance(left.type, BoolType) and left.type.value == (node.op == "or"):
         return left
-    right = body.expression(node.right)
+    met = len(body.meetings)
+    right = apart(body, lambda: body.expression(node.right))
     if isinstance(left.type, ErrorType):
         return left
-    right = require_condition(body, right)
     if isinstance(left.type, BoolType):
-        return right
+        return require_condition(body, right)
+    right = require_condition(body, right)
+    if isinstance(right, typed.Let):
+        require_agreement(body, met, left, node.left.span)
+        return _decided_first(left, right, node)
     op: Operator = BitAnd() if node.op == "and" else BitOr()
     return apply_operator(body, op, [left, right], node.op_span, node.span)
+
+
+def _decided_first(left: typed.Expr, right: typed.Let, node: ast.LogicalOp) -> typed.Expr:
+    """The second side has an effect, which happens only where the first does not decide."""
+    one = TensorType((), BOOL)
+    decided = typed.Coerce(one, node.span, typed.Static(BoolType(node.op == "or"), node.span))
+    asked = typed.Coerce(one, right.span, right) if isinstance(right.type, BoolType) else right
+    sides = (asked, decided) if node.op == "and" else (decided, asked)
+    return typed.Conditional(one, node.span, left, *sides)
 
 
 def infer_comparison(body: Body, node: ast.Comparison) -> typed.Expr:

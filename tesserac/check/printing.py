@@ -6,12 +6,14 @@ for what is false at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from tesserac.check import typed
 from tesserac.check.agreement import require_agreement
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
+from tesserac.check.evaluation import apart
 from tesserac.check.resolve import BuiltinRef
 from tesserac.check.scalars import decide, require_guard
 from tesserac.check.struct_items import is_test
@@ -37,20 +39,20 @@ def check_print(body: Body, node: ast.Expr) -> list[typed.Stmt]:
             body.sink.error(E0205, at=argument.span, problem="`print` takes values only")
             return []
         pieces += [" "] if position else []
-        pieces += _pieces(body, argument.value)
+        pieces += _pieces(argument.value, body.expression)
     return [typed.Print(node.span, (*pieces, "\n"))]
 
 
-def _pieces(body: Body, node: ast.Expr) -> list[str | typed.Shown]:
+def _pieces(node: ast.Expr, read: Callable[[ast.Expr], typed.Expr]) -> list[str | typed.Shown]:
     if not isinstance(node, ast.FString):
-        return [_shown(body.expression(node), "")]
+        return [_shown(read(node), "")]
     pieces: list[str | typed.Shown] = []
     for part in node.parts:
         if isinstance(part, ast.StringLiteral):
             pieces.append(part.value)
         else:
             pieces += [part.label] if part.label else []
-            pieces.append(_shown(body.expression(part.value), part.format))
+            pieces.append(_shown(read(part.value), part.format))
     return pieces
 
 
@@ -61,12 +63,20 @@ def _shown(value: typed.Expr, format_: str) -> str | typed.Shown:
 def check_assert(body: Body, node: ast.Assert) -> list[typed.Stmt]:
     message = node.message.value if isinstance(node.message, ast.StringLiteral) else ""
     first = len(body.meetings)
-    text = _pieces(body, node.message) if isinstance(node.message, ast.FString) else []
+    text = _pieces(node.message, partial(_if_it_fails, body)) if isinstance(node.message, ast.FString) else []
     last = len(body.meetings)
-    made = [made for part in _conjuncts(node.test) for made in _check_part(body, node, part, message, text)]
-    for check in made if last > first else ():
-        require_agreement(body, first, check.test)  # the text is computed where the check fails
-    return [*made]
+    made: list[typed.Stmt] = []
+    for part in _conjuncts(node.test):
+        checks = _check_part(body, node, part, message, text)
+        for check in checks if last > first else ():
+            require_agreement(body, first, check.test)  # the text is computed where the check fails
+        made += [*body.frame.take(), *checks]
+    return made
+
+
+def _if_it_fails(body: Body, node: ast.Expr) -> typed.Expr:
+    """A value that is shown, and computed, only where a check fails."""
+    return apart(body, lambda: body.expression(node))
 
 
 def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
@@ -101,7 +111,7 @@ def _operands(body: Body, part: ast.Expr) -> Iterator[str | typed.Shown]:
     fails, which not all devices may come to: so what they compute together is not shown."""
     for node in _compared(part):
         if not isinstance(node, ast.IntLiteral | ast.FloatLiteral | ast.BoolLiteral | ast.Lambda):
-            first, value = len(body.meetings), body.expression(node)
+            first, value = len(body.meetings), _if_it_fails(body, node)
             if len(body.meetings) == first:
                 yield f"\n`{' '.join(body.rules.text(node.span).split())}` = "
                 yield _shown(value, "")

@@ -18,6 +18,7 @@ from tesserac.check.conform import conform
 from tesserac.check.contexts import EndWith, enter_with, set_numerics
 from tesserac.check.control import may_exit
 from tesserac.check.effects import UPDATES
+from tesserac.check.evaluation import framed
 from tesserac.check.loops import check_loop, raise_flag
 from tesserac.check.printing import check_assert, check_print, is_print
 from tesserac.check.tile_stores import check_store, is_store
@@ -33,13 +34,17 @@ def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
     for position, statement in enumerate(statements):
         rest = statements[position + 1 :]
         if isinstance(statement, ast.If):
-            block += check_if(body, statement, rest)
+            with framed(body) as frame:
+                branches = check_if(body, statement, rest)
+            block += [*frame.statements, *branches]
             if may_exit(statement):
                 return tuple(block)
             continue
         if isinstance(statement, ast.With):
             inner = (*statement.body, EndWith(statement.span, body.numerics, body.memory, body.mesh), *rest)
-            return (*block, *enter_with(body, statement), *check_block(body, inner))
+            with framed(body) as frame:
+                entered = enter_with(body, statement)
+            return (*block, *frame.statements, *entered, *check_block(body, inner))
         block += _check_statement(body, statement)
         if isinstance(statement, ast.Return | ast.Break | ast.Continue):
             return tuple(block)
@@ -48,7 +53,9 @@ def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
 
 def _check_statement(body: Body, node: ast.Stmt) -> list[typed.Stmt]:
     rule = _RULES.get(type(node))
-    return [] if rule is None else rule(body, node)
+    with framed(body) as frame:
+        made = [] if rule is None else rule(body, node)
+    return [*frame.statements, *made]
 
 
 def _end_with(body: Body, node: EndWith) -> list[typed.Stmt]:
@@ -76,7 +83,7 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
     if not own.keys() - UPDATES:
         _report_unused(body, node)
         return [typed.Evaluate(node.span, value)] if isinstance(value, typed.Call) else []  # it may assert
-    return [typed.Evaluate(node.span, value)]
+    return [] if isinstance(value, typed.Static | typed.Local) else [typed.Evaluate(node.span, value)]
 
 
 def _report_unused(body: Body, node: ast.ExpressionStatement) -> None:

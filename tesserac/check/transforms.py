@@ -15,6 +15,7 @@ from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
 from tesserac.check.checkpoints import CHECKPOINT, CHECKPOINTS
 from tesserac.check.derivative_errors import report_flat, report_printing, report_shape
+from tesserac.check.evaluation import framed
 from tesserac.check.tangents import has_tangent, tangent_type
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
@@ -137,7 +138,8 @@ def open_call(
         values.append(arg.value)
         named.append(Arg(arg.name, arg.span, typed.Local(arg.value.type, arg.value.span, name)))
     before, body.effects = body.effects, {}
-    value = call(body, function, named, callee)
+    with framed(body):
+        value = call(body, function, named, callee)
     own, body.effects = body.effects, {**body.effects, **before}
     if isinstance(value.type, ErrorType):
         return None

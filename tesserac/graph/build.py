@@ -8,11 +8,13 @@ many values as it has leaves.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.donation import donated_arguments
+from tesserac.check.scope import HIDDEN
 from tesserac.check.typed import STREAM
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
@@ -139,7 +141,7 @@ class _Body:
         self.asserts = asserts
         self.sites = Sites(builder)
         self.numerics: dict[str, Attr] = {}
-        self._whole: dict[tuple[int, int], tuple[Block, typed.Expr, Built]] = {}
+        self._built: list[dict[typed.Expr, Built]] = [{}]
 
     def statements(self, body: typed.Block, names: dict[str, Built]) -> Built | None:
         """Runs over a block, rebinding in `names`; what it returns, or None if it goes on."""
@@ -187,7 +189,7 @@ class _Body:
         if statement.shown:
             blocks = []
             for holds in (True, False):
-                with self.builder.at(Block()) as block:
+                with self._inside(Block()) as block:
                     if not holds:
                         self._print(statement.shown, names, NOTE)
                     self.builder.op("form.yield")
@@ -213,7 +215,7 @@ class _Body:
 
     @staticmethod
     def _named(name: str, built: Built) -> Built:
-        if isinstance(built, Value) and not built.name:
+        if isinstance(built, Value) and not built.name and not name.startswith(HIDDEN):
             built.name = name
         return built
 
@@ -224,7 +226,7 @@ class _Body:
         blocks, outcomes, numerics = [], [], self.numerics
         for branch in (statement.then, statement.otherwise):
             inner, self.numerics = dict(names), numerics
-            with self.builder.at(Block()) as block:
+            with self._inside(Block()) as block:
                 returned = self.statements(branch, inner)
                 results: Built = returned if returned is not None else self._outcome(inner, statement.results)
                 self.builder.op("form.yield", _leaves(results))
@@ -245,7 +247,7 @@ class _Body:
         for carried in statement.carried:
             inner[carried.name] = _argument(block, carried.name, carried.type)
         inner[statement.index] = Known(IntType(Dim.sym(statement.index)))
-        with self.builder.at(block):
+        with self._inside(block):
             if _draws(names):
                 turn = self.sites.turn(_stream(names), statement, self.sites.index(statement.index))
                 inner[_weight(STREAM)] = turn
@@ -271,7 +273,7 @@ class _Body:
             for carried in statement.carried:
                 inner[carried.name] = _argument(block, carried.name, carried.type)
             turns = [block.add_arg(KEY, "turn")] if _draws(names) else []
-            with self.builder.at(block):
+            with self._inside(block):
                 for turn in turns:
                     inner[_weight(STREAM)] = self.sites.turn(_stream(names), statement, turn)
                 if is_test:
@@ -310,8 +312,23 @@ class _Body:
     # ------------------------------------------------------------------------------------------- expressions
 
     def expression(self, expression: typed.Expr, names: Names) -> Built:
-        with self.builder.spanned(expression.span):
+        """A value is built by the first that reads it, and found by all others to which it is visible."""
+        if isinstance(expression, typed.Static | typed.Local | typed.Weight):
             return self._expression(expression, names)
+        for built in reversed(self._built):
+            if expression in built:
+                return built[expression]
+        with self.builder.spanned(expression.span):
+            value = self._built[-1][expression] = self._expression(expression, names)
+        return value
+
+    @contextmanager
+    def _inside(self, block: Block) -> Iterator[Block]:
+        """Builds into a block; what is built there is not seen outside."""
+        self._built.append({})
+        with self.builder.at(block):
+            yield block
+        self._built.pop()
 
     def _value(self, expression: typed.Expr, names: Names) -> Value:
         built = self.expression(expression, names)
@@ -333,7 +350,7 @@ class _Body:
             case typed.TupleOf():
                 return tuple(self.expression(item, names) for item in expression.items)
             case typed.Item():
-                value = self._once(expression.value, names)
+                value = self.expression(expression.value, names)
                 assert isinstance(value, tuple)
                 return value[expression.index]
             case _:
@@ -360,7 +377,7 @@ class _Body:
                 return self._checkpoint(expression, names)
 
     def _checkpoint(self, expression: typed.Checkpoint, names: Names) -> Built:
-        with self.builder.at(Block()) as block:
+        with self._inside(Block()) as block:
             value = self._settled(self.expression(expression.value, names), expression.type)
             self.builder.op("form.yield", _leaves(value))
         types = [leaf.type for leaf in _leaves(value)]
@@ -374,7 +391,7 @@ class _Body:
             inner[name] = _argument(block, name, arg.type)
         leaves = [leaf for place in expression.wrt for leaf in _leaves(inner[expression.params[place]])]
         wrt = [leaf.index for leaf in smooth(leaves)]
-        with self.builder.at(block):
+        with self._inside(block):
             value = self._settled(self.expression(expression.value, inner), expression.value.type)
             self.builder.op("form.yield", _leaves(value))
         seeds = [self._settled(self.expression(seed, names), seed.type) for seed in expression.seeds]
@@ -392,7 +409,7 @@ class _Body:
         inner, block = dict(names), Block()
         for param in expression.params:
             inner[param.name] = _argument(block, param.name, param.type)
-        with self.builder.at(block):
+        with self._inside(block):
             if _draws(names):
                 inner[_weight(STREAM)] = self.sites.turn(_stream(names), expression, block.add_arg(KEY, "turn"))
             value = self._settled(self.expression(expression.value, inner), expression.value.type)
@@ -410,15 +427,6 @@ class _Body:
             return self.sites.key(_stream(names), expression)
         is_weight = isinstance(expression, typed.Weight)
         return names[_weight(expression.name) if is_weight else expression.name]
-
-    def _once(self, expression: typed.Expr, names: Names) -> Built:
-        """A value whose parts are asked for one by one: built by the first of them in a block, found by the others."""
-        block = self.builder.block
-        _, _, built = self._whole.get((id(block), id(expression)), (None, None, None))
-        if built is None:
-            built = self.expression(expression, names)
-            self._whole[id(block), id(expression)] = block, expression, built  # kept alive, so that ids stay theirs
-        return built
 
     def _operand(self, expression: typed.Expr, names: Names) -> Value:
         built = self.expression(expression, names)
@@ -489,7 +497,7 @@ class _Body:
         flag = self._value(expression.test, names)
         blocks = []
         for branch in (expression.then, expression.otherwise):
-            with self.builder.at(Block()) as block:
+            with self._inside(Block()) as block:
                 self.builder.op("form.yield", _leaves(self._settled(self.expression(branch, names), expression.type)))
             blocks.append(block)
         op = self.builder.op("form.cond", (flag,), list(leaf_types(expression.type)), None, blocks)
