@@ -22,7 +22,7 @@ from tesserac.check.lint import lint_module
 from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905
 from tesserac.diag.codes.names import E0217, E0299
-from tesserac.diag.codes.runtime import E0925
+from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.diag.verdict import Reads
@@ -293,6 +293,7 @@ class Session:
     def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:
         """Inside, what a target does not have yet ends as a ProgramError at the function."""
         from tesserac.target.cpu.registers import UnsupportedError
+        from tesserac.target.magnitudes import TooLargeError
         from tesserac.target.sizes import UnboundSymbolError
         from tesserac.tile.gpu.errors import LoweringError
 
@@ -301,6 +302,10 @@ class Session:
         except (UnsupportedError, LoweringError, UnboundSymbolError, NotImplementedError) as problem:
             sink = Sink()
             sink.error(E0299, at=function.span, feature=f"`{function.name}` on {arch}").remark(str(problem))
+            raise ProgramError(sink.diagnostics) from None
+        except TooLargeError as problem:
+            sink = Sink()
+            sink.error(E0949, at=function.span, function=function.name, what=problem.what)
             raise ProgramError(sink.diagnostics) from None
 
     def artifact(

@@ -19,6 +19,7 @@ from tessera.errors import (
     GUARD_FAILED,
     OUT_OF_MEMORY,
     SIZE_CONFLICT,
+    TOO_LARGE,
     Place,
     TesseraError,
     failure,
@@ -32,11 +33,12 @@ from tessera.signature import (
     STATUS_OK,
     STATUS_OUT_OF_MEMORY,
     STATUS_SIZE,
+    STATUS_TOO_LARGE,
     Binding,
     Signature,
     Site,
 )
-from tessera.sizes import SizeError
+from tessera.sizes import LARGEST_SIZE, SizeError
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
@@ -105,6 +107,9 @@ def _solve(signature: Signature, binding: Binding, shape: Shape, symbols: Mappin
         parameter = signature.parameters[binding.parameter]
         rule = f"it must be `{parameter.sizes[binding.axis].text}` for a whole `{binding.symbol}`"
         raise _conflict(signature, parameter.name, binding.axis, shape, rule, symbols)
+    if found // scale > LARGEST_SIZE:
+        message = f"`{signature.name}` needs `{binding.symbol}` = {found // scale}, which is too large for 64 bits"
+        raise failure(TOO_LARGE, message)
     return found // scale
 
 
@@ -140,7 +145,7 @@ def allocate_result(signature: Signature, position: int, symbols: Mapping[str, i
         raise failure(SIZE_CONFLICT, message, tuple(f"`{name}` = {value}" for name, value in symbols.items()))
     try:
         return np.empty(shape, numpy_dtype(result.dtype))
-    except (ValueError, MemoryError):
+    except (ValueError, MemoryError, OverflowError):
         message = f"no memory for the result {result.show()} of `{signature.name}` with shape {shape}"
         raise failure(OUT_OF_MEMORY, message) from None
 
@@ -175,15 +180,21 @@ def _assert_message(signature: Signature, site: Site, values: Sequence[int]) -> 
     return f"{told}{': ' if site.text else ''}{site.text}"
 
 
+def _size_message(signature: Signature, site: Site, values: Sequence[int]) -> str:
+    return f"`{signature.name}` needs {site.text}, which is too large for 64 bits"
+
+
 _CODES = {
     STATUS_GUARD: GUARD_FAILED,
     STATUS_OUT_OF_MEMORY: OUT_OF_MEMORY,
     STATUS_BAD_INDEX: BAD_INDEX,
     STATUS_ASSERT: ASSERTION_FAILED,
+    STATUS_TOO_LARGE: TOO_LARGE,
 }
 _MESSAGES: dict[int, Callable[[Signature, Site, Sequence[int]], str]] = {
     STATUS_GUARD: _guard_message,
     STATUS_OUT_OF_MEMORY: _memory_message,
     STATUS_BAD_INDEX: _index_message,
     STATUS_ASSERT: _assert_message,
+    STATUS_TOO_LARGE: _size_message,
 }

@@ -13,7 +13,8 @@ from tessera.arguments import Array, arrays_of
 from tessera.call import bind_symbols, failed_status, result_arrays
 from tessera.donation import check_apart
 from tessera.gpu_program import Check, GpuProgram
-from tessera.signature import STATUS_GUARD, STATUS_VALUES, Signature
+from tessera.signature import STATUS_GUARD, STATUS_TOO_LARGE, STATUS_VALUES, Signature
+from tessera.sizes import LARGEST_SIZE
 
 
 class GpuFunction:
@@ -49,7 +50,8 @@ def _require(signature: Signature, check: Check, symbols: Mapping[str, int]) -> 
     condition = check.condition
     if condition.holds(symbols):
         return
-    values = [condition.left.evaluate(symbols), condition.right.evaluate(symbols)]
-    values += [0] * (STATUS_VALUES - len(values))
-    status = struct.pack(f"<ii{STATUS_VALUES}q", STATUS_GUARD, check.site, *values)
+    code = STATUS_TOO_LARGE if condition.kind == "fits" else STATUS_GUARD
+    sides = (condition.left.evaluate(symbols), condition.right.evaluate(symbols))
+    values = [max(-LARGEST_SIZE, min(side, LARGEST_SIZE)) for side in sides] + [0] * (STATUS_VALUES - len(sides))
+    status = struct.pack(f"<ii{STATUS_VALUES}q", code, check.site, *values)
     raise failed_status(signature, status, symbols)

@@ -15,7 +15,8 @@ from tessera.sizes import Size
 
 
 class Condition(NamedTuple):
-    """`at_least` (left >= right), `divides` (left, at least 1, divides right) or `equal`."""
+    """`at_least` (left >= right), `divides` (left, at least 1, divides right), `equal` or `fits` (left is below right
+    in magnitude)."""
 
     kind: str
     left: Size
@@ -25,6 +26,8 @@ class Condition(NamedTuple):
         left, right = self.left.evaluate(symbols), self.right.evaluate(symbols)
         if self.kind == "divides":
             return left > 0 and right % left == 0
+        if self.kind == "fits":
+            return abs(left) < right
         return left >= right if self.kind == "at_least" else left == right
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tessera.container import Row
 from tessera.sizes import Size, read_size
 
-STATUS_OK, STATUS_GUARD, STATUS_OUT_OF_MEMORY, STATUS_BAD_INDEX, STATUS_ASSERT = range(5)
+STATUS_OK, STATUS_GUARD, STATUS_OUT_OF_MEMORY, STATUS_BAD_INDEX, STATUS_ASSERT, STATUS_TOO_LARGE = range(6)
 """What an entry returns. The values of a failed guard are its two sides; of out of memory, the bytes asked for; of a
 bad index, the index and the size it has to be below."""
 

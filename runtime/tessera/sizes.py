@@ -18,6 +18,10 @@ from tessera.container import Row
 Tree: TypeAlias = "int | str | tuple[Tree, ...]"
 
 
+LARGEST_SIZE = 2**63 - 1
+"""Of the numbers that compiled code computes sizes with."""
+
+
 class SizeError(ValueError):
     """The expression has no whole value for these sizes; the message says why."""
 

@@ -6,6 +6,7 @@ met their dtype and policies agree, or a diagnostic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tesserac.base.source import Span
@@ -21,7 +22,7 @@ from tesserac.check.use import Use
 from tesserac.check.words import dim_text, noun, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0403, E0406
-from tesserac.diag.codes.shapes import E0311
+from tesserac.diag.codes.shapes import E0311, E0315
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.convert import Cast
@@ -78,8 +79,7 @@ def _apply_to_tensors(
     check_weights(body, Use(op, met, at, span))
     if not _meets_needs(body, op, met, at) or not _has_sizes(body, result, met, at):
         return body.error(span)
-    if beyond := [dim for dim in result.dims if dim.magnitude() > LARGEST_SIZE]:
-        body.refuse_size(beyond[0], span)
+    if not _fits(body, result, span):
         return body.error(span)
     if result.policy.stochastic_round and rounds(op, [_tensor_type(operand) for operand in met], result):
         body.draw(at)
@@ -110,6 +110,18 @@ def _has_sizes(body: Body, result: TensorType, operands: Sequence[typed.Expr], a
         if holds is None:
             require_guard(body, "at_least", dim, ZERO, at)
     return True
+
+
+def _fits(body: Body, result: TensorType, span: Span) -> bool:
+    """Whether sizes and bytes fit into the integers of a run, as far as numbers alone tell."""
+    if beyond := [dim for dim in result.dims if dim.magnitude() > LARGEST_SIZE]:
+        body.refuse_size(beyond[0], span)
+        return False
+    numbers = math.prod(dim.constant for dim in result.dims if dim.constant is not None)
+    size = numbers * result.dtype.bits // 8
+    if size > LARGEST_SIZE:
+        body.sink.error(E0315, at=span, problem=f"sizes have 63 bits; `{result.show()}` has at least {size} bytes")
+    return size <= LARGEST_SIZE
 
 
 def _tensor_type(operand: typed.Expr) -> TensorType:

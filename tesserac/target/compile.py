@@ -33,7 +33,7 @@ SAFE_INTRINSICS = frozenset(
     f"llvm.{name}"
     for name in (
         *("fma", "sqrt", "fabs", "copysign", "floor", "ceil", "trunc", "roundeven", "maximum", "minimum"),
-        *("smax", "smin", "umax", "umin", "abs", "fptosi.sat", "fptoui.sat"),
+        *("smax", "smin", "umax", "umin", "abs", "sadd.sat", "fptosi.sat", "fptoui.sat"),
         *("ctpop", "ctlz", "cttz", "vector.reduce.or"),
         *("memcpy", "memmove", "memset", "prefetch", "aarch64.hint", "x86.sse2.pause"),
         *("aarch64.get.fpcr", "aarch64.set.fpcr", "x86.sse.stmxcsr", "x86.sse.ldmxcsr"),

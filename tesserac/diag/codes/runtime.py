@@ -1,4 +1,4 @@
-"""E0910-E0939: compiled code that cannot be loaded or called. The runtime, which stands alone, raises them."""
+"""E0910-E0939, E0949: compiled code that cannot be loaded or called. The runtime, which stands alone, raises them."""
 
 from tesserac.diag.diagnostic import Code
 
@@ -26,4 +26,5 @@ E0934 = Code("E0934", "`{field}` of this `{struct}` cannot be assigned")
 E0935 = Code("E0935", "argument `{name}` of `{function}` is given away, but {reason}")
 E0936 = Code("E0936", "this `{struct}` was given to `{function}`, which took it")
 E0937 = Code("E0937", "cannot resume from `{path}`: {reason}")
+E0949 = Code("E0949", "`{function}` needs {what}, which is too large for 64 bits")
 W0901 = Code("W0901", "`{function}` is compiled for the {count}th set of compile-time arguments")

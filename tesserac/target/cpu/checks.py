@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.ir.forms import Guard
+from tesserac.target.cpu.fits import emit_all_fit, magnitude
 from tesserac.target.dims import emit_dim
 from tesserac.target.flow import if_return
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, Value, const_i64, const_int
+from tesserac.target.llvm_types import F64, I1, Value, const_float, const_i64, const_int
+from tesserac.target.magnitudes import LARGEST
 from tesserac.target.sizes import Equation, can_be_negative, implied_guards
 from tesserac.types.dims import Dim
 
@@ -47,7 +49,8 @@ def all_hold(b: Builder, conditions: Sequence[Value]) -> Value:
 
 
 def emit_values(b: Builder, dims: Sequence[Dim], symbols: Symbols, leave: Callable[[], None]) -> list[Value]:
-    """The values of size expressions. Where one has none, `leave` returns from the function."""
+    """The values of size expressions. Where one has none, or none in 64 bits, `leave` returns from the function."""
+    if_return(b, negated(b, emit_all_fit(b, dims, symbols)), leave)
     for guard in implied_guards(dims):
         if_return(b, negated(b, emit_guard(b, guard, symbols)[0]), leave)
     return [emit_dim(b, dim, symbols) for dim in dims]
@@ -67,9 +70,11 @@ def solve(b: Builder, equation: Equation, extent: Value, symbols: Symbols, leave
     """The value that an argument's extent gives to a symbol; where it gives none, `leave` returns."""
     sides = [equation.factor, equation.scale, equation.offset]
     factor, scale, offset = emit_values(b, sides, symbols, leave)
+    if factor.number == scale.number == 1 and offset.number == 0:
+        return extent
+    most = b.fadd(b.fmul(magnitude(b, factor), magnitude(b, extent)), magnitude(b, offset))
+    if_return(b, b.fcmp("uge", most, const_float(F64, LARGEST)), leave)
     scaled = b.sub(b.mul(factor, extent), offset)
-    if scale.number == 1 and offset.number == 0:
-        return scaled
     if_return(b, negated(b, _divides(b, scale, scaled)), leave)
     value = b.binary("sdiv", scaled, scale)
     if_return(b, b.icmp("slt", value, const_i64(0)), leave)

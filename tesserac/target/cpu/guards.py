@@ -2,8 +2,9 @@
 
     i32 tessera.guards(ptr args, ptr status)         as the entry, but reads only the sizes
 
-Three things are tested, each before what depends on it: the guards of the program; that every size used in it has a
-value (a division leaves no rest and is not by zero); that no number of bytes or programs is too large for 64 bits.
+Three things are tested, each before what depends on it: that no size, number of bytes or side of a guard is too large
+for 64 bits; the guards of the program; that every size used in it has a value (a division leaves no rest and is not by
+zero).
 """
 
 from __future__ import annotations
@@ -11,23 +12,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from tessera.signature import STATUS_GUARD, STATUS_OUT_OF_MEMORY
+from tessera.signature import STATUS_GUARD, STATUS_TOO_LARGE
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.ir.core import Op
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import Predicate
 from tesserac.target.cpu.checks import emit_guard, negated
-from tesserac.target.cpu.estimate import LARGEST, emit_estimate
+from tesserac.target.cpu.extents import loop_bounds
+from tesserac.target.cpu.fits import FloatCode, emit_all_below, emit_exceeds, magnitude
 from tesserac.target.cpu.status import Sites, return_status
 from tesserac.target.cpu.system import HOST_ATTRIBUTES
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import if_return
-from tesserac.target.llvm_types import F64, I32, I64, PTR, Value, const_float, const_int
+from tesserac.target.flow import if_return, if_then
+from tesserac.target.llvm_types import I32, PTR, Value, const_int
+from tesserac.target.magnitudes import harmless_bits, has_bound, named_size, possible_parts, telling, with_counters
 from tesserac.target.sizes import implied_guards
-from tesserac.types.dims import Dim
+from tesserac.tile.dialect import grid
+from tesserac.types.dims import Dim, product
 
 TOO_LARGE = "the sizes of the call are too large for this machine"
+
+
+@dataclass(frozen=True)
+class Needed:
+    """A size that a call computes; `what` names it in a message."""
+
+    size: Dim
+    what: str
+    span: Span
 
 
 class GuardWriter:
@@ -40,19 +54,16 @@ class GuardWriter:
         self.b = self.function.builder
         self._checked: set[tuple[str, Dim, Dim]] = set()
 
-    def emit(self, symbols: dict[str, Value], kernels: Sequence[Op], extents: Iterable[Dim]) -> Function:
-        """`extents` are the numbers of bytes and programs that the call will rely on."""
+    def emit(self, symbols: dict[str, Value], kernels: Sequence[Op], workspace: Sequence[Dim]) -> Function:
+        """`workspace` are the numbers of bytes that the call will take. Raises TooLargeError."""
+        self._check_magnitudes(needed_sizes(self.func, kernels, workspace), symbols)
         for op in self.func.body.ops:
             guard = op.attrs.get("guard")
             if isinstance(guard, Guard):
                 self._check(implied_guards([guard.left, guard.right]), self.func.span, symbols)
                 self._check([guard], op.span, symbols)
-        known = [extent for extent in dict.fromkeys(extents) if extent.symbols() <= symbols.keys()]
-        used = [dim for dim in sizes_used([self.func, *kernels]) if dim.symbols() <= symbols.keys()]
-        self._check(implied_guards([*used, *known]), self.func.span, symbols)
-        for extent in known:
-            if extent.constant is None:
-                self._check_extent(emit_estimate(self.b, extent, symbols))
+        used = [*sizes_used([self.func, *kernels]), *workspace]
+        self._check(implied_guards(dim for dim in used if dim.symbols() <= symbols.keys()), self.func.span, symbols)
         self.b.ret(const_int(I32, 0))
         return self.function
 
@@ -66,15 +77,40 @@ class GuardWriter:
             leave = partial(return_status, self.b, self.function.args[1], STATUS_GUARD, site, [left, right])
             if_return(self.b, negated(self.b, holds), leave)
 
-    def _check_extent(self, estimate: Value) -> None:
-        too_large = self.b.fcmp("uge", estimate, const_float(F64, LARGEST))
-        site = self.sites.add("workspace", TOO_LARGE, self.func.span)
+    def _check_magnitudes(self, needed: Iterable[Needed], symbols: dict[str, Value]) -> None:
+        """Leaves where a size is too large; of one with a counter of a loop, where it may be in some iteration."""
+        loops = loop_bounds(self.func)
+        named: dict[Dim, Needed] = {}
+        for need in needed:
+            for part in possible_parts(need.size):
+                named.setdefault(part, need)
+        doubtful = [dim for dim in telling(named) if has_bound(dim, symbols, loops)]
+        if not doubtful:
+            return
 
-        def leave() -> None:
-            number = self.b.intrinsic("llvm.fptosi.sat", I64, [estimate], [I64, F64])
-            return_status(self.b, self.function.args[1], STATUS_OUT_OF_MEMORY, site, [number])
+        def look() -> None:
+            numbers = FloatCode(self.b)
+            known = {name: magnitude(self.b, value) for name, value in symbols.items()}
+            magnitudes = with_counters(known, loops, numbers)
+            for dim in doubtful:
+                site = self.sites.add("size", named[dim].what, named[dim].span)
+                leave = partial(return_status, self.b, self.function.args[1], STATUS_TOO_LARGE, site, [])
+                if_return(self.b, emit_exceeds(self.b, dim, magnitudes), leave)
 
-        if_return(self.b, too_large, leave)
+        bits = harmless_bits(doubtful, symbols.keys(), loops)
+        if_then(self.b, negated(self.b, emit_all_below(self.b, bits, symbols)), look)
+
+
+def needed_sizes(func: Op, kernels: Sequence[Op], workspace: Sequence[Dim]) -> Iterator[Needed]:
+    """What a call computes, named."""
+    for dim in dict.fromkeys(workspace):
+        yield Needed(dim, f"`{dim}` bytes of workspace", func.span)
+    for op in func.body.ops:
+        guard = op.attrs.get("guard")
+        if isinstance(guard, Guard):
+            yield from (Needed(side, named_size(side), op.span) for side in (guard.left, guard.right))
+    for dim in dict.fromkeys([*sizes_used([func, *kernels]), *(product(grid(kernel)) for kernel in kernels)]):
+        yield Needed(dim, named_size(dim), func.span)
 
 
 def sizes_used(functions: Sequence[Op]) -> Iterator[Dim]:

@@ -29,6 +29,7 @@ from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter
 from tesserac.target.cpu.host_program import HostProgram, elements_touched, kernel_name
 from tesserac.target.cpu.launches import INLINE_ELEMENTS
+from tesserac.target.cpu.pool import MAX_THREADS
 from tesserac.target.cpu.status import HostSite, Sites, return_status
 from tesserac.target.cpu.system import (
     HOST_ATTRIBUTES,
@@ -44,8 +45,7 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I32, I64, PTR, Value, array, const_i64, const_int, zero
-from tesserac.tile.dialect import grid
-from tesserac.types.dims import product
+from tesserac.types.dims import LARGEST_SIZE
 
 
 def emit_host(
@@ -88,8 +88,8 @@ class _Host:
     def emit_guards(self) -> Function:
         writer = GuardWriter(self.module, self.func, self.sites)
         symbols = self._read_symbols(writer.b, writer.function.args[0])
-        extents = [*self.plan.slots, self.plan.scratch, *(product(grid(k)) for k in self.kernels.values())]
-        return writer.emit(symbols, list(self.kernels.values()), extents)
+        kernels = list(self.kernels.values())
+        return writer.emit(symbols, kernels, [*self.plan.slots, self.plan.scratch * MAX_THREADS])
 
     def emit(self, guards: Function) -> None:
         b = self.b
@@ -164,8 +164,8 @@ class _Host:
         """Takes the workspace from the system and places the buffers in it; gives what to free, and the scratch."""
         b, starts = self.b, [const_i64(0)]
         for size in self.plan.slots:
-            starts.append(b.add(starts[-1], emit_dim(b, size, self.symbols)))
-        total = b.add(starts[-1], b.mul(per_worker, threads))
+            starts.append(_sum(b, starts[-1], emit_dim(b, size, self.symbols)))
+        total = _sum(b, starts[-1], b.mul(per_worker, threads))
         block, start = (None, zero(PTR)) if total.number == 0 else self._malloc(total)
         for op in self.workspaces:
             self.values[op.result] = b.gep(I8, start, starts[slot_of(op)])
@@ -174,12 +174,19 @@ class _Host:
     def _malloc(self, total: Value) -> tuple[Value, Value]:
         """(what to free, the first aligned address in it)"""
         b = self.b
-        block = call_imported(b, "libc.malloc", [b.add(total, const_i64(ALIGNMENT))], PTR)
+        block = call_imported(b, "libc.malloc", [_sum(b, total, const_i64(ALIGNMENT))], PTR)
         site, status = self.sites.add("workspace", TOO_LARGE, self.func.span), self.function.args[1]
         failed = b.icmp("eq", block, zero(PTR))
         if_return(b, failed, lambda: return_status(b, status, STATUS_OUT_OF_MEMORY, site, [total]))
         address = b.add(b.cast("ptrtoint", block, I64), const_i64(ALIGNMENT - 1))
         return block, b.cast("inttoptr", b.binary("and", address, const_i64(-ALIGNMENT)), PTR)
+
+
+def _sum(b: Builder, left: Value, right: Value) -> Value:
+    """Of numbers of bytes; more than all memory rather than wrapped around."""
+    if left.number is not None and right.number is not None:
+        return const_i64(min(left.number + right.number, LARGEST_SIZE))
+    return b.intrinsic("llvm.sadd.sat", I64, [left, right], [I64])
 
 
 def _has_role(op: Op, role: str) -> bool:

@@ -50,7 +50,7 @@ def plan_workspace(
     for kernel in kernels:
         needed = kernel.attrs["scratch"]
         assert isinstance(needed, Dim)
-        scratch = scratch.max(needed)
+        scratch = scratch.max(largest(needed, bounds))
     return Plan(slots, aligned(scratch))
 
 

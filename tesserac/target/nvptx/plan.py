@@ -1,8 +1,9 @@
 """The host program of a function as data for `tessera.cuda`.
 
 Enters: a `schedule.func` and the `gpu.kernel`s it launches. Leaves: the buffers, kernels, checks and steps of a
-`GpuProgram`. The checks are those of the CPU's entry, in the same order: the guards of the program, each behind what
-its sizes need to have a value, then what all other sizes need.
+`GpuProgram`. The checks are those of the CPU's entry: the guards of the program, each behind what its sizes need to
+have a value, then what all other sizes need, and that all fit into the integers of a kernel. The host computes in
+integers without end, so that this one comes last.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.guards import sizes_used
 from tesserac.target.cpu.status import HostSite
+from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
 from tesserac.target.nvptx.kernel import emit_kernel, programs
 from tesserac.target.nvptx.ptx import emit_ptx
 from tesserac.target.sizes import implied_guards, size_of
@@ -110,10 +112,12 @@ def _parameters(kernel: Op) -> Iterator[Parameter]:
 
 
 def condition(kind: str, left: Dim, right: Dim) -> Condition:
-    if kind not in ("at_least", "divides", "equal"):
+    if kind not in ("at_least", "divides", "equal", "fits"):
         raise LoweringError(f"a condition of kind {kind}")
     return Condition(kind, size_of(left), size_of(right))
 
+
+_LIMIT = Dim.const(int(LARGEST))
 
 # --- checks ---------------------------------------------------------------------------------------------------------
 
@@ -133,6 +137,8 @@ def _checks(func: Op, kernels: Sequence[Op]) -> tuple[tuple[Check, ...], tuple[H
             add([guard], op.span)
     used = [dim for dim in sizes_used([func, *kernels]) if dim.symbols() <= known]
     add(implied_guards(used), func.span)
+    for size in telling(part for dim in [*used, *map(programs, kernels)] for part in possible_parts(dim)):
+        found.setdefault(("fits", size, _LIMIT), HostSite("size", named_size(size), func.span))
     checks = tuple(Check(condition(*key), site) for site, key in enumerate(found))
     return checks, tuple(found.values())
 

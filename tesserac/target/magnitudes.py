@@ -1,0 +1,184 @@
+"""How large a size expression can get, with all that is computed on the way to it, in floating point: it never wraps.
+
+Enters: a `Dim`, and a bound for the magnitude of each of its symbols. Leaves: a bound for the magnitude of its value
+and of every partial sum, as a number while compiling or as a value of the code that tests it at run time.
+
+Compiled code computes sizes modulo 2^64. Sums and products of that kind are right whenever their value fits, so it is
+enough that each expression fits, and with it each expression that a division, `min` or `max` in it takes. A bound adds
+the magnitudes of the terms; an array without elements, whose dim of 0 stands beside one of 2^40, is bounded by 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from tesserac.target.sizes import can_be_negative, split_fraction
+from tesserac.types.dims import ONE, Dim
+from tesserac.types.polynomial import Atom, Monomial, Opaque, Symbol
+from tesserac.types.terms import Coefficient
+
+LARGEST = 2.0**62
+"""What is bounded by less is exact in 64 bits, with room for what is added to it."""
+
+N = TypeVar("N")
+
+
+Loops = Mapping[str, Sequence[tuple[Dim, Dim]]]
+"""Where the loops of each counter start and stop."""
+
+
+class Arithmetic(Protocol[N]):
+    """Numbers that are not negative, in floating point."""
+
+    def number(self, value: float) -> N: ...
+
+    def add(self, left: N, right: N) -> N: ...
+
+    def times(self, left: N, right: N) -> N: ...
+
+    def least(self, left: N, right: N) -> N: ...
+
+    def most(self, left: N, right: N) -> N: ...
+
+
+class TooLargeError(Exception):
+    """A size that no call can have: the numbers in it alone are too large. `what` names it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+def bound(dim: Dim, symbols: Mapping[str, N], numbers: Arithmetic[N]) -> N:
+    """At least the magnitude of `dim` before its last division."""
+    numerator, _ = split_fraction(dim)
+    total = numbers.number(0.0)
+    for monomial, coefficient in numerator.terms:
+        term = numbers.number(_as_float(coefficient))
+        for atom, exponent in monomial:
+            for _ in range(exponent):
+                term = numbers.times(term, _atom(atom, symbols, numbers))
+        total = numbers.add(total, term)
+    return total
+
+
+def _size(coefficient: Coefficient) -> Coefficient:
+    return max(coefficient, -coefficient)
+
+
+def _as_float(coefficient: Coefficient) -> float:
+    try:
+        return float(_size(coefficient))
+    except OverflowError:
+        return float("inf")
+
+
+def _atom(atom: Atom, symbols: Mapping[str, N], numbers: Arithmetic[N]) -> N:
+    if isinstance(atom, Symbol):
+        return symbols[atom.name]
+    sides = [bound(arg, symbols, numbers) for arg in atom.args]
+    if atom.function == "mod":
+        return sides[1]
+    if atom.function in ("min", "max"):
+        lower = atom.function == "min" and not any(map(can_be_negative, atom.args))
+        first, *others = sides
+        for other in others:
+            first = (numbers.least if lower else numbers.most)(first, other)
+        return first
+    divisor = atom.args[1].constant or 1  # others are at least 1 wherever the quotient has a value
+    return numbers.add(numbers.times(sides[0], numbers.number(1.0 / abs(divisor))), numbers.number(1.0))
+
+
+def parts(dim: Dim) -> Iterator[Dim]:
+    """The expressions that must fit where `dim` is computed: itself, its divisor, and what its functions take."""
+    for atom in dim.atoms():
+        if isinstance(atom, Opaque):
+            for arg in atom.args:
+                yield from parts(arg)
+    yield dim
+    _, denominator = split_fraction(dim)
+    if denominator != ONE:
+        yield denominator
+
+
+def telling(dims: Iterable[Dim]) -> list[Dim]:
+    """The expressions that bound all of `dims`: of `N`, `4*N` and `4*N + 1` the first is bounded by the second."""
+    found = list(dict.fromkeys(dims))
+    largest: dict[Monomial, tuple[Coefficient, Dim]] = {}
+    for dim in found:
+        for monomial, coefficient in split_fraction(dim)[0].terms:
+            if monomial not in largest or _size(coefficient) > largest[monomial][0]:
+                largest[monomial] = _size(coefficient), dim
+    holders = {dim for _, dim in largest.values()}
+    return [dim for dim in found if dim.symbols() and (len(dim.terms) > 1 or dim in holders)]
+
+
+def with_counters(known: Mapping[str, N], loops: Loops, numbers: Arithmetic[N]) -> dict[str, N]:
+    """Bounds of symbols, and of the counters of loops by the ends of the loops."""
+    found, waiting = dict(known), dict(loops)
+    while ready := [name for name, ends in waiting.items() if all(e.symbols() <= found.keys() for e in _ends(ends))]:
+        for name in ready:
+            most = numbers.number(0.0)
+            for end in _ends(waiting.pop(name)):
+                most = numbers.most(most, bound(end, found, numbers))
+            found[name] = most
+    return found
+
+
+def has_bound(dim: Dim, symbols: Iterable[str], loops: Loops) -> bool:
+    """Whether the ends of loops bound the counters that stand in an expression."""
+    return dim.symbols() <= with_counters(dict.fromkeys(symbols, 1.0), loops, Floats()).keys()
+
+
+def _ends(loops: Iterable[tuple[Dim, Dim]]) -> list[Dim]:
+    return [end for pair in loops for end in pair]
+
+
+# --- while compiling ----------------------------------------------------------------------------------------------
+
+
+class Floats:
+    """Arithmetic of plain numbers."""
+
+    def number(self, value: float) -> float:
+        return value
+
+    def add(self, left: float, right: float) -> float:
+        return left + right
+
+    def times(self, left: float, right: float) -> float:
+        return left * right
+
+    def least(self, left: float, right: float) -> float:
+        return min(left, right)
+
+    def most(self, left: float, right: float) -> float:
+        return max(left, right)
+
+
+MOST_BITS = 60
+
+
+def harmless_bits(dims: Iterable[Dim], symbols: Iterable[str], loops: Loops) -> int:
+    """The largest B for which all expressions fit as long as every symbol is below 2^B; -1 if there is none."""
+    names, waiting = list(symbols), list(dims)
+    for bits in range(MOST_BITS, -1, -1):
+        known = with_counters(dict.fromkeys(names, 2.0**bits), loops, Floats())
+        while waiting and bound(waiting[-1], known, Floats()) < LARGEST:
+            waiting.pop()
+        if not waiting:
+            return bits
+    return -1
+
+
+def possible_parts(dim: Dim) -> list[Dim]:
+    """The parts of an expression. Raises TooLargeError where one does not fit even if all of its symbols are 1."""
+    ones, found = dict.fromkeys(dim.symbols(), 1.0), list(parts(dim))
+    if not all(bound(part, ones, Floats()) < LARGEST for part in found):
+        raise TooLargeError(named_size(dim))
+    return found
+
+
+def named_size(dim: Dim) -> str:
+    return f"the size `{dim}`"
