@@ -1,5 +1,5 @@
-"""The generated pages: `docs/softmax.md`, `docs/operators.md`, the last section of `docs/language.md`, and the tables
-of `docs/differentiation.md`.
+"""The generated pages: `docs/softmax.md`, `docs/operators.md`, `docs/where.md`, the last section of `docs/language.md`,
+and the tables of `docs/differentiation.md`.
 
 `make docs` writes them; a test compares them with what the compiler gives now. Code is shown for two fixed processors
 and one GPU, never for the machine this runs on, so the pages are the same everywhere.
@@ -14,6 +14,7 @@ from docs.corners import corner_section
 from docs.later import later_section
 from docs.reference import reference
 from docs.walk import walk_through
+from docs.where import where_page
 
 FOLDER = Path(__file__).parent
 _LATER = re.compile(r"(?<=<!-- generated: later -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -27,6 +28,7 @@ def pages() -> dict[Path, str]:
     return {
         FOLDER / "softmax.md": walk_through(),
         FOLDER / "operators.md": reference(),
+        FOLDER / "where.md": where_page(),
         language: _LATER.sub(lambda _: later, language.read_text(encoding="utf-8")),
         derivatives: _CORNERS.sub(lambda _: corners, derivatives.read_text(encoding="utf-8")),
     }

@@ -6,7 +6,7 @@ asking for compiled code of such a program raises `ProgramError`, which carries 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.lint import lint_module
 from tesserac.diag.codes.differentiation import E0702, E0720
-from tesserac.diag.codes.files import E0904, E0905
+from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.diagnostic import Diagnostic, Severity
@@ -102,6 +102,20 @@ def _devices_missing(function: typed.TypedFunction, problem: DevicesMissing) -> 
     draft = sink.error(E0905, at=problem.span, function=function.name, **given)
     draft.remark(f'`pmap(..., axis_name="{problem.axis}")` computes for all devices on one')
     return sink.diagnostics
+
+
+def _check_requests(reached: Iterable[typed.TypedFunction], entry: str, machine: Machine) -> None:
+    """What functions ask of where they run, and this machine is not, ends the compilation. Raises ProgramError."""
+    sink = Sink()
+    for request in (request for function in reached for request in function.requests):
+        if request.device and request.device != machine.kind:
+            named = {"request": request.text, "device": request.device.upper()}
+            draft = sink.error(E0906, at=request.span, function=entry, arch=machine.arch, **named)
+            draft.remark("a part that is placed on a device runs there or not at all")
+        elif request.is_needed:
+            sink.error(E0907, at=request.span, request=request.text).remark(request.why)
+    if sink.has_errors:
+        raise ProgramError(sink.diagnostics)
 
 
 def _sizes_missing(function: typed.TypedFunction, problem: SizesDemanded) -> tuple[Diagnostic, ...]:
@@ -251,6 +265,7 @@ class Session:
         """A function at every level that all targets share; `sizes` are numbers for this compilation. Raises
         ProgramError; where a size has to be said, SizesMissing."""
         reached = self.check(source).result.reach(function)
+        _check_requests(reached.values(), function.name, machine)
         try:
             asserts = not self.release
             return lower(reached, function.symbol, machine, sizes, verify=self.verify, asserts=asserts)

@@ -135,7 +135,7 @@ def test_the_context_has_the_settings_of_the_schedule() -> None:
         ("E0208", "m = dist.Mash(axes=['a'])"),
         ("E0205", "y = op.pipeline(3)"),
         ("E0207", "y = op.pipeline([ones(3), 4])"),
-        ("E0603", "m = dist.Mesh(axes=['a'])\ndef f(x: Tensor[N, f32]):\n    with m(layout=3): pass\n    return x"),
+        ("E0604", "m = dist.Mesh(axes=['a'])\ndef f(x: Tensor[N, f32]):\n    with m(layout=3): pass\n    return x"),
     ],
 )
 def test_wrong_values_are_told(code: str, text: str) -> None:

@@ -4,6 +4,7 @@ with its free names declared, each checks; and those that need neither a GPU nor
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.diag.render import render
-from tesserac.session import Session
+from tesserac.session import ProgramError, Session
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
+from tesserac.target.cpu.build import AARCH64
 
 UNUSED_IMPORT = "W0211"
 """A snippet that only imports is no mistake."""
@@ -71,8 +73,39 @@ def text_of(name: str) -> str:
     return next(path for path in SEEDS if path.stem == name).read_text(encoding="utf-8")
 
 
+RUN_BLOCK = """
+def run(x: Tensor[B, S, D, bf16 @accum(f32)], cache: KVCache[B, 2, M, "D/2", bf16 @accum(f32)]):
+    return transformer_block(x, cache, heads=2, p=0.0)
+"""
+
+
 def compiled(name: str, more: str = "") -> Any:
-    return tessera.compile(DECLARED[name] + text_of(name) + more)
+    return tessera.compile(DECLARED[name] + on_a_cpu(text_of(name)) + more)
+
+
+def on_a_cpu(text: str) -> str:
+    """A snippet without what a CPU does not honour: a placement on a GPU, and a cache that rolls by its type."""
+    placed = re.sub(r"with device\(gpu(\[n\])?\)", "with device(cpu)", text)
+    return placed.replace(" @rolling_window", "").replace(" @device(gpu)", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "code"),
+    [
+        ("transformer_block", RUN_BLOCK, "E0906"),
+        ("placement", "def run(c: KVCache[1, 1, 4, 2, f32]): return placed(c, 1)", "E0906"),
+        ("type_forms", "def run(c: cache): return c.len", "E0907"),
+    ],
+)
+def test_what_a_cpu_does_not_honour_is_told(name: str, call: str, code: str) -> None:
+    """The snippets as they stand: never another device, and never another meaning, in silence."""
+    text = (DECLARED[name] + text_of(name)).replace("spectral = ", "spectral_form = ")
+    source = SourceFile(f"{name}.tess", f"{text}\n{call}\n")
+    session = Session()
+    assert not session.check(source).errors
+    with pytest.raises(ProgramError) as caught:
+        session.artifact(source, session.function(source, "run"), AARCH64)
+    assert code in {diagnostic.code for diagnostic in caught.value.diagnostics}
 
 
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.stem)
@@ -172,14 +205,8 @@ def test_flash_attention_drops_out(flash: Any) -> None:
     assert np.isfinite(dropped).all() and not np.allclose(dropped, kept, rtol=1e-2)
 
 
-RUN_BLOCK = """
-def run(x: Tensor[B, S, D, bf16 @accum(f32)], cache: KVCache[B, 2, M, "D/2", bf16 @accum(f32)]):
-    return transformer_block(x, cache, heads=2, p=0.0)
-"""
-
-
 def test_transformer_block() -> None:
-    """Two new positions after three in the cache; `with device(gpu)` says nothing to another target."""
+    """Two new positions after three in the cache."""
     b, s, d, f, room, length = 2, 2, 8, 12, 7, 3
     narrow = ml_dtypes.bfloat16
     names = {"Wqkv": (d, 3 * d), "Wo": (d, d), "Wmlp_in": (d, f), "Wmlp_out": (f, d)}
@@ -306,7 +333,7 @@ def filled(c: cache): return c.len
 def run(m: Tensor[N, N, f32], x: Tensor[N, f32]):
     return applied(op.dense(m), x), kept(spectral(op.dense(m, self_adjoint=True)), x)
 """
-    text = text_of("type_forms").replace("spectral = ", "spectral_form = ")
+    text = on_a_cpu(text_of("type_forms")).replace("spectral = ", "spectral_form = ")
     m = tessera.compile(DECLARED["type_forms"] + text + more)
     matrix, x = np.diag([2, 5, -1]).astype("f4"), np.ones(3, "f4")
     applied, kept = m.run(matrix, x)

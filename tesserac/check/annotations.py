@@ -38,6 +38,13 @@ from tesserac.check.specs import (
     has_trees,
 )
 from tesserac.check.struct_uses import MASTER, leaves_dtype_open
+from tesserac.check.type_attributes import (
+    FP32_MASTER,
+    TYPE_ATTRIBUTES,
+    attribute_name,
+    check_attribute,
+    report_attribute,
+)
 from tesserac.diag.codes.names import E0204, E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.diag.codes.shapes import E0316
@@ -51,9 +58,6 @@ LATER_TYPES = ("Dict",)
 RECORDS = ("Mesh", "ShardSpec", "Schedule")
 """Kinds of compile-time values that the language itself has."""
 TYPE_NAMES = ("Tensor", "List", "Tree", "KVCache", "Tile", "Key", "int", "bool", "str", "float")
-FP32_MASTER = "fp32_master"
-TYPE_ATTRIBUTES = ("rolling_window", "device", FP32_MASTER, "paged", "checkpointable")
-"""What may stand after the `@` of a type: where a value lives and how it is kept. Only masters matter yet."""
 ATTRIBUTE_NAMES = ("accum", "saturate", "stochastic_round", "loss_scale", "scale")
 _ScalarKind = Literal["int", "bool", "str", "float", "Axis", "Shape"]
 _SCALARS: dict[str, _ScalarKind] = {kind: kind for kind in ("int", "bool", "str", "float", "Axis", "Shape")}
@@ -93,6 +97,8 @@ class AnnotationReader:
     def __init__(self, names: Names, sink: Sink) -> None:
         self._names = names
         self._sink = sink
+        self.attributes: list[ast.Expr] = []
+        """What was read after the `@` of types, and does not change them."""
 
     def read(self, node: ast.Expr | None, span: Span) -> TypeSpec:
         """The type that an annotation stands for; `span` is that of what it annotates."""
@@ -120,8 +126,11 @@ class AnnotationReader:
         return self._struct(node, node, None) or self._element_type(node)
 
     def _with_attribute(self, node: ast.BinaryOp, spec: TypeSpec) -> TypeSpec:
-        """`OptimizerState[T] @fp32_master` has masters; what other attributes say, no target makes a difference of."""
-        if attribute_name(node.right) != FP32_MASTER or isinstance(spec, ErrorSpec):
+        """`OptimizerState[T] @fp32_master` has masters; other attributes ask where and how a value is kept."""
+        if isinstance(spec, ErrorSpec) or not check_attribute(self._sink, node.right):
+            return ErrorSpec(node.span)
+        if attribute_name(node.right) != FP32_MASTER:
+            self.attributes.append(node.right)
             return spec
         if isinstance(spec, StructSpec) and spec.tree is not None and any(f.name == MASTER for f in spec.decl.fields):
             return replace(spec, span=node.span, has_masters=True)
@@ -353,19 +362,6 @@ class AnnotationReader:
             if isinstance(name, ast.Name) and name.id not in ATTRIBUTE_NAMES:
                 draft.did_you_mean(name.id, ATTRIBUTE_NAMES, name.span)
             return ErrorElement()
-
-
-def attribute_name(node: ast.Expr) -> str:
-    """`device` for `device(gpu)`, what stands after an `@`."""
-    name = node.function if isinstance(node, ast.Call) else node
-    return name.id if isinstance(name, ast.Name) else ""
-
-
-def report_attribute(sink: Sink, node: ast.Expr) -> None:
-    """What stands after the `@` of a type is none of its attributes."""
-    name = attribute_name(node)
-    draft = sink.error(E0204, at=node.span, problem=f"`@{name}` is not an attribute of a type")
-    draft.did_you_mean(name, TYPE_ATTRIBUTES, node.function.span if isinstance(node, ast.Call) else node.span)
 
 
 def read_attribute(policy: Policy, node: ast.Expr) -> Policy:

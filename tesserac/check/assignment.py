@@ -15,6 +15,7 @@ from tesserac.check.body import Body, is_static
 from tesserac.check.conform import agree, conform
 from tesserac.check.dicts import dict_with
 from tesserac.check.indexing import tuple_position
+from tesserac.check.requests import ask_by_types
 from tesserac.check.resolve import StructRef
 from tesserac.check.scope import HIDDEN, Binding
 from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec
@@ -196,7 +197,9 @@ class _LocalNames:
 
 def check_annotated(body: Body, node: ast.AnnotatedAssignment) -> list[typed.Stmt]:
     names = _LocalNames(body)
-    spec = AnnotationReader(names, body.sink).read(node.annotation, node.target.span)
+    reader = AnnotationReader(names, body.sink)
+    spec = reader.read(node.annotation, node.target.span)
+    ask_by_types(body, reader.attributes)
     if node.value is None or not isinstance(node.target, ast.Name):
         body.sink.error(E0220, at=node.span).remark("a name gets its type together with its value: `x: T = value`")
         return []

@@ -153,6 +153,7 @@ class Body:
         self.named = 0
         self.acts = False
         self.draws = False
+        self.requests: list[typed.Request] = []
 
     def expression(self, node: ast.Expr) -> typed.Expr:
         return self.rules.expression(self, node)

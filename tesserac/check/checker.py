@@ -30,6 +30,7 @@ from tesserac.check.names import check_names
 from tesserac.check.namespaces import namespace_member, namespace_names
 from tesserac.check.params import ModuleParams, read_params
 from tesserac.check.range_warnings import warn_of_ranges
+from tesserac.check.requests import ask_by_types
 from tesserac.check.resolve import (
     ConstantRef,
     Exports,
@@ -313,7 +314,10 @@ class ModuleChecker:
             return None
         if body.at_definition and not is_kernel(signature.node) and not function.span.file.startswith(LIBRARY):
             warn_of_ranges(body, function, self.known)
-        function = with_donation(body, replace(function, within=said.within), said.donated)
+        ask_by_types(body, signature.attributes)
+        asked = tuple(dict.fromkeys([*said.requests, *body.requests]))
+        function = replace(function, within=said.within, graph=said.graph, requests=asked)
+        function = with_donation(body, function, said.donated)
         return function if said.bounds is None else verified(body, function, said.bounds, self.known)
 
     def known(self, symbol: str) -> typed.TypedFunction | None:
@@ -375,6 +379,7 @@ class ModuleChecker:
         value = apart(inner, lambda: checker.expression(inner, checker.names.constants[name].value))
         checker._constants.pop()
         body.reads.update(inner.reads)
+        body.requests.extend(inner.requests)
         for effect in inner.effects:
             body.add_effect(effect, span)
         return value

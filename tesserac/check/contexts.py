@@ -12,17 +12,18 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.checkpoints import CHECKPOINTS, read_memory
 from tesserac.check.decorators import dotted_name
-from tesserac.check.distribution import MESH, SHARDS
+from tesserac.check.distribution import MESH, check_layout
 from tesserac.check.effects import STATE
+from tesserac.check.requests import NOT_FAST, NOT_FETCHED, ONE_DEVICE, ask, ask_device
 from tesserac.check.resolve import ConstantRef
+from tesserac.check.type_attributes import read_device
 from tesserac.check.words import type_text
 from tesserac.diag.codes.effects import E0603
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
-from tesserac.types.ty import DictType, ErrorType, IntType, RecordType, StrType, StructType, TensorType, TupleType, Type
+from tesserac.types.ty import ErrorType, IntType, RecordType, StrType, StructType, TensorType, TupleType, Type
 
 FAST, NONDET = "fast", "nondet"
-DEVICES = ("cpu", "gpu")
 MEMORIES = ("smem", "shared", "register", "l2")
 OVERLAPS = ("compute", "none")
 CONTEXTS = ("numerics", "device", "prefetch", *CHECKPOINTS)
@@ -90,10 +91,9 @@ def _layout(body: Body, item: ast.Call) -> None:
         if argument.name != "layout":
             _problem(body, argument, "a mesh takes `layout=` here and nothing else")
             continue
-        layout = body.expression(argument.value).type
-        kind = isinstance(layout, RecordType) and layout.kind == SHARDS
-        if not kind and not isinstance(layout, DictType | ErrorType):
-            _problem(body, argument.value, f"a layout is a dict or a `dist.ShardSpec`, not {type_text(layout)}")
+        layout = body.expression(argument.value)
+        if check_layout(body, layout, mesh):
+            ask(body, item.span, ONE_DEVICE)
 
 
 def _problem(body: Body, at: ast.Node, problem: str) -> Draft:
@@ -111,10 +111,12 @@ def _numerics(body: Body, item: ast.Call) -> None:
         if len(asked) == 1 and isinstance(asked[0], ast.Name) and asked[0].id == NONDET:
             body.add_effect(NONDET, mode.span)
             body.numerics = f"{FAST}({NONDET})"
+            ask(body, item.span, NOT_FAST)
             return
         _problem(body, mode, f"`{FAST}` takes `{NONDET}` and nothing else")
     elif mode is not None and _is_fast(body, mode):
         body.numerics = body.numerics or FAST
+        ask(body, item.span, NOT_FAST)
     elif mode is None or not isinstance(mode, ast.Name):
         _problem(body, item, "`numerics` takes one mode").remark(f"there are `{FAST}` and `{FAST}({NONDET})`")
     else:
@@ -136,14 +138,19 @@ def _device(body: Body, item: ast.Call) -> None:
         _problem(body, item, "`device` takes one device").remark("there are `cpu`, `gpu` and `gpu[1]`")
         return
     node = item.arguments[0].value
+    device = read_device(body.sink, node)
     kind = node.value if isinstance(node, ast.Subscript) else node
-    if not isinstance(kind, ast.Name) or kind.id not in DEVICES or body.expression(kind).type != StrType(kind.id):
-        _problem(body, node, "this is no device").remark("there are `cpu`, `gpu` and `gpu[1]`")
-    elif isinstance(node, ast.Subscript):
+    if device and body.expression(kind).type != StrType(device):
+        _problem(body, node, f"`{device}` is a name of the program here, and no device")
+        return
+    if isinstance(node, ast.Subscript):
         number = body.expression(node.arguments[0].value).type
         known = number.value.constant if isinstance(number, IntType) else None
         if known is None or known < 0:
             _problem(body, node.arguments[0], "the number of a device is an int known while compiling")
+            return
+    if device:
+        ask_device(body, device, item.span)
 
 
 def _prefetch(body: Body, item: ast.Call) -> None:
@@ -157,6 +164,7 @@ def _prefetch(body: Body, item: ast.Call) -> None:
         if not isinstance(value.type, ErrorType) and not _is_data(value.type):
             _problem(body, node, f"{type_text(value.type)} has nothing to prefetch")
     allowed = {"into": MEMORIES, "overlap": OVERLAPS}
+    ask(body, item.span, NOT_FETCHED)
     for argument in item.arguments:
         if argument.name is not None:
             _setting(body, argument, argument.name, allowed.get(argument.name))

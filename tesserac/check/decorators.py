@@ -14,6 +14,7 @@ from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.donation import DONATE, check_names, donated_names
+from tesserac.check.requests import NOT_CHOSEN, NOT_SCHEDULED, NOT_TUNED, ask
 from tesserac.check.resolve import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.said import WORDS
 from tesserac.check.schedules import SCHEDULE, check_space, is_schedule, space_entries
@@ -67,6 +68,9 @@ class Decorations:
     """The function whose body stays the meaning of a kernel."""
     effects: tuple[str, ...] = ()
     """What the library says a function does, besides what its body shows."""
+    graph: str = ""
+    """What `@graph.module` calls the function."""
+    requests: tuple[typed.Request, ...] = ()
     is_known: bool = True
 
 
@@ -96,7 +100,7 @@ def read_decorators(body: Body, node: ast.FunctionDef) -> Decorations:
     found = Decorations()
     for decorator in node.decorators:
         found = _read(body, decorator, found)
-    return replace(found, donated=check_names(body, node, found.donated))
+    return replace(found, donated=check_names(body, node, found.donated), requests=tuple(body.requests))
 
 
 def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
@@ -152,6 +156,7 @@ def _schedule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@kernel.schedule(s)`."""
     values = [body.expression(argument.value).type for argument in node.arguments]
     if len(values) == 1 and isinstance(values[0], RecordType) and is_schedule(values[0]):
+        ask(body, node.span, NOT_SCHEDULED, "@")
         return replace(found, schedule=values[0])
     if not body.sink.has_errors:
         problem = "`@kernel.schedule` takes one `Schedule`, with one value per setting"
@@ -163,14 +168,27 @@ def _autotune(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@kernel.autotune(space=dict(BM=[64, 128]), metric="latency_ms", budget_ms=180, cache="~/.sched")`."""
     given = _given(body, node, ("space", "metric", "budget_ms", "cache"))
     _check_word(body, given.get("metric"), "metric", METRICS)
-    for name, kind, takes in (("budget_ms", IntType, "a number of milliseconds"), ("cache", StrType, "a path")):
+    for name, fits, takes in _TUNING:
         value = body.expression(given[name]).type if name in given else None
-        if value is not None and not isinstance(value, kind):
+        if value is not None and not isinstance(value, ErrorType) and not fits(value):
             _wrong(body, given[name], name, takes, value)
+    ask(body, node.span, NOT_TUNED, "@")
     space = given.get("space")
     entries = _entries(body, space) if space is not None else []
     first = None if entries is None else check_space(body, entries)
     return replace(found, schedule=first)
+
+
+def _is_budget(type_: Type) -> bool:
+    number = type_.value.constant if isinstance(type_, IntType) else None
+    return number is not None and number > 0
+
+
+def _is_path(type_: Type) -> bool:
+    return isinstance(type_, StrType) and bool(type_.value)
+
+
+_TUNING = (("budget_ms", _is_budget, "a positive number of milliseconds"), ("cache", _is_path, "a path"))
 
 
 def _check_word(body: Body, node: ast.Expr | None, name: str, words: Sequence[str]) -> None:
@@ -207,6 +225,10 @@ def _implements(body: Body, node: ast.Call, found: Decorations) -> Decorations:
         if not isinstance(function, FunctionType):
             _wrong(body, given["implements"], "implements", "a function", function)
             return found
+        ask(body, node.span, NOT_CHOSEN, "@")
+    elif "target" in given:
+        problem = "`target=` says where a kernel may stand for a function, and this one implements none"
+        body.sink.error(E0508, at=given["target"].span, problem=problem)
     _check_word(body, given.get("target"), "target", ("cpu", "cuda"))
     return replace(found, implements=given.get("implements"))
 
@@ -223,8 +245,9 @@ def _export(body: Body, node: ast.Call, found: Decorations) -> Decorations:
 def _module(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@graph.module("attention")`."""
     values = [body.expression(argument.value).type for argument in node.arguments]
-    if len(values) != 1 or not isinstance(values[0], StrType):
-        body.sink.error(E0508, at=node.span, problem="`@graph.module` takes the name of the graph")
+    if len(values) == 1 and isinstance(values[0], StrType) and values[0].value:
+        return replace(found, graph=values[0].value)
+    body.sink.error(E0508, at=node.span, problem="`@graph.module` takes the name of the graph")
     return found
 
 

@@ -11,15 +11,18 @@ from collections.abc import Callable, Sequence
 from tesserac.check import typed
 from tesserac.check.arguments import Callee, Slot
 from tesserac.check.body import Body
+from tesserac.check.requests import ONE_DEVICE, ask
 from tesserac.check.statics import read_dims, read_dtype
 from tesserac.check.words import type_text
 from tesserac.diag.codes.effects import E0604
 from tesserac.ops.create import Zeros
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
-from tesserac.types.ty import DTypeType, ErrorType, IntType, RecordType, StrType, TensorType, TupleType, Type
+from tesserac.types.ty import DictType, DTypeType, ErrorType, IntType, RecordType, StrType, TensorType, TupleType, Type
 
 MESH, SHARDS = "Mesh", "ShardSpec"
+PARTITIONS = ("replicate", "shard")
+"""What a layout by name says of a dim, besides the axis that cuts it."""
 Given = dict[str, typed.Expr]
 Rule = Callable[[Body, Callee, Given], typed.Expr]
 
@@ -72,6 +75,8 @@ def _tensor(body: Body, callee: Callee, given: Given) -> typed.Expr:
             return _problem(body, callee, given[name], f"`{name}` takes a `dist.{kind}`, not {type_text(found)}")
     if "layout" in given and not _lies_on(body, callee, given, len(dims)):
         return body.error(callee.span)
+    if given.keys() & {"layout", "mesh"}:
+        ask(body, callee.span, ONE_DEVICE)
     zeros = Zeros(dims, dtype.dtype, dtype.policy)
     return typed.Apply(TensorType(dims, dtype.dtype, dtype.policy), callee.span, zeros, ())
 
@@ -85,11 +90,40 @@ def _lies_on(body: Body, callee: Callee, given: Given, rank: int) -> bool:
         _problem(body, callee, given["layout"], f"this layout cuts {len(axes)} dims, and the tensor has {rank}")
         return False
     known = _texts(mesh.field("axes")) if isinstance(mesh, RecordType) else axes
+    return _has_axes(body, given["layout"], axes, known)
+
+
+def _has_axes(body: Body, layout: typed.Expr, axes: Sequence[str], known: Sequence[str]) -> bool:
+    """Whether the mesh has all axes along which a layout cuts."""
     unknown = [axis for axis in axes if axis not in known]
     if unknown:
-        draft = body.sink.error(E0604, at=given["layout"].span, problem=f'the mesh has no axis "{unknown[0]}"')
+        draft = body.sink.error(E0604, at=layout.span, problem=f'the mesh has no axis "{unknown[0]}"')
         draft.remark(f"it has {', '.join(map(repr, known))}")
     return not unknown
+
+
+def check_layout(body: Body, layout: typed.Expr, mesh: RecordType) -> bool:
+    """`mesh(layout=...)`: a spec along axes of the mesh, or a dict that says of each kind of dim whether it is cut;
+    False after a diagnostic."""
+    match layout.type:
+        case ErrorType():
+            return False
+        case RecordType(kind="ShardSpec") as spec:
+            return _has_axes(body, layout, _texts(spec.field("mesh_axes")), axis_names(mesh))
+        case DictType(entries=entries):
+            allowed = (*PARTITIONS, *axis_names(mesh))
+            wrong = [(key, value) for key, value in entries if not _is_one_of(value, allowed)]
+            if wrong:
+                problem = f'{wrong[0][0]!r} is one of {", ".join(map(repr, allowed))}'
+                body.sink.error(E0604, at=layout.span, problem=problem)
+            return not wrong
+    problem = f"a layout is a dict or a `dist.ShardSpec`, not {type_text(layout.type)}"
+    body.sink.error(E0604, at=layout.span, problem=problem)
+    return False
+
+
+def _is_one_of(type_: Type, words: Sequence[str]) -> bool:
+    return isinstance(type_, StrType) and type_.value in words
 
 
 def _problem(body: Body, callee: Callee, at: typed.Expr, problem: str) -> typed.Expr:

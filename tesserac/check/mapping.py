@@ -13,7 +13,7 @@ from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
 from tesserac.check.collectives import devices_along
 from tesserac.check.derivative_errors import report_printing
-from tesserac.check.distribution import MESH, axis_names
+from tesserac.check.distribution import MESH, axis_names, axis_sizes
 from tesserac.check.evaluation import framed
 from tesserac.check.mapped_axes import (
     FRONT,
@@ -25,15 +25,18 @@ from tesserac.check.mapped_axes import (
     axes_per_argument,
     whole_type,
 )
+from tesserac.check.requests import ONE_DEVICE, ask
+from tesserac.check.scalars import require_guard
 from tesserac.check.settings import setting_span
 from tesserac.check.transforms import Call, require_function
 from tesserac.check.tuples import make_value, tuple_items
-from tesserac.check.words import type_text
+from tesserac.check.words import dim_text, type_text
 from tesserac.check.wrt import function_name
 from tesserac.diag.codes.differentiation import E0720, E0722
 from tesserac.diag.codes.effects import E0604
 from tesserac.diag.codes.names import E0205, E0215
-from tesserac.types.ty import ErrorType, NoneType, RecordType, StrType, TransformType, TupleType, Type
+from tesserac.types.dims import Dim
+from tesserac.types.ty import ErrorType, IntType, NoneType, RecordType, StrType, TransformType, TupleType, Type
 
 _AXES = (IN_AXES, OUT_AXES)
 _SLOTS = (Slot("f", True, False), *(Slot(axes, False, False) for axes in _AXES))
@@ -54,6 +57,10 @@ def make_vmap(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typ
         settings.append((setting, FRONT if value is None else value.type))
     axis = given.get("axis_name")
     settings += [("axis_name", axis.type)] if axis is not None else []
+    if "mesh" in given:
+        ask(body, given["mesh"].span, ONE_DEVICE, "mesh=")
+    devices = _devices(given)
+    settings += [("devices", IntType(devices))] if devices is not None else []
     return make_value(TransformType(name, (given["f"].type,), tuple(settings)), [given["f"]], callee.span)
 
 
@@ -77,6 +84,31 @@ def _lies_on_mesh(body: Body, given: dict[str, typed.Expr]) -> bool:
     return False
 
 
+def _devices(given: dict[str, typed.Expr]) -> Dim | None:
+    """How many devices the axis has that a mapped dim lies along, where the mesh says."""
+    mesh, axis = given["mesh"].type if "mesh" in given else None, given.get("axis_name")
+    if not isinstance(mesh, RecordType):
+        return None
+    names, sizes = axis_names(mesh), axis_sizes(mesh)
+    name = axis.type.value if axis is not None and isinstance(axis.type, StrType) else names[0]
+    return None if sizes is None or (axis is None and len(names) > 1) else Dim.const(sizes[names.index(name)])
+
+
+def _spread_over(body: Body, size: Dim, devices: Type | None, callee: Callee) -> None:
+    """Every device along an axis of a mesh takes as many elements of a mapped dim. Raises NoAxis after a diagnostic."""
+    if not isinstance(devices, IntType):
+        return
+    whole = body.facts.divides(devices.value, size)
+    if whole is None:
+        require_guard(body, "divides", devices.value, size, callee.at)
+    if whole is not False:
+        return
+    problem = f"{devices.value} devices cannot share the {dim_text(size)} elements of the mapped dim equally"
+    draft = body.sink.error(E0604, at=callee.at, problem=problem)
+    draft.remark("`pmap` gives every device of the mesh as many elements; `vmap` maps any number of them on one device")
+    raise NoAxis
+
+
 def map_elements(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """`map(f, xs, ys, in_axes=, out_axes=)` is `vmap(f, in_axes, out_axes)(xs, ys)`."""
     values, named = [arg for arg in args if not arg.name], [arg for arg in args if arg.name]
@@ -98,7 +130,7 @@ def call_vmap(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee
     function, *_ = tuple_items(value, callee.span)
     name = type_.setting("axis_name")
     axis = name.value if isinstance(name, StrType) else ""
-    return call_mapped(body, function, in_axes, out_axes, args, callee, call, axis)
+    return call_mapped(body, function, in_axes, out_axes, args, callee, call, axis, type_.setting("devices"))
 
 
 def call_mapped(
@@ -110,8 +142,10 @@ def call_mapped(
     callee: Callee,
     call: Call,
     axis_name: str = "",
+    devices: Type | None = None,
 ) -> typed.Expr:
-    """The call of a function for every element of a mapped dim; `axis_name` is the axis that collectives in it mean."""
+    """The call of a function for every element of a mapped dim; `axis_name` is the axis that collectives in it mean,
+    and `devices` how many there are along it."""
     by_name = sum(arg.name is not None for arg in args)
     axes = axes_per_argument(in_axes, len(args) - by_name, by_name)
     if axes is None:
@@ -134,6 +168,7 @@ def call_mapped(
         if mapped.size is None:
             _report_unmapped(body, in_axes, callee)
             raise NoAxis
+        _spread_over(body, mapped.size, devices, callee)
         with devices_along(body, axis_name, mapped.size, callee.at):
             value = _call_pure(body, function, named, callee, call)
         type_, out = whole_type(body, callee, value.type, out_axes, mapped.size)

@@ -16,6 +16,7 @@ from tesserac.check.annotations import AnnotationReader
 from tesserac.check.signatures import SignatureNames
 from tesserac.check.specs import ErrorSpec, Storage, StructSpec, TensorSpec, TypeSpec, dims_of, substitute_spec
 from tesserac.check.struct_uses import field_specs, leaves_dtype_open
+from tesserac.check.type_attributes import refuse_attributes
 from tesserac.diag.codes.names import E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
@@ -40,6 +41,7 @@ def read_params(
     """`qualifier` stands before every name outside the module."""
     reader = AnnotationReader(names, sink)
     read = {name: _read(reader, node, sink) for name, node in nodes.items()}
+    refuse_attributes(sink, reader.attributes, "a param")
     sizes = {name: Dim.sym(f"{qualifier}{name}") for name in names.spans}
     specs = {name: substitute_spec(spec, sizes) for name, spec in read.items()}
     params = {

@@ -6,13 +6,14 @@ changes a bit; a target that has no use for a setting checks it all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body
+from tesserac.check.requests import NOT_FETCHED, NOT_SCHEDULED, NOT_TILED, NOT_VECTORIZED, ask
 from tesserac.check.words import type_text
 from tesserac.diag.codes.kernels import E0507
 from tesserac.types.ty import BoolType, ErrorType, IntType, RecordType, StrType, TupleType, Type, sizes_in
@@ -126,6 +127,7 @@ def with_schedule(body: Body, function: typed.Expr, args: Sequence[Arg], span: S
     if not is_schedule(given):
         body.sink.error(E0507, at=span, problem="`with_schedule` takes one `Schedule`, with one value per setting")
         return body.error(span)
+    ask(body, span, NOT_SCHEDULED)
     return function
 
 
@@ -216,10 +218,32 @@ def check_tile_shape(body: Body, value: typed.Expr) -> bool:
     if isinstance(value.type, ErrorType):
         return False
     if SETTINGS["block"].fits(value.type):
+        ask(body, value.span, NOT_TILED, "tile_shape=")
         return True
     problem = f"`tile_shape` takes {SETTINGS['block'].takes}, not {_value_text(value.type)}"
     body.sink.error(E0507, at=value.span, problem=problem)
     return False
+
+
+def check_hints(body: Body, given: Mapping[str, typed.Expr]) -> bool:
+    """`tile.load(x, vector=8, prefetch=2)`: the width of loads, and how many blocks ahead they are fetched; False after
+    a diagnostic."""
+    for name, setting, why in _HINTS:
+        if name not in given:
+            continue
+        value = given[name]
+        if not setting.fits(value.type):
+            problem = f"`{name}` takes {setting.takes}, not {_value_text(value.type)}"
+            body.sink.error(E0507, at=value.span, problem=problem)
+            return False
+        ask(body, value.span, why, f"{name}=")
+    return True
+
+
+_HINTS = (
+    ("vector", SETTINGS["vector"], NOT_VECTORIZED),
+    ("prefetch", Setting(_int(0, 8), "a number from 0 to 8"), NOT_FETCHED),
+)
 
 
 def int_settings(schedule: RecordType | None) -> dict[str, int]:

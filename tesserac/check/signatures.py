@@ -111,7 +111,8 @@ def read_signature(
     facts = tuple(fact for clause in node.where for link in _links(clause) if (fact := _fact(reader, link, sink)))
     _check_facts(node, names, given, unbound, sink)
     hidden = tuple(sorted({name for dim in merged for name in dim.symbols()}))
-    return Signature(node, parameters, result, symbols, facts, unbound, hidden), names.spans
+    attributes = tuple(reader.attributes)
+    return Signature(node, parameters, result, symbols, facts, unbound, hidden, attributes), names.spans
 
 
 def _bound_by(parameters: tuple[ParameterSpec, ...], names: SignatureNames) -> list[str]:

@@ -252,7 +252,8 @@ class Signature:
     """`symbols` are the sizes it quantifies over, in order of first appearance among the parameters.
 
     `unbound` are names of sizes that only the result has; they have a diagnostic already. `hidden` are names that stand
-    in products only, `B*H`: each such product is one of the symbols, `BH`.
+    in products only, `B*H`: each such product is one of the symbols, `BH`. `attributes` are what stands after the `@`
+    of its types and asks where or how a value is kept.
     """
 
     node: ast.FunctionDef
@@ -262,6 +263,7 @@ class Signature:
     facts: tuple[Fact, ...]
     unbound: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    attributes: tuple[ast.Expr, ...] = ()
 
     @property
     def name(self) -> str:

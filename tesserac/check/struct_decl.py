@@ -24,6 +24,7 @@ from tesserac.check.specs import (
     TypeSpec,
     untold_sizes,
 )
+from tesserac.check.type_attributes import refuse_attributes
 from tesserac.diag.codes.names import E0202, E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
@@ -33,6 +34,7 @@ def read_struct(node: ast.StructDef, owner: str, names: SignatureNames, sink: Si
     """`names` knows the struct's parameters as ints; any other new name of a size is a mistake."""
     reader = AnnotationReader(names, sink)
     fields = tuple(_field(reader, field, sink) for field in node.fields)
+    refuse_attributes(sink, reader.attributes, "a field")
     parameters = tuple(parameter.id for parameter in node.parameters)
     _check_names(node, sink)
     _check_sizes(node, names, fields, sink)

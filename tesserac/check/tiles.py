@@ -19,6 +19,7 @@ from tesserac.check.extents import indices, within
 from tesserac.check.kernel_state import CutDim, Kernel
 from tesserac.check.operator_calls import call_operator
 from tesserac.check.scalars import require_guard
+from tesserac.check.schedules import check_hints
 from tesserac.check.tuples import item_of
 from tesserac.check.words import dim_text, type_text
 from tesserac.diag.codes.kernels import E0501, E0502, E0503
@@ -70,7 +71,7 @@ def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
         body.sink.error(E0210, at=x.span, expected="a tensor with rows and columns", found=type_text(x.type))
         return body.error(callee.span)
     ranges = _ranges(body, kernel, x.type, given, callee)
-    if ranges is None:
+    if ranges is None or not check_hints(body, given):
         return body.error(callee.span)
     starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
     type_ = TensorType(sizes, x.type.dtype, x.type.policy)
@@ -242,6 +243,8 @@ def block_range(body: Body, callee: Callee, given: Given) -> Dim | None:
     """The block that a loop over `tile.range_n` or `tile.range_k` counts; None after a diagnostic."""
     kernel, over, extent = kernel_of(body, callee), given["x"], given["extent"]
     if kernel is None or isinstance(over.type, ErrorType) or isinstance(extent.type, ErrorType):
+        return None
+    if not check_hints(body, given):
         return None
     size = _counted_dim(over.type, last=callee.name == "range_k")
     if size is None:

@@ -7,10 +7,10 @@ such a type abbreviates it. Where alternatives are written (`f32|bf16`) the type
 from __future__ import annotations
 
 from tesserac.check import typed
-from tesserac.check.annotations import TYPE_ATTRIBUTES, attribute_name, report_attribute
 from tesserac.check.body import Body
 from tesserac.check.resolve import StructRef
 from tesserac.check.scope import Binding
+from tesserac.check.type_attributes import TYPE_ATTRIBUTES, attribute_name, check_attribute, report_attribute
 from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
 from tesserac.types.ty import DTypeType, ErrorType, IntType, RecordType, StrType, TupleType, Type
@@ -55,6 +55,8 @@ def with_type_attribute(body: Body, node: ast.BinaryOp, type_: RecordType) -> ty
     name = attribute_name(node.right)
     if name not in TYPE_ATTRIBUTES:
         report_attribute(body.sink, node.right)
+        return body.error(node.span)
+    if not check_attribute(body.sink, node.right):
         return body.error(node.span)
     given = [body.expression(argument.value).type for argument in getattr(node.right, "arguments", ())]
     if any(isinstance(value, ErrorType) for value in given):

@@ -372,6 +372,18 @@ class Across:
     agreed: bool
 
 
+@dataclass(frozen=True)
+class Request:
+    """What a function asks of where or how it runs. It must run on `device` if it names one; one that `is_needed` has
+    no target yet that honours it; any other is a hint that is not taken. `why` is the reason of that."""
+
+    text: str
+    span: Span
+    why: str
+    device: str = ""
+    is_needed: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class TypedFunction:
     """One function, or one instantiation of a generic one: fixed dtypes, policies and ranks, any dims.
@@ -382,7 +394,8 @@ class TypedFunction:
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
     `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
     A kernel is `closed`: not differentiated through its body. `forward` is the rule that what it implements gives.
-    `collectives` are the axes across which it and its callees communicate.
+    `collectives` are the axes across which it and its callees communicate. `requests` are what its own text asks of
+    where and how it runs. `graph` is what `@graph.module` calls it.
     """
 
     symbol: str
@@ -403,6 +416,8 @@ class TypedFunction:
     closed: bool = False
     forward: str = ""
     collectives: tuple[Across, ...] = ()
+    requests: tuple[Request, ...] = ()
+    graph: str = ""
 
 
 @dataclass(frozen=True, eq=False)

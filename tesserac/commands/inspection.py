@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tesserac.base.source import SourceFile
-from tesserac.check.typed import TypedFunction
+from tesserac.check.typed import Request, TypedFunction
 from tesserac.commands import names
 from tesserac.commands.beside import print_beside
 from tesserac.commands.decisions import describe_schedule
@@ -28,7 +30,9 @@ def inspect(session: Session, place: str, level: str | None, target: str | None)
     selected = select_one(session, source, function)
     levels = FunctionLevels(session, source, selected.function, chosen)
     shown = wanted_levels(chosen.levels, level)
-    head = [] if level else [_section("source", path, source_lines(source, function) + signature(selected.function))]
+    reached = session.check(source).result.reach(selected.function).values()
+    about = source_lines(source, function) + signature(selected.function) + not_taken(session, reached)
+    head = [] if level else [_section("source", path, about)]
     return Outcome("\n".join([*head, *(_section(v.name, v.title, level_text(levels, v)) for v in shown)]))
 
 
@@ -56,8 +60,23 @@ def signature(function: TypedFunction) -> str:
     lines += [f"for all {', '.join(function.symbols)}"] if function.symbols else []
     lines += [f"guard on entry: {guard.text}" for guard in function.guards]
     lines += [f"{'proven' if p.is_proven else 'checked at run time'}: {p.text}" for p in function.promises]
+    lines += [f"graph: {function.graph}"] if function.graph else []
     lines += [f"effects: {', '.join(sorted(function.effects))}"] if function.effects else []
     return "".join(f"{line}\n" for line in lines)
+
+
+def requests_not_taken(functions: Iterable[TypedFunction]) -> list[Request]:
+    """What functions ask for and nothing follows from, each once."""
+    return list(dict.fromkeys(request for function in functions for request in function.requests if request.why))
+
+
+def not_taken(session: Session, functions: Iterable[TypedFunction]) -> str:
+    """The same in words, with their places and reasons."""
+    lines = []
+    for request in requests_not_taken(functions):
+        file, line, _ = session.locate(request.span)
+        lines.append(f"not taken: `{request.text}` ({file}:{line}): {request.why}\n")
+    return "".join(lines)
 
 
 def _section(name: str, title: str, body: str) -> str:
