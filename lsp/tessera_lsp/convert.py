@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lsprotocol import types as lsp
 
@@ -75,12 +75,12 @@ class Converter:
     # ------------------------------------------------------------------------------------------------ diagnostics
 
     def diagnostic(self, diagnostic: Diagnostic) -> lsp.Diagnostic:
-        """Labels and reasons are related places; `data` has the whole text as the command line shows it."""
-        label = diagnostic.primary.text
+        """Labels and reasons are related places; notes, and helps that no edit carries out, are lines of the message;
+        `data` has the whole text as the command line shows it."""
         page = page_file(diagnostic.code)
         return lsp.Diagnostic(
             range=self.range(diagnostic.primary.span),
-            message=f"{diagnostic.title}\n{label}" if label else diagnostic.title,
+            message="\n".join(_message(diagnostic)),
             severity=SEVERITIES[diagnostic.severity],
             code=diagnostic.code,
             code_description=lsp.CodeDescription(page.as_uri()) if page is not None else None,
@@ -123,6 +123,15 @@ class Converter:
             selection_range=self.range(symbol.name_span),
             children=[self.symbol(child) for child in symbol.children],
         )
+
+
+def _message(diagnostic: Diagnostic) -> Iterator[str]:
+    """All that an editor shows only as text; a help with edits is an action of its own."""
+    yield diagnostic.title
+    if diagnostic.primary.text:
+        yield diagnostic.primary.text
+    yield from (f"note: {note}" for note in diagnostic.notes)
+    yield from (f"help: {fix.title}" for fix in diagnostic.fixes if not fix.edits)
 
 
 def completion_item(suggestion: Suggestion, uri: str) -> lsp.CompletionItem:

@@ -6,6 +6,7 @@ and `stdlib/` beside `tesserac/`. This is the one place that knows.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -54,6 +55,15 @@ def library_file(path: str) -> Path | None:
     folder, _, name = path.partition("/")
     file = _data("stdlib").joinpath(*name.split("/")) if folder == "stdlib" and name else None
     return file if isinstance(file, Path) and file.is_file() else None
+
+
+@cache
+def of_library(path: str) -> bool:
+    """Whether a file is one of the library's: by the path that its spans have, or by where it lies on disk."""
+    if library_file(path) is not None:
+        return True
+    root = _data("stdlib")
+    return isinstance(root, Path) and Path(path).is_absolute() and Path(path).resolve().is_relative_to(root)
 
 
 def _tess_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
-from tesserac.check.decorators import LIBRARY
 from tesserac.check.facts import CallSize, Node, Why
 from tesserac.check.trace import MAX_STEPS, Trail
 from tesserac.check.words import dim_text
@@ -58,8 +58,8 @@ class Chain:
 
     def show(self, draft: Draft) -> None:
         room = max(0, MAX_STEPS - draft.steps)
-        ours = [span for span in self._steps if not span.file.startswith(LIBRARY)]
-        theirs = [span for span in self._steps if span.file.startswith(LIBRARY)]
+        ours = [span for span in self._steps if not of_library(span.file)]
+        theirs = [span for span in self._steps if of_library(span.file)]
         kept = {*ours[:room], *theirs[: max(0, room - len(ours))]}
         for span, text in self._steps.items():
             if span in kept:

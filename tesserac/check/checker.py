@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
+from tesserac.base.resources import of_library
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
 from tesserac.check.cascades import without_cascades
 from tesserac.check.custom_rules import check_rules
-from tesserac.check.decorators import LIBRARY, Decorations, is_kernel, read_decorators
+from tesserac.check.decorators import Decorations, is_kernel, read_decorators
 from tesserac.check.differentiable import check_derivatives
 from tesserac.check.donation import with_donation
 from tesserac.check.evaluation import apart, once
@@ -268,7 +269,7 @@ class ModuleChecker:
             self._by_symbol.update({part.symbol: part for part in (*body.functions, function)})
         if not body.at_definition:
             return Instance(function, body.sink.diagnostics)
-        if function is not None and not self._file.startswith(LIBRARY):
+        if function is not None and not of_library(self._file):
             check_derivatives(body, body.asked, self.known)
         self._found += body.sink.diagnostics
         return Instance(function)
@@ -312,7 +313,7 @@ class ModuleChecker:
             function = check_instance(body, signature, types, spans, symbol)
         if function is None:
             return None
-        if body.at_definition and not is_kernel(signature.node) and not function.span.file.startswith(LIBRARY):
+        if body.at_definition and not is_kernel(signature.node) and not of_library(function.span.file):
             warn_of_ranges(body, function, self.known)
         ask_by_types(body, signature.attributes)
         asked = tuple(dict.fromkeys([*said.requests, *body.requests]))
@@ -327,7 +328,7 @@ class ModuleChecker:
             function = self.find(symbol)
         except KeyError:
             return None
-        own = function.span.file == self._file or function.span.file.startswith(LIBRARY)
+        own = function.span.file == self._file or of_library(function.span.file)
         return function if own else replace(function, body=())
 
     def _decorations(self, name: str) -> Decorations:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
@@ -43,8 +44,6 @@ function has no such decorators any more, see `decorating.py`."""
 WITHIN, EFFECT = "within", "effect"
 OF_LIBRARY = (WITHIN, EFFECT, *WORDS)
 """What only the library may say."""
-LIBRARY = "stdlib/"
-"""Where the files of the library stand."""
 METRICS = ("latency_ms", "throughput")
 
 
@@ -285,7 +284,7 @@ def _within(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@within(0, 1)`: what the library says of every element that a function returns for finite arguments. It is
     believed, so that a program cannot say it: `@verify.numerics` is checked."""
     ends = _ends([body.expression(argument.value).type for argument in node.arguments])
-    if ends is None or not node.span.file.startswith(LIBRARY):
+    if ends is None or not of_library(node.span.file):
         body.sink.error(E0508, at=node.span, problem="`@within` is what the library says of its results")
         return replace(found, is_known=False)
     return replace(found, within=ends)
@@ -294,7 +293,7 @@ def _within(body: Body, node: ast.Call, found: Decorations) -> Decorations:
 def _effect(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@effect(state)`: a functional update of what outlives a call, such as a cache."""
     names = [argument.value.id for argument in node.arguments if isinstance(argument.value, ast.Name)]
-    if len(names) != len(node.arguments) or not node.span.file.startswith(LIBRARY):
+    if len(names) != len(node.arguments) or not of_library(node.span.file):
         body.sink.error(E0508, at=node.span, problem="`@effect` is what the library says of its functions")
         return replace(found, is_known=False)
     return replace(found, effects=tuple(names))
@@ -305,7 +304,7 @@ def _word(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     name = dotted_name(node)
     values = [argument.value for argument in node.arguments]
     fits = len(values) == 1 and isinstance(values[0], ast.StringLiteral) and values[0].value in WORDS[name]
-    if fits and node.span.file.startswith(LIBRARY):
+    if fits and of_library(node.span.file):
         return found
     body.sink.error(E0508, at=node.span, problem=f"`@{name}` is what the library says of its functions")
     return replace(found, is_known=False)

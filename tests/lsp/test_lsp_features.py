@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tessera_lsp.answers import ANSWERS
+from tessera_lsp.convert import Converter
+from tessera_lsp.documents import Document
 from tessera_lsp.features.actions import actions
 from tessera_lsp.features.completion import completion
 from tessera_lsp.features.definition import definition
@@ -164,6 +167,73 @@ def test_an_imported_name_is_what_it_names() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- completion
+
+
+STRUCTS = """struct Layer[D, H]:
+    w: Tensor[D, H, f32]
+    b: Tensor[H, f32]
+
+    def apply(self, x: Tensor[B, D, f32]) -> Tensor[B, H, f32]:
+        {body}
+
+    def norm(self): return sum(self.w * self.w)
+
+def run(layer: Layer[D, H], other: Tensor[N, f32]):
+    {after}
+"""
+
+
+@pytest.mark.parametrize("text", ["return self.|", "y = x @ self.|\n        return y", "return x @ self.w + self.|b"])
+def test_a_method_is_offered_what_its_struct_has(text: str) -> None:
+    assert completed(STRUCTS.format(body=text, after="return other")) == ["w", "b", "apply", "norm"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_struct"),
+    [
+        ("return layer.|", True),
+        ("made = Layer[2, 3](w=ones(2, 3), b=ones(3))\n    return made.|", True),
+        ("same = layer\n    return same.|", True),
+        ("return other.|", False),
+        ("return other.x.layer.|", False),
+    ],
+)
+def test_a_struct_is_offered_its_fields_and_methods(text: str, is_struct: bool) -> None:
+    found = completed(STRUCTS.format(body="return x @ self.w", after=text))
+    assert (found == ["w", "b", "apply", "norm"]) == is_struct
+    assert is_struct or "softmax" in found
+
+
+def test_notes_and_advice_reach_the_editor() -> None:
+    """Whatever the command line says in words is in the message or among the actions."""
+    text = "def f(x: Tensor[N, f32]):\n    with device(tpu): x = x + x\n    return x.sum(axis=3)\n"
+    uri = "file:///f.tess"
+    document = Document(uri, 1, SourceFile("f.tess", text), "utf-16")
+    found = library().analyse(document.source).diagnostics
+    assert any(d.notes for d in found)
+    for diagnostic in found:
+        message = Converter(document, {}).diagnostic(diagnostic).message
+        advice = [fix.title for fix in diagnostic.fixes if not fix.edits]
+        assert all(text in message for text in (*diagnostic.notes, *advice))
+
+
+def test_the_library_in_an_editor_has_no_mistakes() -> None:
+    files = sorted((ROOT / "stdlib").rglob("*.tess"))
+    for path in files:
+        assert not library().check(SourceFile(str(path), path.read_text(encoding="utf-8"))).errors
+
+
+def test_the_words_of_library_files_are_not_for_programs(tmp_path: Path) -> None:
+    text = "@within(0, 1)\ndef f(x: Tensor[N, f32]): return x\n"
+    for path in (tmp_path / "stdlib" / "f.tess", Path("stdlib/f.tess")):
+        found = library().check(SourceFile(str(path), text)).errors
+        assert [diagnostic.code for diagnostic in found] == ["E0508"]
+
+
+def test_words_are_those_of_the_language() -> None:
+    """Without the flag `\\p{L}` is the letter p, and no completion opens while typing."""
+    pattern = json.loads((ROOT / "vscode-extension" / "language-configuration.json").read_text())["wordPattern"]
+    assert pattern["flags"] == "u" and "\\p{L}" in pattern["pattern"]
 
 
 def test_completion_by_place() -> None:

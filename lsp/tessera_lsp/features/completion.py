@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from tessera_lsp.features.describe import describe
 from tessera_lsp.features.meanings import global_meaning, library_items, named_nodes
+from tessera_lsp.features.members import members_of
 from tessera_lsp.features.places import Place, place_at
 from tessera_lsp.features.scopes import visible
 from tesserac.base.dataclass import dataclass
@@ -74,7 +75,7 @@ def completion(session: Session, source: SourceFile, offset: int) -> list[Sugges
     if before.rstrip().endswith("@"):
         return list(_after_at(before))
     if before.endswith("."):
-        return list(_after_dot(session, analysis, before))
+        return list(_after_dot(session, analysis, place, before))
     if _in_type(source.text[max(0, offset - 2000) : offset]):
         return _unique([*_sizes(analysis, anchor), *_dtypes(), *_module(analysis, sizes_only=True)])
     return _unique([*_locals(place), *_module(analysis), *_library(session), *_dtypes(), *_words()])
@@ -133,10 +134,15 @@ def _after_at(before: str) -> Iterator[Suggestion]:
         yield from (Suggestion(text, "attribute", 0, "policy", doc) for text, doc in POLICIES.items())
 
 
-def _after_dot(session: Session, analysis: Analysis, before: str) -> Iterator[Suggestion]:
-    """Functions of the library under its name; else attributes of tensors, and functions as methods."""
-    receiver = re.search(r"([^\W\d]\w*)\.\Z", before)
-    if receiver is None or not _is_library(analysis, receiver[1]):
+def _after_dot(session: Session, analysis: Analysis, place: Place | None, before: str) -> Iterator[Suggestion]:
+    """Functions of the library under its name; fields and methods of a struct; else attributes of tensors, and
+    functions as methods."""
+    receiver = re.search(r"(?<!\.)\b([^\W\d]\w*)\.\Z", before)
+    members = members_of(session, analysis, place, receiver[1]) if receiver is not None else []
+    if members:
+        kinds: dict[str, Kind] = {"field": "attribute", "method": "function"}
+        yield from (Suggestion(member.name, kinds[member.kind], 0, member.type) for member in members)
+    elif receiver is None or not _is_library(analysis, receiver[1]):
         yield from (Suggestion(name, "attribute", 0, "", doc) for name, doc in TENSOR_ATTRIBUTES.items())
         yield from (suggestion for suggestion in _module(analysis) if suggestion.kind == "function")
         yield from (suggestion for suggestion in _library(session) if suggestion.kind in ("function", "operator"))
