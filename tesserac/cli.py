@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tessera import __version__
+from tessera.cache import unused_folder
 from tesserac.base.collecting import keep_to_the_end
 from tesserac.base.recursion import deep_recursion
 from tesserac.commands import names
@@ -332,6 +333,8 @@ def main(program: click.Group, name: str, arguments: Sequence[str]) -> int:
 
 
 def _invoke(program: click.Group, name: str, arguments: Sequence[str]) -> int:
+    if warning := unused_folder():
+        click.echo(warning, err=True)
     try:
         with program.make_context(name, list(arguments)) as context:
             status = program.invoke(context)

@@ -20,7 +20,7 @@ from tesserac.check.resolve import LIBRARY_PATHS, ImportPath, ImportProblem
 from tesserac.diag.codes.projects import E0947
 from tesserac.diag.diagnostic import Diagnostic, Severity, Step
 from tesserac.diag.verdict import Reads
-from tesserac.interfaces import interface_of, load_interface, restore
+from tesserac.interfaces import interface_of, keep_interface, load_interface, restore
 from tesserac.library import Library
 from tesserac.project.layout import PACKAGE, SUFFIX
 from tesserac.project.places import Place, Places
@@ -211,7 +211,7 @@ class Importer:
             return file
         path = file.source.path
         interface = interface_of(result, file.module, file.source, self._digest(path), file.imports)
-        self.records.write("interface", path, interface)
+        keep_interface(self.records, path, interface)
         return replace(file, digest=interface.digest)
 
     def _name(self, path: str) -> str:

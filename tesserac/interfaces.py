@@ -10,12 +10,14 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from tesserac.base.codec import Codec
 from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.check import typed
 from tesserac.check.infer import CheckResult, Imported, unchecked_module
 from tesserac.check.resolve import ImportPath
+from tesserac.check.stored import CHECKED, NAMED
 from tesserac.diag.verdict import Reads
 from tesserac.library import Library
 from tesserac.syntax import ast
@@ -38,9 +40,16 @@ class Interface:
     summaries: tuple[Summary, ...]
 
 
+_CODEC = Codec((*CHECKED, Interface), named=NAMED)
+
+
+def keep_interface(records: Records, path: str, interface: Interface) -> None:
+    records.write("interface", path, interface, _CODEC)
+
+
 def load_interface(records: Records, path: str, name: str) -> Interface | None:
     """The interface kept of a file as it is now; those of its imports may have changed since."""
-    known = records.read("interface", path)
+    known = records.read("interface", path, _CODEC)
     fits = isinstance(known, Interface) and known.name == name and known.text == records.digest(path)
     return known if fits and isinstance(known, Interface) else None
 

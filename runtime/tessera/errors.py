@@ -33,6 +33,8 @@ NO_GPU = "E0930"
 WRONG_GPU = "E0931"
 GPU_FAILED = "E0932"
 
+UNTRUSTED_CACHE = "W0902"
+
 
 class Place(NamedTuple):
     """A point of source text; line and column count from 1."""
@@ -55,11 +57,20 @@ class TesseraError(Exception):
         return self.text
 
 
+class TesseraWarning(UserWarning):
+    """Something works, but not as its author would want it."""
+
+
 def path_of(path: object) -> str:
     """The path as text. Raises TesseraError for what is no path."""
     if not isinstance(path, str | os.PathLike):
         raise failure(WRONG_ARGUMENTS, f"a path is text, not {kind_of(path)}")
     return os.fsdecode(path)
+
+
+def reason_of(error: OSError | ValueError) -> str:
+    """Why a file cannot be read or written, as the system says it."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def kind_of(value: object) -> str:

@@ -6,8 +6,19 @@ import os
 from functools import cache
 
 from tessera.bundle import BundleReader
-from tessera.cache import DiskCache, default_directory
-from tessera.errors import NO_COMPILER, NOT_TEXT, UNREADABLE_FILE, WRONG_ARGUMENTS, failure, kind_of, path_of
+from tessera.cache import DiskCache, default_directory, unused_folder
+from tessera.errors import (
+    NO_COMPILER,
+    NOT_TEXT,
+    UNREADABLE_FILE,
+    WRONG_ARGUMENTS,
+    TesseraWarning,
+    failure,
+    kind_of,
+    path_of,
+    reason_of,
+)
+from tessera.files import read_file
 from tessera.interface import Compiler, Source
 from tessera.module import Module
 from tessera.store import Store
@@ -20,10 +31,9 @@ def load_module(path: str | os.PathLike[str], *, release: bool = False) -> Modul
     file = path_of(path)
     name, suffix = os.path.splitext(os.path.basename(file))
     try:
-        with open(file, "rb") as stream:
-            data = stream.read()
-    except OSError as error:
-        raise failure(UNREADABLE_FILE, f"cannot read `{file}`: {error.strerror}") from None
+        data = read_file(file)
+    except (OSError, ValueError) as error:
+        raise failure(UNREADABLE_FILE, f"cannot read `{file}`: {reason_of(error)}") from None
     if suffix == BUNDLE_SUFFIX:
         return Module(name, BundleReader(data, file))
     try:
@@ -40,6 +50,10 @@ def module_of(name: str, source: Source) -> Module:
         toolchain = toolchain_key()
     except ModuleNotFoundError as error:
         raise failure(NO_COMPILER, f"cannot compile `{source.path}`: {error}") from None
+    if warning := unused_folder():
+        import warnings
+
+        warnings.warn(warning, TesseraWarning, stacklevel=3)
     return Module(name, Store(source, compiler, DiskCache(default_directory()), toolchain))
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from tessera.dispatch import Function, TesseraWarning
-from tessera.errors import WRONG_ARGUMENTS, failure, path_of
+from tessera.dispatch import Function
+from tessera.errors import WRONG_ARGUMENTS, TesseraWarning, failure, path_of
 from tessera.home import Home, Provider
 from tessera.interface import TEST_PREFIX
 from tessera.safetensors import read_safetensors

@@ -7,11 +7,13 @@ Enters: a path. Leaves: arrays by name, which are copies. A file that is cut off
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tessera.dtypes import numpy_dtype
-from tessera.errors import UNREADABLE_FILE, UNREADABLE_WEIGHTS, failure
+from tessera.errors import UNREADABLE_FILE, UNREADABLE_WEIGHTS, TesseraError, failure, reason_of, shown_number
+from tessera.files import read_file
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
@@ -26,15 +28,20 @@ _DTYPES = {
 
 def read_safetensors(path: str) -> dict[str, Array]:
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise failure(UNREADABLE_FILE, f"cannot read `{path}`: {error.strerror}") from None
+        data = read_file(path)
+    except (OSError, ValueError) as error:
+        raise failure(UNREADABLE_FILE, f"cannot read `{path}`: {reason_of(error)}") from None
     try:
         return _tensors(data)
+    except RecursionError:
+        raise _unreadable(path, "its header is nested too deeply") from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        message = f"cannot read the weights in `{path}`: {error}"
-        raise failure(UNREADABLE_WEIGHTS, message, ("it is not a safetensors file, or it is damaged",)) from None
+        raise _unreadable(path, str(error)) from None
+
+
+def _unreadable(path: str, reason: str) -> TesseraError:
+    message = f"cannot read the weights in `{path}`: {reason}"
+    return failure(UNREADABLE_WEIGHTS, message, ("it is not a safetensors file, or it is damaged",))
 
 
 def _tensors(data: bytes) -> dict[str, Array]:
@@ -42,23 +49,35 @@ def _tensors(data: bytes) -> dict[str, Array]:
     if len(data) < 8 or length > len(data) - 8:
         raise ValueError("its header is cut off")
     header = json.loads(data[8 : 8 + length])
+    if not isinstance(header, dict):
+        raise ValueError("its header is not an object")
     body = data[8 + length :]
     return {name: _tensor(name, entry, body) for name, entry in header.items() if name != "__metadata__"}
 
 
-def _tensor(name: str, entry: dict[str, Any], body: bytes) -> Array:
+def _tensor(name: str, entry: object, body: bytes) -> Array:
     import numpy as np
 
-    if entry["dtype"] not in _DTYPES:
-        raise ValueError(f"`{name}` has the dtype {entry['dtype']}, which is not known")
-    dtype, shape = numpy_dtype(_DTYPES[entry["dtype"]]), tuple(map(int, entry["shape"]))
-    begin, end = entry["data_offsets"]
-    count = 1
-    for size in shape:
-        count *= size
-    if not 0 <= begin <= end <= len(body) or end - begin != count * dtype.itemsize or min(shape, default=0) < 0:
-        raise ValueError(f"`{name}` should have {count * dtype.itemsize} bytes at {begin} to {end} of {len(body)}")
+    if not isinstance(entry, dict) or not entry.keys() >= {"dtype", "shape", "data_offsets"}:
+        raise ValueError(f"`{name}` lacks its dtype, shape or place")
+    kind, shape, offsets = entry["dtype"], _sizes(entry["shape"]), _sizes(entry["data_offsets"])
+    if not isinstance(kind, str) or kind not in _DTYPES:
+        raise ValueError(f"`{name}` has the dtype {kind}, which is not known")
+    if shape is None or offsets is None or len(offsets) != 2:
+        raise ValueError(f"the shape and the place of `{name}` must be lists of sizes")
+    dtype, (begin, end) = numpy_dtype(_DTYPES[kind]), offsets
+    count = math.prod(shape)
+    if not begin <= end <= len(body) or end - begin != count * dtype.itemsize:
+        bytes_ = shown_number(count * dtype.itemsize)
+        raise ValueError(f"`{name}` should have {bytes_} bytes at {begin} to {end} of {len(body)}")
     return np.frombuffer(body[begin:end], dtype).reshape(shape).copy()
+
+
+def _sizes(value: object) -> tuple[int, ...] | None:
+    """A list of sizes as JSON has it; None for anything else: text, fractions, true."""
+    if not isinstance(value, list) or not all(type(size) is int and 0 <= size < 1 << 63 for size in value):
+        return None
+    return tuple(value)
 
 
 def encode_safetensors(tensors: Mapping[str, Array]) -> bytes:

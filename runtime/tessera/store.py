@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tessera.artifact import Artifact, read_artifact
 from tessera.cache import DiskCache, cache_key
 from tessera.errors import TesseraError
+from tessera.files import read_file
 from tessera.interface import Compiler, ModuleInterface, Source, Specialization, read_interface
 
 if TYPE_CHECKING:
@@ -80,7 +81,6 @@ class Store:
 def file_digest(path: str) -> str:
     """SHA-256 of a file's content, as it stands in `ModuleInterface.reads`; of nothing where it cannot be read."""
     try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
-    except OSError:
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except (OSError, ValueError):
         return ""

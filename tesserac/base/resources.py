@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 TABLES = "grammar/tessera.tables.json"
-CHECKED_LIBRARY = "stdlib/checked.pickle"
+CHECKED_LIBRARY = "stdlib/checked.library"
 """What packaging prepares, by its path under `tesserac/_data`."""
 
 

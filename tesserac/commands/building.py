@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tessera.bundle import Bundle
-from tesserac.base.cache import write_atomically
+from tessera.files import write_file
 from tesserac.base.source import SourceFile
 from tesserac.commands import names
 from tesserac.commands.levels import FunctionLevels, module_tree, wanted_levels
@@ -87,7 +87,7 @@ def write(path: Path, data: bytes) -> None:
     if not path.parent.is_dir():
         raise UsageMistake(f"cannot write `{path}`: there is no folder `{path.parent}`")
     try:
-        write_atomically(path, data)
+        write_file(path, data)
     except OSError as problem:
         raise UsageMistake(f"cannot write `{path}`: {(problem.strerror or str(problem)).lower()}") from None
 

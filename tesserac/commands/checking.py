@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
-from tesserac.commands.files import FoundSources, files_of, program_files, project_here, project_mistakes
+from tesserac.commands.files import FoundSources, wanted_files
 from tesserac.commands.memory import list_memory
 from tesserac.commands.outcome import MISTAKES, OK, Outcome
 from tesserac.diag.codes.names import E0209
@@ -42,9 +42,8 @@ class Wanted:
 def check_files(paths: Sequence[str], wanted: Wanted) -> Outcome:
     """Checks files and the programs in folders, or without paths the project of the current folder. What an earlier
     run has found of files that have not changed is said again, without looking at them."""
-    files = program_files(paths) if paths else files_of(project_here())
+    files, said = wanted_files(paths)
     records = Records()
-    said = list(project_mistakes(files))
     verdicts: Verdicts | None = None
     for path in files:
         verdict = verdict_of(path, records)
@@ -64,8 +63,7 @@ def _verdicts(records: Records) -> Verdicts:
 def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outcome:
     """The same with every function at hand: lists what is wanted, and under `session.verify` lowers what is sound,
     verifying every pass."""
-    files = program_files(paths) if paths else files_of(project_here())
-    said = list(project_mistakes(files))
+    files, said = wanted_files(paths)
     sound: list[Checked] = []
     for path in files:
         source = session.read(path)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tesserac.base.cache import write_atomically
+from tessera.files import write_file
 from tesserac.base.resources import library_file
 from tesserac.base.source import SourceFile
 from tesserac.commands.outcome import UsageMistake
@@ -40,12 +40,18 @@ def files_of(project: Project) -> list[str]:
     return [os.path.relpath(path) for path in project.modules()]
 
 
-def project_mistakes(files: Sequence[str]) -> Sequence[Diagnostic]:
-    """What is wrong with the project files of programs, each once."""
+def wanted_files(paths: Sequence[str]) -> tuple[list[str], list[Diagnostic]]:
+    """The programs that paths name, or without any those of the project here; and what is wrong with their project
+    files, each once. Raises UsageMistake."""
+    here = None if paths else project_here()
+    files = program_files(paths) if here is None else files_of(here)
     found = (find_manifest(os.path.dirname(os.path.abspath(path))) for path in files)
     manifests = dict.fromkeys(manifest for manifest in found if manifest is not None)
-    said = (d for manifest in manifests for d in read_project(os.path.relpath(manifest)).diagnostics)
-    return list(dict.fromkeys(said))
+    said = [d for manifest in manifests for d in read_project(os.path.relpath(manifest)).diagnostics]
+    mistakes = list(dict.fromkeys((*(here.diagnostics if here is not None else ()), *said)))
+    if not files and not mistakes:
+        raise UsageMistake("this project has no .tess files")
+    return files, mistakes
 
 
 class FoundSources(Mapping[str, SourceFile]):
@@ -70,10 +76,8 @@ class FoundSources(Mapping[str, SourceFile]):
 
 
 def rewrite(path: Path, text: str) -> None:
-    """Puts another text into a program's file, in one step, and leaves its permissions. Raises UsageMistake."""
+    """Puts another text into a program's file, in one step. Raises UsageMistake."""
     try:
-        mode = path.stat().st_mode
-        write_atomically(path, text.encode())
-        path.chmod(mode)
+        write_file(path, text.encode())
     except OSError as problem:
         raise UsageMistake(f"cannot write `{path}`: {(problem.strerror or str(problem)).lower()}") from None

@@ -7,7 +7,6 @@ of it.
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tessera.files import write_file
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.showing import AnyArray, array_type
 
@@ -32,10 +32,8 @@ def refuse_ending(path: str) -> None:
 def save_value(value: object, path: str) -> str:
     """Writes the file and says so."""
     content = _WRITERS[Path(path).suffix.lower()](value)
-    unfinished = f"{path}.part"
     try:
-        Path(unfinished).write_bytes(content)
-        os.replace(unfinished, path)
+        write_file(path, content)
     except OSError as error:
         raise UsageMistake(f"cannot write `{path}`: {error.strerror}") from None
     return f"wrote {path} ({len(content)} bytes)\n"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tesserac.base.codec import Codec
 from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.stored import DIAGNOSTICS, NAMED
 
 Reads = tuple[tuple[str, str], ...]
 """Paths of files, each with the SHA-256 of its content; that of a file which is not there is empty."""
@@ -28,10 +30,23 @@ class Verdict:
         return bool(self.text) and records.digest(path) == self.text and records.fresh(self.reads)
 
 
+_CODEC = Codec((*DIAGNOSTICS, Verdict), named=NAMED)
+
+
+def last_verdict(path: str, records: Records) -> Verdict | None:
+    """The verdict of an earlier run; files may have changed since."""
+    known = records.read("verdict", path, _CODEC)
+    return known if isinstance(known, Verdict) else None
+
+
 def verdict_of(path: str, records: Records) -> Verdict | None:
     """The verdict of an earlier run, if it still holds."""
-    known = records.read("verdict", path)
-    return known if isinstance(known, Verdict) and known.holds(path, records) else None
+    known = last_verdict(path, records)
+    return known if known is not None and known.holds(path, records) else None
+
+
+def keep_verdict(path: str, records: Records, verdict: Verdict) -> None:
+    records.write("verdict", path, verdict, _CODEC)
 
 
 def points_elsewhere(diagnostics: Iterable[Diagnostic], files: Iterable[str]) -> bool:

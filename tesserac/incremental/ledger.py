@@ -6,13 +6,17 @@ The trees hold whatever was checked; findings only as long as the interfaces of 
 
 from __future__ import annotations
 
+from tesserac.base.codec import Codec
 from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
+from tesserac.diag.stored import NAMED
 from tesserac.diag.verdict import Reads
 from tesserac.incremental.analyser import Analyser
 from tesserac.incremental.findings import Finding, Key
+from tesserac.incremental.outline import OutlineItem
 from tesserac.syntax.parse import ParsedItem, remember
+from tesserac.syntax.stored import PARSED
 
 MAX_CONTEXTS = 200_000
 """Items that all contexts may hold together: a chain of a thousand calls is not worth writing down."""
@@ -27,9 +31,12 @@ class Ledger:
     findings: dict[Key, Finding]
 
 
+_CODEC = Codec((*PARSED, Ledger, Finding, OutlineItem), named=NAMED)
+
+
 def read_ledger(records: Records, path: str) -> Ledger | None:
     """What was written for the file; its trees are known to the parser from now on."""
-    ledger = records.read("ledger", path)
+    ledger = records.read("ledger", path, _CODEC)
     if not isinstance(ledger, Ledger):
         return None
     remember(path, ledger.items)
@@ -41,4 +48,4 @@ def write_ledger(records: Records, source: SourceFile, analyser: Analyser, impor
     if sum(len(context) for _, context in findings) > MAX_CONTEXTS:
         return
     items = tuple((source.slice(item.span), item.parsed) for item in analyser.items())
-    records.write("ledger", source.path, Ledger(imports, items, findings))
+    records.write("ledger", source.path, Ledger(imports, items, findings), _CODEC)

@@ -12,8 +12,8 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
+from tesserac.syntax.files import MANIFEST as MANIFEST
 
-MANIFEST = "tessera.toml"
 SUFFIX = ".tess"
 PACKAGE = "__init__"
 """The module that stands for its folder."""

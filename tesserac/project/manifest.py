@@ -26,7 +26,7 @@ from tesserac.diag.codes.projects import E0940, E0941, E0942, E0943, E0944, E094
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Draft, Sink
 from tesserac.project.layout import MANIFEST, Project, module_file
-from tesserac.syntax.files import read_source
+from tesserac.syntax.files import project_folder, read_source
 
 TABLES = ("project", "dependencies")
 PROJECT_KEYS = ("name", "version", "sources")
@@ -43,15 +43,8 @@ Chain = tuple[tuple[str, Span], ...]
 
 def find_manifest(path: str) -> str | None:
     """The project file of a file or folder: the nearest one above."""
-    folder = os.path.abspath(path)
-    while True:
-        candidate = os.path.join(folder, MANIFEST)
-        if os.path.isfile(candidate):
-            return candidate
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
+    folder = project_folder(os.path.abspath(path))
+    return None if folder is None else os.path.join(folder, MANIFEST)
 
 
 def read_project(manifest: str, chain: Chain = ()) -> Project:

@@ -7,9 +7,9 @@ See Note [A process per computation].
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
-import pickle
 import signal
 import sys
 import time
@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tessera.dtypes import numpy_dtype
-from tessera.errors import OUT_OF_MEMORY, TesseraError, failure
+from tessera.errors import OUT_OF_MEMORY, Place, TesseraError, failure
 from tessera.signature import TensorSpec
 from tesserac.faults import INTERNAL_FAULT, fault_report
 
@@ -99,7 +99,7 @@ def _answer(action: Action) -> bytes:
         problem = error
     except Exception as error:  # a fault of ours must reach the session as such
         problem = failure(INTERNAL_FAULT, *fault_report(error, ""))
-    return _FAILED + pickle.dumps((problem.code, problem.text, problem.spans))
+    return _FAILED + json.dumps([problem.code, problem.text, problem.spans]).encode()
 
 
 def _write_all(handle: int, data: bytes) -> None:
@@ -119,7 +119,8 @@ def _result(answer: bytes, status: int) -> bytes:
     if kind == _OK:
         return content
     if kind == _FAILED:
-        raise TesseraError(*pickle.loads(content))
+        code, text, places = json.loads(content)
+        raise TesseraError(code, text, tuple(Place(*place) for place in places))
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT:
         _let_own_signal_arrive()
         raise KeyboardInterrupt

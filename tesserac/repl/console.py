@@ -16,10 +16,11 @@ Completer = Callable[[str, str], Sequence[str]]
 """(the line up to the word, the word) -> what the word may become"""
 
 
-def state_dir() -> Path:
-    """`tessera` under `$XDG_STATE_HOME` or `~/.local/state`. It need not exist."""
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "tessera"
+def state_dir() -> Path | None:
+    """`tessera` under `$XDG_STATE_HOME` or `~/.local/state`. It need not exist; None where there is no home either."""
+    base, home = os.environ.get("XDG_STATE_HOME", ""), os.path.expanduser("~")
+    folders = filter(os.path.isabs, (base, os.path.join(home, ".local", "state")))
+    return next((Path(folder) / "tessera" for folder in folders), None)
 
 
 class Console:
@@ -38,9 +39,11 @@ class Console:
         if line is None:
             yield
             return
-        history = state_dir() / "history"
-        with suppress(OSError):
-            line.read_history_file(str(history))
+        folder = state_dir()
+        history = folder / "history" if folder is not None else None
+        if history is not None:
+            with suppress(OSError):
+                line.read_history_file(str(history))
         line.set_history_length(MOST_HISTORY)
         line.set_completer(self._complete)
         line.set_completer_delims(" \t\n()[]{},;+-*/%@=<>&|^~")
@@ -49,9 +52,8 @@ class Console:
         try:
             yield
         finally:
-            with suppress(OSError):
-                history.parent.mkdir(parents=True, exist_ok=True)
-                line.write_history_file(str(history))
+            if history is not None:
+                _keep(line, history)
 
     def read(self, *, continued: bool, indentation: str) -> str:
         """One line. Raises EOFError and KeyboardInterrupt."""
@@ -73,6 +75,12 @@ class Console:
             except Exception:  # completion is a convenience: without it the line can still be typed
                 self._candidates = []
         return self._candidates[number] if number < len(self._candidates) else None
+
+
+def _keep(line: ModuleType, history: Path) -> None:
+    with suppress(OSError):
+        history.parent.mkdir(parents=True, exist_ok=True)
+        line.write_history_file(str(history))
 
 
 def _find_readline() -> ModuleType | None:

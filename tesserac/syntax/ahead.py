@@ -11,14 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 from collections.abc import Sequence
 
+from tesserac.base.codec import Codec
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
+from tesserac.diag.stored import NAMED
 from tesserac.syntax.parse import parse_at, remember, unknown_items
+from tesserac.syntax.stored import PARSED
 
 Place = tuple[int, int]
+
+_CODEC = Codec(PARSED, named=NAMED)
 
 WORTH_IT = 60_000
 """Characters from which on half of the work is more than starting a process and taking in what it made."""
@@ -56,7 +60,7 @@ def _parse_in_two(source: SourceFile, own: Sequence[Place], others: Sequence[Pla
         data = pipe.read()
     os.waitpid(child, 0)
     with contextlib.suppress(Exception):  # cut short: what is missing is parsed when it is asked for
-        remember(source.path, pickle.loads(data))
+        remember(source.path, _CODEC.decode(data))
 
 
 def _work(source: SourceFile, places: Sequence[Place], reading: int, writing: int) -> None:
@@ -64,6 +68,6 @@ def _work(source: SourceFile, places: Sequence[Place], reading: int, writing: in
     try:
         os.close(reading)
         with open(writing, "wb") as pipe:
-            pickle.dump(parse_at(source, places), pipe, protocol=5)
+            pipe.write(_CODEC.encode(parse_at(source, places)))
     finally:
         os._exit(0)

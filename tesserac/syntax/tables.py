@@ -10,16 +10,14 @@ Terminals written as quoted text in the grammar are known by that text (`"def"`,
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from tesserac.base.cache import user_cache_dir, write_atomically
+from tessera.cache import default_directory, read_entry, write_entry
 from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import grammar_text, shipped_tables_text
 
@@ -69,27 +67,19 @@ def load_tables() -> Tables:
     """The tables of the installed grammar: shipped, cached, or built now and cached."""
     grammar = grammar_text()
     key = _key(grammar)
-    cached = user_cache_dir() / tables_name(key)
-    for text in (shipped_tables_text(), _read(cached)):
+    entry = default_directory(), tables_name(key), f"grammar {key}"
+    for text in (shipped_tables_text(), read_entry(*entry)):
         tables = decode(text) if text is not None else None
         if tables is not None and tables.key == key:
             return tables
     built = build(grammar)
-    with contextlib.suppress(OSError):  # a read-only home only costs time
-        write_atomically(cached, encode(built).encode())
+    write_entry(*entry, encode(built).encode())
     return built
 
 
 def tables_name(key: str) -> str:
     """What the file in the user's cache is called that keeps the tables of a grammar."""
     return f"grammar-{key}.json"
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _key(grammar: str) -> str:
@@ -100,7 +90,7 @@ def encode(tables: Tables) -> str:
     return json.dumps(asdict(tables), ensure_ascii=False, separators=(",", ":"))
 
 
-def decode(text: str) -> Tables | None:
+def decode(text: str | bytes) -> Tables | None:
     """The tables that `encode` wrote, or None for anything else, such as a damaged file."""
     try:
         data = json.loads(text)

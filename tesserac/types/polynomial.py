@@ -124,10 +124,6 @@ class Dim:
     def __hash__(self) -> int:
         return self._hash
 
-    def __getstate__(self) -> dict[str, object]:
-        """What is pickled: no hash, since those of names differ from process to process."""
-        return {"terms": self.terms}
-
     @property
     def constant(self) -> int | None:
         """The value of a size without symbols; None if it has symbols or is not whole."""

@@ -56,9 +56,6 @@ class Opaque:
         """How deep functions stand in functions."""
         return 1 + max(arg.nesting for arg in self.args)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"function": self.function, "args": self.args}
-
     @cached_property
     def bare(self) -> str:
         """Text that may stand alone; `str()` adds the brackets it needs inside a product."""

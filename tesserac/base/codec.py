@@ -1,0 +1,176 @@
+"""Trees of objects as bytes: of classes that are listed, and without running any code of theirs.
+
+Enters: objects of the listed classes, of tuples, lists, dicts, sets, text and numbers; what is shared stays shared.
+Leaves: a table of columns, and from one the objects again. Whether the bytes are whole is for the file that holds them
+to know (`tessera.sealed`). See Note [Why columns].
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import accumulate, repeat
+from types import ModuleType
+from typing import Any
+
+from tesserac.base.columns import (
+    FILLED,
+    Names,
+    Writer,
+    attributes_of,
+    class_name,
+    fields_of,
+    flat_tuples,
+    number_fields,
+    numbers,
+    spread_fields,
+)
+
+_COUNTED = {Fraction: ("_numerator", "_denominator")}
+
+
+def classes_in(*modules: ModuleType) -> list[type]:
+    """The classes of data that modules define: dataclasses and named tuples."""
+    members = ((module, value) for module in modules for value in vars(module).values() if isinstance(value, type))
+    return [value for module, value in members if value.__module__ == module.__name__ and fields_of(value) is not None]
+
+
+class Codec:
+    """`classes` are those of data, `open_classes` others, whose objects are kept with all attributes that they have,
+    and `named` are objects that a tree refers to by name."""
+
+    def __init__(
+        self, classes: Iterable[type], open_classes: Iterable[type] = (), named: Mapping[str, object] | None = None
+    ) -> None:
+        self._fields: dict[type, Names | None] = {cls: fields_of(cls) for cls in classes}
+        self._fields |= dict.fromkeys(open_classes) | _COUNTED
+        self._flat = flat_tuples(self._fields)
+        self._named = dict(named or {})
+        self._classes = {class_name(cls): cls for cls in (*self._fields, *FILLED, tuple, frozenset)}
+
+    def encode(self, root: object) -> bytes:
+        """Raises Unencodable where the tree holds something that is not listed."""
+        return Writer(self._fields, self._named).encode(root)
+
+    def decode(self, data: bytes) -> Any:
+        """The tree. Raises ValueError where `data` is not what `encode` gives for the same classes."""
+        try:
+            return self._decode(data)
+        except (LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"it is not a tree of these classes: {error}") from None
+
+    def _decode(self, data: bytes) -> Any:
+        start = 4 + int.from_bytes(data[:4], "little")
+        names, strings, large, sizes, objects, containers, values, root = json.loads(data[4:start])
+        pool: list[Any] = [None, True, False, (), *(self._named[name] for name in names), *strings]
+        ints, floats, words = _cut(data[start:], sizes)
+        pool += [*numbers("q", ints), *(int(text, 16) for text in large), *numbers("d", floats)]
+        reader = _Reader(pool, numbers("I", words))
+        shells = [reader.new_objects(self._object_class(name, own), count) for name, own, count in objects]
+        empty = [reader.new_containers(self._class(name, FILLED), count) for name, count in containers]
+        for name, count in values:
+            reader.new_values(self._class(name, (tuple, frozenset)), count)
+        for made, (name, own, _) in zip(shells, objects, strict=True):
+            reader.set_fields(made, own, spread_fields(self._classes[name], self._flat))
+        for made in empty:
+            reader.fill(made)
+        return pool[root]
+
+    def _object_class(self, name: str, own: Sequence[str]) -> type:
+        cls = self._classes[name]
+        declared = self._fields[cls]
+        fits = attributes_of(cls, own) == own if declared is None else tuple(own) == declared
+        if issubclass(cls, tuple) or not fits:
+            raise ValueError(f"{name} has other fields")
+        return cls
+
+    def _class(self, name: str, kinds: tuple[type, ...]) -> type:
+        cls = self._classes[name]
+        if not issubclass(cls, kinds):
+            raise ValueError(f"{name} is another kind of class")
+        return cls
+
+
+def _cut(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
+    ends = list(accumulate(sizes))
+    if ends[-1] != len(data):
+        raise ValueError("it is cut off")
+    return map(data.__getitem__, map(slice, [0, *ends], ends))
+
+
+class _Reader:
+    """The objects made so far, and the words that say how the rest is made of them."""
+
+    def __init__(self, pool: list[Any], words: array[int]) -> None:
+        self._pool = pool
+        self._words = words
+        self._at = 0
+
+    def new_objects(self, cls: type, count: int) -> list[Any]:
+        """None of them has a field yet."""
+        return self._more(map(object.__new__, repeat(cls, count)))
+
+    def new_containers(self, cls: type, count: int) -> list[Any]:
+        return self._more(cls() for _ in range(count))
+
+    def _more(self, objects: Iterable[Any]) -> list[Any]:
+        made = list(objects)
+        self._pool += made
+        return made
+
+    def new_values(self, cls: type, count: int) -> None:
+        """Tuples, tuples with names and frozen sets; what they are made of is there."""
+        if cls not in (tuple, frozenset):
+            self._pool += self._named_tuples(cls, count)
+            return
+        runs = self._runs(list(accumulate(self._next(count))))
+        self._pool += runs if cls is tuple else map(frozenset, runs)
+
+    def set_fields(self, objects: Sequence[Any], names: Sequence[str], spread: Mapping[str, type]) -> None:
+        count = len(objects)
+        for name in names:
+            values = self._named_tuples(spread[name], count) if name in spread else self._take(count)
+            deque(map(setattr, objects, repeat(name), values), maxlen=0)
+
+    def _named_tuples(self, cls: type, count: int) -> Iterator[Any]:
+        columns = [self._numbers(count) if number else self._take(count) for number in number_fields(cls).values()]
+        return map(partial(tuple.__new__, cls), zip(*columns, strict=True))
+
+    def fill(self, containers: Sequence[Any]) -> None:
+        ends = list(accumulate(self._next(len(containers))))
+        members = list(self._runs(ends))
+        if containers and isinstance(containers[0], dict):
+            for mapping, keys, values in zip(containers, members, self._runs(ends), strict=True):
+                dict.update(mapping, zip(keys, values, strict=True))
+        else:
+            for container, own in zip(containers, members, strict=True):
+                (container.extend if isinstance(container, list) else container.update)(own)
+
+    def _runs(self, ends: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+        parts = tuple(self._take(ends[-1] if ends else 0))
+        return map(parts.__getitem__, map(slice, [0, *ends], ends))
+
+    def _take(self, count: int) -> Iterator[Any]:
+        return map(self._pool.__getitem__, self._next(count))
+
+    def _numbers(self, count: int) -> array[int]:
+        return array("i", self._next(count).tobytes())
+
+    def _next(self, count: int) -> array[int]:
+        start, self._at = self._at, self._at + count
+        if not start <= self._at <= len(self._words):
+            raise ValueError("it is cut off")
+        return self._words[start : self._at]
+
+
+# Note [Why columns]
+# A pickle says which functions are to be called, so reading one that somebody else wrote runs what he likes. Here a
+# file names classes out of a list, and reading it calls no method of theirs: objects are made bare, and their fields
+# set. Doing that object by object takes Python three times as long as unpickling. So all objects of a class are made
+# at once, then one field of all of them is set, by functions that loop in C: `map(setattr, objects, ...)`. Tuples are
+# made before fields are set, those inside others first, since a tuple holds its members from the start; sets and dicts
+# are filled at the end, since they hash theirs.

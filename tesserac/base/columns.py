@@ -1,0 +1,258 @@
+"""The writing side of `codec.py`: finds all that a tree holds, numbers it, and writes it down in columns.
+
+Numbers go in this order: constants, named objects, texts, ints, floats, objects, containers, then tuples, those inside
+others first.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from itertools import chain, islice, repeat
+from operator import attrgetter
+from typing import Any
+
+CONSTANTS: tuple[object, ...] = (None, True, False, ())
+FILLED: tuple[type, ...] = (list, set, dict, Counter)
+"""Made empty, and filled when all else is there: their members may hold them."""
+_ATOMS: tuple[type, ...] = (str, int, float)
+_VALUES = (tuple, frozenset)
+_SMALL = range(-(1 << 63), 1 << 63)
+
+Names = tuple[str, ...]
+Group = list[Any]
+"""Objects of one class."""
+Column = tuple[str, bool]
+"""Where a value stands in an object (`span.start`), and whether it is a number, which is written as it is."""
+
+
+class Unencodable(TypeError):
+    """A tree holds something that is not listed."""
+
+
+def fields_of(cls: type) -> Names | None:
+    """The fields of a class of data; None for another class."""
+    if issubclass(cls, tuple):
+        return getattr(cls, "_fields", None)
+    return tuple(field.name for field in fields(cls)) if is_dataclass(cls) else None
+
+
+def number_fields(cls: type) -> dict[str, bool]:
+    """The fields of a named tuple, each with whether it is an int: such, places in a text mostly, are not shared."""
+    types = ((name, getattr(type_, "__forward_arg__", type_)) for name, type_ in cls.__annotations__.items())
+    return {name: type_ in ("int", int) for name, type_ in types}
+
+
+def spread_fields(cls: type, flat: Mapping[str, type]) -> dict[str, type]:
+    """The fields of a class that always hold a named tuple of texts and ints, which then stands in columns too."""
+    if issubclass(cls, tuple) or not is_dataclass(cls):
+        return {}
+    return {field.name: flat[field.type] for field in fields(cls) if isinstance(field.type, str) and field.type in flat}
+
+
+def flat_tuples(classes: Iterable[type]) -> dict[str, type]:
+    """The named tuples that hold ints, by their names."""
+    tuples = (cls for cls in classes if issubclass(cls, tuple))
+    return {cls.__name__: cls for cls in tuples if any(number_fields(cls).values())}
+
+
+def attributes_of(cls: type, names: Iterable[str]) -> list[str]:
+    """Those of an object's attributes that are its own: what the class computes once is computed again, and no method
+    is hidden."""
+    return [name for name in names if name.isidentifier() and not hasattr(cls, name)]
+
+
+def class_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def numbers(typecode: str, data: bytes) -> array[Any]:
+    """Numbers as they stand in a file, with their lowest byte first."""
+    found = array(typecode)
+    found.frombytes(data)
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
+
+
+class Writer:
+    """One tree. Objects are known by their identity, which they keep as long as the tree is there."""
+
+    def __init__(self, listed: Mapping[type, Names | None], named: Mapping[str, object]) -> None:
+        self._listed = listed
+        self._flat = flat_tuples(listed)
+        self._names = list(named)
+        self._plain: dict[type, Group] = defaultdict(list)
+        self._tables: dict[tuple[type, Names], tuple[Group, dict[Column, Group]]] = {}
+        self._known: dict[int, Any] = {id(value): value for value in (*CONSTANTS, *named.values())}
+        self._count = len(self._known)
+        self._index = dict(zip(self._known, range(self._count), strict=True))
+        self._words = array("I")
+
+    def encode(self, root: object) -> bytes:
+        self._discover(root)
+        strings = self._number_atoms(self._plain.pop(str, []))
+        ints = self._plain.pop(int, [])
+        small = self._number_atoms([value for value in ints if value in _SMALL])
+        large = self._number_atoms([value for value in ints if value not in _SMALL])
+        floats = self._number(self._plain.pop(float, []))
+        filled = [self._plain.pop(cls) for cls in FILLED if cls in self._plain]
+        for group in (*(group for group, _ in self._tables.values()), *filled):
+            self._number(group)
+        values = [self._write_values(group) for group in _levels(list(self._plain.values()))]
+        objects = [[class_name(cls), own, self._write_columns(*table)] for (cls, own), table in self._tables.items()]
+        containers = [self._write_members(group) for group in filled]
+        parts = [_little(part) for part in (array("q", small), array("d", floats), self._words)]
+        hexadecimal, sizes = [format(value, "x") for value in large], [len(part) for part in parts]
+        content = [self._names, strings, hexadecimal, sizes, objects, containers, values, self._index[id(root)]]
+        header = json.dumps(content, separators=(",", ":")).encode()
+        return len(header).to_bytes(4, "little") + header + b"".join(parts)
+
+    # --------------------------------------------------------------------------------------------------- finding
+
+    def _discover(self, root: object) -> None:
+        """Every object that can be reached, each once, in groups of one class."""
+        known = self._known
+        before = len(known)
+        known.setdefault(id(root), root)
+        while len(known) > before:
+            by_class: dict[type, Group] = defaultdict(list)
+            for found in islice(reversed(known.values()), len(known) - before):
+                by_class[type(found)].append(found)
+            before = len(known)
+            for cls, group in by_class.items():
+                for column in self._columns(cls, group):
+                    known.update(zip(map(id, column), column, strict=True))
+
+    def _columns(self, cls: type, group: Group) -> list[Group]:
+        """What objects of a class hold."""
+        if cls in self._listed:
+            return self._fields(cls, group)
+        if cls not in (*FILLED, *_VALUES, *_ATOMS):
+            raise Unencodable(f"{class_name(cls)} is not listed")
+        self._plain[cls] += group
+        if issubclass(cls, dict):
+            return [list(chain.from_iterable(group)), list(chain.from_iterable(map(dict.values, group)))]
+        return [] if cls in _ATOMS else [list(chain.from_iterable(group))]
+
+    def _fields(self, cls: type, group: Group) -> list[Group]:
+        names = self._listed[cls]
+        if names is None:
+            return [column for one in group for column in self._rows(cls, tuple(attributes_of(cls, vars(one))), [one])]
+        if not issubclass(cls, tuple):
+            return self._rows(cls, names, group)
+        self._plain[cls] += group
+        return [_column(name, group) for name, is_number in number_fields(cls).items() if not is_number]
+
+    def _rows(self, cls: type, names: Names, group: Group) -> list[Group]:
+        if (cls, names) not in self._tables:
+            self._tables[cls, names] = [], {column: [] for column in self._spread(cls, names)}
+        members, table = self._tables[cls, names]
+        members += group
+        reached = []
+        for (path, is_number), column in table.items():
+            more = _column(path, group)
+            column += more
+            if not is_number:
+                reached.append(more)
+        return reached
+
+    def _spread(self, cls: type, names: Names) -> Iterator[Column]:
+        spread = spread_fields(cls, self._flat)
+        for name in names:
+            if name in spread:
+                yield from ((f"{name}.{part}", is_number) for part, is_number in number_fields(spread[name]).items())
+            else:
+                yield name, False
+
+    # --------------------------------------------------------------------------------------------------- writing
+
+    def _number(self, group: Group) -> Group:
+        self._index.update(zip(map(id, group), range(self._count, self._count + len(group)), strict=True))
+        self._count += len(group)
+        return group
+
+    def _number_atoms(self, values: Group) -> Group:
+        """Equal ones are one."""
+        distinct = dict.fromkeys(values)
+        places = dict(zip(distinct, range(self._count, self._count + len(distinct)), strict=True))
+        self._index.update(zip(map(id, values), map(places.__getitem__, values), strict=True))
+        self._count += len(distinct)
+        return list(distinct)
+
+    def _write(self, values: Iterable[Any]) -> None:
+        self._words.extend(map(self._index.__getitem__, map(id, values)))
+
+    def _write_values(self, group: Group) -> list[Any]:
+        if (cls := type(group[0])) in _VALUES:
+            self._number(group)
+            return self._write_members(group)
+        self._write_columns(group, {column: _column(column[0], group) for column in number_fields(cls).items()})
+        return [class_name(cls), len(self._number(group))]
+
+    def _write_columns(self, group: Group, columns: Mapping[Column, Group]) -> int:
+        for (_, is_number), column in columns.items():
+            self._words.extend(_words(column)) if is_number else self._write(column)
+        return len(group)
+
+    def _write_members(self, group: Group) -> list[Any]:
+        self._words.extend(map(len, group))
+        self._write(chain.from_iterable(group))
+        if isinstance(group[0], dict):
+            self._write(chain.from_iterable(map(dict.values, group)))
+        return [class_name(type(group[0])), len(group)]
+
+
+def _column(path: str, group: Group) -> Group:
+    try:
+        return list(map(attrgetter(path), group))
+    except AttributeError:
+        raise Unencodable(f"`{path}` is missing") from None
+
+
+def _words(column: Group) -> array[int]:
+    if set(map(type, column)) != {int}:
+        raise Unencodable("a number is missing")
+    try:
+        return array("I", array("i", column).tobytes())
+    except OverflowError:
+        raise Unencodable("a number is too large") from None
+
+
+def _little(column: array[Any]) -> bytes:
+    return numbers(column.typecode, column.tobytes()).tobytes()
+
+
+def _levels(groups: Sequence[Group]) -> list[Group]:
+    """Tuples and frozen sets in an order in which each can be made of what comes before it."""
+    kinds = {type(group[0]) for group in groups}
+    depths: dict[int, int] = {id(()): 0}
+    levels: dict[tuple[int, str], Group] = {}
+    deeper: Group = []
+    for group in groups:
+        flat = levels.setdefault((1, class_name(type(group[0]))), [])
+        for value in group:
+            (flat if kinds.isdisjoint(map(type, value)) else deeper).append(value)
+        depths.update(zip(map(id, flat), repeat(1)))
+    for value in deeper:
+        _place(value, depths, levels)
+    return [group for _, group in sorted(levels.items(), key=lambda level: level[0]) if group]
+
+
+def _place(value: Any, depths: dict[int, int], levels: dict[tuple[int, str], Group]) -> None:
+    """Puts a tuple on the level above those that it holds, which are placed before it."""
+    stack = [value]
+    while stack:
+        top = stack[-1]
+        inner = [part for part in top if isinstance(part, _VALUES)]
+        if missing := [part for part in inner if id(part) not in depths]:
+            stack += missing
+            continue
+        stack.pop()
+        if id(top) not in depths:
+            depth = depths[id(top)] = max([depths[id(part)] for part in inner]) + 1
+            levels.setdefault((depth, class_name(type(top))), []).append(top)
