@@ -51,6 +51,7 @@ from tesserac.types.ty import (
     FloatType,
     IntType,
     NoneType,
+    RunIntType,
     StrType,
     StructType,
     TensorType,
@@ -197,7 +198,7 @@ def returned_of(type_: Type, module: str) -> Returned:
     match type_:
         case TensorType(is_scaled=True):
             return Returned("scaled", (VALUE, VALUE))
-        case TensorType() | FloatType(value=None):
+        case TensorType() | RunIntType() | FloatType(value=None):
             return VALUE
         case TupleType(items=items):
             return Returned("tuple", tuple(returned_of(item, module) for item in items))

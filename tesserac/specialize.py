@@ -37,6 +37,7 @@ from tesserac.types.ty import (
     FloatType,
     IntType,
     NoneType,
+    RunIntType,
     StrType,
     StructType,
     TensorType,
@@ -87,7 +88,7 @@ def _leaves(type_: Type) -> Iterator[TensorType | None]:
         case TensorType():
             yield type_
             yield from [None] * type_.is_scaled
-        case FloatType(value=None):
+        case RunIntType() | FloatType(value=None):
             yield None
         case TupleType(items=items):
             for item in items:

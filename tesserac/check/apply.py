@@ -33,9 +33,9 @@ from tesserac.ops.unify import Mismatch, Storage, match_elements
 from tesserac.types.dims import LARGEST_SIZE, ZERO
 from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import NO_POLICY, Policy
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
 
-_SCALARS = (IntType, FloatType, BoolType)
+_SCALARS = (IntType, RunIntType, FloatType, BoolType)
 
 
 def apply_operator(
@@ -172,12 +172,14 @@ def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[t
     if isinstance(ty, IntType):
         value = ty.value.constant
         fits = dtype.kind != "b" and (value is None or dtype.holds(value))
+    elif isinstance(ty, RunIntType):
+        fits = dtype.kind != "b"
     elif isinstance(ty, FloatType):
         fits = dtype.kind in "fc"
     else:
         fits = dtype.kind == "b"
     if not fits and body.first_telling(dtype, dtype):
-        kind = {IntType: "an int", FloatType: "a float", BoolType: "a bool"}[type(ty)]
+        kind = "a bool" if isinstance(ty, BoolType) else type_text(ty)
         article = "an" if dtype.name[0] in "fi" else "a"
         draft = body.sink.error(
             E0403, at=operand.span, label=kind, literal=_literal_text(body, operand), article=article, dtype=dtype

@@ -12,22 +12,36 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.annotations import AnnotationReader
 from tesserac.check.body import Body, is_static
-from tesserac.check.conform import agree, conform
+from tesserac.check.common_types import agree, converted
+from tesserac.check.conform import conform
 from tesserac.check.dicts import dict_with
 from tesserac.check.indexing import tuple_position
 from tesserac.check.requests import ask_by_types
 from tesserac.check.resolve import StructRef
-from tesserac.check.scope import HIDDEN, Binding
+from tesserac.check.scope import HIDDEN, RESULT, Binding, Pinned
 from tesserac.check.specs import StructDecl, TensorSpec, TypeSpec
 from tesserac.check.struct_uses import field_spec
+from tesserac.check.trials import rise
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.updates import AUGMENTED, Way, updated
 from tesserac.check.words import storage_text, type_text
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0212, E0220
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
-from tesserac.types.dims import Dim
-from tesserac.types.ty import DictType, ErrorType, StructType, TensorType, TupleType, Type
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import F32
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import (
+    DictType,
+    ErrorType,
+    FloatType,
+    IntType,
+    RunIntType,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+)
 
 
 def check_assignment(body: Body, node: ast.Assignment) -> list[typed.Stmt]:
@@ -99,23 +113,50 @@ def bind(body: Body, name: str, at: Span, value: typed.Expr, span: Span) -> list
     pinned = body.scope.pinned.get(name)
     type_ = value.type
     if pinned is not None:
-        kept = agree(pinned.binding.type, type_)
-        if kept is None:
-            _report_change(body, name, at, pinned.binding, type_, pinned.loop)
-            kept = pinned.binding.type
-        type_ = kept
+        kept = kept_type(body, name, at, pinned, type_)
+        value, type_ = (value, pinned.binding.type) if kept is None else (converted(value, kept), kept)
     body.scope.bind(Binding(name, type_, at, value))
     return [] if is_static(type_) else [typed.Bind(span, name, value)]
 
 
+def kept_type(body: Body, name: str, at: Span, pinned: Pinned, found: Type) -> Type | None:
+    """The type of a name that a loop carries, where it is bound to a value of this type. One that does not hold it
+    makes the loop start further up; where nothing holds both there is a diagnostic."""
+    before = pinned.binding.type
+    kept = agree(before, found)
+    if kept is None or (kept != before and not rise(body, name, pinned, kept)):
+        _report_change(body, name, at, pinned.binding, found, pinned.loop)
+        return None
+    return kept
+
+
 def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type, loop: Span) -> None:
-    draft = body.sink.error(E0212, at=at, name=name, before=before.type.show(), after=after.show())
+    shown = "the result" if name.startswith(RESULT) else name
+    draft = body.sink.error(E0212, at=at, name=shown, before=before.type.show(), after=after.show())
+    if name.startswith(RESULT):
+        draft.remark("what a loop returns has one type, wherever it does")
+        return
     draft.note(before.span, f"this is {type_text(before.type)} when the loop starts")
     draft.note(loop, "every turn starts with the same type")
-    if not isinstance(before.type, TensorType):
-        draft.remark(f"start from a tensor, for example `{name} = cast(0.0, f32)` or `zeros(...)`")
-    elif isinstance(after, TensorType) and before.type.dims == after.dims and before.value is not None:
+    if before.value is None or not isinstance(after, TensorType):
+        return
+    if isinstance(before.type, IntType | RunIntType | FloatType) and after.dims:
+        _suggest_shape(body, draft, before.value, after)
+    elif isinstance(before.type, TensorType) and before.type.dims == after.dims:
         _suggest_start(body, draft, before.value, storage_text(after))
+
+
+def _suggest_shape(body: Body, draft: Draft, start: typed.Expr, after: TensorType) -> None:
+    """A number at every point of the tensor that turns make of it."""
+    text = body.rules.text(start.span)
+    inside = any(body.facts.is_index(name) for dim in after.dims for name in dim.symbols())
+    if not text or inside:
+        return
+    dims = ", ".join(map(str, after.dims))
+    dtype = "" if (after.dtype, after.policy) == (F32, NO_POLICY) else f", dtype={storage_text(after)}"
+    zero = (isinstance(start.type, IntType) and start.type.value == ZERO) or start.type == FloatType(0.0)
+    made = f"zeros({dims}{dtype})" if zero else f"full(({dims},), {text}{dtype})"
+    draft.replace(f"start with {type_text(after)}", start.span, made)
 
 
 def _suggest_start(body: Body, draft: Draft, start: typed.Expr, storage: str) -> None:
@@ -133,6 +174,8 @@ def _unpack(
     parts = _parts_for(body, target, value)
     names = [item for item in target.items if isinstance(item, ast.Name)]
     if len(names) != len(target.items):
+        return _unpack_places(body, target.items, parts, value, span)
+    if any(name.id in body.scope.pinned for name in names):
         return _unpack_places(body, target.items, parts, value, span)
     for name, part in zip(names, parts, strict=True):
         bind(body, name.id, name.span, part, span)

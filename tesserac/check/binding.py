@@ -14,6 +14,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.facts import Facts
 from tesserac.check.operator_types import is_of, sized, with_policy
+from tesserac.check.scalars import is_one_float
 from tesserac.check.specs import (
     AnyDType,
     AnySpec,
@@ -35,6 +36,7 @@ from tesserac.check.specs import (
     TensorSpec,
     TupleSpec,
     TypeSpec,
+    dims_of,
     has_trees,
 )
 from tesserac.check.struct_uses import field_specs
@@ -50,6 +52,7 @@ from tesserac.types.ty import (
     NoneType,
     OperatorType,
     RecordType,
+    RunIntType,
     StrType,
     StructType,
     TensorType,
@@ -272,8 +275,11 @@ class CallBinding:
         if spec.kind == "int" and isinstance(found, IntType):
             out.append((Dim.sym(name), found.value, Reason(position, spec.span)))
             return IntType(self._known.get(name, Dim.sym(name)))
-        if spec.kind == "float" and isinstance(found, FloatType | IntType):
+        if spec.kind == "float" and (isinstance(found, FloatType | IntType | RunIntType) or is_one_float(found)):
             return FloatType()
+        if spec.kind == "int" and isinstance(found, RunIntType) and name not in _sizes_of(self._signature):
+            self._flexible.discard(name)
+            return found
         if spec.kind == "Axis" and isinstance(found, IntType | TupleType):
             return found
         if spec.kind == "Shape" and isinstance(found, TupleType) and all(isinstance(i, IntType) for i in found.items):
@@ -360,6 +366,14 @@ def _takes_any(spec: TypeSpec) -> bool:
     sizes in what it captured and in its own signature."""
     spec = spec.inner if isinstance(spec, OptionalSpec) and isinstance(spec.inner, FunctionSpec) else spec
     return isinstance(spec, AnySpec | OperatorSpec | FunctionSpec) or has_trees(spec)
+
+
+def _sizes_of(signature: Signature) -> frozenset[str]:
+    """The names in dims and `where` facts of a signature."""
+    specs = (*(parameter.spec for parameter in signature.parameters), signature.result)
+    dims = [dim.dim for spec in specs for dim in dims_of(spec)]
+    dims += [side for fact in signature.facts for side in (fact.left, fact.right)]
+    return frozenset(name for dim in dims for name in dim.symbols())
 
 
 def _named_sizes(spec: TypeSpec, found: Type) -> Iterable[tuple[DimSpec, Dim]]:

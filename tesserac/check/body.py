@@ -25,7 +25,17 @@ from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, Dim
 from tesserac.types.dtype import U64, DType
-from tesserac.types.ty import ErrorType, FloatType, ListType, RecordType, StructType, TensorType, Type, parts
+from tesserac.types.ty import (
+    ErrorType,
+    FloatType,
+    ListType,
+    RecordType,
+    RunIntType,
+    StructType,
+    TensorType,
+    Type,
+    parts,
+)
 
 
 class Rules(Protocol):
@@ -104,6 +114,15 @@ class Instance:
     needs_value: bool = False
 
 
+class Rises:
+    """What loops were found to need: the types that names start with, by the way that leads to the loop, the loop and
+    the name; and the loops that have to be checked again. Kept when a trial is taken back."""
+
+    def __init__(self) -> None:
+        self.starts: dict[tuple[tuple[int, ...], Span, str], Type] = {}
+        self.again: set[Span] = set()
+
+
 class Body:
     """One function body, constant or test under check."""
 
@@ -133,6 +152,8 @@ class Body:
         self.at_definition = False
         self.loops = 0
         self.flags: list[str] = []
+        self.path: tuple[int, ...] = ()
+        self.rises = Rises()
         self.function_specs: dict[str, FunctionSpec] = {}
         self.dead = 0
         self.branches = 0
@@ -253,4 +274,5 @@ def is_static(type_: Type) -> bool:
     inner = parts(type_)
     if inner is not None:
         return all(map(is_static, inner))
-    return not isinstance(type_, TensorType | ListType) and not (isinstance(type_, FloatType) and type_.value is None)
+    of_run = isinstance(type_, TensorType | ListType | RunIntType)
+    return not of_run and not (isinstance(type_, FloatType) and type_.value is None)

@@ -13,15 +13,14 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.agreement import require_agreement
 from tesserac.check.body import Body, is_static
+from tesserac.check.common_types import agree
 from tesserac.check.conditions import decides_none, require_condition
-from tesserac.check.conform import agree
 from tesserac.check.control import always_exits, may_exit
-from tesserac.check.scope import Binding, Scope, is_flag
+from tesserac.check.scope import Binding, Scope
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0212
 from tesserac.syntax import ast
-from tesserac.types.dtype import BOOL
-from tesserac.types.ty import BoolType, ErrorType, TensorType
+from tesserac.types.ty import BoolType, ErrorType
 
 
 def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
@@ -101,8 +100,6 @@ def join(
     side have no value."""
     results: list[typed.Carried] = []
     before = dict(body.scope.bindings)
-    pairs = zip(blocks, scopes, strict=True)
-    then, otherwise = (_with_flags(block, scope, scopes, span) for block, scope in pairs)
     for name in dict.fromkeys([*scopes[0].bindings, *scopes[1].bindings]):
         left, right = (scope.bindings.get(name) for scope in scopes)
         if left is right and left is not None:
@@ -114,38 +111,23 @@ def join(
             continue
         carried = _join_name(body, name, left, right, before.get(name))
         results += [] if carried is None or is_static(carried.type) else [carried]
-    then, otherwise = (
-        (*block, *_known_floats(scope, results, span)) for block, scope in ((then, scopes[0]), (otherwise, scopes[1]))
-    )
+    pairs = zip(blocks, scopes, strict=True)
+    then, otherwise = ((*block, *_known_values(scope, results, span)) for block, scope in pairs)
     return typed.If(span, test, then, otherwise, tuple(results))
 
 
-def _known_floats(scope: Scope, results: Sequence[typed.Carried], span: Span) -> Iterator[typed.Stmt]:
+def _known_values(scope: Scope, results: Sequence[typed.Carried], span: Span) -> Iterator[typed.Stmt]:
     """What is known in a branch, but not after it, is a value of the run from here on."""
     for carried in results:
         own = scope.bindings[carried.name].type
-        if is_static(own) and not is_flag(carried.name):
+        if is_static(own):
             yield typed.Bind(span, carried.name, typed.Static(own, span))
-
-
-def _with_flags(
-    block: typed.Block, scope: Scope, scopes: Sequence[Scope], span: Span
-) -> typed.Block:
-    """Flags that one branch raises and the other does not are values of the run from here on."""
-    added: list[typed.Stmt] = []
-    for name in filter(is_flag, scope.bindings):
-        types = {other.bindings[name].type for other in scopes if name in other.bindings}
-        own = scope.bindings[name]
-        if len(types) > 1 and isinstance(own.type, BoolType):
-            flag = TensorType((), BOOL)
-            added.append(typed.Bind(span, name, typed.Coerce(flag, span, typed.Static(own.type, span))))
-    return (*block, *added)
 
 
 def _join_name(
     body: Body, name: str, left: Binding, right: Binding, before: Binding | None
 ) -> typed.Carried | None:
-    type_ = TensorType((), BOOL) if is_flag(name) and left.type != right.type else agree(left.type, right.type)
+    type_ = agree(left.type, right.type)
     later = right if right is not before else left
     if type_ is None:
         other = left if later is right else right

@@ -7,6 +7,7 @@ Enters: checked arguments. Leaves: a typed expression. `range` and `print` belon
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 
 from tesserac.check import collectives, distribution, tiles, typed
 from tesserac.check.apply import apply_operator
@@ -23,7 +24,17 @@ from tesserac.diag.codes.shapes import E0311, E0315
 from tesserac.ops.convert import Cast
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.ty import DictType, DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType, parts
+from tesserac.types.ty import (
+    DictType,
+    DTypeType,
+    ErrorType,
+    FloatType,
+    IntType,
+    RunIntType,
+    TensorType,
+    TupleType,
+    parts,
+)
 
 _PLACES = {"print": "a statement of its own"}
 Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
@@ -45,7 +56,7 @@ def call_builtin(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> 
 
 def _float(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
     value = given["x"]
-    if isinstance(value.type, IntType | FloatType):
+    if isinstance(value.type, IntType | RunIntType | FloatType):
         return to_float(value)
     draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(value.type))
     if isinstance(value.type, TensorType):
@@ -55,11 +66,18 @@ def _float(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Ex
 
 
 def _int(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
-    value = given["x"]
-    if isinstance(value.type, IntType):
+    """An int as it is; a float rounded towards zero, in the run where only that knows it."""
+    value, type_ = given["x"], given["x"].type
+    if isinstance(type_, IntType | RunIntType):
         return value
-    draft = body.sink.error(E0210, at=value.span, expected="an int", found=type_text(value.type))
-    draft.remark("a run-time integer is a tensor: `cast(x, i32)`")
+    if isinstance(type_, FloatType) and type_.value is not None and isfinite(type_.value):
+        return typed.Static(IntType(Dim.const(int(type_.value))), callee.span)
+    if isinstance(type_, FloatType):
+        return typed.Coerce(RunIntType(), callee.span, value)
+    draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(type_))
+    if isinstance(type_, TensorType):
+        text = body.rules.text(value.span)
+        draft.replace("a tensor is converted by `cast`", callee.span, f"cast({text}, i64)")
     return body.error(callee.span)
 
 

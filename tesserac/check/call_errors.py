@@ -17,7 +17,8 @@ from tesserac.check.call_fixes import suggest_move, suggest_unit
 from tesserac.check.call_reasons import show_arguments
 from tesserac.check.cascades import DECLARED
 from tesserac.check.declared import show_declared
-from tesserac.check.specs import OptionalSpec, Signature, Storage, TensorSpec, TypeSpec
+from tesserac.check.run_ints import refuse_run_int
+from tesserac.check.specs import OptionalSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.trace import trace
 from tesserac.check.words import dim_text, dims_text, storage_text, type_text
 from tesserac.diag.codes.names import E0210
@@ -25,7 +26,7 @@ from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0307, E0308, E0311
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import IntType, TensorType
+from tesserac.types.ty import IntType, RunIntType, TensorType
 from tesserac.types.unify import Conflict
 
 
@@ -88,7 +89,9 @@ def explain_misfit(
         if len(own) != len(model.leading):
             _explain_leading(body, argument, own, model, callee)
             return
-    if isinstance(spec, TensorSpec) and isinstance(misfit.found, TensorType):
+    if isinstance(spec, ScalarSpec) and isinstance(misfit.found, RunIntType):
+        draft = refuse_run_int(body, argument, argument.span, f"`{parameter.name}`")
+    elif isinstance(spec, TensorSpec) and isinstance(misfit.found, TensorType):
         draft = _explain_tensor(body, spec, misfit.found, argument)
     else:
         expected = _spec_text(body, spec)

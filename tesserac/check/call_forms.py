@@ -19,6 +19,7 @@ from tesserac.check.builtin_calls import call_builtin, transpose
 from tesserac.check.calls import call_function
 from tesserac.check.construct import construct, read_sizes
 from tesserac.check.dicts import call_dict_method
+from tesserac.check.extremes import EXTREMES, are_numbers, extreme
 from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, unknown_name
 from tesserac.check.iteration import items_of
@@ -53,8 +54,6 @@ from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0207, E0208
 from tesserac.diag.codes.projects import E0946
 from tesserac.ops.complex import Conj, Imag, Real
-from tesserac.ops.elementwise import Maximum, Minimum
-from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import (
@@ -74,9 +73,6 @@ from tesserac.types.ty import (
     Type,
     scaled_parts,
 )
-
-EXTREMES: dict[str, Operator] = {"max": Maximum(), "min": Minimum()}
-"""Of two ints, `min` and `max` are what they are in Python; of a tensor they are reductions."""
 
 
 def infer_call(body: Body, node: ast.Call) -> typed.Expr:
@@ -190,8 +186,8 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
     match meaning:
         case FunctionRef():
             return call_function(body, meaning, args, callee)
-        case OperatorRef(op) if op.name in EXTREMES and _are_sizes(args):
-            return apply_operator(body, EXTREMES[op.name], [arg.value for arg in args], callee.at, callee.span)
+        case OperatorRef(op) if op.name in EXTREMES and are_numbers(args):
+            return extreme(body, op.name, args, callee)
         case OperatorRef(op):
             return call_operator(body, op, args, callee)
         case BuiltinRef(name):
@@ -264,11 +260,6 @@ def _call_value_of(body: Body, function: typed.Expr, args: Sequence[Arg], callee
     if function.type.module == BUILT_IN:
         return call_meaning(body, body.rules.library(function.type.name), list(args), callee)
     return call_closure(body, function, args, callee)
-
-
-def _are_sizes(args: Sequence[Arg]) -> bool:
-    """Whether these are two ints, as in `min(N, 64)`."""
-    return len(args) == 2 and all(arg.name is None and isinstance(arg.value.type, IntType) for arg in args)
 
 
 def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> typed.Expr:

@@ -49,6 +49,7 @@ from tesserac.types.ty import (
     FloatType,
     IntType,
     NoneType,
+    RunIntType,
     TensorType,
     TupleType,
     Type,
@@ -222,7 +223,7 @@ def meet_spec(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
     function where one is declared."""
     if isinstance(spec.inner if isinstance(spec, OptionalSpec) else spec, FunctionSpec):
         return as_function(body, value)
-    scalar = isinstance(value.type, IntType | FloatType | BoolType)
+    scalar = isinstance(value.type, IntType | RunIntType | FloatType | BoolType)
     if isinstance(spec, TensorSpec) and scalar and isinstance(spec.element, Storage) and not spec.dims:
         met = meet_storage(body, value, spec.element.dtype, spec.element.policy)
         return body.error(value.span) if met is None else met

@@ -8,13 +8,15 @@ from __future__ import annotations
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.kinds import asks_kind
+from tesserac.check.scalars import apply_to_scalars
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0214
 from tesserac.diag.sink import Draft
 from tesserac.ops.compare import NotEqual
 from tesserac.syntax import ast
+from tesserac.types.dims import ZERO
 from tesserac.types.dtype import BOOL
-from tesserac.types.ty import BoolType, ErrorType, FloatType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
 
 
 def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
@@ -23,14 +25,22 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
     if isinstance(type_, BoolType | ErrorType) or type_ == TensorType((), BOOL):
         return value
     if isinstance(type_, FloatType):
-        return _is_not_zero(value, type_)
+        return _is_not_zero(body, value)
     draft = body.sink.error(E0214, at=value.span, found=type_text(type_))
-    if isinstance(type_, TensorType) and type_.dtype != BOOL:
+    if isinstance(type_, IntType | RunIntType):
+        draft.replace("ask whether it is zero", value.span, f"{_operand_text(body, value)} != 0")
+    elif isinstance(type_, TensorType) and type_.dtype != BOOL:
         draft.remark("compare it: `x != 0` gives bools; `&`, `|` and `~` combine them element by element")
     elif isinstance(type_, TensorType):
         draft.remark("for every element use `&`, `|`, `~` and `where`")
         _suggest_whole(body, draft, value)
     return body.error(value.span)
+
+
+def _operand_text(body: Body, value: typed.Expr) -> str:
+    """What is written there, as an operand of a comparison."""
+    text = body.rules.text(value.span)
+    return text if text.isidentifier() else f"({text})"
 
 
 def refuse_elementwise(body: Body, node: ast.LogicalOp, value: typed.Expr) -> typed.Expr:
@@ -54,12 +64,10 @@ def _suggest_whole(body: Body, draft: Draft, value: typed.Expr) -> None:
     draft.replace("or everywhere", value.span, f"all({text})")
 
 
-def _is_not_zero(value: typed.Expr, type_: FloatType) -> typed.Expr:
-    """A float decides by whether it is zero: while compiling where it is known, else in the run."""
-    if type_.value is not None:
-        return typed.Static(BoolType(type_.value != 0), value.span)
-    zero = typed.Coerce(FloatType(), value.span, typed.Static(FloatType(0.0), value.span))
-    return typed.Apply(TensorType((), BOOL), value.span, NotEqual(), (value, zero))
+def _is_not_zero(body: Body, value: typed.Expr) -> typed.Expr:
+    """A number decides by whether it is zero: while compiling where it is known, else in the run."""
+    zero = typed.Static(IntType(ZERO), value.span)
+    return apply_to_scalars(body, NotEqual(), [value, zero], value.span, value.span)
 
 
 def decides_none(test: ast.Expr) -> bool:

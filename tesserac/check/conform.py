@@ -7,6 +7,7 @@ taken over), or an error expression after a diagnostic.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import UnionType
 
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check import typed
@@ -38,8 +39,8 @@ from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0308
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL
 from tesserac.types.ty import (
-    Aggregate,
     BoolType,
     ErrorType,
     FloatType,
@@ -48,16 +49,22 @@ from tesserac.types.ty import (
     NoneType,
     OperatorType,
     RecordType,
+    RunIntType,
     StrType,
     StructType,
     TensorType,
     TupleType,
     Type,
-    parts,
-    with_parts,
 )
 
-_KINDS = {"int": IntType, "bool": BoolType, "str": StrType, "float": FloatType, "Axis": IntType, "Shape": TupleType}
+_KINDS: dict[str, type | UnionType] = {
+    "int": IntType | RunIntType,
+    "bool": BoolType,
+    "str": StrType,
+    "float": FloatType,
+    "Axis": IntType,
+    "Shape": TupleType,
+}
 
 
 def conform(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
@@ -80,9 +87,19 @@ def conform(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
         case NoneSpec() | RecordSpec():
             return value if _is_known_value(spec, value.type) else _wrong_kind(body, spec, value)
         case ScalarSpec():
-            value = to_float(value) if spec.kind == "float" else value
-            return value if isinstance(value.type, _KINDS[spec.kind]) else _wrong_kind(body, spec, value)
+            return _conform_scalar(body, spec, value)
     return value
+
+
+def _conform_scalar(body: Body, spec: ScalarSpec, value: typed.Expr) -> typed.Expr:
+    """A value of a kind; where no value is needed while compiling, one of the run is of that kind too."""
+    one = value.type if isinstance(value.type, TensorType) and not value.type.dims else None
+    if spec.kind == "float":
+        value = to_float(value)
+    elif spec.kind == "int" and one is not None and one.dtype.is_integer and not one.is_scaled:
+        value = typed.Coerce(RunIntType(), value.span, value)
+    fits = isinstance(value.type, _KINDS[spec.kind]) or (spec.kind == "bool" and one is not None and one.dtype == BOOL)
+    return value if fits else _wrong_kind(body, spec, value)
 
 
 def _is_known_value(spec: NoneSpec | RecordSpec, found: Type) -> bool:
@@ -178,7 +195,7 @@ def _conform_tensor(body: Body, spec: TensorSpec, value: typed.Expr) -> typed.Ex
 def _meet(body: Body, spec: TensorSpec, value: typed.Expr, storage: Storage) -> typed.Expr | None:
     """The value in the declared storage; a number may become one, a tensor of another dtype may not."""
     found = value.type
-    if isinstance(found, IntType | FloatType | BoolType):
+    if isinstance(found, IntType | RunIntType | FloatType | BoolType):
         return meet_storage(body, value, storage.dtype, storage.policy)
     if not isinstance(found, TensorType) or (found.dtype, found.policy) == (storage.dtype, storage.policy):
         return value
@@ -279,20 +296,3 @@ def _first_difference(body: Body, expected: tuple[Dim, ...], found: TensorType) 
         return None
     pairs = enumerate(zip(expected, found.dims, strict=True))
     return next(axis for axis, (left, right) in pairs if not body.facts.same(left, right))
-
-
-def agree(left: Type, right: Type) -> Type | None:
-    """The type that values of both types have, as results of two branches or turns of a loop; None if none."""
-    if isinstance(left, ErrorType) or isinstance(right, ErrorType):
-        return ErrorType()
-    if left == right:
-        return left
-    if isinstance(left, FloatType) and isinstance(right, FloatType):
-        return FloatType()
-    if not isinstance(left, Aggregate) or not isinstance(right, Aggregate):
-        return None
-    ours, theirs = parts(left) or (), parts(right) or ()
-    if len(ours) != len(theirs) or with_parts(left, theirs) != right:
-        return None
-    items = [agree(a, b) for a, b in zip(ours, theirs, strict=True)]
-    return None if None in items else with_parts(left, (item for item in items if item is not None))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import Span
 from tesserac.syntax import ast
 
 Updates = Callable[[ast.Expr], ast.Expr | None]
@@ -17,9 +19,28 @@ def _no_update(_: ast.Expr) -> None:
 _EXITS = (ast.Return, ast.Break, ast.Continue)
 
 
+@dataclass(frozen=True)
+class Exit:
+    """The names under which a loop leaves what it returns, and whether it has; `path` is the way that leads to it."""
+
+    result: str
+    returned: str
+    span: Span
+    path: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeepResult(ast.Pass):
+    """A `return` inside a loop, up to the `break`: it binds the names of the exit."""
+
+    value: ast.Expr | None
+    way: Exit
+
+
 def may_exit(node: ast.If) -> bool:
-    """Whether some branch holds a `return`, `break` or `continue` that does not belong to a loop inside it."""
-    return _hold((*node.body, *node.otherwise), _EXITS)
+    """Whether some branch holds a `return`, or a `break` or `continue` that does not belong to a loop inside it."""
+    statements = (*node.body, *node.otherwise)
+    return _hold(statements, _EXITS) or holds_return(statements)
 
 
 def _hold(statements: Sequence[ast.Stmt], kinds: tuple[type[ast.Stmt], ...]) -> bool:
@@ -43,10 +64,29 @@ def holds_break(statements: Sequence[ast.Stmt]) -> bool:
     return _hold(statements, (ast.Break,))
 
 
+def holds_return(statements: Sequence[ast.Stmt]) -> bool:
+    """Whether a `return` is among the statements, their branches and loops."""
+    waiting = list(statements)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return):
+            return True
+        waiting += node.body if isinstance(node, ast.If | ast.With | ast.For | ast.While) else ()
+        waiting += node.otherwise if isinstance(node, ast.If) else ()
+    return False
+
+
+def is_endless(node: ast.Stmt) -> bool:
+    """Whether a loop ends by a `return` only."""
+    forever = isinstance(node, ast.While) and isinstance(node.test, ast.BoolLiteral) and node.test.value
+    return forever and isinstance(node, ast.While) and not holds_break(node.body) and holds_return(node.body)
+
+
 def always_exits(statements: Sequence[ast.Stmt]) -> bool:
     """Whether what follows these statements is never reached."""
     return any(
         isinstance(node, _EXITS)
+        or is_endless(node)
         or (isinstance(node, ast.With) and always_exits(node.body))
         or (isinstance(node, ast.If) and always_exits(node.body) and always_exits(node.otherwise))
         for node in statements
@@ -56,6 +96,7 @@ def always_exits(statements: Sequence[ast.Stmt]) -> bool:
 def always_returns(statements: Sequence[ast.Stmt]) -> bool:
     return any(
         isinstance(node, ast.Return)
+        or is_endless(node)
         or (isinstance(node, ast.With) and always_returns(node.body))
         or (isinstance(node, ast.If) and always_returns(node.body) and always_returns(node.otherwise))
         for node in statements
@@ -86,6 +127,8 @@ def _assigned(node: ast.Stmt, updates: Updates) -> Iterator[str]:
             yield from assigned_names(body, updates)
         case ast.FunctionDef(name=name):
             yield name
+        case KeepResult(way=way):
+            yield from (way.result, way.returned)
 
 
 def _target_names(target: ast.Expr) -> Iterator[str]:

@@ -14,9 +14,9 @@ from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
 from tesserac.check.call_forms import infer_attribute, infer_call
 from tesserac.check.closures import infer_lambda
+from tesserac.check.common_types import agree
 from tesserac.check.comprehensions import infer_comprehension
 from tesserac.check.conditions import decides_none, require_condition
-from tesserac.check.conform import agree
 from tesserac.check.dicts import infer_dict
 from tesserac.check.evaluation import apart
 from tesserac.check.globals import infer_name

@@ -22,6 +22,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body, is_static
 from tesserac.check.checkpoints import memory_of_every, memory_of_sizes
+from tesserac.check.common_types import agree, converted
 from tesserac.check.evaluation import apart
 from tesserac.check.mapped_axes import FRONT, MappedAxes, NoAxis, whole_type
 from tesserac.check.statics import read_size
@@ -40,7 +41,6 @@ from tesserac.types.ty import (
     Aggregate,
     BoolType,
     ErrorType,
-    FloatType,
     IntType,
     NoneType,
     StructType,
@@ -158,33 +158,18 @@ def _like(type_: Aggregate, items: Sequence[typed.Expr]) -> Aggregate:
 
 def _started(turn: _Turn, init: typed.Expr) -> typed.Expr:
     """What is carried at first, with the type that a turn gives; a number takes the type that it meets there."""
-    for _ in range(2):
+    while True:
         found = turn.carried_type(init.type)
-        if found == init.type:
+        both = agree(init.type, found)
+        if both == init.type:
             return init
-        settled = _settled(init, found)
-        if settled is None:
+        if both is None:
             break
-        init = settled
+        init = converted(init, both)
     draft = turn.body.sink.error(E0724, at=turn.callee.at, before=type_text(init.type), after=type_text(found))
     draft.note(init.span, f"it starts as {type_text(init.type)}")
     draft.fix(f"start with {type_text(found)}, or give back {type_text(init.type)} in every turn")
     raise NoAxis
-
-
-def _settled(value: typed.Expr, type_: Type) -> typed.Expr | None:
-    """Numbers in a value as what another type has in their place; None where something else differs."""
-    if value.type == type_:
-        return value
-    if isinstance(value.type, FloatType | IntType) and isinstance(type_, TensorType | FloatType):
-        fits = isinstance(type_, FloatType) or (not type_.dims and type_.dtype.kind != "b")
-        return typed.Coerce(type_, value.span, value) if fits else None
-    inner = parts(type_)
-    if not isinstance(value.type, Aggregate) or inner is None or len(parts(value.type) or ()) != len(inner):
-        return None
-    items = [_settled(own, wanted) for own, wanted in zip(tuple_items(value, value.span), inner, strict=True)]
-    known = [item for item in items if item is not None]
-    return make_value(_like(value.type, known), known, value.span) if len(known) == len(items) else None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.declared import show_declared
 from tesserac.check.dicts import dict_item
+from tesserac.check.run_ints import refuse_run_int
 from tesserac.check.scalars import require_guard
 from tesserac.check.scaled import refuse_scaled
 from tesserac.check.tuples import item_of, make_tuple, tuple_items
@@ -27,8 +28,8 @@ from tesserac.ops.index import Lookup
 from tesserac.ops.shape import Reshape, Slice
 from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, ONE, ZERO, Dim
-from tesserac.types.dtype import BOOL
-from tesserac.types.ty import DictType, ErrorType, IntType, TensorType, TupleType
+from tesserac.types.dtype import BOOL, I64
+from tesserac.types.ty import DictType, ErrorType, IntType, RunIntType, TensorType, TupleType
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,11 @@ def tuple_position(body: Body, ty: TupleType, entries: Sequence[ast.Expr]) -> in
     """The item that `t[i]` means; None after a diagnostic."""
     index = body.expression(entries[0])
     position = index.type.value.constant if isinstance(index.type, IntType) else None
+    if isinstance(index.type, RunIntType):
+        refuse_run_int(body, index, entries[0].span, "the index of a tuple")
+    elif position is None and not isinstance(index.type, ErrorType):
+        body.sink.error(E0215, at=entries[0].span, what="the index of a tuple")
     if position is None:
-        if not isinstance(index.type, ErrorType):
-            body.sink.error(E0215, at=entries[0].span, what="the index of a tuple")
         return None
     if not -len(ty.items) <= position < len(ty.items):
         body.sink.error(E0313, at=entries[0].span, index=position, size=len(ty.items))
@@ -167,6 +170,8 @@ def _entry(body: Body, entry: ast.Expr, size: Dim) -> tuple[Cut | None, typed.Ex
             return None
         position = _from_end(body, index.type.value, size, index.span)
         return (Cut(position, ONE, 1, True), None) if _in_range(body, position, size, index) else None
+    if isinstance(index.type, RunIntType):
+        return _whole(size), typed.Coerce(TensorType((), I64), index.span, index)
     if isinstance(index.type, TensorType) and index.type.dtype.is_integer:
         return _whole(size), index
     if not isinstance(index.type, ErrorType):
@@ -284,7 +289,10 @@ def _bound(body: Body, node: ast.Expr | None, default: Dim | None) -> Dim | None
     value = body.expression(node)
     if isinstance(value.type, IntType):
         return value.type.value if _is_size(body, value.type.value, node.span) else None
-    if not isinstance(value.type, ErrorType):
+    if isinstance(value.type, RunIntType):
+        draft = refuse_run_int(body, value, node.span, "a bound of a slice")
+        draft.remark("`slice(x, start, size)` starts where the run says")
+    elif not isinstance(value.type, ErrorType):
         draft = body.sink.error(E0210, at=node.span, expected="an int", found=type_text(value.type))
         if isinstance(value.type, TensorType):
             draft.remark("sizes are known while compiling: `slice(x, start, size)` starts where the run says")

@@ -14,7 +14,8 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.agreement import agrees
 from tesserac.check.body import Body, WherePlace
-from tesserac.check.conform import agree, expected_storage
+from tesserac.check.common_types import agree
+from tesserac.check.conform import expected_storage
 from tesserac.check.contradictions import report_contradiction
 from tesserac.check.control import always_returns
 from tesserac.check.effects import check_effects

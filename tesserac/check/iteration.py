@@ -17,9 +17,9 @@ from tesserac.diag.codes.names import E0205, E0210, E0213, E0215
 from tesserac.diag.codes.precision import E0407
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import I64
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import DictType, ErrorType, IntType, ListType, TensorType, TupleType
+from tesserac.types.ty import DictType, ErrorType, IntType, ListType, RunIntType, TensorType, TupleType
 
 
 def is_range(body: Body, node: ast.Expr) -> bool:
@@ -74,12 +74,13 @@ def not_iterable(body: Body, value: typed.Expr) -> None:
 
 @dataclass(frozen=True)
 class RunBounds:
-    """A range that only a run knows: one of its bounds is an integer tensor, of `dtype`."""
+    """A range that only a run knows: one of its bounds is. `type` is that of its index: of the integer tensors among
+    the bounds, or an int without a dtype."""
 
     start: typed.Expr
     stop: typed.Expr
     step: typed.Expr
-    dtype: DType
+    type: TensorType | RunIntType
 
 
 def range_bounds(body: Body, call: ast.Call) -> tuple[Dim, Dim, int] | RunBounds | None:
@@ -92,19 +93,22 @@ def range_bounds(body: Body, call: ast.Call) -> tuple[Dim, Dim, int] | RunBounds
         return None
     zero, one = (typed.Static(IntType(size), call.span) for size in (ZERO, ONE))
     start, stop, step = (zero, *values, one) if len(values) == 1 else (*values, one)[:3]
-    if any(isinstance(value.type, TensorType) for value in values):
-        return _run_bounds(body, start, stop, step)
-    first, last, by = (value.type.value for value in (start, stop, step) if isinstance(value.type, IntType))
-    if by.constant is None or by.constant == 0:
-        if not body.wants_value(by):
-            body.sink.error(E0215, at=step.span, what="the step of a range, not zero,")
+    by = step.type.value if isinstance(step.type, IntType) else None
+    if by == ZERO:
+        body.sink.error(E0215, at=step.span, what="the step of a range, not zero,")
         return None
+    if by is not None and body.wants_value(by):
+        return None
+    if by is None or by.constant is None or any(isinstance(v.type, TensorType | RunIntType) for v in values):
+        return _run_bounds(body, start, stop, step)
+    first, last = (value.type.value for value in (start, stop) if isinstance(value.type, IntType))
     return first, last, by.constant
 
 
 def _is_bound(body: Body, value: typed.Expr) -> bool:
     type_ = value.type
-    if isinstance(type_, IntType) or (isinstance(type_, TensorType) and not type_.dims and type_.dtype.is_integer):
+    one = isinstance(type_, TensorType) and not type_.dims and type_.dtype.is_integer
+    if one or isinstance(type_, IntType | RunIntType):
         return True
     if not isinstance(type_, ErrorType):
         body.sink.error(E0210, at=value.span, expected="an int or one integer", found=type_text(type_))
@@ -114,6 +118,9 @@ def _is_bound(body: Body, value: typed.Expr) -> bool:
 def _run_bounds(body: Body, start: typed.Expr, stop: typed.Expr, step: typed.Expr) -> RunBounds | None:
     """Bounds of one dtype: that of the tensors among them."""
     dtypes = [value.type.dtype for value in (start, stop, step) if isinstance(value.type, TensorType)]
+    if not dtypes:
+        wide = [typed.Coerce(TensorType((), I64), value.span, value) for value in (start, stop, step)]
+        return RunBounds(wide[0], wide[1], wide[2], RunIntType())
     met = [meet_storage(body, value, dtypes[0], NO_POLICY) for value in (start, stop, step)]
     for value in (start, stop, step):
         if isinstance(value.type, TensorType) and value.type.dtype != dtypes[0]:
@@ -122,4 +129,4 @@ def _run_bounds(body: Body, start: typed.Expr, stop: typed.Expr, step: typed.Exp
             return None
     if met[0] is None or met[1] is None or met[2] is None:
         return None
-    return RunBounds(met[0], met[1], met[2], dtypes[0])
+    return RunBounds(met[0], met[1], met[2], TensorType((), dtypes[0]))

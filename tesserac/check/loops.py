@@ -15,16 +15,18 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.agreement import require_agreement
 from tesserac.check.apply import apply_operator
-from tesserac.check.assignment import assign, bind
+from tesserac.check.assignment import assign, bind, kept_type
 from tesserac.check.block_ranges import is_block_range, read_block_range
 from tesserac.check.body import Body, is_static
 from tesserac.check.branches import join
 from tesserac.check.checkpoints import memory_of_run, memory_of_sizes
+from tesserac.check.common_types import agree, converted
 from tesserac.check.conditions import require_condition
 from tesserac.check.control import assigned_names, holds_break
 from tesserac.check.evaluation import apart
 from tesserac.check.iteration import RunBounds, is_range, not_iterable, range_bounds, written_out
 from tesserac.check.scope import FLAG, HIDDEN, Binding, Pinned
+from tesserac.check.trials import risen, undo_of
 from tesserac.check.update_calls import update_place
 from tesserac.diag.codes.names import E0211
 from tesserac.ops.compare import BitAnd, BitNot, Less, NotEqual
@@ -34,11 +36,49 @@ from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import BOOL, I64
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import BoolType, ErrorType, IntType, TensorType, open_floats
+from tesserac.types.ty import (
+    BoolType,
+    ErrorType,
+    FloatType,
+    IntType,
+    RunIntType,
+    TensorType,
+    Type,
+    open_floats,
+    parts,
+)
 
 
 def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
-    return _check_for(body, node) if isinstance(node, ast.For) else _check_while(body, node)
+    """A loop, with what is known before it; and again, as long as a turn tells that a number starts further up."""
+    head = _head(node)
+    while True:
+        undo = undo_of(body) if _carries_numbers(body, node) else None
+        block = _check_for(body, node) if isinstance(node, ast.For) else _check_while(body, node)
+        if undo is None or head not in body.rises.again:
+            return block
+        body.rises.again.discard(head)
+        undo()
+
+
+def _head(node: ast.For | ast.While) -> Span:
+    """What stands between `for` or `while` and the colon."""
+    return node.target.span.to(node.iterable.span) if isinstance(node, ast.For) else node.test.span
+
+
+def _carries_numbers(body: Body, node: ast.For | ast.While) -> bool:
+    """Whether a name that is bound in the loop holds a number before it that has no dtype."""
+    bindings = map(body.scope.bindings.get, _assigned(body, node.body))
+    return any(_holds_number(binding.type) for binding in bindings if binding is not None)
+
+
+def _holds_number(type_: Type) -> bool:
+    number = isinstance(type_, IntType | RunIntType | FloatType | BoolType)
+    return number or any(map(_holds_number, parts(type_) or ()))
+
+
+def _assigned(body: Body, statements: tuple[ast.Stmt, ...]) -> list[str]:
+    return assigned_names(statements, lambda node: update_place(body, node))
 
 
 def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
@@ -58,19 +98,21 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
 
 def _unrolled(body: Body, node: ast.For, items: Sequence[typed.Expr]) -> list[typed.Stmt]:
     """A loop over a tuple is its body once per item, up to a `break` that is known to be taken."""
-    flag = _open_flag(body, node.body)
+    flag, path = _open_flag(body, node.body), body.path
     block: list[typed.Stmt] = []
     if flag:
         body.scope.bind(Binding(flag, BoolType(False), node.span, None))
-    for item in items:
+    for turn, item in enumerate(items):
         raised = body.scope.bindings[flag].type if flag else BoolType(False)
         if raised == BoolType(True):
             break
+        body.path = (*path, turn)
         block += assign(body, node.target, item, node.span)
         if isinstance(raised, BoolType):
             block += _turn(body, node.body)
         else:
             block.append(_unless(body, flag, node.body, node.span))
+    body.path = path
     _close_flag(body, flag)
     return block
 
@@ -146,7 +188,7 @@ def _counted(
     symbol = _index_symbol(body, target.id)
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
-    loop = _enter(body, node.body, node.target.span.to(node.iterable.span), (), target.id)
+    loop = _enter(body, node.body, _head(node), (), target.id)
     body.scope.bind(Binding(target.id, IntType(Dim.sym(symbol)), target.span, None))
     with body.facts.within(symbol, start, stop, step):
         if flag:
@@ -166,7 +208,7 @@ def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBoun
     block = _count_trips(body, bounds, counter, trips, node.iterable.span)
     flag = _open_flag(body, node.body)
     block += _lower_flag(body, flag, span)
-    loop = _enter(body, node.body, node.target.span.to(node.iterable.span), (counter,), target.id)
+    loop = _enter(body, node.body, _head(node), (counter,), target.id)
     test = apply_operator(body, Less(), [body.local(counter, span), body.local(trips, span)], span, span)
     test = _both(_is_down(body, flag, span), test) if flag else test
     first, turn = len(body.meetings), _next_index(body, bounds, target, counter, span)
@@ -191,8 +233,13 @@ def _count_trips(body: Body, bounds: RunBounds, counter: str, trips: str, span: 
     count = apply_operator(body, Neg(), [apply_operator(body, FloorDiv(), [distance, step], span, span)], span, span)
     checked: list[typed.Stmt] = [typed.Assert(span, moves, "the step of a range is zero")]
     begun = bind(body, counter, span, typed.Coerce(TensorType((), I64), span, zero), span)
-    known = isinstance(bounds.step, typed.Coerce)
-    return [*([] if known else checked), *bind(body, trips, span, count, span), *begun]
+    return [*([] if _is_number(bounds.step) else checked), *bind(body, trips, span, count, span), *begun]
+
+
+def _is_number(step: typed.Expr) -> bool:
+    """Whether a step is written as a number, which is then not zero."""
+    known = step.value.type if isinstance(step, typed.Coerce) else step.type
+    return isinstance(known, IntType) and known.value.constant is not None
 
 
 def _next_index(body: Body, bounds: RunBounds, target: ast.Name, counter: str, span: Span) -> list[typed.Stmt]:
@@ -200,8 +247,7 @@ def _next_index(body: Body, bounds: RunBounds, target: ast.Name, counter: str, s
     start, step = _widened(body, bounds.start, span), _widened(body, bounds.step, span)
     steps = apply_operator(body, Mul(), [body.local(counter, span), step], span, span)
     index = apply_operator(body, Add(), [start, steps], span, span)
-    index = apply_operator(body, Cast(bounds.dtype, NO_POLICY), [index], span, span)
-    return bind(body, target.id, target.span, index, span)
+    return bind(body, target.id, target.span, typed.Coerce(bounds.type, span, index), span)
 
 
 def _widened(body: Body, bound: typed.Expr, span: Span) -> typed.Expr:
@@ -259,20 +305,25 @@ def _enter(
     body: Body, statements: tuple[ast.Stmt, ...], loop: Span, counters: Sequence[str] = (), index: str | None = None
 ) -> _Loop:
     """Pins the names that live before the loop and are bound in it, and counters of its own."""
-    assigned = assigned_names(statements, lambda node: update_place(body, node))
-    names = [*assigned, *(name for name in body.flags[-1:] if name), *counters]
+    names = [*_assigned(body, statements), *(name for name in body.flags[-1:] if name), *counters]
     outer, begun = dict(body.scope.pinned), list[typed.Stmt]()
     for name in names:
         binding = body.scope.bindings.get(name)
         if binding is None or name == index:
             continue
-        opened = open_floats(binding.type)
-        if opened != binding.type:
-            begun += [typed.Bind(loop, name, typed.Static(binding.type, loop))] if is_static(binding.type) else []
-            binding = Binding(name, opened, binding.span, typed.Static(binding.type, loop))
+        start = _start(body, binding, loop)
+        if start != binding.type:
+            begun.append(typed.Bind(loop, name, converted(body.local(name, loop), start)))
+            binding = Binding(name, start, binding.span, binding.value)
             body.scope.bind(binding)
         body.scope.pinned[name] = Pinned(binding, loop)
     return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer, tuple(begun))
+
+
+def _start(body: Body, binding: Binding, loop: Span) -> Type:
+    """What a name is in every turn: floats are those of the run, and a number is what a turn has told."""
+    opened, told = open_floats(binding.type), risen(body, binding.name, loop)
+    return opened if told is None else agree(opened, told) or opened
 
 
 def _turn(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:
@@ -294,7 +345,9 @@ def _leave(body: Body, loop: _Loop) -> tuple[typed.Carried, ...]:
             if inside is not None:
                 body.scope.lose(name, inside.span)
             continue
-        binding = pins[name].binding
+        binding, outer = pins[name].binding, loop.outer.get(name)
+        if outer is not None:
+            kept_type(body, name, binding.span, outer, binding.type)
         body.scope.bind(Binding(name, binding.type, binding.span, None))
         if not is_static(binding.type):
             carried.append(typed.Carried(name, binding.type))

@@ -18,8 +18,7 @@ from tesserac.check.undecided import undecided
 from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.differentiation import E0720, E0721, E0723
 from tesserac.types.dims import ZERO, Dim, DimError, parse_dim
-from tesserac.types.dtype import F64
-from tesserac.types.leaves import leaf_types
+from tesserac.types.leaves import leaf_types, run_time_type
 from tesserac.types.ty import (
     Aggregate,
     DictType,
@@ -28,6 +27,7 @@ from tesserac.types.ty import (
     IntType,
     ListType,
     NoneType,
+    RunIntType,
     StrType,
     StructType,
     TensorType,
@@ -68,7 +68,7 @@ class MappedAxes:
         if isinstance(type_, ListType):
             self._body.unknown_count(type_.count, value.span)
             raise NoAxis
-        if isinstance(axis, NoneType) or is_static(type_) or isinstance(type_, FloatType):
+        if isinstance(axis, NoneType) or is_static(type_) or isinstance(type_, RunIntType | FloatType):
             places += [None] * len(list(leaf_types(type_)))
             return type_
         if isinstance(type_, TupleType | StructType | DictType):
@@ -184,7 +184,7 @@ def _whole(body: Body, callee: Callee, type_: Type, axis: Type, size: Dim, place
             raise NoAxis
         items = zip(inner, axes, strict=True)
         return with_parts(type_, [_whole(body, callee, item, own, size, places) for item, own in items])
-    tensor = TensorType((), F64) if isinstance(type_, FloatType) else type_
+    tensor = run_time_type(type_) if isinstance(type_, RunIntType | FloatType) else type_
     if not isinstance(tensor, TensorType) or tensor.is_scaled:
         body.sink.error(E0720, at=callee.at, problem=f"a result of {type_text(type_)} cannot have a mapped dim")
         raise NoAxis

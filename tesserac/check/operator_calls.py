@@ -13,6 +13,7 @@ from tesserac.check.apply import apply_operator, fits_dtype, meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
 from tesserac.check.einsum import call_einsum
+from tesserac.check.fills import fill, is_fill
 from tesserac.check.join_errors import check_join
 from tesserac.check.keys import KEY, fold_key
 from tesserac.check.reshape import check_expand, check_reshape
@@ -49,7 +50,7 @@ from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
 from tesserac.types.dtype import BOOL, F32, F64, I64
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import BoolType, DTypeType, ErrorType, FloatType, IntType, TensorType, TupleType
+from tesserac.types.ty import BoolType, DTypeType, ErrorType, FloatType, IntType, RunIntType, TensorType, TupleType
 
 Fields = dict[str, object]
 
@@ -78,6 +79,8 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     if many is not None and not grouped:
         body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs `{many.name}`")
         return body.error(callee.span)
+    if is_fill(operator, given):
+        return fill(body, operator, given, grouped, callee)
     fields = _fields(body, signature, given, grouped, operands)
     if fields is None or not _numbers_fit(body, operator(**fields), given, operands):
         return body.error(callee.span)
@@ -104,7 +107,7 @@ def _build_along(
 
 def _has_dtype(body: Body, operands: Sequence[typed.Expr], callee: Callee) -> bool:
     """Whether among the parts of a tensor there is one that tells its dtype."""
-    if not all(isinstance(operand.type, IntType | FloatType | BoolType) for operand in operands):
+    if not all(isinstance(operand.type, IntType | RunIntType | FloatType | BoolType) for operand in operands):
         return True
     draft = body.sink.error(E0406, at=callee.at, operation=f"`{callee.name}`")
     draft.remark("`array([...], dtype=f32)` makes a tensor of plain numbers")
@@ -234,13 +237,13 @@ def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Cal
 def _cast_number(body: Body, op: Cast, number: typed.Expr, callee: Callee) -> typed.Expr:
     if op.policy.scale_axis is not None:
         return refuse_scaled(body, None, "`cast` of one number", callee.span)
-    if not isinstance(number.type, IntType | FloatType | BoolType):
+    if not isinstance(number.type, IntType | RunIntType | FloatType | BoolType):
         draft = body.sink.error(E0210, at=number.span, expected="a tensor or a number", found=type_text(number.type))
         if isinstance(number.type, TupleType):
             draft.remark("`array` makes a tensor of a list of numbers")
         return body.error(callee.span)
     if op.dtype == BOOL and not isinstance(number.type, BoolType):
-        wide = TensorType((), I64 if isinstance(number.type, IntType) else F64)
+        wide = TensorType((), F64 if isinstance(number.type, FloatType) else I64)
         return typed.Apply(TensorType((), BOOL), callee.span, op, (typed.Coerce(wide, callee.span, number),))
     return typed.Coerce(TensorType((), op.dtype, op.policy), callee.span, number)
 

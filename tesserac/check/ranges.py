@@ -24,7 +24,8 @@ from tesserac.ops.reduce import Max
 from tesserac.ops.registry import Extent
 from tesserac.types.dims import ZERO, Dim, DimError
 from tesserac.types.dtype import F64
-from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, TensorType, Type, parts
+from tesserac.types.leaves import run_time_type
+from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, RunIntType, TensorType, Type, parts
 
 MAX_DEPTH = 16
 """Calls within calls that are followed."""
@@ -86,7 +87,12 @@ def of_type(ty: Type) -> Value:
         return tuple(map(of_type, parts(ty) or ()))
     if isinstance(ty, TensorType):
         return Ranged(_elements(ty))
-    return Ranged(UNBOUNDED if isinstance(ty, FloatType) else ANYTHING)
+    return Ranged(UNBOUNDED if isinstance(ty, FloatType | RunIntType) else ANYTHING)
+
+
+def _tensor(ty: Type) -> TensorType:
+    """What an operator sees of a value: a number without a dtype is a tensor to it."""
+    return ty if isinstance(ty, TensorType) else run_time_type(ty) or TensorType((), F64)
 
 
 def _elements(ty: TensorType) -> Interval:
@@ -290,8 +296,8 @@ class Ranges:
 
     def _apply(self, expression: typed.Apply, names: Mapping[str, Value]) -> Value:
         operands = [self._leaf(operand, names) for operand in expression.operands]
-        types = [o.type if isinstance(o.type, TensorType) else TensorType((), F64) for o in expression.operands]
-        result = expression.type if isinstance(expression.type, TensorType) else TensorType((), F64)
+        types = [_tensor(operand.type) for operand in expression.operands]
+        result = _tensor(expression.type)
         if result.is_scaled or any(ty.is_scaled for ty in types):
             return of_type(result)
         exact = self._exact(expression, operands, types)

@@ -17,11 +17,12 @@ from tesserac.check.facts import Why
 from tesserac.check.undecided import undecided
 from tesserac.check.words import dim_text
 from tesserac.diag.codes.names import E0210, E0299
+from tesserac.diag.codes.precision import E0405
 from tesserac.diag.codes.shapes import E0315
 from tesserac.ops.registry import Operator
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import BOOL, I64
-from tesserac.types.ty import BoolType, FloatType, IntType, TensorType, Type
+from tesserac.types.ty import BoolType, FloatType, IntType, RunIntType, TensorType, Type
 
 _FOLDED: dict[str, Callable[[float, float], float]] = {
     "add": operator.add,
@@ -52,6 +53,8 @@ def apply_to_scalars(
     if all(isinstance(ty, BoolType) for ty in types):
         return _bools(body, op, types, at, span)
     ints = [ty.value for ty in types if isinstance(ty, IntType)]
+    if len(ints) < len(types) and all(isinstance(ty, IntType | RunIntType) for ty in types):
+        return _run_ints(body, op, operands, at, span)
     if len(ints) == len(types):
         result = _ints(body, op, ints, at, span)
         if result is not None:
@@ -91,6 +94,22 @@ def _ints(body: Body, op: Operator, values: list[Dim], at: Span, span: Span) -> 
     if op.name in ("div", "floor_div", "mod"):
         return _divide(body, op.name, values[0], values[1], at, span)
     return None
+
+
+def _run_ints(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span, span: Span) -> typed.Expr:
+    """Ints that only the run knows: as i64, and an int again where the operator gives one."""
+    if op.name == "div":
+        draft = body.sink.error(E0405, at=at, operation="`/`", dtype="ints that only the run knows")
+        draft.remark("`//` rounds down, `float(a) / float(b)` gives a fraction")
+        if body.rules.text(at) == "/":
+            draft.replace("round down", at, "//")
+        return body.error(span)
+    if "i" not in _element_kinds(op):
+        return _floats(body, op, operands, at, span)
+    one = TensorType((), I64)
+    result: Type = op.infer([one] * len(operands), body.facts.same)
+    wide = tuple(typed.Coerce(one, operand.span, operand) for operand in operands)
+    return typed.Apply(RunIntType() if result == one else result, span, op, wide)
 
 
 def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: Span) -> typed.Expr:
@@ -183,10 +202,17 @@ def _element_kinds(op: Operator) -> str:
 
 
 def to_float(operand: typed.Expr) -> typed.Expr:
-    """An int as the float it is; exact for a known one, else converted at run time."""
+    """An int, or one number of a float dtype, as the float it is; exact for a known one, else converted at run time."""
+    if isinstance(operand.type, RunIntType) or is_one_float(operand.type):
+        return typed.Coerce(FloatType(), operand.span, operand)
     if not isinstance(operand.type, IntType):
         return operand
     value = operand.type.value.constant
     if value is not None:
         return typed.Static(FloatType(float(value)), operand.span)
     return typed.Coerce(FloatType(), operand.span, operand)
+
+
+def is_one_float(type_: Type) -> bool:
+    """Whether a value is one number of a float dtype, which is a float wherever compiling needs no value."""
+    return isinstance(type_, TensorType) and not type_.dims and type_.dtype.is_float and not type_.is_scaled

@@ -33,12 +33,11 @@ class Pinned:
 FLAG = "stop$"
 """How the names of flags start that a `break` raises; no name of a program does."""
 
+RESULT, RETURNED = "result$", "returned$"
+"""How the names start under which a loop leaves what it returns, and whether it has."""
+
 HIDDEN = "value$"
 """How the names start under which values wait for their places."""
-
-
-def is_flag(name: str) -> bool:
-    return name.startswith(FLAG)
 
 
 class Scope:

@@ -16,14 +16,15 @@ from tesserac.check.branches import check_if
 from tesserac.check.closures import check_inner
 from tesserac.check.conform import conform
 from tesserac.check.contexts import EndWith, enter_with, set_numerics
-from tesserac.check.control import may_exit
+from tesserac.check.control import KeepResult, holds_return, may_exit
+from tesserac.check.early_returns import check_returning_loop, keep_result
 from tesserac.check.effects import UPDATES
 from tesserac.check.evaluation import framed
 from tesserac.check.loops import check_loop, raise_flag
 from tesserac.check.printing import check_assert, check_print, is_print
 from tesserac.check.tile_stores import check_store, is_store
 from tesserac.check.update_calls import check_update, update_place
-from tesserac.diag.codes.names import E0211, W0201
+from tesserac.diag.codes.names import W0201
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType, NoneType
 
@@ -45,6 +46,8 @@ def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
             with framed(body) as frame:
                 entered = enter_with(body, statement)
             return (*block, *frame.statements, *entered, *check_block(body, inner))
+        if isinstance(statement, ast.For | ast.While) and holds_return(statement.body):
+            return (*block, *check_returning_loop(body, statement, rest))
         block += _check_statement(body, statement)
         if isinstance(statement, ast.Return | ast.Break | ast.Continue):
             return tuple(block)
@@ -102,10 +105,6 @@ def _report_unused(body: Body, node: ast.ExpressionStatement) -> None:
 
 
 def _return(body: Body, node: ast.Return) -> list[typed.Stmt]:
-    if body.loops:
-        draft = body.sink.error(E0211, at=node.span, problem="`return` inside a loop")
-        draft.remark("bind the result to a name that lives before the loop, and return it after")
-        return []
     value = typed.Static(NoneType(), node.span) if node.value is None else body.expression(node.value)
     if body.result_spec is not None:
         value = conform(body, body.result_spec, value)
@@ -126,5 +125,6 @@ _RULES: dict[type[ast.Stmt], Callable[[Body, Any], list[typed.Stmt]]] = {
     ast.Break: raise_flag,
     ast.FunctionDef: check_inner,
     EndWith: _end_with,
+    KeepResult: keep_result,
 }
 """By kind of statement. `continue` only ends its block; `pass` and what did not parse are nothing."""

@@ -11,6 +11,8 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.declared import show_declared
+from tesserac.check.run_ints import refuse_run_int
+from tesserac.check.tuples import tuple_items
 from tesserac.check.words import dim_text, dims_text, type_text
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0310, E0314
@@ -24,6 +26,7 @@ from tesserac.types.ty import (
     FloatType,
     IntType,
     NoneType,
+    RunIntType,
     StrType,
     TensorType,
     TupleType,
@@ -114,17 +117,23 @@ def _axis_of_dim(body: Body, dim: Dim, span: Span, operand: typed.Expr, ty: Tens
 
 def read_dims(body: Body, args: Sequence[typed.Expr]) -> tuple[Dim, ...] | None:
     """A shape, given as one tuple or as several ints; a quoted name is a size too."""
-    items: list[tuple[Type, Span]] = []
-    for arg in args:
-        nested = arg.type.items if isinstance(arg.type, TupleType) else (arg.type,)
-        items.extend((item, arg.span) for item in nested)
-    dims = [_dim(body, item, span) for item, span in items]
+    items = [item for arg in args for item in (tuple_items(arg, arg.span) if _is_tuple(arg) else (arg,))]
+    dims = [_dim(body, item) for item in items]
     return None if any(dim is None for dim in dims) else tuple(dim for dim in dims if dim is not None)
 
 
-def _dim(body: Body, type_: Type, span: Span) -> Dim | None:
+def _is_tuple(value: typed.Expr) -> bool:
+    return isinstance(value.type, TupleType)
+
+
+def _dim(body: Body, arg: typed.Expr) -> Dim | None:
+    type_, span = arg.type, arg.span
     if isinstance(type_, IntType):
         return type_.value
+    if isinstance(type_, RunIntType):
+        draft = refuse_run_int(body, arg, span)
+        draft.remark("sizes never depend on data: take the largest there may be, and a mask for what counts")
+        return None
     if isinstance(type_, StrType):
         try:
             return parse_dim(type_.value).substitute(body.symbols)
@@ -158,11 +167,11 @@ def read_bool(body: Body, arg: typed.Expr) -> bool | None:
 
 
 def read_size(body: Body, arg: typed.Expr) -> Dim | None:
-    return _dim(body, arg.type, arg.span)
+    return _dim(body, arg)
 
 
 def read_int(body: Body, arg: typed.Expr) -> int | None:
-    size = _dim(body, arg.type, arg.span)
+    size = _dim(body, arg)
     if size is not None and size.constant is None and not body.wants_value(size):
         body.sink.error(E0215, at=arg.span, what=f"{dim_text(size)}")
     return None if size is None else size.constant
@@ -174,6 +183,8 @@ def read_number(body: Body, arg: typed.Expr) -> int | float | None:
         return arg.type.value
     if isinstance(arg.type, IntType) and arg.type.value.constant is not None:
         return arg.type.value.constant
-    if not isinstance(arg.type, ErrorType):
+    if isinstance(arg.type, RunIntType):
+        refuse_run_int(body, arg, arg.span, "this value")
+    elif not isinstance(arg.type, ErrorType):
         body.sink.error(E0215, at=arg.span, what="this value")
     return None

@@ -29,6 +29,7 @@ from tesserac.types.ty import (
     FunctionType,
     IntType,
     ListType,
+    RunIntType,
     TensorType,
     TransformType,
     TupleType,
@@ -212,7 +213,7 @@ def _checkpoint(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
 def seed_of(body: Body, seed: typed.Expr, of: Type) -> typed.Expr | None:
     """What is given as a tangent or cotangent of a value has its type; a number is one of a single number."""
     wanted = tangent_type(of)
-    if isinstance(wanted, TensorType) and not wanted.dims and isinstance(seed.type, IntType | FloatType):
+    if isinstance(wanted, TensorType) and not wanted.dims and isinstance(seed.type, IntType | RunIntType | FloatType):
         return typed.Coerce(wanted, seed.span, seed)
     if seed.type == wanted:
         return seed

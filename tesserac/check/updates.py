@@ -26,7 +26,7 @@ from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Reshape
 from tesserac.ops.update import Insert, Scatter
 from tesserac.syntax import ast
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
 
 Way = Literal["set", "add", "sub", "mul", "max", "min", "rebind"]
 """Replace the elements, join them with the value, or replace them by what was computed from them (`x[i] /= v`)."""
@@ -100,7 +100,7 @@ def _fitted(body: Body, value: typed.Expr, selected: typed.Expr, span: Span) -> 
     """The value as a tensor of the selection's shape."""
     if not isinstance(selected.type, TensorType) or isinstance(value.type, ErrorType):
         return None
-    if not isinstance(value.type, TensorType | IntType | FloatType | BoolType):
+    if not isinstance(value.type, TensorType | IntType | RunIntType | FloatType | BoolType):
         body.sink.error(E0210, at=value.span, expected="a tensor or a number", found=type_text(value.type))
         return None
     if isinstance(value.type, TensorType) and value.type.dtype != selected.type.dtype:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tesserac.types.dims import Dim
-from tesserac.types.ty import FloatType, IntType, RecordType, TensorType, Type
+from tesserac.types.ty import FloatType, IntType, RecordType, RunIntType, TensorType, Type
 
 
 def dim_text(dim: Dim) -> str:
@@ -22,6 +22,8 @@ def dims_text(dims: Iterable[Dim]) -> str:
 def type_text(type_: Type) -> str:
     if isinstance(type_, IntType):
         return "an int"
+    if isinstance(type_, RunIntType):
+        return "an int of the run"
     if isinstance(type_, FloatType):
         return "a float"
     if isinstance(type_, RecordType):

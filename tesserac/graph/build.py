@@ -291,12 +291,15 @@ class _Body:
         return tuple(self._settled(names[c.name], c.type) for c in carried)
 
     def _settled(self, built: Built, ty: Type) -> Built:
-        """A value of this type: a float that is known here, but not where control flow joins, is one of the run."""
+        """A value of this type: a number that is known here, but not where control flow joins, is one of the run, and
+        one that has no dtype here takes the one that it has there."""
         inner = parts(ty)
         if isinstance(built, tuple) and inner is not None:
             return tuple(self._settled(item, type_) for item, type_ in zip(built, inner, strict=True))
         target = run_time_type(ty)
-        return self._materialize(built, target) if isinstance(built, Known) and target is not None else built
+        if isinstance(built, Known) or target is None:
+            return built if target is None else self._materialize(built, target)
+        return self._coerce(built, ty) if not target.dims else built
 
     def _carried(self, names: Names, carried: Sequence[typed.Carried]) -> list[Value]:
         return _leaves(self._outcome(names, carried))

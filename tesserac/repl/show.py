@@ -12,6 +12,7 @@ from tesserac.types.ty import (
     FloatType,
     IntType,
     NoneType,
+    RunIntType,
     StrType,
     StructType,
     TensorType,
@@ -50,6 +51,8 @@ def one_line(value: Value) -> str:
             return repr(known)
         case FloatType(value=known):
             return repr(known) if known is not None else f"{float(value.leaves[0])!r}"
+        case RunIntType():
+            return str(int(value.leaves[0]))
         case TupleType(items=items) if not value.leaves:
             return f"({', '.join(map(one_line, value.items()))}{',' * (len(items) == 1)})"
         case TensorType(dims=()):

@@ -17,6 +17,7 @@ from tesserac.types.ty import (
     FloatType,
     IntType,
     NoneType,
+    RunIntType,
     StrType,
     TensorType,
     TupleType,
@@ -49,7 +50,7 @@ def count_leaves(type_: Type) -> int:
     inner = _parts(type_)
     if inner is not None:
         return sum(map(count_leaves, inner))
-    return int(isinstance(type_, TensorType) or type_ == FloatType(None))
+    return int(isinstance(type_, TensorType | RunIntType) or type_ == FloatType(None))
 
 
 def _parts(type_: Type) -> tuple[Type, ...] | None:

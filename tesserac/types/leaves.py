@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tesserac.types.dtype import F64
+from tesserac.types.dtype import F64, I64
 from tesserac.types.policy import without_drawing
 from tesserac.types.ty import (
     SCALED_NAMES,
     Aggregate,
     FloatType,
+    RunIntType,
     TensorType,
     Type,
     part_names,
@@ -30,9 +31,11 @@ def run_time_parts(ty: Type) -> list[tuple[str, Type]] | None:
 
 
 def run_time_type(ty: Type) -> TensorType | None:
-    """What a value of this type is at run time; a float that is not known yet is one f64."""
+    """What a value of this type is at run time; a float that is not known yet is one f64, an int one i64."""
     if isinstance(ty, TensorType):
         return TensorType(ty.dims, ty.dtype, without_drawing(ty.policy))
+    if isinstance(ty, RunIntType):
+        return TensorType((), I64)
     return TensorType((), F64) if isinstance(ty, FloatType) and ty.value is None else None
 
 

@@ -56,6 +56,15 @@ class IntType:
 
 
 @dataclass(frozen=True)
+class RunIntType:
+    """An integer that only a run knows: what a loop or a branch makes of ints. Like a float it has no dtype, and takes
+    the one it meets; until then it is an i64. It is never a size."""
+
+    def show(self) -> str:
+        return "int"
+
+
+@dataclass(frozen=True)
 class FloatType:
     """An untyped scalar, which takes the float dtype it meets; `value` is None where only a run knows it."""
 
@@ -239,7 +248,7 @@ def scaled_parts(type_: TensorType) -> TupleType:
 SCALED_NAMES = ("q", "scale")
 """What the parts of a scaled value are called."""
 
-Scalar = IntType | FloatType | BoolType | StrType | NoneType | DTypeType | RecordType
+Scalar = IntType | RunIntType | FloatType | BoolType | StrType | NoneType | DTypeType | RecordType
 Aggregate = TupleType | DictType | StructType | FunctionType | TransformType | OperatorType
 Type = TensorType | Scalar | ListType | Aggregate | ErrorType
 
@@ -334,4 +343,5 @@ def modules_in(type_: Type) -> Iterator[str]:
 # Note [A compile-time kind carries its value]
 # An int is always known as a polynomial in the function's symbols and loop indices, so `x[i*4:(i + 1)*4]` has
 # four rows without any analysis of values; an integer that only data determines is a `Tensor[i32]`. For the
-# same reason a loop cannot carry an int: its type, which holds its value, would change.
+# same reason a loop cannot carry an int that changes: its type, which holds its value, would change. Such an int is a
+# `RunIntType` from the start of the loop on.

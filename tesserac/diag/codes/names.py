@@ -22,6 +22,8 @@ E0217 = Code("E0217", "`{name}` does not work with these arguments")
 E0218 = Code("E0218", "`is` only asks for None")
 E0219 = Code("E0219", "an f-string stands in `print` and `assert` only")
 E0220 = Code("E0220", "this name has a type but no value")
+E0226 = Code("E0226", "{what} is known while compiling, {value} only in the run")
+E0227 = Code("E0227", "what a loop returns cannot have a size that changes with `{index}`")
 E0299 = Code("E0299", "not supported yet: {feature}")
 
 W0201 = Code("W0201", "the value of this expression is not used")

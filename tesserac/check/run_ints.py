@@ -1,0 +1,23 @@
+"""Says why an int of the run cannot stand where its value is needed while compiling.
+
+Enters: such an int, and the place. Leaves: E0226, with what made it one: the loop or the branch that changes it.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body
+from tesserac.diag.codes.names import E0226
+from tesserac.diag.sink import Draft
+
+
+def refuse_run_int(body: Body, value: typed.Expr | None, at: Span, what: str = "a size") -> Draft:
+    """`what` is known while compiling; the value, where it is at hand, is of the run."""
+    text = body.rules.text(at)
+    shown = f"`{text}`" if text.isidentifier() else "this"
+    draft = body.sink.error(E0226, at=at, what=what, value=shown)
+    binding = body.origins.get(value) if isinstance(value, typed.Local) else None
+    if binding is not None and binding.span != at:
+        draft.note(binding.span, "a loop or a branch changes it: only the run knows what it is")
+    return draft
