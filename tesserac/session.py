@@ -23,6 +23,7 @@ from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
+from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.diag.verdict import Reads
@@ -47,7 +48,7 @@ from tesserac.specialize import argument_types
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
-from tesserac.types.dims import Dim, DimError
+from tesserac.types.dims import Dim, DimError, TooComplex
 from tesserac.types.ty import map_dims
 
 if TYPE_CHECKING:
@@ -276,6 +277,10 @@ class Session:
         except NotDifferentiable as problem:
             sink = Sink()
             sink.error(E0702, at=problem.span, what=problem.what, why=problem.why)
+            raise ProgramError(sink.diagnostics) from None
+        except TooComplex as problem:
+            sink = Sink()
+            sink.error(E0316, at=function.span, label=str(problem))
             raise ProgramError(sink.diagnostics) from None
         except DevicesMissing as problem:
             raise ProgramError(_devices_missing(function, problem)) from None

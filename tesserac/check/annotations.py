@@ -51,7 +51,7 @@ from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
-from tesserac.types.dims import Dim, DimError, TooComplex, parse_dim
+from tesserac.types.dims import MAX_DIMS, Dim, DimError, TooComplex, parse_dim
 from tesserac.types.policy import NO_POLICY, Policy, PolicyError, fitting, placed_scale, with_attribute
 
 LATER_TYPES = ("Dict",)
@@ -267,6 +267,9 @@ class AnnotationReader:
     def _tensor_spec(
         self, node: ast.Expr, leading: bool, dims: tuple[DimSpec, ...], element: Element, element_span: Span
     ) -> TypeSpec:
+        if len(dims) > MAX_DIMS:
+            self._sink.error(E0316, at=node.span, label=f"a tensor has at most {MAX_DIMS} dims, not {len(dims)}")
+            return ErrorSpec(node.span)
         try:
             if isinstance(element, Storage):
                 element = Storage(element.dtype, placed_scale(element.dtype, element.policy, len(dims)))

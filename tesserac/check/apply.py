@@ -30,7 +30,7 @@ from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
 from tesserac.ops.signature import Operand
 from tesserac.ops.unify import Mismatch, Storage, match_elements
-from tesserac.types.dims import LARGEST_SIZE, ZERO
+from tesserac.types.dims import LARGEST_SIZE, MAX_DIMS, ZERO, TooComplex
 from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
@@ -113,7 +113,9 @@ def _has_sizes(body: Body, result: TensorType, operands: Sequence[typed.Expr], a
 
 
 def _fits(body: Body, result: TensorType, span: Span) -> bool:
-    """Whether sizes and bytes fit into the integers of a run, as far as numbers alone tell."""
+    """Whether sizes and bytes fit into the integers of a run, as far as numbers alone tell. Raises TooComplex."""
+    if result.rank > MAX_DIMS:
+        raise TooComplex(f"a tensor has at most {MAX_DIMS} dims, not {result.rank}")
     if beyond := [dim for dim in result.dims if dim.magnitude() > LARGEST_SIZE]:
         body.refuse_size(beyond[0], span)
         return False

@@ -179,6 +179,8 @@ def _fields(
         elif static.kind in ("dims", "order"):
             value = _grouped_field(body, static, grouped, operands)
         elif arg is None:
+            if static.kind == "axis" and not _has_axis(body, operands[0], str(static.default)):
+                return None
             continue
         elif static.kind == "axis":
             value = _field(static.name, read_axis(body, arg.type, arg.span, operands[0]))
@@ -188,6 +190,14 @@ def _fields(
             return None
         fields.update(value)
     return fields
+
+
+def _has_axis(body: Body, operand: typed.Expr, default: str) -> bool:
+    """Whether there is an axis to work along where the call names none: a number has not."""
+    if not isinstance(operand.type, TensorType) or operand.type.rank:
+        return True
+    body.sink.error(E0314, at=operand.span, problem=f"axis {default} is out of range for []")
+    return False
 
 
 def _field(name: str, value: object) -> Fields | None:

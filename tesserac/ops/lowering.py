@@ -146,11 +146,17 @@ def view_form(builder: Builder, operand: Value, result: TensorType, view: View) 
 
 
 def assemble_form(builder: Builder, parts: Sequence[Value], result: TensorType, boxes: Sequence[Slice]) -> Value:
-    """A tensor made of boxes, later ones over earlier; parts take on the result's policy first."""
+    """A tensor made of boxes, later ones over earlier; parts take on the result's policy first. Parts without elements
+    are left out, and one part that is all of it is the tensor."""
+    kept = [(part, box) for part, box in zip(parts, boxes, strict=True) if ZERO not in tensor_type(part).dims]
+    chosen = kept or [(parts[0], boxes[0])]
     operands = [
-        convert_form(builder, part, TensorType(tensor_type(part).dims, result.dtype, result.policy)) for part in parts
+        convert_form(builder, part, TensorType(tensor_type(part).dims, result.dtype, result.policy))
+        for part, _ in chosen
     ]
-    return builder.value("form.assemble", operands, result, {"boxes": tuple(boxes)})
+    if len(operands) == 1 and operands[0].type == result:
+        return operands[0]
+    return builder.value("form.assemble", operands, result, {"boxes": tuple(box for _, box in chosen)})
 
 
 def gather_form(

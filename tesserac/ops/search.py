@@ -40,6 +40,7 @@ class ArgExtreme(Reduction):
             (cls((0,), keep=True), ("i32[5, 2]",)),
             (cls((0, 1)), ("f32[3, 4]",)),
             (cls((0,)), ("bf16 @accum(f32)[5, 2]",)),
+            (cls(()), ("f32[]",)),
         ]
 
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
@@ -71,6 +72,8 @@ class ArgExtreme(Reduction):
         return view_form(builder, first, result, Broadcast(self.kept_places(ty.rank))) if self.keep else first
 
     def _row_major(self, s: Scalars, dims: tuple[Dim, ...]) -> Value:
+        if not self.axes:
+            return s.constant(0, I64)
         first, *others = self.axes
         place = s.index(first, I64)
         for axis in others:

@@ -225,10 +225,12 @@ def _sliced_map(view: Op, producer: Op, cut: Slice) -> Op | None:
 
 def _view_of(builder: Builder, value: Value, dims: Dims, view: Slice | Reshape) -> Value:
     ty, source = tensor_type(value), value.defining_op
-    same = isinstance(view, Reshape) or (set(view.starts) <= {ZERO} and set(view.steps) <= {1})
-    if dims == ty.dims and same:
+    cuts = isinstance(view, Slice) and not (set(view.starts) <= {ZERO} and set(view.steps) <= {1})
+    if dims == ty.dims and not cuts:
         return value
-    if source is not None and is_view(source) and isinstance(source.attrs["view"], Reshape) and same:
+    reshaped = source is not None and is_view(source) and isinstance(source.attrs["view"], Reshape)
+    if reshaped and isinstance(view, Reshape):
+        assert source is not None
         return _view_of(builder, source.operands[0], dims, view)  # a reshape of a reshape is one
     type_ = TensorType(dims, ty.dtype, ty.policy)
     return builder.value("form.view", (value,), type_, {"view": view}, hint=value.name)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 
 from tesserac.types.polynomial import LARGEST_SIZE, ONE, ZERO, Dim, DimError, product
-from tesserac.types.terms import TooComplex
+from tesserac.types.terms import MAX_DIMS, TooComplex
 
-__all__ = ["LARGEST_SIZE", "Dim", "DimError", "ONE", "TooComplex", "ZERO", "parse_dim", "product"]
+__all__ = ["LARGEST_SIZE", "MAX_DIMS", "Dim", "DimError", "ONE", "TooComplex", "ZERO", "parse_dim", "product"]
 
 _TOKEN = re.compile(r"\s*(\d+|[^\W\d]\w*(?:\.[^\W\d]\w*)*|//|[-+*/%(),])")
 _FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {

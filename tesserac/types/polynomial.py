@@ -107,7 +107,10 @@ class Dim:
         return _opaque("mod", rest, divisor) if rest.terms else rest
 
     def ceil_div(self, other: Dim | int) -> Dim:
+        """By a number it is `floor_div` of a larger dividend, so that what is equal has one form; see `rounded_up`."""
         divisor = _dim(other)
+        if (divisor.constant or 0) > 0:
+            return (self + (divisor - ONE)).floor_div(divisor)
         whole, rest = _split_multiples(self, divisor)
         return whole + _opaque("ceil_div", rest, divisor) if rest.terms else whole
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_TERMS = 1_000
 MAX_POWER = 64
 MAX_NESTING = 32
+MAX_DIMS = 64
 """Sizes beyond these are refused: no program needs them, and all that is done with a size stays quick below them."""
 
 Function = Literal["quotient", "floor_div", "mod", "ceil_div", "min", "max"]
@@ -57,8 +58,18 @@ class Opaque:
         return 1 + max(arg.nesting for arg in self.args)
 
     @cached_property
+    def rounded_up(self) -> Dim | None:
+        """What `(a + n - 1) // n` rounds up the n-th part of; it is written so."""
+        if self.function != "floor_div" or self.args[1].constant is None:
+            return None
+        left, more = self.args[0], self.args[1] - 1
+        return left - more if more.terms and dict(left.terms).get((), 0) == more.constant else None
+
+    @cached_property
     def bare(self) -> str:
         """Text that may stand alone; `str()` adds the brackets it needs inside a product."""
+        if self.rounded_up is not None:
+            return f"ceil_div({self.rounded_up}, {self.args[1]})"
         infix = {"quotient": "/", "floor_div": "//", "mod": "%"}.get(self.function)
         if infix is None:
             return f"{self.function}({', '.join(map(str, self.args))})"
@@ -66,7 +77,8 @@ class Opaque:
         return f"{left.as_factor()} {infix} {right.as_factor()}"
 
     def __str__(self) -> str:
-        return self.bare if self.function in ("ceil_div", "min", "max") else f"({self.bare})"
+        called = self.rounded_up is not None or self.function in ("ceil_div", "min", "max")
+        return self.bare if called else f"({self.bare})"
 
 
 Atom = Symbol | Opaque
