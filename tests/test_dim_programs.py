@@ -43,9 +43,9 @@ def test_guards_are_made_once_where_they_are_needed() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("prefix", "`M` needs it; no fact bounds `M` and `N`; `where N >= M` settles it while compiling"),
-        ("split", "`/` needs it; no fact says that `h` divides `D`; `where D % h == 0` settles it while compiling"),
-        ("in_every_turn", "`i + 2` needs it; it depends on `i`, so it is checked for the ends of that range"),
+        ("prefix", "`x[:M]` needs it; no fact bounds `M` and `N`; `where N >= M` settles it while compiling"),
+        ("split", "`D/h` needs it; no fact says that `h` divides `D`; `where D % h == 0` settles it while compiling"),
+        ("in_every_turn", "`x[i + 2]` needs it; it depends on `i`, so it is checked for the ends of that range"),
         ("of_a_call", "`once` needs it; no fact bounds `K`; `where K >= 3` settles it while compiling"),
     ],
 )

@@ -163,7 +163,8 @@ def failed_status(signature: Signature, status: bytes, symbols: Mapping[str, int
 
 
 def _guard_message(signature: Signature, site: Site, values: Sequence[int]) -> str:
-    return f"`{signature.name}` needs {site.text}, but the sides are {values[0]} and {values[1]}"
+    needs = "" if site.operator == "guard" else f"`{site.operator}` in "
+    return f"{needs}`{signature.name}` needs {site.text}, but the sides are {values[0]} and {values[1]}"
 
 
 def _memory_message(signature: Signature, site: Site, values: Sequence[int]) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessera.dtypes import numpy_dtype
 from tessera.errors import GPU_FAILED, NO_GPU, OUT_OF_MEMORY, WRONG_GPU, TesseraError, failure
+from tessera.gpu_function import require
 from tessera.gpu_program import (
     Argument,
     Buffer,
@@ -25,6 +26,7 @@ from tessera.gpu_program import (
     Launch,
     Loop,
     Parameter,
+    Require,
     Select,
     Steps,
     Swap,
@@ -32,6 +34,7 @@ from tessera.gpu_program import (
     While,
     Workspace,
 )
+from tessera.sizes import SizeError
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
@@ -123,9 +126,13 @@ class GpuCall:
         return self._slots[buffer.slot]
 
     def _bytes(self, buffer: Buffer) -> int:
+        """Those of a buffer; none where a size has no value, so that no call with these sizes comes to its use."""
         total = numpy_dtype(buffer.dtype).itemsize
-        for size in buffer.sizes:
-            total *= max(0, size.evaluate(self.symbols))
+        try:
+            for size in buffer.sizes:
+                total *= max(0, size.evaluate(self.symbols))
+        except SizeError:
+            return 0
         return total
 
     def _allocate(self, size: int) -> Any:
@@ -160,6 +167,8 @@ class GpuCall:
                     self._while(step)
                 case Cond(flag, yes, no):
                     self._run(yes if self._flag(flag) else no)
+                case Require():
+                    require(self.program.signature, step, self.symbols)
                 case Swap(left, right):
                     self.memory[left], self.memory[right] = self.memory[right], self.memory[left]
 

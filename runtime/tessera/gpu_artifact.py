@@ -21,6 +21,7 @@ from tessera.gpu_program import (
     Launch,
     Loop,
     Parameter,
+    Require,
     Select,
     Step,
     Steps,
@@ -84,6 +85,8 @@ def _step_row(step: Step) -> Row:
             return [kind, _rows(test), flag, _rows(body)]
         case Cond(flag, yes, no):
             return [kind, flag, _rows(yes), _rows(no)]
+        case Require(condition, site, shown):
+            return [kind, condition, site, shown]
 
 
 def _rows(steps: Steps) -> Row:
@@ -144,5 +147,6 @@ _STEPS: dict[str, Callable[[Row], Step]] = {
     "Select": lambda row: Select(tuple(map(_condition, row[0])), tuple(map(_steps, row[1]))),
     "Loop": lambda row: Loop(row[0], read_size(row[1]), read_size(row[2]), _steps(row[3])),
     "While": lambda row: While(_steps(row[0]), row[1], _steps(row[2])),
+    "Require": lambda row: Require(_condition(row[0]), row[1], None if row[2] is None else read_size(row[2])),
     "Cond": lambda row: Cond(row[0], _steps(row[1]), _steps(row[2])),
 }

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from tessera.arguments import Array, arrays_of
 from tessera.call import bind_symbols, failed_status, result_arrays
 from tessera.donation import check_apart
-from tessera.gpu_program import Check, GpuProgram
-from tessera.signature import STATUS_GUARD, STATUS_TOO_LARGE, STATUS_VALUES, Signature
+from tessera.gpu_program import GpuProgram, Require
+from tessera.signature import STATUS_BAD_INDEX, STATUS_GUARD, STATUS_TOO_LARGE, STATUS_VALUES, Signature
 from tessera.sizes import LARGEST_SIZE
 
 
@@ -42,16 +42,18 @@ def checked_symbols(program: GpuProgram, arrays: Sequence[Array]) -> dict[str, i
     """The value of every symbol, once all checks hold."""
     symbols = bind_symbols(program.signature, [array.shape for array in arrays])
     for check in program.checks:
-        _require(program.signature, check, symbols)
+        require(program.signature, Require(check.condition, check.site, None), symbols)
     return symbols
 
 
-def _require(signature: Signature, check: Check, symbols: Mapping[str, int]) -> None:
-    condition = check.condition
+def require(signature: Signature, check: Require, symbols: Mapping[str, int]) -> None:
+    """Raises the error of a check that does not hold; `symbols` may have counters of loops."""
+    condition, code = check.condition, STATUS_GUARD if check.shown is None else STATUS_BAD_INDEX
     if condition.holds(symbols):
         return
-    code = STATUS_TOO_LARGE if condition.kind == "fits" else STATUS_GUARD
-    sides = (condition.left.evaluate(symbols), condition.right.evaluate(symbols))
+    code = STATUS_TOO_LARGE if condition.kind == "fits" else code
+    first = condition.left if check.shown is None else check.shown
+    sides = (first.evaluate(symbols), condition.right.evaluate(symbols))
     values = [max(-LARGEST_SIZE, min(side, LARGEST_SIZE)) for side in sides] + [0] * (STATUS_VALUES - len(sides))
     status = struct.pack(f"<ii{STATUS_VALUES}q", code, check.site, *values)
-    raise failed_status(signature, status, symbols)
+    raise failed_status(signature, status, {name: symbols[name] for name in signature.symbols})

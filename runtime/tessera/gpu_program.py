@@ -11,24 +11,32 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from tessera.signature import Signature
-from tessera.sizes import Size
+from tessera.sizes import Size, SizeError
 
 
 class Condition(NamedTuple):
-    """`at_least` (left >= right), `divides` (left, at least 1, divides right), `equal` or `fits` (left is below right
-    in magnitude)."""
+    """`at_least` (left >= right), `divides` (left, at least 1, divides right), `equal`, `in_range` (left is a position
+    in a dim of size right) or `fits` (left is below right in magnitude, where it has a value)."""
 
     kind: str
     left: Size
     right: Size
 
     def holds(self, symbols: Mapping[str, int]) -> bool:
+        if self.kind == "fits":
+            return self._fits(symbols)
         left, right = self.left.evaluate(symbols), self.right.evaluate(symbols)
         if self.kind == "divides":
             return left > 0 and right % left == 0
-        if self.kind == "fits":
-            return abs(left) < right
+        if self.kind == "in_range":
+            return 0 <= left < right
         return left >= right if self.kind == "at_least" else left == right
+
+    def _fits(self, symbols: Mapping[str, int]) -> bool:
+        try:
+            return abs(self.left.evaluate(symbols)) < self.right.evaluate(symbols)
+        except SizeError:
+            return True  # it has no value, so that no call with these sizes comes to its use
 
 
 class Argument(NamedTuple):
@@ -134,12 +142,21 @@ class Swap(NamedTuple):
     right: int
 
 
-Step: TypeAlias = Launch | Select | Loop | While | Cond | Swap
+class Require(NamedTuple):
+    """Ends the call at `site` unless the condition holds here; `shown` is the index that was written, if it is one."""
+
+    condition: Condition
+    site: int
+    shown: Size | None
+
+
+Step: TypeAlias = Launch | Select | Loop | While | Cond | Swap | Require
 Steps: TypeAlias = tuple[Step, ...]
 
 
 class GpuProgram(NamedTuple):
-    """A function for GPUs of one architecture, such as `sm_90a`. All checks come before the first step."""
+    """A function for GPUs of one architecture, such as `sm_90a`. All checks come before the first step; what only some
+    calls come to is required there."""
 
     signature: Signature
     arch: str

@@ -157,6 +157,7 @@ class Body:
         self.function_specs: dict[str, FunctionSpec] = {}
         self.dead = 0
         self.branches = 0
+        self.checked = 0
         self.static_symbols: frozenset[str] = frozenset()
         self.untold_symbols: frozenset[str] = frozenset()
         self.numerics = ""
@@ -227,6 +228,7 @@ class Body:
         span: Span,
         reason: str,
         origin: typed.Guard | None = None,
+        code: str = "",
     ) -> None:
         """An entry check, once however often it is needed; `N - 3 >= 0` is kept as `N >= 3`."""
         for side in (left, right):
@@ -236,7 +238,16 @@ class Body:
         if kind == "at_least":
             left, right = typed.balanced(left, right)
             self._drop_weaker(left - right)
-        self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason, origin))
+        self.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason, origin, code))
+
+    def add_check(self, check: typed.Require) -> None:
+        """A check of sizes, before the statement or in the branch of an expression that is being checked."""
+        for side in (check.left, check.right):
+            if side.magnitude() > LARGEST_SIZE:
+                self.refuse_size(side, check.span)
+                return
+        self.frame.statements.append(check)
+        self.checked += 1
 
     def refuse_size(self, size: Dim, span: Span) -> None:
         """A number that does not fit into what sizes are computed in."""

@@ -7,20 +7,25 @@ branches that do not, so that control stays structured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.agreement import require_agreement
+from tesserac.check.assumed import assuming, relies_on
 from tesserac.check.body import Body, is_static
 from tesserac.check.common_types import agree
-from tesserac.check.conditions import decides_none, require_condition
+from tesserac.check.conditions import compares_ints, decides_none, require_condition
 from tesserac.check.control import always_exits, may_exit
 from tesserac.check.scope import Binding, Scope
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0212
+from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.ty import BoolType, ErrorType
+
+SHAPES = "E03"
+"""How the codes of mistakes with sizes start."""
 
 
 def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
@@ -37,22 +42,15 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
 def _joining_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
     """What follows comes after both branches, unless one of them ends a turn of a loop."""
     after = rest if may_exit(node) else ()
-    before, blocks, scopes = body.scope, [], []
-    for branch in (node.body, node.otherwise):
+    before, blocks, scopes, checked = body.scope, [], [], body.checked
+    for branch, holds in ((node.body, True), (node.otherwise, False)):
         body.scope = before.snapshot()
-        blocks.append(_run_time_branch(body, _continued(branch, after)))
+        with assuming(body, test, holds=holds):
+            blocks.append(body.rules.block(body, _continued(branch, after)))
         scopes.append(body.scope)
     body.scope = before
-    branched = join(body, test, blocks, scopes, node.span)
+    branched = join(body, test, blocks, scopes, node.span, sized=relies_on(body, test, checked))
     return [] if isinstance(test.type, ErrorType) else [branched]
-
-
-def _run_time_branch(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
-    """What only some runs do: what it asserts is no matter of the others."""
-    body.branches += 1
-    block = body.rules.block(body, statements)
-    body.branches -= 1
-    return block
 
 
 def _continued(branch: Sequence[ast.Stmt], rest: Sequence[ast.Stmt]) -> Sequence[ast.Stmt]:
@@ -65,12 +63,21 @@ def _decided_if(body: Body, node: ast.If, truth: bool, rest: Sequence[ast.Stmt])
     kept, other = (node.body, node.otherwise) if truth else (node.otherwise, node.body)
     if not decides_none(node.test):
         saved, body.scope = body.scope, body.scope.snapshot()
-        body.dead += 1
-        body.rules.block(body, other)
-        body.dead -= 1
+        _excluded(body, node.test, lambda: body.rules.block(body, other))
         _lose_new(body.scope, saved)
         body.scope = saved
     return list(body.rules.block(body, _continued(kept, rest) if may_exit(node) else kept))
+
+
+def _excluded(body: Body, test: ast.Expr, check: Callable[[], object]) -> None:
+    """Checks what no run does. Where the sizes themselves rule it out they need not fit there."""
+    sink, body.sink = body.sink, Sink()
+    body.dead += 1
+    check()
+    body.dead -= 1
+    impossible = compares_ints(body, test)
+    sink.adopt(body.sink, lambda code: not (impossible and code.startswith(SHAPES)))
+    body.sink = sink
 
 
 def _lose_new(dropped: Scope, scope: Scope) -> None:
@@ -82,19 +89,20 @@ def _lose_new(dropped: Scope, scope: Scope) -> None:
 
 def _returning_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
     """What follows belongs to each branch that does not return."""
-    before = body.scope
+    before, checked = body.scope, body.checked
     blocks = []
-    for branch in (node.body, node.otherwise):
+    for branch, holds in ((node.body, True), (node.otherwise, False)):
         body.scope = before.snapshot()
-        blocks.append(_run_time_branch(body, _continued(branch, rest)))
+        with assuming(body, test, holds=holds):
+            blocks.append(body.rules.block(body, _continued(branch, rest)))
     body.scope = before
     if isinstance(test.type, ErrorType):
         return []
-    return [typed.If(node.span, test, blocks[0], blocks[1], ())]
+    return [typed.If(node.span, test, blocks[0], blocks[1], (), relies_on(body, test, checked))]
 
 
 def join(
-    body: Body, test: typed.Expr, blocks: Sequence[typed.Block], scopes: Sequence[Scope], span: Span
+    body: Body, test: typed.Expr, blocks: Sequence[typed.Block], scopes: Sequence[Scope], span: Span, *, sized: bool
 ) -> typed.If:
     """The two branches as one statement. Names after it: those bound on both sides, with one type; those bound on one
     side have no value."""
@@ -113,7 +121,7 @@ def join(
         results += [] if carried is None or is_static(carried.type) else [carried]
     pairs = zip(blocks, scopes, strict=True)
     then, otherwise = ((*block, *_known_values(scope, results, span)) for block, scope in pairs)
-    return typed.If(span, test, then, otherwise, tuple(results))
+    return typed.If(span, test, then, otherwise, tuple(results), sized)
 
 
 def _known_values(scope: Scope, results: Sequence[typed.Carried], span: Span) -> Iterator[typed.Stmt]:

@@ -86,6 +86,19 @@ def decides_none(test: ast.Expr) -> bool:
     return False
 
 
+def compares_ints(body: Body, test: ast.Expr) -> bool:
+    """Whether a test that compiling decides compares ints or sizes."""
+    match test:
+        case ast.Comparison(first=first, links=links):
+            asked = (first, *(link.operand for link in links))
+            return all(isinstance(body.expression(node).type, IntType) for node in asked)
+        case ast.LogicalOp(left=left, right=right):
+            return compares_ints(body, left) or compares_ints(body, right)
+        case ast.UnaryOp(op="not", operand=operand):
+            return compares_ints(body, operand)
+    return False
+
+
 def _is_property(node: ast.Expr) -> bool:
     """`x.rank`, `x.dtype.kind`: what is known of a tensor's type, and decides which operators take it."""
     return isinstance(node, ast.Attribute) and node.name in ("rank", "ndim", "dtype", "kind", "itemsize")

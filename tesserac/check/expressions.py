@@ -6,11 +6,10 @@ and the error type, which nothing complains about again.
 
 from __future__ import annotations
 
-from functools import partial
-
 from tesserac.check import typed
 from tesserac.check.agreement import require_agreement
 from tesserac.check.apply import meet_storage
+from tesserac.check.assumed import assuming, relies_on
 from tesserac.check.body import Body
 from tesserac.check.call_forms import infer_attribute, infer_call
 from tesserac.check.closures import infer_lambda
@@ -111,8 +110,8 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
             apart(body, lambda: body.expression(other))
             body.dead -= 1
         return body.expression(kept)
-    first = len(body.meetings)
-    then, otherwise = (apart(body, partial(body.expression, side)) for side in (node.then, node.otherwise))
+    first, checked = len(body.meetings), body.checked
+    then, otherwise = (_side(body, test, side, side is node.then) for side in (node.then, node.otherwise))
     require_agreement(body, first, test, node.test.span)
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)
     type_ = agree(then.type, otherwise.type)
@@ -121,7 +120,13 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
         return body.error(node.span)
     if isinstance(type_, ErrorType) or isinstance(test.type, ErrorType):
         return body.error(node.span)
-    return typed.Conditional(type_, node.span, test, then, otherwise)
+    return typed.Conditional(type_, node.span, test, then, otherwise, relies_on(body, test, checked))
+
+
+def _side(body: Body, test: typed.Expr, node: ast.Expr, holds: bool) -> typed.Expr:
+    """What is computed only where the condition holds, or does not."""
+    with assuming(body, test, holds=holds):
+        return apart(body, lambda: body.expression(node))
 
 
 def _report_sides(body: Body, node: ast.Conditional, then: Type, otherwise: Type) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
@@ -73,9 +74,12 @@ class Facts:
         self._turns: dict[str, Dim] = {}
         self._indices: set[str] = set()
         self._stated: list[Dim] = []
+        self._apart: list[tuple[Dim, Dim]] = []
+        self._on_entry: list[tuple[GuardKind, Dim, Dim]] = []
         self._normal: dict[Dim, Dim] = {}
         self._prover: Prover | None = None
         self.equalities: ProofForest[Node, Why] = ProofForest()
+        self._owns_equalities = True
 
     # ---------------------------------------------------------------------------------------------- stating
 
@@ -87,7 +91,15 @@ class Facts:
     def state(self, kind: GuardKind, left: Dim, right: Dim, why: Why | None = None) -> None:
         """States that left equals right, divides right, or is at least right."""
         if kind == "equal":
+            self.equalities = self.equalities if self._owns_equalities else self.equalities.copy()
+            self._owns_equalities = True
             self.equalities.merge(left, right, why or Why(f"{left} == {right}", None))
+        self._take_in(kind, left, right)
+        if self._apart:
+            self._separate()
+
+    def _take_in(self, kind: GuardKind, left: Dim, right: Dim) -> None:
+        if kind == "equal":
             self._solve_equal(self.normal(left), self.normal(right))
         elif kind == "divides":
             self._solve_divides(self.normal(left), self.normal(right))
@@ -148,22 +160,52 @@ class Facts:
         self._prover = None
 
     @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is stated inside holds inside: on one side of a branch, in a turn of a loop. What every call checks on
+        entry stays known."""
+        saved, first = {name: copy(getattr(self, name)) for name in _SCOPED}, len(self._on_entry)
+        mentions, equalities = {name: set(names) for name, names in self._mentions.items()}, self.equalities
+        self._owns_equalities = False
+        yield
+        vars(self).update(saved)
+        self._mentions, self.equalities, self._owns_equalities = mentions, equalities, False
+        self._forms = {}
+        self._changed()
+        for kind, left, right in self._on_entry[first:]:
+            self._take_in(kind, left, right)
+
+    def state_on_entry(self, kind: GuardKind, left: Dim, right: Dim, why: Why) -> None:
+        """States what every call checks before anything else."""
+        self.state(kind, left, right, why)
+        self._on_entry.append((kind, left, right))
+
+    def exclude(self, left: Dim, right: Dim) -> None:
+        """States that two sizes differ. Where one is known not to be below the other it is above, now or once that is
+        known."""
+        self._apart.append((left, right))
+        self._separate()
+
+    def _separate(self) -> None:
+        for pair in list(self._apart):
+            for left, right in (pair, pair[::-1]):
+                if pair in self._apart and self.surely_at_least(left, right):
+                    self._apart.remove(pair)
+                    self._at_least.append(left - right - ONE)
+                    self._changed()
+
+    @contextmanager
     def within(self, name: str, first: Dim, stop: Dim, step: int) -> Iterator[None]:
         """Inside a loop its index counts turns: `first + step * turn`, with `0 <= turn < turns`; so there is one."""
         turn, distance = f"{name}'", (stop - first) if step > 0 else (first - stop)
         last = self.normal(distance - ONE).floor_div(abs(step))
         runs = self.at_least(distance, ONE) is True
         self._indices |= {name, turn}
-        self._ranges[name] = IndexRange(first, first + (distance - ONE).floor_div(abs(step)) * step, step, runs)
-        self._set(name, self.normal(first) + Dim.sym(turn) * step)
-        self._turns[name] = last - Dim.sym(turn)
-        self._changed()
-        yield
-        del self._turns[name], self._replace[name], self._ranges[name]
-        for names in self._mentions.values():
-            names.discard(name)
-        self._forms = {}
-        self._changed()
+        with self.scope():
+            self._ranges[name] = IndexRange(first, first + (distance - ONE).floor_div(abs(step)) * step, step, runs)
+            self._set(name, self.normal(first) + Dim.sym(turn) * step)
+            self._turns[name] = last - Dim.sym(turn)
+            self._changed()
+            yield
 
     # ----------------------------------------------------------------------------------------------- asking
 
@@ -267,12 +309,14 @@ class Facts:
     def at_ends(self, gap: Dim) -> Dim | None:
         """A size that is at least 0 exactly if `gap` is so in every turn of the loops around; None if that is no
         matter of the ends of their ranges."""
+        if not all(range_.runs for range_ in self._ranges.values()) and not _has_value(gap):
+            return None  # where there is no turn, nothing says that a divisor is not 0
         empty: list[Dim] = []
-        for name in reversed(self._ranges):
-            linear = linear_in(gap, name) if name in gap.symbols() else None
+        for name, range_ in reversed(self._ranges.items()):
+            linear = linear_in(gap, name) if name in gap.symbols() else (ZERO, gap)
             if linear is None:
-                continue
-            (factor, rest), range_ = linear, self._ranges[name]
+                return None
+            factor, rest = linear
             rises = self.at_least(factor, ZERO)
             if rises is None:
                 return None
@@ -308,11 +352,24 @@ class Facts:
         return any(not names.isdisjoint(stated.symbols()) for stated in self._stated)
 
 
+_SCOPED = ("_replace", "_work", "_rules", "_whole", "_at_least", "_signed", "_ranges", "_turns", "_apart", "_stated")
+"""What a scope gives back as it was."""
+
+
 def _known_sizes(gap: Dim) -> frozenset[str]:
     """The symbol that is a size since `gap` is at least 0: that of `k - 3`, say."""
     below = [term for term in gap.terms if not term[0]]
     name = (gap - Dim(tuple(below))).symbol
     return frozenset() if name is None or any(c > 0 for _, c in below) else frozenset({name})
+
+
+def _has_value(size: Dim) -> bool:
+    """Whether a size has a value whatever its symbols are: it is not divided by any of them."""
+    inside = [atom for atom in size.atoms() if isinstance(atom, Opaque)]
+    divisors = [atom.args[1] for atom in inside if atom.function not in ("min", "max")]
+    exponents = (exponent for monomial, _ in size.terms for _, exponent in monomial)
+    whole = all(divisor.constant for divisor in divisors) and all(exponent > 0 for exponent in exponents)
+    return whole and all(_has_value(arg) for atom in inside for arg in atom.args)
 
 
 def _is_never_zero(gap: Dim) -> bool:

@@ -18,7 +18,7 @@ from tesserac.check.body import Body
 from tesserac.check.declared import show_declared
 from tesserac.check.dicts import dict_item
 from tesserac.check.run_ints import refuse_run_int
-from tesserac.check.scalars import require_guard
+from tesserac.check.scalars import require_guard, require_position
 from tesserac.check.scaled import refuse_scaled
 from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.words import dim_text, dims_text, type_text
@@ -118,7 +118,7 @@ def tuple_position(body: Body, ty: TupleType, entries: Sequence[ast.Expr]) -> in
 
 
 def _index_tensor(body: Body, value: typed.Expr, ty: TensorType, entries: list[ast.Expr], span: Span) -> typed.Expr:
-    taken = select(body, ty, entries)
+    taken = select(body, ty, entries, span)
     return body.error(span) if taken is None else read_selection(body, value, ty, taken, span)
 
 
@@ -131,8 +131,8 @@ def read_selection(body: Body, value: typed.Expr, ty: TensorType, taken: Selecti
     return apply_operator(body, Lookup(axes, taken.at), [box, *indices], span, span)
 
 
-def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr]) -> Selection | None:
-    """What the entries of `x[...]` mean for a tensor of this type; None after a diagnostic."""
+def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr], span: Span) -> Selection | None:
+    """What the entries of `x[...]`, which stands at `span`, mean for a tensor of this type; None after a diagnostic."""
     entries = _without_ellipsis(list(entries), ty.rank)
     used = [entry for entry in entries if not isinstance(entry, ast.NoneLiteral)]
     if len(used) > ty.rank:
@@ -144,7 +144,7 @@ def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr]) -> Selection
     lookups: list[tuple[int, typed.Expr]] = []
     stays: list[bool] = []
     for entry in entries:
-        found = _entry(body, entry, ty.dims[len(cuts)] if len(cuts) < ty.rank else ONE)
+        found = _entry(body, entry, ty.dims[len(cuts)] if len(cuts) < ty.rank else ONE, span)
         if found is None:
             return None
         cut, index = found
@@ -157,19 +157,19 @@ def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr]) -> Selection
     return Selection(tuple(cuts), (*shape, *rest), tuple(lookups), _place(stays))
 
 
-def _entry(body: Body, entry: ast.Expr, size: Dim) -> tuple[Cut | None, typed.Expr | None] | None:
+def _entry(body: Body, entry: ast.Expr, size: Dim, span: Span) -> tuple[Cut | None, typed.Expr | None] | None:
     """The cut of one entry, none for a new dim; and the tensor, if it is one."""
     if isinstance(entry, ast.NoneLiteral):
         return None, None
     if isinstance(entry, ast.Slice):
-        cut = _cut_slice(body, entry, size)
+        cut = _cut_slice(body, entry, size, span)
         return None if cut is None else (cut, None)
     index = body.expression(entry)
     if isinstance(index.type, IntType):
         if not _is_size(body, index.type.value, index.span):
             return None
-        position = _from_end(body, index.type.value, size, index.span)
-        return (Cut(position, ONE, 1, True), None) if _in_range(body, position, size, index) else None
+        position = _from_end(body, index.type.value, size, span)
+        return (Cut(position, ONE, 1, True), None) if _in_range(body, position, size, index, span) else None
     if isinstance(index.type, RunIntType):
         return _whole(size), typed.Coerce(TensorType((), I64), index.span, index)
     if isinstance(index.type, TensorType) and index.type.dtype.is_integer:
@@ -228,16 +228,19 @@ def _from_end(body: Body, index: Dim, size: Dim, at: Span) -> Dim:
     return size + index
 
 
-def _in_range(body: Body, position: Dim, size: Dim, index: typed.Expr) -> bool:
+def _in_range(body: Body, position: Dim, size: Dim, index: typed.Expr, span: Span) -> bool:
+    """Whether a position may be one of a dim; what is not known of it is checked."""
     assert isinstance(index.type, IntType)
-    for left, right in ((position, ZERO), (size, position + 1)):
-        if not _at_least(body, left, right, index.span):
-            label = f"positions are 0 to {size - 1}" if size.constant is not None else ""
-            index_text = dim_text(index.type.value)
-            draft = body.sink.error(E0313, at=index.span, label=label, index=index_text, size=dim_text(size))
-            if size.constant:
-                draft.replace("take the last one", index.span, str(size - 1))
-            return False
+    holds = [body.facts.at_least(left, right) for left, right in ((position, ZERO), (size, position + 1))]
+    if False in holds:
+        label = f"positions are 0 to {size - 1}" if size.constant is not None else ""
+        index_text = dim_text(index.type.value)
+        draft = body.sink.error(E0313, at=index.span, label=label, index=index_text, size=dim_text(size))
+        if size.constant:
+            draft.replace("take the last one", index.span, str(size - 1))
+        return False
+    if None in holds:
+        require_position(body, position, size, index.type.value, span)
     return True
 
 
@@ -249,7 +252,7 @@ def _at_least(body: Body, left: Dim, right: Dim, at: Span) -> bool:
     return holds is not False
 
 
-def _cut_slice(body: Body, node: ast.Slice, size: Dim) -> Cut | None:
+def _cut_slice(body: Body, node: ast.Slice, size: Dim, span: Span) -> Cut | None:
     step = _bound(body, node.step, ONE)
     start, stop = _bound(body, node.start, None), _bound(body, node.stop, None)
     if step is None or (node.start and start is None) or (node.stop and stop is None):
@@ -258,26 +261,26 @@ def _cut_slice(body: Body, node: ast.Slice, size: Dim) -> Cut | None:
         body.sink.error(E0215, at=(node.step or node).span, what="the step of a slice, not zero,")
         return None
     if step.constant < 0:
-        return _cut_backwards(body, node, size, (start, stop), step.constant)
-    low = ZERO if start is None or node.start is None else _from_end(body, start, size, node.start.span)
-    high = size if stop is None or node.stop is None else _from_end(body, stop, size, node.stop.span)
+        return _cut_backwards(body, node, size, (start, stop), step.constant, span)
+    low = ZERO if start is None or node.start is None else _from_end(body, start, size, span)
+    high = size if stop is None or node.stop is None else _from_end(body, stop, size, span)
     last = step.constant - 1  # `x[1::2]` of no elements has none: the start may lie that far behind the end
     for left, right, at in ((low, ZERO, node.start), (size, high, node.stop), (high + last, low, node)):
-        if at is not None and not _at_least(body, left, right, at.span):
+        if at is not None and not _at_least(body, left, right, span):
             body.sink.error(E0313, at=at.span, index=_slice_text(start, stop), size=dim_text(size))
             return None
     return Cut(low, (high - low).ceil_div(step), step.constant, False)
 
 
 def _cut_backwards(
-    body: Body, node: ast.Slice, size: Dim, bounds: tuple[Dim | None, Dim | None], step: int
+    body: Body, node: ast.Slice, size: Dim, bounds: tuple[Dim | None, Dim | None], step: int, span: Span
 ) -> Cut | None:
     """From the start down to behind the stop; without bounds, from the last element to the first."""
     start, stop = bounds
-    high = size - 1 if start is None or node.start is None else _from_end(body, start, size, node.start.span)
-    low = -ONE if stop is None or node.stop is None else _from_end(body, stop, size, node.stop.span)
+    high = size - 1 if start is None or node.start is None else _from_end(body, start, size, span)
+    low = -ONE if stop is None or node.stop is None else _from_end(body, stop, size, span)
     for left, right, at in ((size, high + 1, node.start), (low, ZERO, node.stop), (high, low, node)):
-        if at is not None and (at is not node or bounds != (None, None)) and not _at_least(body, left, right, at.span):
+        if at is not None and (at is not node or bounds != (None, None)) and not _at_least(body, left, right, span):
             body.sink.error(E0313, at=at.span, index=_slice_text(start, stop), size=dim_text(size))
             return None
     return Cut(high, (high - low).ceil_div(-step), step, False)

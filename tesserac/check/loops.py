@@ -16,6 +16,7 @@ from tesserac.check import typed
 from tesserac.check.agreement import require_agreement
 from tesserac.check.apply import apply_operator
 from tesserac.check.assignment import assign, bind, kept_type
+from tesserac.check.assumed import assuming, relies_on
 from tesserac.check.block_ranges import is_block_range, read_block_range
 from tesserac.check.body import Body, is_static
 from tesserac.check.branches import join
@@ -151,13 +152,14 @@ def _is_down(body: Body, flag: str, span: Span) -> typed.Expr:
 
 def _unless(body: Body, flag: str, statements: tuple[ast.Stmt, ...], span: Span) -> typed.If:
     """A turn that is skipped once the flag is up."""
-    test, before, first = _is_down(body, flag, span), body.scope, len(body.meetings)
+    test, before, first, checked = _is_down(body, flag, span), body.scope, len(body.meetings), body.checked
     body.scope = before.snapshot()
-    block = _turn(body, statements)
+    with assuming(body, test, holds=True):
+        block = _turn(body, statements)
     require_agreement(body, first, test)
     scopes = [body.scope, before.snapshot()]
     body.scope = before
-    return join(body, test, [block, ()], scopes, span)
+    return join(body, test, [block, ()], scopes, span, sized=relies_on(body, test, checked))
 
 
 _ONE_BOOL = TensorType((), BOOL)
@@ -212,7 +214,8 @@ def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBoun
     test = apply_operator(body, Less(), [body.local(counter, span), body.local(trips, span)], span, span)
     test = _both(_is_down(body, flag, span), test) if flag else test
     first, turn = len(body.meetings), _next_index(body, bounds, target, counter, span)
-    turn += _turn(body, node.body)
+    with assuming(body, test, holds=True):
+        turn += _turn(body, node.body)
     one = typed.Static(IntType(ONE), span)
     more = apply_operator(body, Add(), [body.local(counter, span), one], span, span)
     turn += bind(body, counter, span, more, span)
@@ -267,13 +270,17 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
     loop, first = _enter(body, node.body, node.test.span), len(body.meetings)
-    test = apart(body, lambda: require_condition(body, body.expression(node.test)))
+    with body.facts.scope():
+        body.branches += 1
+        test = apart(body, lambda: require_condition(body, body.expression(node.test)))
+        body.branches -= 1
     if flag and not isinstance(test.type, ErrorType):
         test = _both(_is_down(body, flag, node.test.span), test)
     if isinstance(test.type, BoolType) and test.type.value:
         draft = body.sink.error(E0211, at=node.test.span, problem="this loop never ends")
         draft.remark("its condition does not depend on anything that a turn changes")
-    block = _turn(body, node.body)
+    with assuming(body, test, holds=True):
+        block = _turn(body, node.body)
     require_agreement(body, first, test, node.test.span, body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)

@@ -12,6 +12,7 @@ from tesserac.check.algebra import rules as algebra
 from tesserac.check.annotations import read_attribute
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Callee
+from tesserac.check.assumed import assuming, compares_sizes, relies_on
 from tesserac.check.body import Body
 from tesserac.check.conditions import is_elementwise, refuse_elementwise, require_condition
 from tesserac.check.evaluation import apart
@@ -127,27 +128,29 @@ def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
     left = require_condition(body, first)
     if isinstance(left.type, BoolType) and left.type.value == (node.op == "or"):
         return left
-    met = len(body.meetings)
-    right = apart(body, lambda: body.expression(node.right))
+    if isinstance(left.type, BoolType):
+        return require_condition(body, body.expression(node.right))
+    met, checked = len(body.meetings), body.checked
+    with assuming(body, left, holds=node.op == "and"):
+        right = apart(body, lambda: body.expression(node.right))
     if isinstance(left.type, ErrorType):
         return left
-    if isinstance(left.type, BoolType):
-        return require_condition(body, right)
     right = require_condition(body, right)
-    if isinstance(right, typed.Let):
+    sized = relies_on(body, left, checked) and not compares_sizes(right) and not isinstance(right.type, ErrorType)
+    if sized or isinstance(right, typed.Let):
         require_agreement(body, met, left, node.left.span)
-        return _decided_first(left, right, node)
+        return _decided_first(left, right, node, sized=sized)
     op: Operator = BitAnd() if node.op == "and" else BitOr()
     return apply_operator(body, op, [left, right], node.op_span, node.span)
 
 
-def _decided_first(left: typed.Expr, right: typed.Let, node: ast.LogicalOp) -> typed.Expr:
-    """The second side has an effect, which happens only where the first does not decide."""
+def _decided_first(left: typed.Expr, right: typed.Expr, node: ast.LogicalOp, *, sized: bool) -> typed.Expr:
+    """The second side has an effect, or relies on sizes that are so only where the first does not decide."""
     one = TensorType((), BOOL)
     decided = typed.Coerce(one, node.span, typed.Static(BoolType(node.op == "or"), node.span))
     asked = typed.Coerce(one, right.span, right) if isinstance(right.type, BoolType) else right
     sides = (asked, decided) if node.op == "and" else (decided, asked)
-    return typed.Conditional(one, node.span, left, *sides)
+    return typed.Conditional(one, node.span, left, sides[0], sides[1], sized)
 
 
 def infer_comparison(body: Body, node: ast.Comparison) -> typed.Expr:

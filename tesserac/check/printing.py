@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.agreement import require_agreement
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
-from tesserac.check.evaluation import apart
+from tesserac.check.evaluation import apart, framed
 from tesserac.check.resolve import BuiltinRef
-from tesserac.check.scalars import decide, require_guard
+from tesserac.check.scalars import decide, require_guard, require_here
 from tesserac.check.struct_items import is_test
 from tesserac.diag.codes.names import E0205, E0216
 from tesserac.syntax import ast
@@ -69,7 +70,8 @@ def check_assert(body: Body, node: ast.Assert) -> list[typed.Stmt]:
     for part in _conjuncts(node.test):
         checks = _check_part(body, node, part, message, text)
         for check in checks if last > first else ():
-            require_agreement(body, first, check.test)  # the text is computed where the check fails
+            if isinstance(check, typed.Assert):
+                require_agreement(body, first, check.test)  # the text is computed where the check fails
         made += [*body.frame.take(), *checks]
     return made
 
@@ -92,7 +94,7 @@ def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
 
 def _check_part(
     body: Body, node: ast.Assert, part: ast.Expr, message: str, text: Sequence[str | typed.Shown]
-) -> list[typed.Assert]:
+) -> list[typed.Assert | typed.Require]:
     if body.branches == 0 and _assert_sizes(body, part):
         return []
     test = require_condition(body, body.expression(part))
@@ -103,7 +105,14 @@ def _check_part(
     if isinstance(test.type, ErrorType):
         return []
     shown = (*text, *(_operands(body, part) if is_test(body.name) else ()))
-    return [typed.Assert(node.span, test, message, shown)]
+    return [typed.Assert(node.span, test, message, shown), *_relied_on(body, part)]
+
+
+def _relied_on(body: Body, part: ast.Expr) -> list[typed.Require]:
+    """On a branch what is asserted of sizes is a fact from here on, also in a build that leaves assertions out."""
+    with framed(body) as frame:
+        found = body.branches > 0 and _assert_sizes(body, part)
+    return [check for check in frame.statements if isinstance(check, typed.Require)] if found else []
 
 
 def _operands(body: Body, part: ast.Expr) -> Iterator[str | typed.Shown]:
@@ -138,7 +147,7 @@ def _assert_sizes(body: Body, test: ast.Expr) -> bool:
         divisor, dividend = _size(body, test.first.right), _size(body, test.first.left)
         if divisor and dividend and _size(body, link.operand) == ZERO:
             if body.facts.divides(divisor, dividend) is None:
-                require_guard(body, "divides", divisor, dividend, test.span)
+                _demand(body, "divides", divisor, dividend, test.span)
                 return True
             return False
     left, right = _size(body, test.first), _size(body, link.operand)
@@ -147,15 +156,20 @@ def _assert_sizes(body: Body, test: ast.Expr) -> bool:
     if link.op == "==":
         if decide(body, "equal", left, right) is not None:
             return False
-        require_guard(body, "equal", left, right, test.span)
+        _demand(body, "equal", left, right, test.span)
         return True
     if link.op in ("<", "<="):
         left, right = right, left
     right = right + 1 if link.op in ("<", ">") else right
     if body.facts.at_least(left, right) is not None:
         return False
-    require_guard(body, "at_least", left, right, test.span)
+    _demand(body, "at_least", left, right, test.span)
     return True
+
+
+def _demand(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:
+    """On entry, or on a branch where the program comes to it."""
+    (require_here if body.branches else require_guard)(body, kind, left, right, at)
 
 
 def _size(body: Body, node: ast.Expr) -> Dim | None:

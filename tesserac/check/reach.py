@@ -31,6 +31,19 @@ def _calls(part: object) -> Iterator[typed.Call]:
         yield from _calls(item)
 
 
+def requirements(block: typed.Block) -> list[typed.Require]:
+    """The checks of sizes inside statements, in the order of the program."""
+    found: dict[typed.Require, None] = {}
+    waiting: list[object] = [block]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, typed.Require):
+            found[part] = None
+        else:
+            waiting += reversed(list(children(part)))
+    return list(found)
+
+
 def children(part: object) -> Iterator[object]:
     """What a typed statement or expression, or a tuple of them, consists of."""
     if isinstance(part, tuple):

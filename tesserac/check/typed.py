@@ -17,6 +17,8 @@ How to read it:
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tessera.stream import STREAM as STREAM
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
@@ -123,11 +125,12 @@ class Item(Node):
 
 @dataclass(frozen=True, eq=False)
 class Conditional(Node):
-    """`then if test else otherwise` where only a run knows `test`, a `Tensor[bool]`."""
+    """`then if test else otherwise` where only a run knows `test`, a `Tensor[bool]`. For `sized` see `If`."""
 
     test: Expr
     then: Expr
     otherwise: Expr
+    sized: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,6 +245,26 @@ class Assert:
 
 
 @dataclass(frozen=True, eq=False)
+class Require:
+    """A check of sizes where the program comes to it, since not every call does: a guard, or that `left` is a position
+    in a dim of size `right`. `code` is the expression that needs it, `shown` the index as it was written, `reason` says
+    why it is not decided while compiling. It belongs to what is computed: no build leaves it out."""
+
+    span: Span
+    kind: GuardKind | Literal["in_range"]
+    left: Dim
+    right: Dim
+    code: str
+    reason: str
+    shown: Dim | None = None
+
+    @property
+    def text(self) -> str:
+        """The rule as a user would write it."""
+        return _rule(self.kind, self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
 class Numerics:
     """From here on, to the end of the block or the next of these, operators have this mode: `fast`, or none."""
 
@@ -265,13 +288,15 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class If:
-    """A branch that a run decides; `results` are the names bound in it that live on after it."""
+    """A branch that a run decides; `results` are the names bound in it that live on after it. Where it is `sized` what
+    a branch does may rely on sizes that are so only where it is taken."""
 
     span: Span
     test: Expr
     then: Block
     otherwise: Block
     results: tuple[Carried, ...]
+    sized: bool = False
 
 
 @dataclass(frozen=True)
@@ -312,7 +337,7 @@ class While:
     memory: LoopMemory | None = None
 
 
-Stmt = Bind | BindTuple | Evaluate | Print | Assert | Numerics | Return | If | For | While
+Stmt = Bind | BindTuple | Evaluate | Print | Assert | Require | Numerics | Return | If | For | While
 Block = tuple[Stmt, ...]
 
 
@@ -323,7 +348,7 @@ Block = tuple[Stmt, ...]
 class Guard:
     """One check of sizes on entry, as in the IR: left equals right, left (at least 1) divides right, or left is at
     least right. `reason` says why it is not decided while compiling; `origin` is the guard of a function called here
-    that made this one."""
+    that made this one, `code` the expression that needs it."""
 
     kind: GuardKind
     left: Dim
@@ -331,13 +356,20 @@ class Guard:
     span: Span
     reason: str
     origin: Guard | None = None
+    code: str = ""
 
     @property
     def text(self) -> str:
         """The rule as a user would write it."""
-        if self.kind == "divides":
-            return f"{self.right.as_factor()} % {self.left.as_factor()} == 0"
-        return f"{self.left} {'==' if self.kind == 'equal' else '>='} {self.right}"
+        return _rule(self.kind, self.left, self.right)
+
+
+def _rule(kind: str, left: Dim, right: Dim) -> str:
+    if kind == "divides":
+        return f"{right.as_factor()} % {left.as_factor()} == 0"
+    if kind == "in_range":
+        return f"0 <= {left} < {right}" if left.constant is None else f"{left} < {right}"
+    return f"{left} {'==' if kind == 'equal' else '>='} {right}"
 
 
 def balanced(left: Dim, right: Dim) -> tuple[Dim, Dim]:

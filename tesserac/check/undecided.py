@@ -16,13 +16,21 @@ STATED = "stated by `where`"
 
 def undecided(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> str:
     """Why this is not known while compiling; asked before the guard itself becomes a fact."""
-    code = " ".join(body.rules.text(at).split())
-    needs = f"`{code if len(code) <= 40 else code[:37] + '...'}` needs it" if code else "the library needs it"
+    code = code_at(body, at)
+    needs = f"`{code}` needs it" if code else "the library needs it"
     return f"{needs}; {_missing(body, kind, left, right)}"
+
+
+def code_at(body: Body, at: Span) -> str:
+    """What stands there, in one short line; nothing where it is text of the library."""
+    code = " ".join(body.rules.text(at).split())
+    return code if len(code) <= 40 else code[:37] + "..."
 
 
 def _missing(body: Body, kind: typed.GuardKind, left: Dim, right: Dim) -> str:
     indices = [name for name in sorted((left - right).symbols()) if body.facts.is_index(name)]
+    if body.branches:
+        return "not every call comes to it, so it is checked there"
     if indices:
         return f"it depends on `{indices[0]}`, so it is checked for the ends of that range"
     if kind == "equal" and body.may_agree(left, right):

@@ -81,7 +81,7 @@ def updated(body: Body, x: typed.Expr, target: ast.Subscript, value: typed.Expr,
     if not isinstance(x.type, TensorType):
         body.sink.error(E0210, at=target.value.span, expected="a tensor", found=type_text(x.type))
         return body.error(span)
-    taken = select(body, x.type, entries_of(target))
+    taken = select(body, x.type, entries_of(target), span)
     if taken is None:
         return body.error(span)
     if taken.lookups and way == "rebind":

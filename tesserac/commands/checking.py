@@ -21,6 +21,7 @@ from tesserac.diag.render import Palette, render
 from tesserac.diag.verdict import verdict_of
 
 if TYPE_CHECKING:
+    from tesserac.check.typed import Guard, Require
     from tesserac.session import Checked, Session
     from tesserac.verdicts import Verdicts
 
@@ -144,15 +145,25 @@ def _count(number: int, word: str) -> str:
 
 
 def list_guards(checked: Checked) -> str:
-    """The checks that calls of each function make on entry, with where each came from and why it is left to them."""
-    source = checked.source
+    """The checks that calls of each function make, on entry and where they come to them, with where each came from and
+    why it is left to them."""
+    from tesserac.check.reach import requirements
+
+    functions = checked.result.module.functions
+    entry = [(function.name, guard) for function in functions for guard in function.guards]
+    inside = [(function.name, check) for function in functions for check in requirements(function.body)]
+    path = checked.source.path
+    listed = _listed(checked, f"{path}: guards, checked on entry\n", entry)
+    listed += _listed(checked, f"{path}: checked where the program comes to them\n", inside)
+    return listed or f"{path}: no guards\n"
+
+
+def _listed(checked: Checked, head: str, rules: Sequence[tuple[str, Guard | Require]]) -> str:
     lines = [
-        f"  {function.name}: {guard.text}  (line {source.position(guard.span.start)[0]})\n      {guard.reason}\n"
-        for function in checked.result.module.functions
-        for guard in function.guards
+        f"  {name}: {rule.text}  (line {checked.source.position(rule.span.start)[0]})\n      {rule.reason}\n"
+        for name, rule in rules
     ]
-    head = f"{source.path}: {'guards, checked on entry' if lines else 'no guards'}\n"
-    return head + "".join(lines)
+    return head + "".join(lines) if lines else ""
 
 
 def list_promises(checked: Checked) -> str:

@@ -8,7 +8,7 @@ finished `Diagnostic` values in the order they were made, each code at most once
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.base.spelling import closest, is_evident
@@ -102,6 +102,12 @@ class Sink:
         draft = Draft(code, _one_line(title), primary)
         self._drafts.setdefault((code.id, primary.span), draft)
         return draft
+
+    def adopt(self, other: Sink, wanted: Callable[[str], bool]) -> None:
+        """Takes what another sink has of the codes that are wanted."""
+        for (code, span), draft in other._drafts.items():
+            if wanted(code):
+                self._drafts.setdefault((code, span), draft)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -84,7 +84,7 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
     returned = body.statements(function.body, names)
     with body.builder.spanned(function.span):
         body.builder.op("graph.return", _leaves(returned) if returned is not None else ())
-    guards = tuple(forms.Guard(g.kind, g.left, g.right, g.text) for g in function.guards)
+    guards = tuple(forms.Guard(g.kind, g.left, g.right, g.text, g.code, g.span) for g in function.guards)
     params = tuple(arg.name for arg in block.args)
     attrs: dict[str, Attr] = {"sym_name": function.symbol, "params": params, "guards": guards, "entry": entry}
     if entry and function.donated:
@@ -174,8 +174,10 @@ class _Body:
                 self._effect(statement, names)
         return None
 
-    def _effect(self, statement: typed.Assert | typed.Print | typed.Numerics, names: Names) -> None:
+    def _effect(self, statement: typed.Assert | typed.Require | typed.Print | typed.Numerics, names: Names) -> None:
         match statement:
+            case typed.Require():
+                self._require(statement)
             case typed.Assert() if self.asserts:
                 self._assert(statement, names)
             case typed.Print():
@@ -196,6 +198,11 @@ class _Body:
                 blocks.append(block)
             self.builder.op("form.cond", (flag,), (), None, blocks)
         self.builder.op("form.assert", (flag,), (), {"text": statement.message})
+
+    def _require(self, check: typed.Require) -> None:
+        guard = forms.Guard(check.kind, check.left, check.right, check.text)
+        attrs: dict[str, Attr] = {"guard": guard, "operator": check.code}
+        self.builder.op("form.require", (), (), attrs if check.shown is None else {**attrs, "shown": check.shown})
 
     def _print(self, shown: Sequence[str | typed.Shown], names: Names, to: str) -> None:
         pieces = Pieces()
@@ -233,7 +240,7 @@ class _Body:
             blocks.append(block)
             outcomes.append((returned is not None, results))
         types = [leaf.type for leaf in _leaves(outcomes[0][1])]
-        leaves = iter(self.builder.op("form.cond", (flag,), types, None, blocks).results)
+        leaves = iter(self.builder.op("form.cond", (flag,), types, _sized(statement), blocks).results)
         if outcomes[0][0]:
             return _replant(outcomes[0][1], leaves)
         names.update((c.name, _regrow(c.type, leaves)) for c in statement.results)
@@ -503,8 +510,13 @@ class _Body:
             with self._inside(Block()) as block:
                 self.builder.op("form.yield", _leaves(self._settled(self.expression(branch, names), expression.type)))
             blocks.append(block)
-        op = self.builder.op("form.cond", (flag,), list(leaf_types(expression.type)), None, blocks)
+        types = list(leaf_types(expression.type))
+        op = self.builder.op("form.cond", (flag,), types, _sized(expression), blocks)
         return _regrow(expression.type, iter(op.results))
+
+
+def _sized(branch: typed.If | typed.Conditional) -> dict[str, Attr]:
+    return {forms.SIZED: True} if branch.sized else {}
 
 
 def _memory(memory: typed.LoopMemory | None) -> dict[str, Attr]:

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from tesserac.graph.interp_complex import complex_from, parts_of
-from tesserac.graph.interp_indexed import INDEXED_FORMS, follow
+from tesserac.graph.interp_indexed import INDEXED_FORMS, BadIndex, follow
 from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body, store
 from tesserac.ir import forms, func
 from tesserac.ir.core import Block, Module, Op, Value
@@ -91,8 +91,7 @@ def _size_or_none(dim: Dim, sizes: Sizes) -> int | None:
 
 def _check(guard: Guard, sizes: Sizes) -> None:
     left, right = guard.left.evaluate(sizes), guard.right.evaluate(sizes)
-    holds = {"equal": left == right, "divides": left > 0 and right % left == 0, "at_least": left >= right}
-    if not holds[guard.kind]:
+    if not guard.holds(left, right):
         raise InterpreterError(f"guard failed: {guard.text} ({left}, {right})")
 
 
@@ -112,6 +111,7 @@ class Frame:
             "form.while": self._while,
             "form.cond": self._cond,
             "form.assert": self._assert,
+            "form.require": self._require,
             "form.print": lambda op: (),
         }
 
@@ -163,10 +163,20 @@ class Frame:
         then, otherwise = (region.block for region in op.regions)
         return self.run(then if self._values[op.operands[0]] else otherwise, [])
 
-
     def _assert(self, op: Op) -> list[Array]:
         if not self._values[op.operands[0]]:
             raise AssertionFailed(str(op.attrs["text"]))
+        return []
+
+    def _require(self, op: Op) -> list[Array]:
+        guard, shown = op.attrs["guard"], op.attrs.get("shown")
+        assert isinstance(guard, Guard)
+        if not isinstance(shown, Dim):
+            _check(guard, self._sizes)
+            return []
+        place, index, size = (dim.evaluate(self._sizes) for dim in (guard.left, shown, guard.right))
+        if not guard.holds(place, size):
+            raise BadIndex(str(op.attrs["operator"]), index, size)
         return []
 
 

@@ -1,6 +1,7 @@
 """Copies of operations in which symbols of sizes are replaced: what inlining and loops with a step need.
 
-Enters: an operation, replacements of values and of symbols. Leaves: a deep copy, every type and attribute rewritten.
+Enters: an operation, replacements of values and of symbols. Leaves: a deep copy, every type and attribute rewritten. A
+branch whose sizes have no value with these replacements is never taken, and becomes one that gives zeros.
 """
 
 from __future__ import annotations
@@ -9,21 +10,28 @@ import dataclasses
 from collections.abc import Mapping
 from typing import cast
 
+from tesserac.graph.applying import apply_operator
+from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Op, Region, Value
+from tesserac.ir.forms import SIZED
 from tesserac.ir.types import TensorType, Type
-from tesserac.types.dims import Dim
+from tesserac.ops.create import Zeros
+from tesserac.types.dims import Dim, DimError
 
 Dims = Mapping[str, Dim]
 
 
 def copy_op(op: Op, values: dict[Value, Value], dims: Dims) -> Op:
-    """`values` gives the replacement of outside values and receives those of inside ones."""
-    regions = [Region(copy_block(region.block, values, dims)) for region in op.regions]
+    """`values` gives the replacement of outside values and receives those of inside ones. Raises DimError where a size
+    has no value."""
+    results = [substitute_type(v.type, dims) for v in op.results]
+    attrs = {name: substitute_attr(attr, dims) for name, attr in op.attrs.items()}
+    regions = [Region(block) for block in _copied_regions(op, values, dims)]
     copy = Op(
         op.opdef,
         [values.get(v, v) for v in op.operands],
-        [substitute_type(v.type, dims) for v in op.results],
-        {name: substitute_attr(attr, dims) for name, attr in op.attrs.items()},
+        results,
+        attrs,
         regions,
         op.span,
         [v.name for v in op.results],
@@ -37,9 +45,35 @@ def copy_op(op: Op, values: dict[Value, Value], dims: Dims) -> Op:
 def copy_block(block: Block, values: dict[Value, Value], dims: Dims) -> Block:
     copy = Block([substitute_type(v.type, dims) for v in block.args], [v.name for v in block.args])
     values.update(zip(block.args, copy.args, strict=True))
-    for op in block.ops:
-        copy.append(copy_op(op, values, dims))
+    try:
+        for op in block.ops:
+            copy.append(copy_op(op, values, dims))
+    except DimError:
+        copy.drop_all_uses()
+        raise
     return copy
+
+
+def _copied_regions(op: Op, values: dict[Value, Value], dims: Dims) -> list[Block]:
+    made: list[Block] = []
+    for region in op.regions:
+        try:
+            made.append(copy_block(region.block, values, dims))
+        except DimError:
+            if SIZED not in op.attrs:
+                for block in made:
+                    block.drop_all_uses()
+                raise
+            made.append(_never_taken(op, dims))
+    return made
+
+
+def _never_taken(op: Op, dims: Dims) -> Block:
+    builder = Builder(Block(), op.span)
+    types = [substitute_type(v.type, dims) for v in op.results]
+    zeros = [Zeros(ty.dims, ty.dtype, ty.policy) for ty in types if isinstance(ty, TensorType)]
+    builder.op("form.yield", [apply_operator(builder, operator) for operator in zeros])
+    return builder.block
 
 
 def _renamed(counter: Attr, dims: Dims) -> str:

@@ -2,6 +2,9 @@
 
     form.assert(%ok) {io = [0], text = "positive"}
         Ends the call with a status unless the bool holds.
+    form.require() {guard = #guard<...>, io = [1], operator = "x[i - 1]", shown = `i - 1`}
+        Ends the call with a status unless the guard holds of the sizes and counters at this place. `operator` is the
+        expression that needs it, `shown` the index that was written, where it is one.
     form.print(%x, %n) {io = [1], pieces = ["x = ", [".3f"], " of ", [""], "\\n"], to = "output"}
         Writes text and values one after the other; a value stands as a list of its format, and behind it `complex`
         where the value is the parts of complex numbers, side by side. A `note` is not written, but belongs to what is
@@ -11,6 +14,7 @@
 from __future__ import annotations
 
 from tesserac.ir.core import Op, define_op
+from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import IO
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
@@ -18,13 +22,18 @@ from tesserac.types.dtype import BOOL
 
 STANDARD_OUTPUT, NOTE = "output", "note"
 COMPLEX = "complex"
-EFFECTS = ("form.assert", "form.print")
+EFFECTS = ("form.assert", "form.require", "form.print")
 
 
 def _verify_assert(op: Op) -> None:
     flag = len(op.operands) == 1 and op.operands[0].type == TensorType((), BOOL)
     require(flag and not op.results, "takes one bool", op)
     require(isinstance(op.attrs.get("text"), str), "says what is asserted", op)
+
+
+def _verify_require(op: Op) -> None:
+    require(isinstance(op.attrs.get("guard"), Guard) and not op.operands and not op.results, "has a guard", op)
+    require(isinstance(op.attrs.get("operator"), str), "says what needs it", op)
 
 
 def _verify_print(op: Op) -> None:
@@ -36,4 +45,5 @@ def _verify_print(op: Op) -> None:
 
 
 define_op("form.assert", pure=False, verify=_verify_assert, effect=IO)
+define_op("form.require", pure=False, verify=_verify_require, effect=IO)
 define_op("form.print", pure=False, verify=_verify_print, effect=IO)

@@ -22,12 +22,16 @@ Names of operators stop at the Graph; `generalize` rewrites each into these. For
     form.loop(low, high, init...) { ^(i, carried...): ... form.yield }
     form.while(init...) { ^(carried...): ... form.yield(go_on) } { ^(carried...): ... form.yield }
     form.cond(flag) { ^(): ... form.yield } { ^(): ... form.yield }
-        Structured control flow; every region sees the values around it.
+        Structured control flow; every region sees the values around it. A `sized` branch may do what its sizes allow
+        only where it is taken: it is not computed anywhere else.
 """
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from tesserac.base.dataclass import dataclass
+from tesserac.base.source import NO_SPAN, Span
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Attr, Block, Op, Value, define_op
 from tesserac.ir.types import IndexType, ScalarType, TensorType
@@ -41,6 +45,8 @@ REDUCE_KINDS = ("sum", "prod", "max", "min")
 ORDERED_KINDS = ("sum", "prod")
 """Kinds whose result depends on the order of folding, hence carry one."""
 
+SIZED = "sized"
+
 register_attribute("chain", Chain)
 register_attribute("blocks", Blocks)
 register_attribute("free", Free)
@@ -48,12 +54,23 @@ register_attribute("free", Free)
 
 @dataclass(frozen=True)
 class Guard:
-    """What must hold of the sizes on entry. `kind` is equal, divides (left, at least 1, divides right) or at_least."""
+    """What must hold of sizes. `kind` is equal, divides (left, at least 1, divides right), at_least, or in_range (left
+    is a position in a dim of size right). `code` is the expression that needs it, which stands at `span`."""
 
     kind: str
     left: Dim
     right: Dim
     text: str
+    code: str = field(default="", compare=False)
+    span: Span = field(default=NO_SPAN, compare=False)
+
+    def holds(self, left: int, right: int) -> bool:
+        """Whether it does, for these values of both sides."""
+        if self.kind == "equal":
+            return left == right
+        if self.kind == "divides":
+            return left > 0 and right % left == 0
+        return 0 <= left < right if self.kind == "in_range" else left >= right
 
 
 @dataclass(frozen=True)

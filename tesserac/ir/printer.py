@@ -69,11 +69,12 @@ def _float_text(value: float) -> str:
 
 
 def _structured_text(value: object) -> str:
+    """What does not count when two are compared, as a place in the source, is not shown."""
     name = attribute_name(value)
     if name is None:
         return str(value)  # a type prints itself
     assert dataclasses.is_dataclass(value)
-    fields = (f"{f.name}={print_attr(getattr(value, f.name))}" for f in dataclasses.fields(value))
+    fields = (f"{f.name}={print_attr(getattr(value, f.name))}" for f in dataclasses.fields(value) if f.compare)
     return f"#{name}<{', '.join(fields)}>"
 
 

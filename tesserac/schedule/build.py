@@ -9,6 +9,7 @@ becomes
 
 from __future__ import annotations
 
+from tesserac.base.source import NO_SPAN
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards
@@ -25,7 +26,8 @@ def build_host(func: Op, machine: Machine) -> Op:
     block = Block([memory_of(tensor_type(a)) for a in func.body.args], [a.name for a in func.body.args])
     program = HostProgram(block, machine, func.span)
     for guard in guards(func):
-        program.builder.op("schedule.guard", (), (), {"guard": guard})
+        with program.builder.spanned(func.span if guard.span == NO_SPAN else guard.span):
+            program.builder.op("schedule.guard", (), (), {"guard": guard})
     program.memory.update(zip(func.body.args, block.args, strict=True))
     for op in func.body.ops:
         if op.name == "form.parts":

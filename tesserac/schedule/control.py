@@ -61,7 +61,7 @@ def _lower_control(program: HostProgram, op: Op, owned: Collection[Value]) -> No
             _lower_while(program, op, owned)
         case "form.cond":
             _lower_cond(program, op, owned)
-        case "form.assert" | "form.print":
+        case "form.assert" | "form.require" | "form.print":
             _lower_effect(program, op)
         case _:
             raise AssertionError(f"{op.name} is not control flow")

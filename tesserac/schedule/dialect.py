@@ -69,6 +69,8 @@ schedule.cond(flag) { ^(): ... schedule.end } { ^(): ... schedule.end }
     The first region if the memref<[], bool> holds true, else the second.
 schedule.assert(flag) {io, text}
     Ends the call with a status unless the memref<[], bool> holds true.
+schedule.require() {guard, io, operator, shown}
+    Ends the call with a status unless the guard holds of sizes and counters; see form.require.
 schedule.print(mem...) {io, pieces}
     Hands text and values to the runtime, which writes them; a value stands in `pieces` as a list of its format.
 """
@@ -331,6 +333,7 @@ define_op("schedule.loop", pure=False, verify=_verify_loop)
 define_op("schedule.while", pure=False, verify=_verify_while)
 define_op("schedule.cond", pure=False, verify=_verify_cond)
 define_op("schedule.assert", pure=False, verify=_verify_test, effect=IO)
+define_op("schedule.require", pure=False, verify=_verify_guard, effect=IO)
 define_op("schedule.print", pure=False, effect=IO)
 define_op("schedule.test", pure=False, verify=_verify_test, terminator=True)
 define_op("schedule.end", pure=False, terminator=True)

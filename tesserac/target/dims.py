@@ -1,6 +1,7 @@
 """Dim expressions as code. Enters: a `Dim` and the values of its symbols. Leaves: one i64 value.
 
-All terms are brought to one denominator and divided once, so `N/2 + M/2` is right whenever the sum is whole.
+All terms are brought to one denominator and divided once, so `N/2 + M/2` is right whenever the sum is whole. Nothing
+here traps: memory is planned before any branch is taken, also for sizes that have a value only on one of them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def emit_dim(b: Builder, dim: Dim, symbols: Mapping[str, Value]) -> Value:
         whole = _times(dict(monomial), below)
         total = b.add(total, _term(b, whole, coefficient * denominator, symbols))
     divisor = _term(b, below, denominator, symbols)
-    return total if divisor.number == 1 else b.binary("sdiv exact", total, divisor)
+    return total if divisor.number == 1 else _divide(b, total, divisor)
 
 
 def _common_denominator(dim: Dim) -> dict[Atom, int]:
@@ -59,12 +60,19 @@ def _atom(b: Builder, atom: Atom, symbols: Mapping[str, Value]) -> Value:
     return first
 
 
+def _divide(b: Builder, left: Value, right: Value) -> Value:
+    """The quotient, some number where the divisor is 0."""
+    if right.number is None:
+        right = b.select(b.icmp("eq", right, const_i64(0)), const_i64(1), right)
+    return b.binary("sdiv", left, right)
+
+
 def floor_div(b: Builder, left: Value, right: Value) -> Value:
     """Rounds down, also below zero."""
     shift = _power_of_two(right)
     if shift is not None:
         return b.binary("ashr", left, const_i64(shift)) if shift else left
-    quotient = b.binary("sdiv", left, right)
+    quotient = _divide(b, left, right)
     rest = b.sub(left, b.mul(quotient, right))
     differs = b.icmp("ne", rest, const_i64(0))
     opposite = b.icmp("slt", b.binary("xor", rest, right), const_i64(0))
@@ -91,7 +99,7 @@ def _power_of_two(value: Value) -> int | None:
 
 
 INDEX_FUNCTIONS: dict[Function, Callable[[Builder, Value, Value], Value]] = {
-    "quotient": lambda b, x, y: b.binary("sdiv exact", x, y),
+    "quotient": _divide,
     "floor_div": floor_div,
     "ceil_div": ceil_div,
     "mod": modulo,

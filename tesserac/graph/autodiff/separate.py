@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tesserac.graph.autodiff.custom import Functions, silence
 from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TANGENTS
-from tesserac.graph.autodiff.linear import erase_unused, replace_results, tangent_count, used_values
+from tesserac.graph.autodiff.linear import erase_unused, replace_results, tangent_count, used_values, without_count
 from tesserac.graph.autodiff.segments import in_segments, while_in_segments
 from tesserac.graph.autodiff.turns import separate_loop, separate_while
 from tesserac.graph.dialect import REPLAY
@@ -62,8 +62,9 @@ def _separate_branches(op: Op) -> Sequence[Value]:
     builder, count = Builder.before(op), tangent_count(op)
     values, changes = op.results[:-count], op.results[-count:]
     blocks = _branches(op, slice(None, -count)), _branches(op, slice(-count, None), pure=True)
-    first = builder.op(op.name, op.operands, [v.type for v in values], None, blocks[0])
-    replayed = {REPLAY: True} if op.name == CHECKPOINT else None
+    attrs = without_count(op)
+    first = builder.op(op.name, op.operands, [v.type for v in values], attrs, blocks[0])
+    replayed = {**attrs, REPLAY: True} if op.name == CHECKPOINT else attrs
     second = builder.op(op.name, op.operands, [v.type for v in changes], replayed, blocks[1])
     replace_results(op, (*first.results, *second.results))
     return second.results

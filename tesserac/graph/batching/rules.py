@@ -18,11 +18,12 @@ from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.effects import NOTE
-from tesserac.ir.forms import tensor_type
+from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.ordering import COLLECTIVE
 from tesserac.ir.types import Type
 from tesserac.ops.calculus import Writer
 from tesserac.ops.collective import Collective
+from tesserac.ops.create import Zeros
 from tesserac.ops.elementwise import Where
 from tesserac.types.dims import Dim
 from tesserac.types.ty import TensorType
@@ -83,6 +84,8 @@ class Mapping:
             self._while(op)
         elif op.name == "form.assert":
             self._assert(op)
+        elif op.name == "form.require":
+            self._require(op)
         elif op.name == "form.print":
             self._print(op)
         elif self.axis and op.opdef.effect == COLLECTIVE and op.attrs["across"] == self.axis:
@@ -140,6 +143,21 @@ class Mapping:
             flag = write("all", flag, axes=(0,))
         self.builder.op("form.assert", (flag,), (), op.attrs)
 
+    def _require(self, op: Op) -> None:
+        """Sizes are the same for all elements: it is asked where the program comes here for any of them."""
+        if self.active is None:
+            self.builder.add(copy_op(op, self.values, {}))
+            return
+        asked, skipped = Block(), Block()
+        asked.append(copy_op(op, self.values, {}))
+        for block in (asked, skipped):
+            Builder(block, self.builder.span).op("form.yield")
+        self.builder.op("form.cond", (self._anywhere(self.active),), (), {SIZED: True}, (asked, skipped))
+
+    def _anywhere(self, flag: Value) -> Value:
+        """Whether a flag holds for any element."""
+        return self.writer()("any", flag, axes=(0,)) if flag in self.mapped else flag
+
     def _print(self, op: Op) -> None:
         """What is noted of an assertion that fails can be said of one element only, so nothing is."""
         operands = self._all(op.operands)
@@ -169,10 +187,28 @@ class Mapping:
         for region, holds in zip(op.regions, (flag, write("bitwise_not", flag)), strict=True):
             self.mapped.add(holds)
             active = holds if self.active is None else self._both(write, "bitwise_and", self.active, holds)
+            if SIZED in op.attrs:
+                outcomes.append(self._where_taken(op, region.block, active))
+                continue
             inner = Mapping(self.builder, self.size, self.values, self.mapped, self.functions, active, self.axis)
             outcomes.append(inner.block(region.block))
         for result, yes, no in zip(op.results, *outcomes, strict=True):
             self.values[result] = self._select(flag, yes, no)
+
+    def _where_taken(self, op: Op, branch: Block, active: Value) -> list[Value]:
+        """What a branch gives if any element takes it, else zeros: its sizes may be impossible then."""
+        taken, skipped = self.inside(Block()), self.inside(Block())
+        taken.active = active
+        outcome = taken.block(branch)
+        places = set(range(len(outcome)))
+        taken._yield(outcome, places)
+        types = [self.mapped_type(v.type) for v in op.results]
+        write, given = skipped.writer(), [tensor_type(v) for v in taken.builder.block.terminator.operands]
+        skipped.builder.op("form.yield", [write.apply(Zeros(ty.dims, ty.dtype, ty.policy), ()) for ty in given])
+        blocks = [taken.builder.block, skipped.builder.block]
+        made = self.builder.op("form.cond", (self._anywhere(active),), types, op.attrs, blocks)
+        self.mapped.update(made.results)
+        return list(made.results)
 
     def _select(self, flag: Value, yes: Value, no: Value) -> Value:
         if yes is no:
@@ -229,6 +265,8 @@ class Mapping:
         block = op.regions[0].block
         test = self.inside(self._entered(block, 0, places))
         [flag] = test.block(block)
+        if self.active is not None:
+            flag = self._both(test.writer(), "bitwise_and", self.active, test.whole(flag))
         return test, flag
 
     def _turn(self, op: Op, places: set[int], *, decided: bool) -> tuple[Mapping, list[Value]]:
@@ -274,5 +312,6 @@ class Mapping:
 # Note [Conditions that are mapped]
 # Where each element has a condition of its own there is no one way to go. A branch becomes both branches, and each
 # result is selected; so both must be pure, and what fails for an element that does not go there (an index out of range)
-# fails. Assertions are asked only of elements that go there. A while loop takes as many turns as the element that needs
-# most; the others keep what they carried.
+# fails. Assertions are asked only of elements that go there. A branch that is `sized` runs only if an element goes
+# there: sizes are the same for all, so what its condition says of them holds by then. A while loop takes as many turns
+# as the element that needs most; the others keep what they carried.

@@ -70,14 +70,8 @@ def with_sizes(module: Module, sizes: Mapping[str, int]) -> Module:
 def _require_guards(function: Op) -> None:
     for guard in guards(function):
         left, right = guard.left.constant, guard.right.constant
-        if left is not None and right is not None and not _holds(guard.kind, left, right):
+        if left is not None and right is not None and not guard.holds(left, right):
             raise SizesRefused(guard)
-
-
-def _holds(kind: str, left: int, right: int) -> bool:
-    if kind == "divides":
-        return left > 0 and right % left == 0
-    return left == right if kind == "equal" else left >= right
 
 
 def _require_numbers(function: Op) -> None:

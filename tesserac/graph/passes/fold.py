@@ -1,6 +1,7 @@
 """Computes while compiling what depends on constants alone: an operator on single numbers becomes its value.
 
-The value is the oracle's, so folding never changes a bit. An assertion that holds by then is gone.
+The value is the oracle's, so folding never changes a bit. An assertion that holds by then is gone, a branch that is
+decided is the side that is taken: the other may have sizes that there are not.
 
 Before:
     graph.func @f {entry = true, guards = [], params = ["x"]} {
@@ -32,25 +33,69 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ops.create import Full
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL
 from tesserac.types.ty import TensorType
 
 
 @pass_(GRAPH, GRAPH, "fold")
 def fold(module: Module) -> Module:
+    while _fold(module):
+        pass
+    return module
+
+
+def _fold(module: Module) -> bool:
+    """Goes through all operations once; whether a branch was decided, which may make more known."""
     for op in module.walk():
         if _is_constant_expression(op):
             constant = _constant(Builder.before(op), tensor_type(op.result), _evaluate(op))
             constant.name = op.result.name
             op.result.replace_all_uses(constant)
             op.erase()
+        elif _is_decided(op):
+            op.result.replace_all_uses(_constant(Builder.before(op), tensor_type(op.result), _DECIDING[op.name]))
+            op.erase()
         elif op.name == "form.assert" and _is_true(op.operands[0]):
             op.erase()
-    return module
+    decided = [op for op in module.walk() if op.name == "form.cond" and _is_constant(op.operands[0])]
+    for op in reversed(decided):  # branches inside first
+        _take(op, op.regions[0 if _is_true(op.operands[0]) else 1].block)
+    return bool(decided)
+
+
+def _take(cond: Op, branch: IRBlock) -> None:
+    """The operations of one side, where the branch stood."""
+    block = cond.parent
+    assert block is not None
+    outcome = branch.terminator.operands
+    for op in branch.ops[:-1]:
+        op.detach()
+        block.insert(block.ops.index(cond), op)
+    for old, new in zip(cond.results, outcome, strict=True):
+        new.name = new.name or old.name
+        old.replace_all_uses(new)
+    cond.erase()
+
+
+_DECIDING = {"graph.bitwise_and": False, "graph.bitwise_or": True}
+"""The bool that decides what it is joined with."""
+
+
+def _is_decided(op: Op) -> bool:
+    """Whether one of two bools makes the other not matter."""
+    if op.name not in _DECIDING or tensor_type(op.result).rank > 0:
+        return False
+    return _DECIDING[op.name] in map(_truth, op.operands)
+
+
+def _truth(value: Value) -> bool | None:
+    """The value of a constant bool."""
+    op, ty = value.defining_op, tensor_type(value)
+    return bool(op.attrs["value"]) if op is not None and _is_constant(value) and ty.dtype == BOOL else None
 
 
 def _is_true(value: Value) -> bool:
-    op = value.defining_op
-    return op is not None and _is_constant(value) and bool(op.attrs["value"])
+    return _truth(value) is True
 
 
 def _is_constant_expression(op: Op) -> bool:

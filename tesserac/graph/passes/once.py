@@ -25,9 +25,9 @@ After:
 from __future__ import annotations
 
 from tesserac.graph.substitute import copy_op
-from tesserac.ir.core import Module, Op, Value
+from tesserac.ir.core import Block, Module, Op, Value
 from tesserac.ir.passes import GRAPH, pass_
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, Dim, DimError
 
 
 @pass_(GRAPH, GRAPH, "once")
@@ -51,8 +51,16 @@ def _unroll(loop: Op, low: Dim) -> None:
     assert block is not None
     values: dict[Value, Value] = dict(zip(turn.args, (loop.operands[0], *loop.operands[2:]), strict=True))
     dims = {str(loop.attrs["counter"]): low}
-    for op in turn.ops[:-1]:
-        block.insert(block.ops.index(loop), copy_op(op, values, dims))
+    copies = Block()
+    try:
+        for op in turn.ops[:-1]:
+            copies.append(copy_op(op, values, dims))
+    except DimError:
+        copies.drop_all_uses()
+        return  # a size has no value, so that no call comes here
+    for op in list(copies.ops):
+        op.detach()
+        block.insert(block.ops.index(loop), op)
     for old, new in zip(loop.results, turn.terminator.operands, strict=True):
         replacement = values.get(new, new)
         replacement.name = replacement.name or old.name

@@ -24,6 +24,8 @@ def emit_guard(b: Builder, guard: Guard, symbols: Symbols) -> tuple[Value, Value
         return b.icmp("eq", left, right), left, right
     if guard.kind == "at_least":
         return b.icmp("sge", left, right), left, right
+    if guard.kind == "in_range":
+        return b.icmp("ult", left, b.maximum_int(right, const_i64(0))), left, right
     if guard.kind == "divides":
         positive = b.icmp("sgt", left, const_i64(0))
         return b.binary("and", positive, _divides(b, left, right)), left, right

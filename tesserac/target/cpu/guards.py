@@ -4,12 +4,12 @@
 
 Three things are tested, each before what depends on it: that no size, number of bytes or side of a guard is too large
 for 64 bits; the guards of the program; that every size used in it has a value (a division leaves no rest and is not by
-zero).
+zero). Of sizes that are used on a branch or in a loop it is tested there whether they have one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from tessera.signature import STATUS_GUARD, STATUS_TOO_LARGE
@@ -62,8 +62,8 @@ class GuardWriter:
             if isinstance(guard, Guard):
                 self._check(implied_guards([guard.left, guard.right]), self.func.span, symbols)
                 self._check([guard], op.span, symbols)
-        used = [*sizes_used([self.func, *kernels]), *workspace]
-        self._check(implied_guards(dim for dim in used if dim.symbols() <= symbols.keys()), self.func.span, symbols)
+        for op, dims in certain_sizes(self.func, {kernel.symbol: kernel for kernel in kernels}):
+            self._check(implied_guards(dim for dim in dims if dim.symbols() <= symbols.keys()), op.span, symbols)
         self.b.ret(const_int(I32, 0))
         return self.function
 
@@ -73,7 +73,7 @@ class GuardWriter:
                 continue
             self._checked.add((guard.kind, guard.left, guard.right))
             holds, left, right = emit_guard(self.b, guard, symbols)
-            site = self.sites.add("guard", guard.text, span)
+            site = self.sites.add(guard.code or "guard", guard.text, span)
             leave = partial(return_status, self.b, self.function.args[1], STATUS_GUARD, site, [left, right])
             if_return(self.b, negated(self.b, holds), leave)
 
@@ -113,6 +113,23 @@ def needed_sizes(func: Op, kernels: Sequence[Op], workspace: Sequence[Dim]) -> I
         yield Needed(dim, named_size(dim), func.span)
 
 
+def certain_sizes(func: Op, kernels: Mapping[str, Op]) -> Iterator[tuple[Op, list[Dim]]]:
+    """Every operation that each call comes to, with the sizes it uses; first what it is called with. Memory of the call
+    may be for what only some come to."""
+    yield func, list(_dims_of(func))
+    waiting = [op for op in func.body.ops if op.attrs.get("role") != "workspace"]
+    for op in waiting:
+        yield op, sizes_at(op, kernels)
+        if op.name == "schedule.select":
+            waiting += [inner for region in op.regions for inner in region.block.ops]
+
+
+def sizes_at(op: Op, kernels: Mapping[str, Op]) -> list[Dim]:
+    """The sizes that one operation of a host program uses, with those of the kernel that it launches."""
+    kernel = op.attrs.get("kernel")
+    return [*_dims_of(op), *(sizes_used([kernels[kernel]]) if isinstance(kernel, str) else ())]
+
+
 def sizes_used(functions: Sequence[Op]) -> Iterator[Dim]:
     """Every size expression that the code of some functions evaluates."""
     for function in functions:
@@ -125,7 +142,7 @@ def _dims_of(op: Op) -> Iterator[Dim]:
         for item in attr if isinstance(attr, tuple) else (attr,):
             if isinstance(item, Dim):
                 yield item
-            elif isinstance(item, Predicate):
+            elif isinstance(item, Predicate | Guard):
                 yield from (item.left, item.right)
     for value in (*op.results, *(arg for region in op.regions for arg in region.block.args)):
         if isinstance(value.type, MemRefType):

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from tessera.signature import STATUS_OUT_OF_MEMORY
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
+from tesserac.ir.forms import Guard
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.schedule.dialect import memory
@@ -109,6 +110,8 @@ class _Host:
         def leave(code: int, op: Op, values: Sequence[Value]) -> None:
             free()
             operator, text = op.attrs.get("operator", "assert"), op.attrs.get("text", "every index is in range")
+            guard = op.attrs.get("guard")
+            text = guard.text if isinstance(guard, Guard) else text
             site = self.sites.add(str(operator), str(text), op.span)
             return_status(b, self.function.args[1], code, site, values)
 

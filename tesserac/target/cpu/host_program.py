@@ -11,14 +11,15 @@ from dataclasses import field
 from functools import partial
 from typing import Protocol
 
-from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX
+from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX, STATUS_GUARD
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import Predicate, memory
-from tesserac.target.cpu.checks import emit_guard
+from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
+from tesserac.target.cpu.guards import certain_sizes, sizes_at
 from tesserac.target.cpu.launches import launcher
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
@@ -28,6 +29,7 @@ from tesserac.target.dims import ceil_div, emit_dim, floor_div, modulo
 from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I64, PTR, Value, array, const_i64, const_int
+from tesserac.target.sizes import implied_guards
 from tesserac.tile.dialect import grid
 from tesserac.types.dims import ZERO, Dim, product
 
@@ -67,9 +69,14 @@ class HostProgram:
     sites: Sites
     slots: dict[IRValue, Value] = field(default_factory=dict)
     """Where the addresses of buffers that change hands are kept."""
+    defined: frozenset[Guard] = frozenset()
+    """What has been tested by now for sizes to have values."""
 
     def prepare(self, func: Op) -> None:
         """Puts the addresses of buffers that change hands where they can be exchanged."""
+        certain = certain_sizes(func, self.kernels)
+        known = (dim for _, dims in certain for dim in dims if dim.symbols() <= self.symbols.keys())
+        self.defined = frozenset(implied_guards(known))
         for op in func.walk():
             for value in op.operands if op.name == "schedule.swap" else ():
                 if value not in self.slots:
@@ -87,11 +94,27 @@ class HostProgram:
             self.b.store(address, self.slots[value], 8)
 
     def run(self, block: Block) -> None:
+        before = self.defined
         for op in block.ops:
+            self._define(op)
             if op.opdef.dialect == "index":
                 self.values[op.result] = self._index(op)
             elif op.name not in _DECLARATIONS:
                 _RULES[op.name](self, op)
+        self.defined = before
+
+    def _define(self, op: Op) -> None:
+        """Leaves where a size that an operation uses has no value here; the entry has tested those of every call."""
+        known = [dim for dim in sizes_at(op, self.kernels) if dim.symbols() <= self.symbols.keys()]
+        for guard in implied_guards(known) if op.name not in _DECLARATIONS else ():
+            if guard not in self.defined:
+                self.defined |= {guard}
+                holds, left, right = emit_guard(self.b, guard, self.symbols)
+                if_return(self.b, negated(self.b, holds), partial(self._undefined, op, guard, left, right))
+
+    def _undefined(self, op: Op, guard: Guard, left: Value, right: Value) -> None:
+        place = Op(op.opdef, (), (), {"operator": "guard", "guard": guard}, (), op.span)
+        self.leave(STATUS_GUARD, place, [left, right])
 
     def _index(self, op: Op) -> Value:
         dim = op.attrs.get("dim")
@@ -123,6 +146,15 @@ class HostProgram:
     def _assert(self, op: Op) -> None:
         failed = self.b.icmp("eq", self.b.load(I8, self._memory(op.operands[0]), 1), const_int(I8, 0))
         if_return(self.b, failed, partial(self.leave, STATUS_ASSERT, op, []))
+
+    def _require(self, op: Op) -> None:
+        guard, shown = op.attrs["guard"], op.attrs.get("shown")
+        assert isinstance(guard, Guard)
+        holds, left, right = emit_guard(self.b, guard, self.symbols)
+        code, values = STATUS_GUARD, [left, right]
+        if isinstance(shown, Dim):
+            code, values = STATUS_BAD_INDEX, [emit_dim(self.b, shown, self.symbols), right]
+        if_return(self.b, negated(self.b, holds), partial(self.leave, code, op, values))
 
     def _print(self, op: Op) -> None:
         """Hands the runtime the number of this place, and for each value its address and sizes."""
@@ -224,6 +256,7 @@ _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.check": HostProgram._check,
     "tile.launch": HostProgram._launch,
     "schedule.assert": HostProgram._assert,
+    "schedule.require": HostProgram._require,
     "schedule.print": HostProgram._print,
     "schedule.select": HostProgram._select,
     "schedule.cond": HostProgram._cond,

@@ -21,6 +21,7 @@ from tessera.gpu_program import (
     Launch,
     Loop,
     Parameter,
+    Require,
     Select,
     Step,
     Steps,
@@ -36,7 +37,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Guard, indices
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import Predicate, memory
-from tesserac.target.cpu.guards import sizes_used
+from tesserac.target.cpu.guards import certain_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
 from tesserac.target.nvptx.kernel import emit_kernel, programs
@@ -66,12 +67,12 @@ def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
     for position, op in enumerate(kernels):
         name = text(op, "variant_of")
         variants[name] = (*variants.get(name, ()), position)
-    host = _Host(variants)
+    checks, sites = _checks(func, {text(op, "variant_of"): op for op in kernels})
+    host = _Host(variants, list(sites))
     for position, value in enumerate(func.body.args):
         host.add(value, "input", position)
     steps = host.steps(func.body)
-    checks, sites = _checks(func, kernels)
-    return Plan(tuple(host.buffers), compiled, checks, steps, sites)
+    return Plan(tuple(host.buffers), compiled, checks, steps, tuple(host.sites))
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ def _parameters(kernel: Op) -> Iterator[Parameter]:
 
 
 def condition(kind: str, left: Dim, right: Dim) -> Condition:
-    if kind not in ("at_least", "divides", "equal", "fits"):
+    if kind not in ("at_least", "divides", "equal", "in_range", "fits"):
         raise LoweringError(f"a condition of kind {kind}")
     return Condition(kind, size_of(left), size_of(right))
 
@@ -122,22 +123,23 @@ _LIMIT = Dim.const(int(LARGEST))
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
-def _checks(func: Op, kernels: Sequence[Op]) -> tuple[tuple[Check, ...], tuple[HostSite, ...]]:
+def _checks(func: Op, kernels: Mapping[str, Op]) -> tuple[tuple[Check, ...], tuple[HostSite, ...]]:
     known = frozenset(name for arg in func.body.args for dim in memory(arg).dims for name in dim.symbols())
     found: dict[tuple[str, Dim, Dim], HostSite] = {}
 
     def add(guards: Sequence[Guard], span: Span) -> None:
         for guard in guards:
-            found.setdefault((guard.kind, guard.left, guard.right), HostSite("guard", guard.text, span))
+            found.setdefault((guard.kind, guard.left, guard.right), HostSite(guard.code or "guard", guard.text, span))
 
     for op in func.body.ops:
         guard = op.attrs.get("guard")
         if isinstance(guard, Guard):
             add(implied_guards([guard.left, guard.right]), func.span)
             add([guard], op.span)
-    used = [dim for dim in sizes_used([func, *kernels]) if dim.symbols() <= known]
-    add(implied_guards(used), func.span)
-    for size in telling(part for dim in [*used, *map(programs, kernels)] for part in possible_parts(dim)):
+    for op, dims in certain_sizes(func, kernels):
+        add(implied_guards(dim for dim in dims if dim.symbols() <= known), op.span)
+    used = [dim for dim in sizes_used([func, *kernels.values()]) if dim.symbols() <= known]
+    for size in telling(part for dim in [*used, *map(programs, kernels.values())] for part in possible_parts(dim)):
         found.setdefault(("fits", size, _LIMIT), HostSite("size", named_size(size), func.span))
     checks = tuple(Check(condition(*key), site) for site, key in enumerate(found))
     return checks, tuple(found.values())
@@ -149,8 +151,9 @@ def _checks(func: Op, kernels: Sequence[Op]) -> tuple[tuple[Check, ...], tuple[H
 class _Host:
     """Operations of the host program, one after another, as steps; buffers are numbered as they come."""
 
-    def __init__(self, variants: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, variants: Mapping[str, tuple[int, ...]], sites: list[HostSite]) -> None:
         self.variants = variants
+        self.sites = sites
         self.buffers: list[Buffer] = []
         self.places: dict[Value, int] = {}
         self.indices: dict[Value, Size] = {}
@@ -184,6 +187,13 @@ class _Host:
         left, right = (self.indices[v].tree for v in op.operands)
         tree: Tree = ("+", left, ("*", -1, right)) if op.name == "index.sub" else (_OPERATORS[op.name], left, right)
         return Size(op.name, tree)
+
+    def require(self, op: Op) -> Require:
+        guard, shown = op.attrs["guard"], op.attrs.get("shown")
+        assert isinstance(guard, Guard)
+        self.sites.append(HostSite(text(op, "operator"), guard.text, op.span))
+        index = size_of(shown) if isinstance(shown, Dim) else None
+        return Require(condition(guard.kind, guard.left, guard.right), len(self.sites) - 1, index)
 
     def launch(self, op: Op) -> Launch:
         return Launch(self.variants[text(op, "kernel")], tuple(self.places[v] for v in op.operands))
@@ -220,6 +230,7 @@ _STEPS: dict[str, Callable[[_Host, Op], Step]] = {
     "schedule.while": _Host.repeat,
     "schedule.cond": _Host.choose,
     "schedule.swap": _Host.swap,
+    "schedule.require": _Host.require,
 }
 
 _OPERATORS = {
