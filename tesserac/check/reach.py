@@ -23,12 +23,18 @@ def reachable(
     return reached
 
 
-def _calls(part: object) -> Iterator[typed.Call]:
-    """All calls in a typed statement or expression."""
-    if isinstance(part, typed.Call):
-        yield part
-    for item in children(part):
-        yield from _calls(item)
+def _calls(body: typed.Block) -> Iterator[typed.Call]:
+    """All calls in typed statements. Expressions share parts, such as a struct whose fields are read one by one: each
+    part is looked at once."""
+    seen: set[int] = set()
+    waiting: list[object] = [body]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            if isinstance(part, typed.Call):
+                yield part
+            waiting += reversed(list(children(part)))
 
 
 def requirements(block: typed.Block) -> list[typed.Require]:
