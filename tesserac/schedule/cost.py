@@ -18,6 +18,9 @@ WEIGHTS = {"constant": 0, "dim": 0, "round": 3, "div": 8, "floor_div": 20, "mod"
 LITTLE = 64
 """The most work for which a constant or a scalar is computed by each of its readers without a second thought."""
 
+NEAR_LOADS = 2
+"""Loads that cost no more than one of a value which has just been written."""
+
 
 @cache
 def primitive_work(name: str, dtype: DType) -> int:
@@ -59,7 +62,8 @@ def element_traffic(op: Op) -> int:
 def recompute_pays(producer: Op, consumers: list[Op], kept_anyway: bool, machine: Machine) -> bool:
     """Whether consumers had better compute the producer's elements themselves than read them from memory.
 
-    Recomputing saves the store and the loads; it costs the producer's work for every evaluation beyond the first. A
+    Recomputing saves the store and the loads; it costs the producer's work, and loads of what it reads, for every
+    evaluation beyond the first: a sum that grows by a term in each layer is not read term by term in all later ones. A
     scalar is computed once per program, and a little work, no division, hides behind the traffic that a reader has
     anyway. What is kept anyway for a reduction is likely to stay near. Long programs, such as those that draw random
     numbers, are kept apart: kernels that read their result are then alike, and compiled once.
@@ -71,10 +75,17 @@ def recompute_pays(producer: Op, consumers: list[Op], kept_anyway: bool, machine
     if max(stretched) > 1:
         hidden = all(2 * body_work(producer) <= _idle_work(consumer, machine) for consumer in consumers)
         return hidden and body_work(producer) < WEIGHTS["div"]
+    loads = [_extra_loads(producer, consumer, size, machine) for consumer in consumers]
     if kept_anyway:
-        return not scratch_pays(producer)
-    moved = element_traffic(producer) * (len(consumers) + 1)
-    return (len(consumers) - 1) * body_work(producer) <= moved * machine.flops_per_byte
+        return not scratch_pays(producer) and max(loads) <= NEAR_LOADS * element_traffic(producer)
+    saved = element_traffic(producer) * (len(consumers) + 1) - (sum(loads) - max(loads))
+    return (len(consumers) - 1) * body_work(producer) <= saved * machine.flops_per_byte
+
+
+def _extra_loads(producer: Op, consumer: Op, size: int, machine: Machine) -> float:
+    """Bytes that a map reads for each of its elements if it computes the producer's, and does not read anyway."""
+    read = {v for v in producer.operands if v not in consumer.operands}
+    return sum(nominal(product(tensor_type(v).dims), machine) / size * element_bytes(tensor_type(v).dtype) for v in read)
 
 
 def _idle_work(consumer: Op, machine: Machine) -> int:
