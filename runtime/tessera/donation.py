@@ -25,12 +25,28 @@ def check_apart(signature: Signature, arrays: Sequence[Array]) -> None:
     """Raises where an array that is given away shares memory with another argument."""
     import numpy as np
 
-    for given in sorted(signature.taken().values()):
+    taken = sorted(signature.taken().values())
+    if not taken or _are_apart(frozenset(taken), arrays):
+        return
+    for given in taken:
         for place, other in enumerate(arrays):
             if place != given and np.may_share_memory(arrays[given], other):
                 both = f"`{signature.parameters[given].name}` and `{signature.parameters[place].name}`"
                 note = "the call writes its results there, so no other argument may lie in the same memory"
                 raise failure(NOT_DONATED, f"arguments {both} of `{signature.name}` share memory", (note,))
+
+
+def _are_apart(given: frozenset[int], arrays: Sequence[Array]) -> bool:
+    """Whether no array that is given away overlaps another. In the order of their starts, one that begins before an
+    earlier one has ended shares memory with it: there is no need to look at pairs."""
+    starts = [(array.ctypes.data, array.nbytes, place in given) for place, array in enumerate(arrays) if array.nbytes]
+    reached = reached_given = 0
+    for start, size, is_given in sorted(starts):
+        if start < (reached if is_given else reached_given):
+            return False
+        reached = max(reached, start + size)
+        reached_given = max(reached_given, start + size if is_given else 0)
+    return True
 
 
 def taken_structs(signature: Signature, arguments: Mapping[str, object]) -> list[StructValue]:

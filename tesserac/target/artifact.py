@@ -26,7 +26,8 @@ from tesserac.schedule.host import memory_of
 from tesserac.target.compile import Machine, data_layout, emit_object
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.pool import pool_module
-from tesserac.target.cpu.pystub import Shapes, emit_stub
+from tesserac.target.cpu.pystub import emit_stub
+from tesserac.target.cpu.pytables import Shapes
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module

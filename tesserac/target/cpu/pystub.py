@@ -8,38 +8,47 @@ keywords, sizes that agree; those whose memory results take are writable and lie
 the other results, releases the interpreter lock, runs the entry and returns. For any other call it hands the same
 arguments to `self`, which does the same in Python and knows how to complain.
 
+What differs between parameters stands in tables (`pytables.py`) that loops walk: a step of training takes and gives
+hundreds of arrays, and code for each of them would be most of what there is to compile. Loops over a few are written
+out, with what the tables say in place.
+
 It reads NumPy's arrays at the offsets of `tessera.numpy_abi`, which the runtime checks before it uses a stub. All
 addresses of Python's and NumPy's objects come through import slots, so the image is the same in every process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tessera import numpy_abi
 from tessera.signature import STATUS_SIZE
-from tesserac.base.dataclass import dataclass
-from tesserac.ir.types import MemRefType
+from tesserac.target.cpu.apart import are_apart
 from tesserac.target.cpu.checks import all_hold, emit_shape, emit_values, negated, solve
+from tesserac.target.cpu.pytables import FRESH, Shapes, Table, Tables
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported, imported
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import if_return
-from tesserac.target.llvm_types import I8, I32, I64, PTR, LType, Value, array, const_i64, const_int, structure, zero
+from tesserac.target.flow import choose, for_loop, if_return
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import (
+    I8,
+    I32,
+    I64,
+    PTR,
+    VOID,
+    LType,
+    Value,
+    array,
+    const_i64,
+    const_int,
+    structure,
+    zero,
+)
 from tesserac.target.sizes import solve_symbols
-from tesserac.types.dims import product
 
 _METH_KEYWORDS, _METH_FASTCALL = 0x0002, 0x0080
-
-
-@dataclass(frozen=True)
-class Shapes:
-    """What a call takes and gives. `taken` are the parameters whose memory results take, by the position of the
-    result."""
-
-    parameters: Sequence[MemRefType]
-    results: Sequence[MemRefType]
-    returns_tuple: bool
-    taken: Mapping[int, int]
+FEW = 8
+"""Parameters or results for which code is written out."""
+_RELEASE = "tessera.release"
 
 
 def emit_stub(module: Module, entry: Function, name: str, shapes: Shapes) -> None:
@@ -55,169 +64,239 @@ def emit_stub(module: Module, entry: Function, name: str, shapes: Shapes) -> Non
 class _Stub:
     def __init__(self, module: Module, entry: Function, shapes: Shapes) -> None:
         self.entry = entry
-        self.parameters = shapes.parameters
-        self.results = shapes.results
-        self.returns_tuple = shapes.returns_tuple
-        self.taken = shapes.taken
+        self.shapes = shapes
+        self.tables = Tables(module, shapes)
+        self.release = _emit_release(module)
         self.function = module.function(
             "tessera.stub", PTR, [PTR, PTR, I64, PTR], attributes=HOST_ATTRIBUTES, linkage="internal"
         )
         self.b = self.function.builder
+        self.arguments = self.function.args[1]
         self.symbols: dict[str, Value] = {}
 
     def emit(self) -> None:
-        b = self.b
-        _, arguments, count, names = self.function.args
-        usual = [b.icmp("eq", count, const_i64(len(self.parameters))), b.icmp("eq", names, zero(PTR))]
+        b, count = self.b, const_i64(len(self.shapes.parameters))
+        usual = [
+            b.icmp("eq", self.function.args[2], count),
+            b.icmp("eq", self.function.args[3], zero(PTR)),
+        ]
         if_return(b, negated(b, all_hold(b, usual)), self._fall_back)
-        arrays = [b.load(PTR, b.gep(PTR, arguments, i), 8) for i in range(len(self.parameters))]
-        for place, (given, declared) in enumerate(zip(arrays, self.parameters, strict=True)):
-            self._check_array(given, declared, place in self.taken.values())
-        self._bind(arrays)
-        self._check_apart(arrays)
-        outputs = self._allocate(arrays)
-        self._run(arrays, outputs)
+        dtypes = _Row(b, PTR, [imported(b, f"dtype.{name}") for name in self.tables.dtypes])
+        _each(b, count, lambda i: self._check_array(i, dtypes))
+        self._bind()
+        sizes = _Row(b, I64, self._sizes())
+        _each(b, count, lambda i: self._check_sizes(i, sizes))
+        if self.shapes.taken:
+            apart = are_apart(b, len(self.shapes.parameters), lambda i: self._extent(i, sizes))
+            if_return(b, negated(b, apart), self._fall_back)
+        outputs = b.alloca(array(PTR, max(len(self.shapes.results), 1)), 8)
+        _each(b, const_i64(len(self.shapes.results)), lambda i: self._allocate(i, outputs, sizes, dtypes))
+        self._run(outputs)
         b.ret(self._returned(outputs))
 
     def _fall_back(self) -> None:
         self.b.ret(call_imported(self.b, "python.PyObject_Vectorcall", self.function.args, PTR))
 
-    def _check_array(self, given: Value, declared: MemRefType, written: bool) -> None:
-        """Leaves unless `given` is an array that the entry can read, and perhaps write, as it lies."""
-        b = self.b
-        type_ = self._field(PTR, given, numpy_abi.TYPE_OFFSET)
-        if_return(b, b.icmp("ne", type_, imported(b, "numpy.ndarray")), self._fall_back)
-        dtype = self._field(PTR, given, numpy_abi.DTYPE_OFFSET)
-        rank = self._field(I32, given, numpy_abi.RANK_OFFSET)
-        flags = self._field(I32, given, numpy_abi.FLAGS_OFFSET)
-        writable = numpy_abi.WRITABLE if written else 0
-        needed = const_int(I32, numpy_abi.C_CONTIGUOUS | numpy_abi.ALIGNED | writable)
-        fits = [
-            b.icmp("eq", dtype, imported(b, f"dtype.{declared.dtype.numpy_name}")),
-            b.icmp("eq", rank, const_int(I32, len(declared.dims))),
-            b.icmp("eq", b.binary("and", flags, needed), needed),
-        ]
-        if_return(b, negated(b, all_hold(b, fits)), self._fall_back)
+    # --- what is given ------------------------------------------------------------------------------------------------
+
+    def _array(self, number: Value | int) -> Value:
+        return self.b.load(PTR, self.b.gep(PTR, self.arguments, number), 8)
 
     def _field(self, type_: LType, object_: Value, offset: int) -> Value:
         return self.b.load(type_, self.b.gep(I8, object_, offset), type_.bits // 8)
 
-    def _bind(self, arrays: Sequence[Value]) -> None:
-        """Gives every symbol its value and leaves where a declared size differs from the array's."""
-        b, shapes = self.b, [self._shape(a, p) for a, p in zip(arrays, self.parameters, strict=True)]
-        equations = solve_symbols([p.dims for p in self.parameters])
-        for equation in equations:
-            extent = shapes[equation.parameter][equation.axis]
-            self.symbols[equation.symbol] = solve(b, equation, extent, self.symbols, self._fall_back)
-        solved = {(e.parameter, e.axis) for e in equations}
-        checked = [
-            (dim, shapes[i][j])
-            for i, parameter in enumerate(self.parameters)
-            for j, dim in enumerate(parameter.dims)
-            if (i, j) not in solved
+    def _check_array(self, number: Value, dtypes: _Row) -> None:
+        """Leaves unless an argument is an array that the entry can read, and perhaps write, as it lies."""
+        b, given = self.b, self._array(number)
+        type_ = self._field(PTR, given, numpy_abi.TYPE_OFFSET)
+        if_return(b, b.icmp("ne", type_, imported(b, "numpy.ndarray")), self._fall_back)
+        flags, needed = self._field(I32, given, numpy_abi.FLAGS_OFFSET), self.tables.flags.at(b, number)
+        dtype = dtypes.at(b, self.tables.dtype_of.at(b, number))
+        fits = [
+            b.icmp("eq", self._field(PTR, given, numpy_abi.DTYPE_OFFSET), dtype),
+            b.icmp("eq", self._field(I32, given, numpy_abi.RANK_OFFSET), self.tables.rank.at(b, number)),
+            b.icmp("eq", b.binary("and", flags, needed), needed),
         ]
-        if not checked:
-            return
-        declared = emit_values(b, [dim for dim, _ in checked], self.symbols, self._fall_back)
-        found = [extent for _, extent in checked]
-        equal = all_hold(b, [b.icmp("eq", x, y) for x, y in zip(declared, found, strict=True)])
-        if_return(b, negated(b, equal), self._fall_back)
+        if_return(b, negated(b, all_hold(b, fits)), self._fall_back)
 
-    def _shape(self, given: Value, declared: MemRefType) -> list[Value]:
-        if not declared.dims:
-            return []
-        shape = self._field(PTR, given, numpy_abi.SHAPE_OFFSET)
-        return [self.b.load(I64, self.b.gep(I64, shape, i), 8) for i in range(len(declared.dims))]
+    def _bind(self) -> None:
+        """Gives every symbol its value."""
+        for equation in solve_symbols([p.dims for p in self.shapes.parameters]):
+            shape = self._field(PTR, self._array(equation.parameter), numpy_abi.SHAPE_OFFSET)
+            extent = self.b.load(I64, self.b.gep(I64, shape, equation.axis), 8)
+            self.symbols[equation.symbol] = solve(self.b, equation, extent, self.symbols, self._fall_back)
 
-    def _check_apart(self, arrays: Sequence[Value]) -> None:
-        """Leaves where an array that is written shares memory with another."""
-        b, written = self.b, sorted(self.taken.values())
-        if not written:
-            return
-        bytes_of = [product(p.dims) * p.dtype.bytes for p in self.parameters]
-        sizes = emit_values(b, bytes_of, self.symbols, self._fall_back)
-        starts = [self._field(I64, a, numpy_abi.DATA_OFFSET) for a in arrays]
-        ends = [b.add(start, size) for start, size in zip(starts, sizes, strict=True)]
-        pairs = [(i, j) for i in written for j in range(len(arrays)) if i != j and not (j in written and j < i)]
-        for i, j in pairs:
-            overlap = b.binary("and", b.icmp("ult", starts[i], ends[j]), b.icmp("ult", starts[j], ends[i]))
-            if_return(b, overlap, self._fall_back)
+    def _sizes(self) -> list[Value]:
+        """The value of each size that the tables speak of."""
+        given = emit_values(self.b, self.tables.taken_sizes, self.symbols, self._fall_back)
+        return [*given, *emit_shape(self.b, self.tables.given_sizes, self.symbols, self._fall_back)]
 
-    def _allocate(self, arrays: Sequence[Value]) -> list[Value]:
-        """An array per result: one that is given away, or a new one."""
-        shapes = [emit_shape(self.b, r.dims, self.symbols, self._fall_back) for r in self.results]
-        outputs: list[Value] = []
-        for position, (result, shape) in enumerate(zip(self.results, shapes, strict=True)):
-            if position in self.taken:
-                outputs.append(arrays[self.taken[position]])
-                call_imported(self.b, "python.Py_IncRef", [outputs[-1]])
-            else:
-                outputs.append(self._new_array(result, shape, list(outputs)))
-        return outputs
+    def _check_sizes(self, number: Value, sizes: _Row) -> None:
+        """Leaves where a declared size differs from the array's."""
+        b, shape = self.b, self._field(PTR, self._array(number), numpy_abi.SHAPE_OFFSET)
 
-    def _new_array(self, result: MemRefType, shape: Sequence[Value], before: Sequence[Value]) -> Value:
-        b = self.b
-        sizes = b.alloca(array(I64, max(len(shape), 1)), 8)
-        for i, size in enumerate(shape):
-            b.store(size, b.gep(I64, sizes, i), 8)
-        dtype = imported(b, f"dtype.{result.dtype.numpy_name}")
-        call_imported(b, "python.Py_IncRef", [dtype])  # PyArray_Empty keeps one reference
-        arguments = [const_int(I32, len(shape)), sizes, dtype, const_int(I32, 0)]
-        made = call_imported(b, f"numpy.{numpy_abi.EMPTY}", arguments, PTR)
+        def check(axis: Value, size: Value) -> None:
+            found = b.load(I64, b.gep(I64, shape, axis), 8)
+            if_return(b, b.icmp("ne", found, size), self._fall_back)
+
+        self._each_size(self.tables.rank, self.tables.first_size, number, sizes, check)
+
+    def _each_size(
+        self, rank: Table, first: Table, number: Value, sizes: _Row, body: Callable[[Value, Value], None]
+    ) -> None:
+        b, start = self.b, _wide(self.b, first.at(self.b, number))
+
+        def one(axis: Value) -> None:
+            body(axis, sizes.at(b, self.tables.size_of.at(b, b.add(start, axis))))
+
+        _each(b, _wide(b, rank.at(b, number)), one)
+
+    def _extent(self, number: Value, sizes: _Row) -> tuple[Value, Value, Value]:
+        """Where an array starts and ends, and whether it is written."""
+        b, start = self.b, self._field(I64, self._array(number), numpy_abi.DATA_OFFSET)
+        size = sizes.at(b, self.tables.bytes_of.at(b, number))
+        flag = b.binary("and", self.tables.flags.at(b, number), const_int(I32, numpy_abi.WRITABLE))
+        return start, b.add(start, size), _wide(b, flag)
+
+    # --- what is returned ---------------------------------------------------------------------------------------------
+
+    def _allocate(self, number: Value, outputs: Value, sizes: _Row, dtypes: _Row) -> None:
+        """The array of a result: one that is given away, or a new one."""
+        b, of = self.b, self.tables.result_of.at(self.b, number)
+
+        def take() -> Sequence[Value]:
+            taken = self._array(_wide(b, of))
+            call_imported(b, "python.Py_IncRef", [taken])
+            return [taken]
 
         def give_up() -> None:
-            self._release(before)
+            b.call(self.release, [outputs, number])
             call_imported(b, "python.PyErr_Clear", [])
             self._fall_back()
 
+        def make() -> Sequence[Value]:
+            return [self._new_array(number, sizes, dtypes)]
+
+        if of.number is not None:
+            (made,) = make() if of.number == FRESH else take()
+        else:
+            (made,) = choose(b, b.icmp("eq", of, const_int(I32, FRESH)), make, take)
         if_return(b, b.icmp("eq", made, zero(PTR)), give_up)
-        return made
+        b.store(made, b.gep(PTR, outputs, number), 8)
 
-    def _release(self, objects: Sequence[Value]) -> None:
-        for object_ in objects:
-            call_imported(self.b, "python.Py_DecRef", [object_])
+    def _new_array(self, number: Value, sizes: _Row, dtypes: _Row) -> Value:
+        b, tables = self.b, self.tables
+        shape = b.alloca(array(I64, max(tables.most_dims, 1)), 8)
 
-    def _run(self, arrays: Sequence[Value], outputs: Sequence[Value]) -> None:
-        b = self.b
-        data = [self._field(I64, a, numpy_abi.DATA_OFFSET) for a in (*arrays, *outputs)]
-        words = [*data, *(self.symbols[name] for name in sorted(self.symbols))]
-        block = b.alloca(array(I64, max(len(words), 1)), 8)
-        for i, word in enumerate(words):
-            b.store(word, b.gep(I64, block, i), 8)
+        def put(axis: Value, size: Value) -> None:
+            b.store(size, b.gep(I64, shape, axis), 8)
+
+        self._each_size(tables.result_rank, tables.result_first_size, number, sizes, put)
+        dtype = dtypes.at(b, tables.result_dtype_of.at(b, number))
+        call_imported(b, "python.Py_IncRef", [dtype])  # PyArray_Empty keeps one reference
+        arguments = [tables.result_rank.at(b, number), shape, dtype, const_int(I32, 0)]
+        return call_imported(b, f"numpy.{numpy_abi.EMPTY}", arguments, PTR)
+
+    def _run(self, outputs: Value) -> None:
+        b, taken, given = self.b, len(self.shapes.parameters), len(self.shapes.results)
+        symbols = [self.symbols[name] for name in sorted(self.symbols)]
+        block = b.alloca(array(I64, max(taken + given + len(symbols), 1)), 8)
+
+        def data_of(objects: Value, first: int) -> Callable[[Value], None]:
+            def put(number: Value) -> None:
+                data = self._field(I64, b.load(PTR, b.gep(PTR, objects, number), 8), numpy_abi.DATA_OFFSET)
+                b.store(data, b.gep(I64, b.gep(I64, block, first), number), 8)
+
+            return put
+
+        _each(b, const_i64(taken), data_of(self.arguments, 0))
+        _each(b, const_i64(given), data_of(outputs, taken))
+        for place, value in enumerate(symbols, taken + given):
+            b.store(value, b.gep(I64, block, place), 8)
         status = b.alloca(array(I64, STATUS_SIZE // 8), 8)
         thread = call_imported(b, "python.PyEval_SaveThread", [], PTR)
         code = b.call(self.entry, [block, status])
         call_imported(b, "python.PyEval_RestoreThread", [thread])
-        if_return(b, b.icmp("ne", code, const_int(I32, 0)), lambda: self._fail(status, arrays, outputs))
+        if_return(b, b.icmp("ne", code, const_int(I32, 0)), lambda: self._fail(status, outputs))
 
-    def _fail(self, status: Value, arrays: Sequence[Value], outputs: Sequence[Value]) -> None:
+    def _fail(self, status: Value, outputs: Value) -> None:
         """Has Python raise the error that the status stands for."""
-        b = self.b
-        self._release(outputs)
+        b, count = self.b, len(self.shapes.parameters)
+        b.call(self.release, [outputs, const_i64(len(self.shapes.results))])
         content = call_imported(b, "python.PyBytes_FromStringAndSize", [status, const_i64(STATUS_SIZE)], PTR)
         if_return(b, b.icmp("eq", content, zero(PTR)), lambda: b.ret(zero(PTR)))
-        arguments = b.alloca(array(PTR, 1 + len(arrays)), 8)
-        for i, value in enumerate([content, *arrays]):
-            b.store(value, b.gep(PTR, arguments, i), 8)
-        count = const_i64(1 + len(arrays))
+        arguments = b.alloca(array(PTR, 1 + count), 8)
+        b.store(content, arguments, 8)
+        _each(b, const_i64(count), lambda i: b.store(self._array(i), b.gep(PTR, b.gep(PTR, arguments, 1), i), 8))
         handler = imported(b, "call.failed")
-        raised = call_imported(b, "python.PyObject_Vectorcall", [handler, arguments, count, zero(PTR)], PTR)
-        self._release([content])
+        told = [handler, arguments, const_i64(1 + count), zero(PTR)]
+        raised = call_imported(b, "python.PyObject_Vectorcall", told, PTR)
+        call_imported(b, "python.Py_DecRef", [content])
         b.ret(raised)
 
-    def _returned(self, outputs: Sequence[Value]) -> Value:
+    def _returned(self, outputs: Value) -> Value:
         """The results as Python wants them: a scalar for a 0-d array, a tuple for several."""
-        values = [self._unwrapped(r, o) for r, o in zip(self.results, outputs, strict=True)]
-        if not self.returns_tuple:
-            return values[0]
-        b = self.b
-        both = call_imported(b, "python.PyTuple_New", [const_i64(len(values))], PTR)
+        b, count = self.b, const_i64(len(self.shapes.results))
+        if not self.shapes.returns_tuple:
+            return self._unwrapped(outputs, const_i64(0))
+        both = call_imported(b, "python.PyTuple_New", [count], PTR)
         if_return(b, b.icmp("eq", both, zero(PTR)), lambda: b.ret(zero(PTR)))
-        for i, value in enumerate(values):
-            call_imported(b, "python.PyTuple_SetItem", [both, const_i64(i), value], I32)
+
+        def put(number: Value) -> None:
+            call_imported(b, "python.PyTuple_SetItem", [both, number, self._unwrapped(outputs, number)], I32)
+
+        _each(b, count, put)
         return both
 
-    def _unwrapped(self, result: MemRefType, output: Value) -> Value:
-        if result.dims:
+    def _unwrapped(self, outputs: Value, number: Value) -> Value:
+        """PyArray_Return gives back an array that is not 0-d."""
+        output = self.b.load(PTR, self.b.gep(PTR, outputs, number), 8)
+        if number.number is not None and self.shapes.results[number.number].dims:
             return output
         return call_imported(self.b, f"numpy.{numpy_abi.RETURN}", [output], PTR)
+
+
+def _each(b: Builder, count: Value, body: Callable[[Value], None]) -> None:
+    def one(number: Value, _: list[Value]) -> Sequence[Value]:
+        body(number)
+        return ()
+
+    if count.number is None or count.number > FEW:
+        for_loop(b, const_i64(0), count, const_i64(1), [], one)
+        return
+    for number in range(count.number):
+        body(const_i64(number))
+
+
+def _wide(b: Builder, number: Value) -> Value:
+    return b.cast("sext", number, I64) if number.number is None else const_i64(number.number)
+
+
+class _Row:
+    """Values of one type, side by side in the memory of this call."""
+
+    def __init__(self, b: Builder, type_: LType, values: Sequence[Value]) -> None:
+        self._values = values
+        self._type = type_
+        self._block = b.alloca(array(type_, max(len(values), 1)), 8)
+        for place, value in enumerate(values):
+            b.store(value, b.gep(type_, self._block, place), 8)
+
+    def at(self, b: Builder, place: Value) -> Value:
+        if place.number is not None:
+            return self._values[place.number]
+        return b.load(self._type, b.gep(self._type, self._block, _wide(b, place)), 8)
+
+
+def _emit_release(module: Module) -> Function:
+    """void tessera.release(ptr objects, i64 count)"""
+    function = module.function(_RELEASE, VOID, [PTR, I64], attributes=HOST_ATTRIBUTES, linkage="internal")
+    b, (objects, count) = function.builder, function.args
+
+    def one(number: Value, _: list[Value]) -> Sequence[Value]:
+        call_imported(b, "python.Py_DecRef", [b.load(PTR, b.gep(PTR, objects, number), 8)])
+        return ()
+
+    for_loop(b, const_i64(0), count, const_i64(1), [], one)
+    b.ret()
+    return function
