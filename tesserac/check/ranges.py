@@ -134,6 +134,9 @@ class Ranges:
     known: dict[object, Value] = field(default_factory=dict)
     depth: int = 0
     settled: dict[object, dict[str, Value]] = field(default_factory=dict)
+    shared: dict[tuple[int, int], tuple[Value, Mapping[str, Value]]] = field(default_factory=dict)
+    """What the expressions of the statement being run are, each with the names that it was run with: the fields of a
+    struct are items of one expression, which is run once."""
 
     def extent(self, dim: Dim) -> Interval:
         try:
@@ -158,6 +161,13 @@ class Ranges:
         return None
 
     def _statement(self, statement: typed.Stmt, names: dict[str, Value]) -> Value | None:
+        around, self.shared = self.shared, {}
+        try:
+            return self._run(statement, names)
+        finally:
+            self.shared = around
+
+    def _run(self, statement: typed.Stmt, names: dict[str, Value]) -> Value | None:
         match statement:
             case typed.Bind():
                 value = names[statement.name] = self._value(statement.value, names)
@@ -247,11 +257,17 @@ class Ranges:
     # ------------------------------------------------------------------------------------------ expressions
 
     def _value(self, expression: typed.Expr, names: Mapping[str, Value]) -> Value:
+        if isinstance(expression, typed.Static):
+            return self._constant(expression.type)
+        if isinstance(expression, typed.Local):
+            return names.get(expression.name) or of_type(expression.type)
+        key = (id(expression), id(names))
+        if key not in self.shared:
+            self.shared[key] = (self._compute(expression, names), names)
+        return self.shared[key][0]
+
+    def _compute(self, expression: typed.Expr, names: Mapping[str, Value]) -> Value:
         match expression:
-            case typed.Static():
-                return self._constant(expression.type)
-            case typed.Local():
-                return names.get(expression.name) or of_type(expression.type)
             case typed.Coerce():
                 return self._coerce(expression, names)
             case typed.Apply():
