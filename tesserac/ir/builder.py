@@ -42,7 +42,7 @@ class Builder:
         """Puts an operation that exists already, such as a clone, where the builder stands."""
         if self._before is None:
             return self.block.append(op)
-        return self.block.insert(self.block.ops.index(self._before), op)
+        return self.block.insert(self.block.place(self._before), op)
 
     def value(
         self,

@@ -109,7 +109,7 @@ def _values(types: Sequence[Type], names: Sequence[str], owner: Op | Block) -> l
 class Op:
     """One operation: a definition, operands, attributes, regions, results and where it came from."""
 
-    __slots__ = ("_operands", "attrs", "opdef", "parent", "regions", "results", "span")
+    __slots__ = ("_operands", "_place", "attrs", "opdef", "parent", "regions", "results", "span")
 
     def __init__(
         self,
@@ -126,6 +126,7 @@ class Op:
         self.regions = list(regions)
         self.span = span
         self.parent: Block | None = None
+        self._place = 0
         self.results = _values(result_types, result_names, self)
         self._operands: list[Value] = list(operands)
         for region in self.regions:
@@ -182,7 +183,7 @@ class Op:
     def detach(self) -> None:
         """Takes the operation out of its block; it keeps operands and results."""
         if self.parent is not None:
-            self.parent.ops.remove(self)
+            del self.parent.ops[self.parent.place(self)]
             self.parent = None
 
     def erase(self) -> None:
@@ -212,12 +213,13 @@ class Op:
 class Block:
     """A straight list of operations with arguments; the body of a region."""
 
-    __slots__ = ("args", "ops", "parent")
+    __slots__ = ("_drift", "args", "ops", "parent")
 
     def __init__(self, arg_types: Sequence[Type] = (), arg_names: Sequence[str] = ()) -> None:
         self.args = _values(arg_types, arg_names, self)
         self.ops: list[Op] = []
         self.parent: Region | None = None
+        self._drift = 0
 
     def append(self, op: Op) -> Op:
         return self.insert(len(self.ops), op)
@@ -225,8 +227,25 @@ class Block:
     def insert(self, position: int, op: Op) -> Op:
         assert op.parent is None, f"{op.name} already stands in a block"
         op.parent = self
+        op._place = position
         self.ops.insert(position, op)
         return op
+
+    def place(self, op: Op) -> int:
+        """The position of an operation of this block. Each remembers where it was put or last found; what has come
+        and gone before it since is about what it was for the one that was looked for last."""
+        around, width = op._place + self._drift, 1
+        while True:
+            low, high = max(around - width, 0), max(around + width, 0)
+            try:
+                found = self.ops.index(op, low, high)
+                break
+            except ValueError:
+                if low == 0 and high >= len(self.ops):
+                    raise
+            width *= 16
+        self._drift, op._place = found - op._place, found
+        return found
 
     def add_arg(self, type_: Type, name: str = "") -> Value:
         value = Value(type_, self, len(self.args), name)

@@ -120,7 +120,7 @@ def _give_result(op: Op, dims: Dims, labels: Labels, out: Labels) -> list[Op]:
     op.result.type = TensorType(dims, old.dtype, old.policy)
     order = tuple(labels.index(i) for i in out)
     natural = tuple(old.dims[order.index(i)] for i in range(len(order)))
-    behind = Builder.before(op.parent.ops[op.parent.ops.index(op) + 1])
+    behind = Builder.before(op.parent.ops[op.parent.place(op) + 1])
     made: list[Op] = []
     value = op.result
     if natural != dims:

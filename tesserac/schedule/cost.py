@@ -84,8 +84,8 @@ def recompute_pays(producer: Op, consumers: list[Op], kept_anyway: bool, machine
 
 def _extra_loads(producer: Op, consumer: Op, size: int, machine: Machine) -> float:
     """Bytes that a map reads for each of its elements if it computes the producer's, and does not read anyway."""
-    read = {v for v in producer.operands if v not in consumer.operands}
-    return sum(nominal(product(tensor_type(v).dims), machine) / size * element_bytes(tensor_type(v).dtype) for v in read)
+    read = [tensor_type(v) for v in dict.fromkeys(producer.operands) if v not in consumer.operands]
+    return sum(nominal(product(ty.dims), machine) / size * element_bytes(ty.dtype) for ty in read)
 
 
 def _idle_work(consumer: Op, machine: Machine) -> int:

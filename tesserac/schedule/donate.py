@@ -74,7 +74,7 @@ class _Settled:
     def _place(self, op: Op) -> int:
         around = ancestor(op, self.block)
         assert around is not None, "all of a host program stands in its body"
-        return self.block.ops.index(around)
+        return self.block.place(around)
 
     def _memory(self, value: Value) -> Value:
         """What a name stands for: a buffer, or the argument that gives its memory."""

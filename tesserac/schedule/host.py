@@ -47,13 +47,16 @@ class HostProgram:
         self.updates = Updates()
         self._top = block
         self._slots = 0
+        self._first = 0
+        """So many operations of the function are declarations, and stand together."""
 
     def buffer(self, ty: MemRefType, role: str, slot: int, hint: str) -> Value:
         """Memory of the call; buffers stand together before the first launch."""
         attrs = {"role": role, "slot": slot}
         op = Op(OPDEFS["schedule.buffer"], (), (ty,), attrs, (), self.builder.span, (hint,))
-        first = (i for i, other in enumerate(self._top.ops) if other.name not in FIRST)
-        return self._top.insert(next(first, len(self._top.ops)), op).result
+        while self._first < len(self._top.ops) and self._top.ops[self._first].name in FIRST:
+            self._first += 1
+        return self._top.insert(self._first, op).result
 
     def table(self, op: Op) -> Value:
         """Memory that the code brings along."""

@@ -200,7 +200,7 @@ def _part(update: Op, position: int, box: Slice, old: Value, updates: Updates) -
         return copied
     for op in (part, *views):
         op.detach()
-        block.insert(block.ops.index(update), op)
+        block.insert(block.place(update), op)
     return part
 
 

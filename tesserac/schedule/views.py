@@ -150,7 +150,7 @@ def _give_back(op: Op, ty: TensorType) -> None:
     assert op.parent is not None
     uses = list(op.result.uses)
     view = Op(OPDEFS["form.view"], (op.result,), (ty,), {"view": Reshape()}, (), op.span, (op.result.name,))
-    op.parent.insert(op.parent.ops.index(op) + 1, view)
+    op.parent.insert(op.parent.place(op) + 1, view)
     for user, position in uses:
         user.set_operand(position, view.result)
 

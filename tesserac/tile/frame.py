@@ -107,7 +107,7 @@ class Frame:
 
     def walked(self, op: Op) -> tuple[int, ...]:
         """The loops that a value of the launch varies along."""
-        place = launch_places(self.launch)[self.launch.body.ops.index(op)]
+        place = launch_places(self.launch)[self.launch.body.place(op)]
         return tuple(i for i, loop in enumerate(self.loops) if set(loop.axes) & set(place))
 
     def ordered(self, loops: Sequence[int]) -> tuple[int, ...]:

@@ -85,7 +85,7 @@ def _position(
     """The position along an axis enters a body as one more operand: the indices of that axis."""
     axis = inner.attrs["axis"]
     assert isinstance(axis, int)
-    place = launch_places(frame.launch)[frame.launch.body.ops.index(op)][axis]
+    place = launch_places(frame.launch)[frame.launch.body.place(op)][axis]
     loop = next(i for i, x in enumerate(frame.loops) if place in x.axes)
     operands.append(_indices(frame, loop))
     maps.append((loops.index(loop),) if loop in loops else ())

@@ -16,7 +16,7 @@ def open_checkpoints(function: Op) -> None:
     for number, op in enumerate(reversed(found)):  # what stands inside another comes first
         block, outcome = op.parent, op.body.terminator.operands
         assert block is not None
-        place = block.ops.index(op)
+        place = block.place(op)
         for inner in op.body.ops[:-1]:
             inner.detach()
             block.insert(place, inner)

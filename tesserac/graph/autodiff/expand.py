@@ -45,8 +45,8 @@ class _Opened:
         """The operations that compute values and tangents."""
         block = self._op.parent
         assert block is not None
-        first = block.ops.index(self._inputs[0]) if self._inputs else 0
-        return block.ops[first : block.ops.index(self._held)]
+        first = block.place(self._inputs[0]) if self._inputs else 0
+        return block.ops[first : block.place(self._held)]
 
     @property
     def tangents(self) -> list[Value | None]:

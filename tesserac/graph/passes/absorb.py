@@ -129,7 +129,7 @@ def _replace_map(op: Op, rewriter: Rewriter, position: int, maker: Op) -> None:
         op.opdef, [op.operands[i] for i in keep], [op.result.type], attrs, [Region(block)], op.span, [op.result.name]
     )
     assert op.parent is not None
-    op.parent.insert(op.parent.ops.index(op), new)
+    op.parent.insert(op.parent.place(op), new)
     rewriter.replace(op, new.results)
 
 

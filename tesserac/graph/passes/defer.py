@@ -278,7 +278,7 @@ class _Loop:
     @staticmethod
     def _next(op: Op) -> Op:
         assert op.parent is not None
-        return op.parent.ops[op.parent.ops.index(op) + 1]
+        return op.parent.ops[op.parent.place(op) + 1]
 
 
 # Note [Sums behind the loop]

@@ -88,7 +88,7 @@ def inline_call(call: Op, callee: Op, caller: Op) -> None:
     mode = call.attrs.get(NUMERICS)
     blamed = None if library_name(caller.symbol, caller.span) else library_name(callee.symbol, callee.span)
     for op in callee.body.ops[:-1]:
-        copy = block.insert(block.ops.index(call), copy_op(op, values, dims))
+        copy = block.insert(block.place(call), copy_op(op, values, dims))
         behind(copy, call)
         if blamed is not None:
             blame(copy, blamed, call.span)
@@ -101,10 +101,13 @@ def inline_call(call: Op, callee: Op, caller: Op) -> None:
 
 
 def _fresh_counters(callee: Op, caller: Op, dims: dict[str, Dim]) -> dict[str, Dim]:
+    own = counters(callee)
+    if not own:
+        return {}
     taken = counters(caller).union(*(d.symbols() for d in dims.values()))
     renamed: dict[str, Dim] = {}
-    for name in sorted(counters(callee) & taken):
-        fresh = next(f"{name}_{i}" for i in count(1) if f"{name}_{i}" not in taken | counters(callee))
+    for name in sorted(own & taken):
+        fresh = next(f"{name}_{i}" for i in count(1) if f"{name}_{i}" not in taken | own)
         taken.add(fresh)
         renamed[name] = Dim.sym(fresh)
     return renamed

@@ -60,7 +60,7 @@ def _unroll(loop: Op, low: Dim) -> None:
         return  # a size has no value, so that no call comes here
     for op in list(copies.ops):
         op.detach()
-        block.insert(block.ops.index(loop), op)
+        block.insert(block.place(loop), op)
     for old, new in zip(loop.results, turn.terminator.operands, strict=True):
         replacement = values.get(new, new)
         replacement.name = replacement.name or old.name

@@ -81,7 +81,7 @@ def split_constants(kernel: Op) -> None:
             for user, position in op.result.uses[1:]:
                 copy = clone_op(op, {})
                 assert op.parent is not None
-                op.parent.insert(op.parent.ops.index(op), copy)
+                op.parent.insert(op.parent.place(op), copy)
                 user.set_operand(position, copy.result)
 
 

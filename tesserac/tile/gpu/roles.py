@@ -69,7 +69,7 @@ class _Split:
     def build(self) -> None:
         outer = _outermost(self.loop, self.kernel)
         body = self.kernel.body
-        place = body.ops.index(outer)
+        place = body.place(outer)
         work, last = body.ops[place:-1], body.ops[-1]
         b = Builder.before(last)
         end = self.whole_end(b)

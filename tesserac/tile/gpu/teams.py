@@ -206,4 +206,4 @@ def _replace_uses(old: Value, new: Value) -> None:
 
 def _after(op: Op) -> Builder:
     assert op.parent is not None
-    return Builder.before(op.parent.ops[op.parent.ops.index(op) + 1])
+    return Builder.before(op.parent.ops[op.parent.place(op) + 1])
