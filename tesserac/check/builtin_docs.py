@@ -53,10 +53,19 @@ _LANGUAGE = {
         "all_to_all(x, axis_name, split_axis=0, concat_axis=0)",
         "Every device gives every other one a part of a dim. Effect `collective`.",
     ),
-    "grad": ("grad(f, wrt=0)(args...)", "The gradient of a function with a real scalar as its result."),
-    "value_and_grad": ("value_and_grad(f, wrt=0)(args...)", "The result of a function, and its gradient."),
+    "grad": (
+        "grad(f, wrt=0, has_aux=False)(args...)",
+        "The gradient of a function with a real scalar as its result, or as the first of two.",
+    ),
+    "value_and_grad": (
+        "value_and_grad(f, wrt=0, has_aux=False)(args...)",
+        "The result of a function, and its gradient.",
+    ),
     "jvp": ("jvp(f, args, tangents)", "The result, and how it changes as the arguments change by the tangents."),
-    "vjp": ("vjp(f, args...)", "The result, and the function from changes of it back to those of the arguments."),
+    "vjp": (
+        "vjp(f, args..., has_aux=False)",
+        "The result, and the function from changes of it back to those of the arguments.",
+    ),
     "jacfwd": ("jacfwd(f, wrt=0, holomorphic=False)(args...)", "All partial derivatives, one column after the other."),
     "jacrev": ("jacrev(f, wrt=0, holomorphic=False)(args...)", "All partial derivatives, one row after the other."),
     "hessian": ("hessian(f, wrt=0)(args...)", "The second derivatives of a function with a scalar as its result."),

@@ -33,6 +33,7 @@ from tesserac.check.specs import (
     Signature,
     Storage,
     TensorSpec,
+    TupleSpec,
     TypeSpec,
 )
 from tesserac.check.statics import read_order
@@ -221,8 +222,13 @@ def _fill_in(
 def meet_spec(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
     """A plain number passed where a 0-d tensor or a float is declared becomes one, a struct that can be called a
     function where one is declared."""
-    if isinstance(spec.inner if isinstance(spec, OptionalSpec) else spec, FunctionSpec):
+    if isinstance(spec, OptionalSpec):
+        return value if isinstance(value.type, NoneType) else meet_spec(body, spec.inner, value)
+    if isinstance(spec, FunctionSpec):
         return as_function(body, value)
+    if isinstance(spec, TupleSpec) and isinstance(value.type, TupleType) and len(spec.items) == len(value.type.items):
+        pairs = zip(spec.items, tuple_items(value, value.span), strict=True)
+        return make_tuple([meet_spec(body, own, item) for own, item in pairs], value.span)
     scalar = isinstance(value.type, IntType | RunIntType | FloatType | BoolType)
     if isinstance(spec, TensorSpec) and scalar and isinstance(spec.element, Storage) and not spec.dims:
         met = meet_storage(body, value, spec.element.dtype, spec.element.policy)

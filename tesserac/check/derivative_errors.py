@@ -32,6 +32,8 @@ def report_shape(body: Body, function: Type, found: Type, transform: str, callee
     _show_result(body, draft, function, found)
     if isinstance(found, TupleType):
         draft.fix("give one of them: `lambda x: f(x)[0]`")
+        if len(found.items) == 2:
+            draft.fix(f"`{transform}(f, has_aux=True)` differentiates the first and passes on the second")
     elif isinstance(found, TensorType) and found.dims:
         _sum_it(body, draft, function, callee)
         draft.remark("`vjp` and `jvp` are for results of any shape, `jacrev` and `jacfwd` give all derivatives")

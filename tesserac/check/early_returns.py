@@ -18,28 +18,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.assignment import bind
-from tesserac.check.body import Body, is_static
+from tesserac.check.body import Body
 from tesserac.check.branches import check_if
 from tesserac.check.conform import conform
 from tesserac.check.control import Exit, KeepResult, holds_return, is_endless
 from tesserac.check.evaluation import framed
 from tesserac.check.loops import check_loop
 from tesserac.check.scope import RESULT, RETURNED
+from tesserac.check.some_values import some_value
 from tesserac.check.trials import undo_of
-from tesserac.check.tuples import make_value
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0227, E0299
-from tesserac.ops.create import Zeros
 from tesserac.syntax import ast
-from tesserac.types.dims import ZERO
 from tesserac.types.ty import (
     Aggregate,
     BoolType,
     ErrorType,
-    FloatType,
     IntType,
     ListType,
     NoneType,
@@ -93,7 +89,7 @@ def _begin(body: Body, way: Exit, type_: Type | None) -> list[typed.Stmt]:
     lowered = bind(body, way.returned, way.span, typed.Static(BoolType(False), way.span), way.span)
     if type_ is None:
         return lowered
-    return [*lowered, *bind(body, way.result, way.span, _anything(type_, way.span), way.span)]
+    return [*lowered, *bind(body, way.result, way.span, some_value(type_, way.span), way.span)]
 
 
 def keep_result(body: Body, node: KeepResult) -> list[typed.Stmt]:
@@ -139,19 +135,6 @@ def _report_shape(body: Body, value: typed.Expr) -> list[typed.Stmt]:
     else:
         body.sink.error(E0299, at=value.span, feature=f"a `return` of {type_text(value.type)} inside a loop")
     return []
-
-
-def _anything(type_: Type, span: Span) -> typed.Expr:
-    """Some value of a type."""
-    if isinstance(type_, RunIntType) or type_ == FloatType():
-        zero: Type = IntType(ZERO) if isinstance(type_, RunIntType) else FloatType(0.0)
-        return typed.Coerce(type_, span, typed.Static(zero, span))
-    if is_static(type_):
-        return typed.Static(type_, span)
-    if isinstance(type_, TensorType):
-        return typed.Apply(type_, span, Zeros(type_.dims, type_.dtype, type_.policy), ())
-    assert isinstance(type_, Aggregate)
-    return make_value(type_, [_anything(part, span) for part in parts(type_) or ()], span)
 
 
 def _finish(body: Body, node: ast.For | ast.While, way: Exit, rest: Sequence[ast.Stmt]) -> Sequence[typed.Stmt]:

@@ -15,8 +15,9 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body, is_static
+from tesserac.check.opened import Opened
 from tesserac.check.tangents import is_smooth, tangent_type
-from tesserac.check.transforms import HOLOMORPHIC, Call, Opened, open_call, seed_of
+from tesserac.check.transforms import HOLOMORPHIC, Call, open_call, seed_of
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
 from tesserac.check.wrt import read_wrt

@@ -7,15 +7,17 @@ of its arguments, or a diagnostic. What is known while compiling is passed on as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from tesserac.base.dataclass import dataclass
-from tesserac.base.source import Span
-from tesserac.check import typed
+from tesserac.check import auxiliary, typed
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.auxiliary import HAS_AUX
 from tesserac.check.body import Body, is_static
 from tesserac.check.checkpoints import CHECKPOINT, CHECKPOINTS
 from tesserac.check.derivative_errors import report_flat, report_printing, report_shape
 from tesserac.check.evaluation import framed
+from tesserac.check.opened import Opened
+from tesserac.check.scalars import is_one_float
 from tesserac.check.tangents import has_tangent, tangent_type
 from tesserac.check.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.check.words import type_text
@@ -39,7 +41,7 @@ from tesserac.types.ty import (
 HOLOMORPHIC = "holomorphic"
 _JACOBIANS = ("jacfwd", "jacrev", "hessian")
 _SLOTS = (Slot("f", True, False), Slot("wrt", False, True))
-_HOLOMORPHIC_SLOTS = (Slot(HOLOMORPHIC, False, True),)
+_GRADIENTS = ("grad", "value_and_grad")
 
 Call = Callable[[Body, typed.Expr, Sequence[Arg], Callee], typed.Expr]
 """Calls a function that is a value."""
@@ -53,7 +55,7 @@ def make_derivative(body: Body, name: str, args: Sequence[Arg], callee: Callee, 
         return _vjp(body, args, callee, call)
     if name in CHECKPOINTS:
         return _checkpoint(body, args, callee)
-    given = sort_arguments(body, callee, args, (*_SLOTS, *_HOLOMORPHIC_SLOTS) if name in _JACOBIANS else _SLOTS)
+    given = sort_arguments(body, callee, args, _slots(name))
     if given is None or not require_function(body, given["f"], callee):
         return body.error(callee.span)
     if "wrt" in given and not names_parameters(body, given["f"].type, given["wrt"]):
@@ -62,8 +64,17 @@ def make_derivative(body: Body, name: str, args: Sequence[Arg], callee: Callee, 
     if said is not None and not isinstance(said.type, BoolType):
         body.sink.error(E0210, at=said.span, expected="True or False", found=type_text(said.type))
         return body.error(callee.span)
-    settings = tuple((setting, given[setting].type) for setting in ("wrt", HOLOMORPHIC) if setting in given)
+    if not auxiliary.reads_aux(body, given.get(HAS_AUX)):
+        return body.error(callee.span)
+    settings = tuple((setting, given[setting].type) for setting in ("wrt", HOLOMORPHIC, HAS_AUX) if setting in given)
     return make_value(TransformType(name, (given["f"].type,), settings), [given["f"]], callee.span)
+
+
+def _slots(name: str) -> tuple[Slot, ...]:
+    """What a transform takes besides a function."""
+    if name in _JACOBIANS:
+        return (*_SLOTS, Slot(HOLOMORPHIC, False, True))
+    return (*_SLOTS, Slot(HAS_AUX, False, True)) if name in _GRADIENTS else _SLOTS
 
 
 def call_derivative(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
@@ -80,44 +91,25 @@ def call_derivative(body: Body, value: typed.Expr, args: Sequence[Arg], callee: 
     opened = None if wrt is None else open_call(body, function, args, callee, call)
     if wrt is None or opened is None:
         return body.error(callee.span)
-    if not _is_scalar(opened.value.type):
-        report_shape(body, function.type, opened.value.type, type_.transform, callee)
+    aux = auxiliary.has_aux(type_)
+    if aux and not auxiliary.is_pair(body, function.type, opened.value.type, type_.transform, callee):
         return body.error(callee.span)
-    one = typed.Static(FloatType(1.0), callee.span)
-    pair = opened.derivative(wrt, [typed.Coerce(opened.value.type, callee.span, one)])
+    result = item_of(opened.value, 0, callee.span).type if aux else opened.value.type
+    if not _is_scalar(result):
+        report_shape(body, function.type, result, type_.transform, callee)
+        return body.error(callee.span)
+    one = typed.Coerce(result, callee.span, typed.Static(FloatType(1.0), callee.span))
+    pair = replace(opened, has_aux=aux).derivative(wrt, [one])
     found = item_of(pair, 1, callee.span)
     several = isinstance(type_.setting("wrt"), TupleType)
     gradient = found if several else item_of(found, 0, callee.span)
-    if type_.transform == "grad":
-        return gradient
-    return make_tuple([item_of(pair, 0, callee.span), gradient], callee.span)
+    value = item_of(pair, 0, callee.span)
+    if type_.transform != "grad":
+        return make_tuple([value, gradient], callee.span)
+    return make_tuple([gradient, item_of(value, 1, callee.span)], callee.span) if aux else gradient
 
 
 # ------------------------------------------------------------------------------------------- both directions
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A call with names in place of its arguments; `places` says which name each argument has, if any."""
-
-    params: tuple[str, ...]
-    args: tuple[typed.Expr, ...]
-    places: tuple[int | None, ...]
-    value: typed.Expr
-    span: Span
-    asked: list[typed.Derivative]
-    """Where derivatives are noted that the body under check asks for."""
-
-    def derivative(self, wrt: Sequence[int], seeds: Sequence[typed.Expr], *, reverse: bool = True) -> typed.Expr:
-        own = [place for position in wrt if (place := self.places[position]) is not None]
-        back = TupleType(tuple(tangent_type(self.args[place].type) for place in own))
-        change = back if reverse else tangent_type(self.value.type)
-        pair = TupleType((self.value.type, change))
-        made = typed.Derivative(
-            pair, self.span, reverse, self.params, self.args, tuple(own), tuple(seeds), self.value
-        )
-        self.asked.append(made)
-        return made
 
 
 def open_call(
@@ -175,7 +167,12 @@ def _jvp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.E
 
 
 def _vjp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
-    """`y, back = vjp(f, x, w)`: the value of f, and the function from its cotangent to those of the arguments."""
+    """`y, back = vjp(f, x, w)`: the value of f, and the function from its cotangent to those of the arguments. With
+    `has_aux=True` f gives a pair, and what is besides the value comes third."""
+    said = next((arg.value for arg in args if arg.name == HAS_AUX), None)
+    args = [arg for arg in args if arg.name != HAS_AUX]
+    if not auxiliary.reads_aux(body, said):
+        return body.error(callee.span)
     if not args or any(arg.name for arg in args) or not require_function(body, args[0].value, callee):
         if not args or any(arg.name for arg in args):
             body.sink.error(E0205, at=callee.at, problem="`vjp` takes a function and its arguments, by position")
@@ -185,8 +182,14 @@ def _vjp(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.E
     if isinstance(value.type, ErrorType):
         return value
     captures = [function.value, *(arg.value for arg in values)]
-    back = TransformType("pullback", tuple(captured.type for captured in captures))
-    return make_tuple([value, make_value(back, captures, callee.span)], callee.span)
+    settings = () if said is None else ((HAS_AUX, said.type),)
+    back = TransformType("pullback", tuple(captured.type for captured in captures), settings)
+    pulled = make_value(back, captures, callee.span)
+    if not auxiliary.has_aux(back):
+        return make_tuple([value, pulled], callee.span)
+    if not auxiliary.is_pair(body, function.value.type, value.type, "vjp", callee):
+        return body.error(callee.span)
+    return make_tuple([item_of(value, 0, callee.span), pulled, item_of(value, 1, callee.span)], callee.span)
 
 
 def _pull_back(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
@@ -195,6 +198,8 @@ def _pull_back(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Calle
     opened = open_call(body, function, [Arg(None, v.span, v) for v in primals], callee, call)
     if given is None or opened is None:
         return body.error(callee.span)
+    if isinstance(value.type, TransformType) and auxiliary.has_aux(value.type):
+        opened = replace(opened, value=item_of(opened.value, 0, callee.span))
     seed = seed_of(body, given["cotangent"], opened.value.type)
     if seed is None:
         return body.error(callee.span)
@@ -240,4 +245,4 @@ def require_function(body: Body, value: typed.Expr, callee: Callee) -> bool:
 
 
 def _is_scalar(type_: Type) -> bool:
-    return isinstance(type_, TensorType) and not type_.dims and type_.dtype.is_float
+    return is_one_float(type_) or type_ == FloatType()

@@ -147,7 +147,8 @@ class Derivative(Node):
     count.
 
     Forward, `seeds` are tangents of these, and it is a pair: the value, and its tangent. In reverse, the one seed is
-    the cotangent of the value, and the pair is the value and a tuple of cotangents.
+    the cotangent of the value, and the pair is the value and a tuple of cotangents. Where it `has_aux` the value is a
+    pair, and the seed is of its first item: nothing comes back from the second.
     """
 
     reverse: bool
@@ -156,6 +157,7 @@ class Derivative(Node):
     wrt: tuple[int, ...]
     seeds: tuple[Expr, ...]
     value: Expr
+    has_aux: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from tesserac.check.scope import HIDDEN
 from tesserac.check.typed import STREAM
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
-from tesserac.graph.autodiff.dialect import CHECKPOINT, EVERY, JVP, MAX_STEPS, SLOTS, VJP, smooth
+from tesserac.graph.autodiff.dialect import AUX, CHECKPOINT, EVERY, JVP, MAX_STEPS, SLOTS, VJP, smooth
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.blame import library_name
 from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, PREFIX, READS, REVERSE_RULE, operator_attrs
@@ -407,7 +407,11 @@ class _Body:
         seeds = [self._settled(self.expression(seed, names), seed.type) for seed in expression.seeds]
         operands = [leaf for built in (*args, *seeds) for leaf in _leaves(built)]
         name = VJP if expression.reverse else JVP
-        op = self.builder.op(name, operands, list(leaf_types(expression.type)), {"wrt": tuple(wrt)}, (block,))
+        attrs: dict[str, Attr] = {"wrt": tuple(wrt)}
+        if expression.has_aux:
+            assert isinstance(value, tuple)
+            attrs[AUX] = len(_leaves(value[1]))
+        op = self.builder.op(name, operands, list(leaf_types(expression.type)), attrs, (block,))
         return _regrow(expression.type, iter(op.results))
 
     def _mapped(self, expression: typed.Mapped, names: Names) -> Built:

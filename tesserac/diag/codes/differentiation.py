@@ -14,3 +14,4 @@ E0722 = Code("E0722", "{function} prints, and what it prints has no order when i
 E0723 = Code("E0723", "no dim `{name}` to map among {dims}")
 E0724 = Code("E0724", "what is carried changes its type: {before} becomes {after}")
 E0725 = Code("E0725", "{problem}")
+E0726 = Code("E0726", "`{transform}` with `has_aux=True` needs a function that gives a pair")

@@ -3,8 +3,8 @@
 graph.jvp(x..., dx...) {wrt} { ^(x...): ... form.yield(y...) } : y..., dy...
     Forward mode. `wrt` are the arguments that have tangents, in the order of `dx`; there is a `dy` for each float or
     complex `y`.
-graph.vjp(x..., ct...) {wrt} { ^(x...): ... form.yield(y...) } : y..., cx...
-    Reverse mode. There is a `ct` for each float or complex `y`, a `cx` for each argument of `wrt`.
+graph.vjp(x..., ct...) {wrt, aux} { ^(x...): ... form.yield(y...) } : y..., cx...
+    Reverse mode. There is a `ct` for each float or complex `y` but the last `aux`, a `cx` for each argument of `wrt`.
 graph.input(x) : x
     The value of an argument inside a region, while that is taken apart: one value may be two arguments, of which one
     has tangents.
@@ -42,11 +42,19 @@ TANGENTS = "tangents"
 """How many of the results of control flow are tangents, the last ones."""
 ROWS, EVERY, SLOTS, MAX_STEPS = "rows", "every", "slots", "max_steps"
 BACKWARD = "backward"
+AUX = "aux"
 
 
 def smooth(values: Sequence[Value]) -> list[Value]:
     """Those that have tangents."""
     return [value for value in values if is_smooth(tensor_type(value))]
+
+
+def pulled(op: Op) -> list[Value]:
+    """The results of the function of a `graph.vjp` that have cotangents."""
+    outputs, aux = op.body.terminator.operands, op.attrs.get(AUX, 0)
+    assert isinstance(aux, int)
+    return smooth(outputs[: len(outputs) - aux])
 
 
 def primal_operands(op: Op) -> tuple[Value, ...]:
@@ -61,7 +69,7 @@ def _verify_derivative(op: Op) -> None:
     require(all(0 <= place < len(args) and smooth([args[place]]) for place in wrt), "bad `wrt`", op)
     outputs = list(op.body.terminator.operands)
     inputs = [args[place] for place in wrt]
-    given, found = (inputs, smooth(outputs)) if op.name == JVP else (smooth(outputs), inputs)
+    given, found = (inputs, smooth(outputs)) if op.name == JVP else (pulled(op), inputs)
     require([v.type for v in op.operands[len(args) :]] == [v.type for v in given], "needs what goes in", op)
     require([v.type for v in op.results] == [v.type for v in (*outputs, *found)], "gives what comes out", op)
 

@@ -83,7 +83,8 @@ def expand_vjp(op: Op, functions: Functions) -> list[Value]:
     known = {start.result for start in starts}
     linear = linear_ops(opened.ops, known)
     back, write = Backward(builder, known, functions), writer(builder, {})
-    for tangent, cotangent in zip(opened.tangents, op.operands[len(op.body.args) :], strict=True):
+    cotangents = op.operands[len(op.body.args) :]  # what is besides comes last, and has none
+    for tangent, cotangent in zip(opened.tangents[: len(cotangents)], cotangents, strict=True):
         if tangent is not None:
             back.add(tangent, scaled(write, cotangent, scale_of(cotangent)))
     back.run(linear)
