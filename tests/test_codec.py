@@ -126,7 +126,8 @@ def test_a_deep_tree_needs_no_recursion() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [Outsider(), [Outsider()], Outsider, print, b"x", 1j, Node(None), Pair(1, Place("", 2**31, 0))], ids=repr,
+    "value",
+    [Outsider(), [Outsider()], Outsider, print, b"x", 1j, Node(None), Pair(1, Place("", 2**31, 0))],
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_not_listed_is_refused(value: object) -> None:
