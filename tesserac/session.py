@@ -247,7 +247,7 @@ class Session:
         found = checked.result.checker.definer(name)
         if found is None:
             raise NoSuchFunction(name)
-        instance = checked.result.instantiate(name, argument_types(checked.result, name, chosen))
+        instance = checked.result.instantiate(name, *argument_types(checked.result, name, chosen))
         if instance.function is None:
             raise ProgramError(instance.diagnostics or _no_fit(found[0].names.function(found[1])))
         return instance.function

@@ -5,7 +5,7 @@ Enters: a signature and the compile-time choices of a call. Leaves: one type per
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
 
 from tessera.interface import APART, UNIT, ArrayKind, Choice, Number, Specialization, Static, Tree, chosen_relations
@@ -46,8 +46,8 @@ from tesserac.types.ty import (
 )
 
 
-def argument_types(result: CheckResult, name: str, chosen: Specialization) -> list[Type]:
-    """One type per parameter."""
+def argument_types(result: CheckResult, name: str, chosen: Specialization) -> tuple[list[Type], dict[str, Dim]]:
+    """One type per parameter, and declared sizes that are another one in this call."""
     choices, checker = dict(chosen), result.checker
     reader = _Reader({struct_key(checker.name, decl.owner, decl.name): decl for decl in checker.structs()})
     definer, local = checker.definer(name) or (checker, name)
@@ -55,9 +55,21 @@ def argument_types(result: CheckResult, name: str, chosen: Specialization) -> li
     parameters = signature.parameters
     alone = [reader.parameter(p, choices) for p in parameters]
     if is_kernel(signature.node):
-        return alone  # leading dims of its arguments are programs, however many, and meet none of the same axis
+        return alone, {}  # leading dims of its arguments are programs, however many, and meet none of the same axis
     places = _declared_places([leaf for type_ in alone for leaf in _leaves(type_)], chosen)
-    return [replace(reader, places=places).parameter(p, choices) for p in parameters] if places else alone
+    types = [replace(reader, places=places).parameter(p, choices) for p in parameters] if places else alone
+    return types, _equal_sizes(places, definer.module_sizes().keys())
+
+
+def _equal_sizes(places: Mapping[int, Sequence[_Place]], module: Set[str]) -> dict[str, Dim]:
+    """Declared sizes that an array without declared dims has too, and that are equal in this call, are one size: which
+    of them such an array has, nobody could say. Sizes of the module stay what they are."""
+    equal: dict[str, Dim] = {}
+    for found in places.values():
+        names = {place.size.symbol for place in found if place.size.symbol is not None}
+        first, *others = [*sorted(names & module), *sorted(names - module)] or [""]
+        equal |= {name: Dim.sym(first) for name in others if name not in module}
+    return equal
 
 
 @dataclass(frozen=True)

@@ -129,3 +129,42 @@ def test_params_of_a_bundle(tmp_path: Path) -> None:
     m = tessera.load(tmp_path / "m.tessb")
     m.params = {"W": normal(4, 12)}
     assert np.allclose(m.project(normal(5, 4)), normal(5, 4) @ normal(4, 12), rtol=1e-4, atol=1e-5)
+
+
+TOWER = """
+struct Block[D]:
+    w: Tensor[D, D, f32] = normal(D, D)
+
+struct Tower[N, D]:
+    blocks: List[N, Block[D]]
+    b: Tensor[D, f32] = zeros(D)
+
+param net: Tower[{sizes}]{init}
+
+def f(x: Tensor[B, 3, f32]) -> Tensor[B, 3, f32]:
+    for block in net.blocks:
+        x = x @ block.w
+    return x + net.b
+"""
+
+
+@pytest.mark.parametrize("sizes", ["2, 3", '2, "D"'])
+def test_a_struct_with_a_list_is_a_param(sizes: str) -> None:
+    m = tessera.compile(TOWER.format(sizes=sizes, init="").replace("[B, 3,", "[B, D," if "D" in sizes else "[B, 3,"))
+    doubled = {"w": np.eye(3, dtype="f4") * 2}
+    m.params = {"net": {"blocks": [doubled, doubled], "b": np.ones(3, "f4")}}
+    assert m.f(np.ones((2, 3), "f4")).tolist() == [[5, 5, 5]] * 2
+    m.params = {"net": {"blocks": [doubled] * 3, "b": np.ones(3, "f4")}}
+    with pytest.raises(tessera.TesseraError, match="must have 2 items, not 3"):
+        m.f(np.ones((2, 3), "f4"))
+
+
+def test_a_struct_with_a_list_has_an_initialiser() -> None:
+    m = tessera.compile(TOWER.format(sizes="2, 3", init=" = Tower[2, 3](seed=0)"))
+    assert np.isfinite(m.f(np.ones((2, 3), "f4"))).all()
+
+
+def test_how_long_a_list_of_params_is_has_to_be_said() -> None:
+    with pytest.raises(tessera.TesseraError, match="the number of items of a list, `L`") as error:
+        tessera.compile(TOWER.format(sizes='"L", "D"', init="")).f
+    assert str(error.value).count("error[") == 1

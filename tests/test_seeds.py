@@ -421,3 +421,18 @@ def f(x: Tensor[N, f32]): return cast(x, half), cast(x, fp8(e4m3|e5m2) @accum(f3
 """
     a, b = tessera.compile(text).f(np.array([1.5, 500], "f4"))
     assert a.dtype == ml_dtypes.bfloat16 and b.dtype == ml_dtypes.float8_e4m3fn and float(b[1]) == 448
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (1, 1, 2, 8), (2, 4, 4, 4), (8, 8, 8, 8), (2, 2, 2, 2)])
+def test_a_transformer_block_is_called_from_python(sizes: tuple[int, ...]) -> None:
+    """Its cache has no sizes of its own: in every call they are what they are, whichever others they equal there."""
+    batch, steps, heads, room = sizes
+    d, f = 8, 12
+    names = {"Wqkv": (d, 3 * d), "Wo": (d, d), "Wmlp_in": (d, f), "Wmlp_out": (f, d)}
+    m = compiled("transformer_block")
+    m.params = {name: (normal(*shape) * 0.3).astype(ml_dtypes.bfloat16) for name, shape in names.items()}
+    x, k = (a.astype(ml_dtypes.bfloat16) for a in (normal(batch, steps, d), normal(batch, heads, room, d // heads)))
+    y, cache = m.transformer_block(x, {"K": k, "V": k, "len": np.int32(room - steps)}, heads=heads, p=0.0)
+    assert y.shape == x.shape and cache.len == room and np.isfinite(y.astype("f4")).all()
+    with pytest.raises(tessera.TesseraError, match="E0925"):
+        m.transformer_block(x, {"K": k, "V": k, "len": np.int32(0)}, heads=2 if heads == 1 else heads // 2, p=0.0)

@@ -336,3 +336,23 @@ def test_sizes_of_a_bare_struct_that_differ_are_an_error(caches: tessera.module.
 def test_structs_of_the_library_are_listed_where_a_function_takes_them(caches: tessera.module.Module) -> None:
     assert dir(caches) == ["KVCache", "add", "attend", "attend_declared", "extend"]
     assert dir(tessera.compile("def f(x: Tensor[N, f32]): return x")) == ["f"]
+
+
+def test_declared_sizes_that_are_equal_in_a_call_are_one_beside_arrays_without_any() -> None:
+    m = tessera.compile("""
+def product(x: Tensor[B, S, f32], w: Tensor) -> Tensor:
+    return x @ w
+
+def shifted(x: Tensor[B, S, f32], w: Tensor[S, f32], y):
+    return x + y * w + float(S) - float(B)
+
+def beside_a_number(x: Tensor[4, S, f32], y: Tensor) -> Tensor[4, S, f32]:
+    return x + y
+""")
+    for rows, columns in ((4, 5), (4, 4), (1, 1), (4, 5), (3, 3)):
+        x, w = np.ones((rows, columns), "f4"), np.ones((columns, rows), "f4")
+        assert np.array_equal(m.product(x, w), x @ w)
+        assert np.array_equal(m.shifted(x, np.ones(columns, "f4"), x), x + x + columns - rows)
+    for columns in (6, 4, 1):
+        x = np.ones((4, columns), "f4")
+        assert np.array_equal(m.beside_a_number(x, x), x + x)

@@ -154,12 +154,14 @@ def _are_sizes(body: Body, signature: Signature, solver: DimSolver[Reason], call
 
 
 def _guarded(body: Body, conflict: Conflict[Reason], callee: Callee) -> bool:
-    """Sizes of params of another file are data to this one: whether they are as the call needs them is checked on
-    entry. False where the sizes are this module's own, or can never be so."""
+    """Sizes of params of another file, and of arguments without dims of their own, are data to this function: whether
+    they are as the call needs them is checked on entry. False where the sizes are its own, or can never be so."""
     sizes = conflict.bound.symbols() | conflict.found.symbols()
     own = {name for size in body.rules.module_sizes().values() for name in size.symbols()}
     foreign = [name for name in sorted(sizes) if "." in name and name not in own]
-    if not foreign or (conflict.bound - conflict.found).constant is not None:
+    computed = conflict.bound.symbol is None or conflict.found.symbol is None  # two names that are equal are one name
+    is_data = bool(foreign) or (body.has_open and computed) or body.may_agree(conflict.bound, conflict.found)
+    if not is_data or (conflict.bound - conflict.found).constant is not None:
         return False
     for name in foreign:
         body.mention(name)

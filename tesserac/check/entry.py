@@ -7,11 +7,11 @@ choose an instance. Where no dims are written, equal sizes become one symbol and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from tesserac.check.binding import CallBinding
 from tesserac.check.facts import Facts
-from tesserac.check.specs import Signature
+from tesserac.check.specs import Signature, dims_of
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import TensorType, Type, map_dims
 
@@ -26,7 +26,8 @@ class _AnySize(Facts):
 def entry_types(signature: Signature, types: Sequence[Type]) -> tuple[Type, ...] | None:
     """The key of the instance for these arguments, one per parameter; None if one does not fit."""
     binding = CallBinding(signature, _AnySize())
-    binding.bind([_with_symbols(type_) for type_ in types])
+    written = {dim.dim for parameter in signature.parameters for dim in dims_of(parameter.spec)}
+    binding.bind([_with_symbols(type_, written) for type_ in types])
     return None if binding.misfits else tuple(binding.types)
 
 
@@ -38,8 +39,9 @@ def any_size_binding(signature: Signature, types: Sequence[Type]) -> dict[str, D
     return solver.values()
 
 
-def _with_symbols(type_: Type) -> Type:
-    """Sizes as symbols named after them, so that equal ones stay equal."""
+def _with_symbols(type_: Type, written: Set[Dim]) -> Type:
+    """Sizes as symbols named after them, so that equal ones stay equal; a number that the signature has is one."""
     if not isinstance(type_, TensorType):
         return type_
-    return map_dims(type_, lambda dim: dim if dim == ONE or dim.constant is None else Dim.sym(f"size{dim}"))
+    known = {ONE, *written}
+    return map_dims(type_, lambda dim: dim if dim in known or dim.constant is None else Dim.sym(f"size{dim}"))

@@ -13,6 +13,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 from tesserac.check import typed
+from tesserac.check.binding import substitute_type
 from tesserac.check.body import Instance
 from tesserac.check.checker import ModuleChecker
 from tesserac.check.entry import entry_types
@@ -20,6 +21,7 @@ from tesserac.check.reach import reachable
 from tesserac.check.resolve import ImportPath, ImportProblem
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.syntax import ast
+from tesserac.types.dims import Dim
 from tesserac.types.ty import Type
 
 
@@ -44,15 +46,18 @@ class CheckResult:
     def has_errors(self) -> bool:
         return any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
 
-    def instantiate(self, name: str, types: Sequence[Type]) -> Instance:
+    def instantiate(self, name: str, types: Sequence[Type], equal: Mapping[str, Dim] | None = None) -> Instance:
         """The instance of a function for a call from outside, by the types of its arguments.
 
-        Dims of tensors are their sizes; only rank and, for parameters without dims, equality of sizes count.
+        Dims of tensors are their sizes; only rank and, for parameters without dims, equality of sizes count. `equal` says
+        which declared sizes are another one in this call.
         """
         checker, local = self.checker.definer(name) or (self.checker, name)
         with deep_recursion():
             own = entry_types(checker.own_signature(local), types)
-            return Instance(None) if own is None else checker.own_instance(local, own)
+            if own is None:
+                return Instance(None)
+            return checker.own_instance(local, tuple(substitute_type(type_, dict(equal or {})) for type_ in own))
 
     def reach(self, function: typed.TypedFunction) -> Mapping[str, typed.TypedFunction]:
         """A function and all that it calls, by symbol."""

@@ -14,14 +14,25 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check import typed
 from tesserac.check.annotations import AnnotationReader
 from tesserac.check.signatures import SignatureNames
-from tesserac.check.specs import ErrorSpec, Storage, StructSpec, TensorSpec, TypeSpec, dims_of, substitute_spec
+from tesserac.check.specs import (
+    ErrorSpec,
+    ListSpec,
+    ScalarSpec,
+    Storage,
+    StructSpec,
+    TensorSpec,
+    TupleSpec,
+    TypeSpec,
+    dims_of,
+    substitute_spec,
+)
 from tesserac.check.struct_uses import field_specs, leaves_dtype_open
 from tesserac.check.type_attributes import refuse_attributes
 from tesserac.diag.codes.names import E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import ErrorType, FloatType, StructType, TensorType, Type
+from tesserac.types.ty import ErrorType, FloatType, StructType, TensorType, TupleType, Type
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,8 @@ def read_params(
             if dim.dim.symbol is not None:
                 tellers.setdefault(dim.dim.symbol, params[name])
     untold = {size: spans[0] for size, spans in names.spans.items() if f"{qualifier}{size}" not in tellers}
-    for size, span in untold.items():
+    unread = any(isinstance(spec, ErrorSpec) for spec in specs.values())  # it may be what tells a size
+    for size, span in untold.items() if not unread else ():
         draft = sink.error(E0204, at=span, problem=f"no param has the size `{size}` by itself")
         draft.remark(f"a product does not tell its factors; another param may have `{size}` as a dim of its own")
     return ModuleParams(params, specs, sizes, tellers)
@@ -62,16 +74,35 @@ def read_params(
 def _read(reader: AnnotationReader, node: ast.ParamDecl, sink: Sink) -> TypeSpec:
     spec = reader.read(node.annotation, node.name_span)
     tensor = isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and not spec.leading
-    if tensor or isinstance(spec, ErrorSpec) or (isinstance(spec, StructSpec) and _is_complete(spec)):
+    if tensor or isinstance(spec, ErrorSpec):
+        return spec
+    problem = _open_part(spec) if isinstance(spec, StructSpec) else "it is neither a tensor nor a struct"
+    if not problem:
         return spec
     draft = sink.error(E0204, at=node.annotation.span, problem=f"the type of the param `{node.name}` is not complete")
+    draft.because(problem)
     draft.remark("a param is a tensor with its dims and dtype, or a struct of tensors with its sizes")
     return ErrorSpec(spec.span)
 
 
-def _is_complete(spec: StructSpec) -> bool:
-    """Whether its sizes are written, and its dtype where its declaration leaves it open."""
-    return spec.args is not None and not any(leaves_dtype_open(field.spec) for field in field_specs(spec))
+def _open_part(spec: TypeSpec) -> str:
+    """What its declaration leaves open: sizes, a dtype, how many items a list has, a value; empty where nothing."""
+    match spec:
+        case StructSpec(args=None):
+            return f"`{spec.decl.name}` stands without its sizes"
+        case StructSpec():
+            fields = field_specs(spec)
+            untold = next((f.name for f in fields if leaves_dtype_open(f.spec)), None)
+            return f"`{untold}` has no dtype" if untold else next(filter(None, (_open_part(f.spec) for f in fields)), "")
+        case ListSpec(count=count) if count.dim.constant is None:
+            return f"the number of items of a list, `{count.dim}`, is known while compiling: write a number"
+        case ListSpec(item=item):
+            return _open_part(item)
+        case TupleSpec(items=items):
+            return next(filter(None, map(_open_part, items)), "")
+        case TensorSpec() | ErrorSpec() | ScalarSpec(kind="float"):
+            return ""
+    return "a weight has no value that is known while compiling"
 
 
 def _type(spec: TypeSpec) -> Type:
@@ -81,4 +112,8 @@ def _type(spec: TypeSpec) -> Type:
         case StructSpec(args=args) if args is not None:
             fields = tuple((f.name, _type(f.spec)) for f in field_specs(spec))
             return StructType(spec.decl.owner, spec.decl.name, tuple(arg.dim for arg in args), fields)
+        case ListSpec(count=count) if count.dim.constant is not None:
+            return TupleType((_type(spec.item),) * count.dim.constant)
+        case TupleSpec(items=items):
+            return TupleType(tuple(map(_type, items)))
     return FloatType() if not isinstance(spec, ErrorSpec) else ErrorType()
