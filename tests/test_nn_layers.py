@@ -202,3 +202,13 @@ def test_embedding() -> None:
     for wrong in (-1, 9):
         with pytest.raises(tessera.TesseraError, match="out of range"):
             tessera.compile(EMBED).f(table, np.full((1, 1), wrong, np.int32))
+
+
+@pytest.mark.parametrize("dtype", ["i64", "i32", "i16", "i8", "u64", "u32", "u8", "f32"])
+def test_max_pool_of_any_dtype(dtype: str) -> None:
+    x = (np.arange(16).reshape(1, 1, 4, 4) - (0 if dtype.startswith("u") else 20)).astype(
+        f"{dtype[0]}{int(dtype[1:]) // 8}"
+    )
+    for padding, first in ((1, 5), (0, 10)):
+        text = f"def f(x: Tensor[1, 1, 4, 4, {dtype}]):\n    return max_pool2d(x, 3, stride=2, padding={padding})\n"
+        assert run(text, x)[0, 0, 0, 0] == x.ravel()[first]

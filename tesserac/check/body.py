@@ -150,6 +150,7 @@ class Body:
         self.origins: dict[typed.Local, Binding] = {}
         self.told: set[frozenset[Dim | DType]] = set()
         self.at_definition = False
+        self.at_call = False
         self.loops = 0
         self.flags: list[str] = []
         self.path: tuple[int, ...] = ()

@@ -15,7 +15,7 @@ from tesserac.check.agreement import require_agreement
 from tesserac.check.assumed import assuming, relies_on
 from tesserac.check.body import Body, is_static
 from tesserac.check.common_types import agree
-from tesserac.check.conditions import compares_ints, decides_none, require_condition
+from tesserac.check.conditions import checks_excluded, compares_ints, require_condition
 from tesserac.check.control import always_exits, may_exit
 from tesserac.check.scope import Binding, Scope
 from tesserac.check.words import type_text
@@ -59,9 +59,9 @@ def _continued(branch: Sequence[ast.Stmt], rest: Sequence[ast.Stmt]) -> Sequence
 
 
 def _decided_if(body: Body, node: ast.If, truth: bool, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
-    """Both branches are checked, one is kept; a test for None rules out the other."""
+    """Both branches are checked where the function is defined, and one is kept."""
     kept, other = (node.body, node.otherwise) if truth else (node.otherwise, node.body)
-    if not decides_none(node.test):
+    if checks_excluded(body, node.test):
         saved, body.scope = body.scope, body.scope.snapshot()
         _excluded(body, node.test, lambda: body.rules.block(body, other))
         _lose_new(body.scope, saved)

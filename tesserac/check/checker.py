@@ -256,6 +256,7 @@ class ModuleChecker:
         signature, spans = self.own_signature(name), self._signatures[name][1]
         body = Body(self, Sink(), name)
         body.at_definition = types in self.representatives(name)
+        body.at_call = not body.at_definition
         around, self._asked = self._asked, []
         function = self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
         body.asked += self._asked

@@ -70,9 +70,14 @@ def _is_not_zero(body: Body, value: typed.Expr) -> typed.Expr:
     return apply_to_scalars(body, NotEqual(), [value, zero], value.span, value.span)
 
 
-def decides_none(test: ast.Expr) -> bool:
-    """Whether a test asks for None, a kind, a rank or a dtype: then the other branch may rely on the answer and is not
-    looked at."""
+def checks_excluded(body: Body, test: ast.Expr) -> bool:
+    """Whether the branch that a known test excludes is checked too: where the function is defined, for mistakes are
+    mistakes whichever branch is kept; not for the types and values of a call, which the test may be there to keep out."""
+    return not body.at_call and not _decides_types(test)
+
+
+def _decides_types(test: ast.Expr) -> bool:
+    """Whether a test asks for None, a kind, a rank or a dtype: then the other branch may rely on the answer."""
     if asks_kind(test):
         return True
     match test:
@@ -80,9 +85,9 @@ def decides_none(test: ast.Expr) -> bool:
             asked = (first, *(link.operand for link in links))
             return any(link.op in ("is", "is not") for link in links) or any(map(_is_property, asked))
         case ast.LogicalOp(left=left, right=right):
-            return decides_none(left) or decides_none(right)
+            return _decides_types(left) or _decides_types(right)
         case ast.UnaryOp(op="not", operand=operand):
-            return decides_none(operand)
+            return _decides_types(operand)
     return False
 
 

@@ -15,7 +15,7 @@ from tesserac.check.call_forms import infer_attribute, infer_call
 from tesserac.check.closures import infer_lambda
 from tesserac.check.common_types import agree
 from tesserac.check.comprehensions import infer_comprehension
-from tesserac.check.conditions import decides_none, require_condition
+from tesserac.check.conditions import checks_excluded, require_condition
 from tesserac.check.dicts import infer_dict
 from tesserac.check.evaluation import apart
 from tesserac.check.globals import infer_name
@@ -105,7 +105,7 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     test = require_condition(body, body.expression(node.test))
     if isinstance(test.type, BoolType):
         kept, other = (node.then, node.otherwise) if test.type.value else (node.otherwise, node.then)
-        if not decides_none(node.test):
+        if checks_excluded(body, node.test):
             body.dead += 1
             apart(body, lambda: body.expression(other))
             body.dead -= 1
