@@ -166,5 +166,5 @@ def test_a_struct_with_a_list_has_an_initialiser() -> None:
 
 def test_how_long_a_list_of_params_is_has_to_be_said() -> None:
     with pytest.raises(tessera.TesseraError, match="the number of items of a list, `L`") as error:
-        tessera.compile(TOWER.format(sizes='"L", "D"', init="")).f
+        tessera.compile(TOWER.format(sizes='"L", "D"', init=""))
     assert str(error.value).count("error[") == 1

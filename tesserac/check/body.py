@@ -151,6 +151,7 @@ class Body:
         self.told: set[frozenset[Dim | DType]] = set()
         self.at_definition = False
         self.at_call = False
+        self.is_broken = False
         self.loops = 0
         self.flags: list[str] = []
         self.path: tuple[int, ...] = ()
@@ -191,8 +192,14 @@ class Body:
         return node
 
     def error(self, span: Span) -> typed.Expr:
-        """The expression that stands where a diagnostic was given."""
+        """The expression that stands where a diagnostic was given, here or where what it uses is defined."""
+        self.is_broken = self.is_broken or self.dead == 0
         return typed.Static(ErrorType(), span)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether something is wrong with this body, or with what it uses: then it is no program."""
+        return self.sink.has_errors or self.is_broken
 
     def wants_value(self, dim: Dim) -> bool:
         """Notes that an int parameter's value is needed here: the definition alone cannot be checked further."""

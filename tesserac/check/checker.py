@@ -104,6 +104,7 @@ class ModuleChecker:
         self._representatives: dict[str, tuple[tuple[Type, ...], ...]] = {}
         self._found: list[Diagnostic] = []
         self._constants: list[str] = []
+        self._settled_constants: dict[str, typed.Expr] = {}
         self._open: Counter[str] = Counter()
         self._waiting: list[Callable[[Sink], None]] = []
         self._rechecks = 0
@@ -371,8 +372,10 @@ class ModuleChecker:
         return check_block(body, statements)
 
     def constant(self, body: Body, owner: str, name: str, span: Span) -> typed.Expr:
-        """A constant is its expression, evaluated where it is used."""
+        """A constant is its expression, evaluated where it is used; what is known while compiling is so once."""
         checker = self._modules[owner]
+        if name in checker._settled_constants:
+            return checker._settled_constants[name]
         if name in checker._constants:
             body.sink.error(E0202, at=span, name=name).remark("its value depends on itself")
             return body.error(span)
@@ -384,6 +387,8 @@ class ModuleChecker:
         body.requests.extend(inner.requests)
         for effect in inner.effects:
             body.add_effect(effect, span)
+        if isinstance(value, typed.Static) and not inner.has_failed and not inner.reads and not inner.effects:
+            checker._settled_constants[name] = value
         return value
 
     def signature(self, owner: str, name: str) -> Signature:

@@ -72,7 +72,7 @@ def _is_not_zero(body: Body, value: typed.Expr) -> typed.Expr:
 
 def checks_excluded(body: Body, test: ast.Expr) -> bool:
     """Whether the branch that a known test excludes is checked too: where the function is defined, for mistakes are
-    mistakes whichever branch is kept; not for the types and values of a call, which the test may be there to keep out."""
+    mistakes whichever branch is kept; not for the types and values of a call, which the test may keep out."""
     return not body.at_call and not _decides_types(test)
 
 

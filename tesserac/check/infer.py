@@ -49,8 +49,8 @@ class CheckResult:
     def instantiate(self, name: str, types: Sequence[Type], equal: Mapping[str, Dim] | None = None) -> Instance:
         """The instance of a function for a call from outside, by the types of its arguments.
 
-        Dims of tensors are their sizes; only rank and, for parameters without dims, equality of sizes count. `equal` says
-        which declared sizes are another one in this call.
+        Dims of tensors are their sizes; only rank and, for parameters without dims, equality of sizes count. `equal`
+        says which declared sizes are another one in this call.
         """
         checker, local = self.checker.definer(name) or (self.checker, name)
         with deep_recursion():

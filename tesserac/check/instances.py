@@ -85,7 +85,7 @@ def check_instance(
     check_end(body, signature)
     check_effects(body, node)
     result = result_type(body)
-    if body.sink.has_errors:
+    if body.has_failed:
         return None
     guards = where_guards(body, signature)
     return typed_function(body, signature, types, symbol, block, result, symbols_of(types), guards)

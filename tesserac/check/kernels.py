@@ -59,14 +59,14 @@ def check_kernel(
     check_effects(body, signature.node)
     result = result_type(body)
     _check_blocks(body, kernel, result)
-    if body.sink.has_errors:
+    if body.has_failed:
         return None
     sizes = (*names, *_block_names(kernel))
     program = typed_function(body, signature, inner, f"{symbol}.program", block, result, sizes, ())
     body.functions.append(program)
     value = grid(types, signature, kernel.sizes(), program, leading)
     block, whole = value.block, declared(body, spec, value.result)
-    if body.sink.has_errors:
+    if body.has_failed:
         return None
     block = (*block, typed.Return(program.span, whole))
     guards = _guards(body, signature, kernel)
@@ -141,7 +141,7 @@ def _return_stored(kernel: Kernel, block: typed.Block, body: Body) -> typed.Bloc
 
 def _check_blocks(body: Body, kernel: Kernel, result: Type) -> None:
     """A block of this program's own is one of the result; every block that is used cuts something."""
-    if body.sink.has_errors:
+    if body.has_failed:
         return
     in_result = sizes_in(result)
     for block, span in kernel.own.items():

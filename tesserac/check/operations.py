@@ -154,16 +154,18 @@ def _decided_first(left: typed.Expr, right: typed.Expr, node: ast.LogicalOp, *, 
 
 
 def infer_comparison(body: Body, node: ast.Comparison) -> typed.Expr:
+    """A chain is all of its comparisons, joined by halves: one of many links is not a deep tree."""
     left = body.expression(node.first)
-    result: typed.Expr | None = None
+    joined: list[tuple[typed.Expr, Span]] = []
     for link in node.links:
         right = body.expression(link.operand)
-        one = _compare(body, link, left, right, node.span)
-        both = [one] if result is None else [result, one]
-        result = one if result is None else apply_operator(body, BitAnd(), both, link.op_span, node.span)
+        joined.append((_compare(body, link, left, right, node.span), link.op_span))
         left = right
-    assert result is not None
-    return result
+    while len(joined) > 1:
+        pairs = zip(joined[::2], joined[1::2], strict=False)
+        halves = [(apply_operator(body, BitAnd(), [a, b], at, node.span), at) for (a, _), (b, at) in pairs]
+        joined = halves + joined[len(halves) * 2 :]
+    return joined[0][0]
 
 
 def _compare(

@@ -64,8 +64,10 @@ def read_params(
             if dim.dim.symbol is not None:
                 tellers.setdefault(dim.dim.symbol, params[name])
     untold = {size: spans[0] for size, spans in names.spans.items() if f"{qualifier}{size}" not in tellers}
-    unread = any(isinstance(spec, ErrorSpec) for spec in specs.values())  # it may be what tells a size
-    for size, span in untold.items() if not unread else ():
+    unread = [nodes[name].annotation.span for name, spec in specs.items() if isinstance(spec, ErrorSpec)]
+    for size, span in untold.items():
+        if any(place.start <= span.start < place.end for place in unread):
+            continue  # that was reported, and would have told it
         draft = sink.error(E0204, at=span, problem=f"no param has the size `{size}` by itself")
         draft.remark(f"a product does not tell its factors; another param may have `{size}` as a dim of its own")
     return ModuleParams(params, specs, sizes, tellers)
@@ -92,8 +94,8 @@ def _open_part(spec: TypeSpec) -> str:
             return f"`{spec.decl.name}` stands without its sizes"
         case StructSpec():
             fields = field_specs(spec)
-            untold = next((f.name for f in fields if leaves_dtype_open(f.spec)), None)
-            return f"`{untold}` has no dtype" if untold else next(filter(None, (_open_part(f.spec) for f in fields)), "")
+            untold = [f"`{f.name}` has no dtype" for f in fields if leaves_dtype_open(f.spec)]
+            return next(filter(None, (*untold, *(_open_part(f.spec) for f in fields))), "")
         case ListSpec(count=count) if count.dim.constant is None:
             return f"the number of items of a list, `{count.dim}`, is known while compiling: write a number"
         case ListSpec(item=item):

@@ -135,12 +135,26 @@ def _dim(body: Body, arg: typed.Expr) -> Dim | None:
         draft.remark("sizes never depend on data: take the largest there may be, and a mask for what counts")
         return None
     if isinstance(type_, StrType):
-        try:
-            return parse_dim(type_.value).substitute(body.symbols)
-        except DimError:
-            pass
+        return _written_dim(body, type_, span)
     if not isinstance(type_, ErrorType):
         body.sink.error(E0210, at=span, expected="a size (an int)", found=type_text(type_))
+    return None
+
+
+def _written_dim(body: Body, type_: StrType, span: Span) -> Dim | None:
+    """A size in quotes, `"3*D"`, of names that are sizes here."""
+    ints = {name: b.type.value for name, b in body.scope.bindings.items() if isinstance(b.type, IntType)}
+    known = {**body.symbols, **ints}
+    try:
+        size = parse_dim(type_.value)
+        unknown = sorted(size.symbols() - known.keys())
+        if not unknown:
+            return size.substitute(known)
+    except DimError:
+        unknown = []
+    draft = body.sink.error(E0210, at=span, expected="a size (an int)", found=type_text(type_))
+    if unknown:
+        draft.remark(f"no size here is called `{unknown[0]}`").did_you_mean(type_.value, known, span, written='"{}"')
     return None
 
 

@@ -119,7 +119,7 @@ def const_float(type_: LType, number: float) -> Value:
 def float_text(type_: LType, number: float) -> str:
     """LLVM's hexadecimal form: f32 and f64 as the bits of a double, f16 as 0xH, bf16 as 0xR."""
     if type_.text == "half":
-        return f"0xH{struct.unpack('>H', struct.pack('>e', number))[0]:04X}"
+        return f"0xH{struct.unpack('>H', _packed('>e', number))[0]:04X}"
     if type_.text == "bfloat":
         return f"0xR{_single_bits(number) >> 16:04X}"
     if type_.text == "float":
@@ -130,8 +130,16 @@ def float_text(type_: LType, number: float) -> str:
 def _single_bits(number: float) -> int:
     if math.isnan(number):
         return 0x7FC00000
-    bits: int = struct.unpack(">I", struct.pack(">f", number))[0]
+    bits: int = struct.unpack(">I", _packed(">f", number))[0]
     return bits
+
+
+def _packed(format_: str, number: float) -> bytes:
+    """A number rounded to the format, where one that is too large is infinite."""
+    try:
+        return struct.pack(format_, number)
+    except OverflowError:
+        return struct.pack(format_, math.copysign(math.inf, number))
 
 
 def _canonical(number: float) -> float:
