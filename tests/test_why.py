@@ -173,7 +173,7 @@ def test_what_the_user_wrote_goes_before_the_library() -> None:
     sink = Sink()
     body = Body(check_text(CALLS).checker, sink, "f")
     chain = Chain(body)
-    for number, file in enumerate(("a.tess", "stdlib/x.tess", "a.tess", "a.tess", "a.tess")):
+    for number, file in enumerate(("a.tess", "stdlib/prelude.tess", "a.tess", "a.tess", "a.tess")):
         chain.add(str(number), Span(file, number, number + 1))
     chain.show(sink.error(E0309, at=Span("a.tess", 0, 1), fact="N >= 0"))
     assert [step.text for step in sink.diagnostics[0].because] == ["0", "2", "3", "4"]

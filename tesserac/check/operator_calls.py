@@ -193,8 +193,8 @@ def _fields(
 
 
 def _has_axis(body: Body, operand: typed.Expr, default: str) -> bool:
-    """Whether there is an axis to work along where the call names none: a number has not."""
-    if not isinstance(operand.type, TensorType) or operand.type.rank:
+    """Whether there is an axis to work along where the call names none: a number has not, and a key needs none."""
+    if not isinstance(operand.type, TensorType) or operand.type.rank or operand.type == KEY:
         return True
     body.sink.error(E0314, at=operand.span, problem=f"axis {default} is out of range for []")
     return False

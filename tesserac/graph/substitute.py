@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import cast
 
+from tesserac.base.source import Span
 from tesserac.graph.applying import apply_operator
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Op, Region, Value
@@ -93,6 +94,8 @@ def substitute_type(ty: Type, dims: Dims) -> Type:
 def substitute_attr(attr: Attr, dims: Dims) -> Attr:
     if isinstance(attr, Dim):
         return attr.substitute(dims)
+    if isinstance(attr, Span):
+        return attr
     if isinstance(attr, tuple):
         return tuple(substitute_attr(a, dims) for a in attr)
     if isinstance(attr, TensorType):
