@@ -66,5 +66,11 @@ def test_a_file_with_mistakes_stays_as_it_is(fmt: Fmt) -> None:
 
 
 def test_standard_input(fmt: Fmt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(UGLY))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(UGLY.encode())))
     assert fmt("-") == (0, NEAT, "")
+
+
+def test_standard_input_that_is_no_text(fmt: Fmt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'x = "\xff"\n'), errors="surrogateescape"))
+    status, output, remarks = fmt("-")
+    assert (status, output) == (1, "") and "E0902" in remarks and "byte 0xff at position 5" in remarks

@@ -165,3 +165,39 @@ def test_long_files_are_formatted_in_seconds() -> None:
     start = time.process_time()
     format_source(SourceFile("t.tess", text))
     assert time.process_time() - start < 2.5  # about 0.5 s here, for 960 long lines
+
+
+BLANKS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029\xa0\u3000\x00\x7f\r"
+"""Characters that look empty, or that some call the end of a line."""
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=[f"U+{ord(blank):04X}" for blank in BLANKS])
+def test_characters_that_look_empty(blank: str) -> None:
+    """A string, a comment and a docstring may hold them; anywhere else they are a mistake, and the file stays."""
+    places = ("x = 1{}", "{}x = 1", "x = (1,{}2)", "x = 1\n{}\ny = 2", "def f():\n    # a{}\n    return 1{}", "{}")
+    held = ('x = "a{}b"', "x = 1  # a{}b", '"""doc{}  more  \n  b"""')
+    for place in (*places, *held):
+        source = SourceFile("a.tess", place.format(*[blank] * place.count("{}")) + "\n")
+        result = format_source(source)
+        if result.diagnostics:
+            assert result.text.strip() == source.text.strip()
+        else:
+            assert format_source(SourceFile("a.tess", result.text)).text == result.text
+        if place in held and blank not in "\x00\r":
+            assert not result.diagnostics and blank in result.text
+
+
+AROUND = ["x = {}", "def f():\n    {}\n    return g({}, 1)", "{}", "struct A:\n    {}\n    b: int = 1"]
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_strings_of_several_lines_stay_as_they_are(around: str) -> None:
+    text = '"""a   \n   b \t \n \n  c  """'
+    source = around.replace("{}", text) + "\n"
+    assert format_source(SourceFile("a.tess", source)).text.count(text) == around.count("{}")
+
+
+def test_a_diff_counts_lines_as_the_language_does() -> None:
+    source = SourceFile("a.tess", 'x = "a\x1cb"\ny=1\n')
+    assert format_diff(source, format_source(source).text).splitlines(keepends=False)[-1] == "+y = 1"
+    assert "No newline" not in format_diff(source, format_source(source).text)

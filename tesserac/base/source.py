@@ -6,6 +6,7 @@ and `SourceFile`, which turns offsets into lines and columns for people (both fr
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from functools import cached_property
 from typing import NamedTuple
@@ -71,3 +72,8 @@ class SourceFile:
 
     def span(self, start: int, end: int) -> Span:
         return Span(self.path, start, end)
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines with their ends, as the language counts them: Python's `splitlines` knows ends that are none here."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

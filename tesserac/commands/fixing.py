@@ -13,7 +13,7 @@ from dataclasses import field
 from pathlib import Path
 
 from tesserac.base.dataclass import dataclass
-from tesserac.base.source import SourceFile
+from tesserac.base.source import SourceFile, lines_of
 from tesserac.commands.files import files_of, program_files, project_here, rewrite
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix
 from tesserac.diag.render import apply_edits
@@ -102,6 +102,6 @@ def fix_files(session: Session, paths: Sequence[str], *, diff: bool) -> str:
 
 
 def _diff(fixed: Fixed) -> str:
-    old, new = fixed.before.text.splitlines(keepends=True), fixed.after.text.splitlines(keepends=True)
+    old, new = lines_of(fixed.before.text), lines_of(fixed.after.text)
     lines = difflib.unified_diff(old, new, fixed.before.path, f"{fixed.before.path} (fixed)")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

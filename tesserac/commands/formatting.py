@@ -12,7 +12,7 @@ from tesserac.commands.files import rewrite
 from tesserac.commands.outcome import MISTAKES, OK, Outcome
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.render import Palette, render
-from tesserac.syntax.files import read_source
+from tesserac.syntax.files import decoded, read_source
 from tesserac.syntax.fmt import format_diff, format_source
 
 STDIN = "-"
@@ -47,7 +47,7 @@ class _Result:
 
 
 def _format(path: str, wanted: Wanted) -> _Result:
-    source = SourceFile("<stdin>", sys.stdin.read()) if path == STDIN else read_source(path)
+    source = decoded("<stdin>", sys.stdin.buffer.read()) if path == STDIN else read_source(path)
     if isinstance(source, Diagnostic):
         return _Result(mistakes=_shown([source], {}, wanted.palette))
     formatted = format_source(source)

@@ -15,7 +15,7 @@ from pathlib import Path
 import tessera
 from tessera.module import Module, run_test, tests_of
 from tesserac.base.dataclass import dataclass
-from tesserac.base.source import SourceFile
+from tesserac.base.source import SourceFile, lines_of
 from tesserac.commands.checking import show
 from tesserac.commands.files import program_files
 from tesserac.commands.outcome import MISTAKES, OK
@@ -121,7 +121,7 @@ def _run(module: Module, path: str, title: str) -> Result:
 
 
 def _source_line(path: str, line: int) -> str:
-    text = Path(path).read_text(encoding="utf-8").splitlines()
+    text = lines_of(Path(path).read_text(encoding="utf-8"))
     return f"{line:4} | {text[line - 1].strip()}" if 0 < line <= len(text) else ""
 
 

@@ -28,14 +28,21 @@ def read_source(path: str | Path) -> SourceFile | Diagnostic:
             return sink.diagnostics[0]
         data = read_file(path, MAX_SOURCE)
         if len(data) < MAX_SOURCE:
-            return SourceFile(name, data.decode("utf-8-sig"))
+            return decoded(name, data)
         sink.error(E0903, at=at, size=os.stat(path).st_size // 1024, limit=MAX_SOURCE // 1024)
-    except UnicodeDecodeError as problem:
-        what = f"byte 0x{problem.object[problem.start]:02x} at position {problem.start} is not UTF-8"
-        sink.error(E0902, at=at, path=name).remark(f"{what}; save the file with the encoding UTF-8")
     except (OSError, ValueError) as problem:
         sink.error(E0901, at=at, path=name, reason=reason_of(problem).lower())
     return sink.diagnostics[0]
+
+
+def decoded(name: str, data: bytes) -> SourceFile | Diagnostic:
+    """What a file, or standard input, holds."""
+    try:
+        return SourceFile(name, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as problem:
+        sink, what = Sink(), f"byte 0x{data[problem.start]:02x} at position {problem.start} is not UTF-8"
+        sink.error(E0902, at=Span(name, 0, 0), path=name).remark(f"{what}; save the file with the encoding UTF-8")
+        return sink.diagnostics[0]
 
 
 def _leads_astray(path: str) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
-from tesserac.base.source import SourceFile, Span
+from tesserac.base.source import SourceFile, Span, lines_of
 from tesserac.diag.codes.files import E0903
 from tesserac.diag.diagnostic import Diagnostic, Edit
 from tesserac.syntax import ast
@@ -56,7 +56,7 @@ def format_range(source: SourceFile, start: int, end: int) -> tuple[Edit, ...]:
 
 def format_diff(source: SourceFile, formatted: str) -> str:
     """What formatting changes, as a unified diff; empty if nothing."""
-    old, new = source.text.splitlines(keepends=True), formatted.splitlines(keepends=True)
+    old, new = lines_of(source.text), lines_of(formatted)
     lines = difflib.unified_diff(old, new, source.path, f"{source.path} (formatted)")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 

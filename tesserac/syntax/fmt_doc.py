@@ -231,8 +231,14 @@ class _Printer:
     def tail(self, limit: int) -> int:
         """The length of what follows up to the next place where the line may break; not exact beyond the limit."""
         length = 0
-        todo = [doc for _, doc in self.stack]
-        while todo and length <= limit:
+        todo: list[Doc] = []
+        behind = iter(reversed(self.stack))  # most of it stands on later lines
+        while length <= limit:
+            if not todo:
+                follows = next(behind, None)
+                if follows is None:
+                    break
+                todo.append(follows[1])
             part = todo.pop()
             if isinstance(part, Concat):
                 todo.extend(reversed(part.parts))

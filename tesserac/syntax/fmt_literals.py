@@ -6,7 +6,6 @@ import re
 
 _STRING = re.compile(r"([rRfF]*)('''|\"\"\"|'|\")(.*)\2", re.DOTALL)
 _ESCAPED_QUOTE = re.compile(r"\\(.)", re.DOTALL)
-_TRAILING_SPACE = re.compile(r"[ \t\f]+(?=\r?\n)")
 
 
 def format_number(text: str) -> str:
@@ -25,11 +24,6 @@ def format_string(text: str) -> str:
         quotes = '"' * len(quotes)
         body = body if prefix else _ESCAPED_QUOTE.sub(lambda escape: "'" if escape[1] == "'" else escape[0], body)
     return f"{prefix}{quotes}{body}{quotes}"
-
-
-def format_docstring(text: str) -> str:
-    """As it is, without spaces at the ends of lines."""
-    return _TRAILING_SPACE.sub("", format_string(text))
 
 
 def plain_text(text: str) -> str | None:

@@ -17,7 +17,7 @@ from tesserac.syntax.concrete import GROUP, Branch, Leaf, Part
 from tesserac.syntax.fmt_brackets import optional
 from tesserac.syntax.fmt_doc import INDENT, Doc, Remark, concat, group, join_all, render
 from tesserac.syntax.fmt_expressions import Expressions
-from tesserac.syntax.fmt_literals import format_docstring
+from tesserac.syntax.fmt_literals import format_string
 from tesserac.syntax.fmt_names import Role
 
 _APART = frozenset(("function_def", "struct_def", "test_block"))
@@ -134,7 +134,7 @@ class Statements:
     def docstring(self, branch: Branch, depth: int) -> None:
         comment = self.comments.take_behind(branch.last)
         leaf = self.layout.leaves[branch.first]
-        self.write(self.layout.leaf(leaf, format_docstring(leaf.text)), depth, comment)
+        self.write(self.layout.leaf(leaf, format_string(leaf.text)), depth, comment)
 
     def compound(self, branch: Branch, depth: int) -> None:
         """Headers and blocks by turns: `if`, its block, `else`, its block."""

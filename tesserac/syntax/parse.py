@@ -93,6 +93,9 @@ def stray_docs(pieces: list[ParsedItem]) -> list[Diagnostic]:
 
 # ------------------------------------------------------------------------------------------------- items by text
 
+BLANKS = " \t\f\r\n"
+"""What may stand behind an item without being part of it. Any other character that looks empty is a mistake there."""
+
 _remembered: dict[tuple[str, str], ParsedItem] = {}
 """By path and text. What it holds is a function of the key but for where the text first stood."""
 
@@ -101,7 +104,7 @@ def parse_items(source: SourceFile) -> list[PlacedItem]:
     """The items of a file without moving what has only moved: for an editor, after a keystroke."""
     placed: list[PlacedItem] = []
     for start, end in split_items(source.text):
-        text = source.text[start:end].rstrip()
+        text = source.text[start:end].rstrip(BLANKS)
         item = _remembered.pop((source.path, text), None) or _parse_item(source, start, start + len(text))
         _remembered[source.path, text] = item  # the last one now
         placed.append(PlacedItem(item, start - item.span.start))
@@ -113,7 +116,7 @@ def unknown_items(source: SourceFile) -> list[tuple[int, int]]:
     """Where the items stand whose trees are not remembered."""
     if too_large(source) is not None:
         return []
-    places = [(start, start + len(source.text[start:end].rstrip())) for start, end in split_items(source.text)]
+    places = [(start, start + len(source.text[start:end].rstrip(BLANKS))) for start, end in split_items(source.text)]
     return [(start, end) for start, end in places if (source.path, source.text[start:end]) not in _remembered]
 
 
