@@ -81,10 +81,34 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
         return body.error(callee.span)
     if is_fill(operator, given):
         return fill(body, operator, given, grouped, callee)
-    fields = _fields(body, signature, given, grouped, operands)
+    return _call_along(body, operator, given, grouped, operands, callee)
+
+
+def _call_along(
+    body: Body,
+    operator: type[Operator],
+    given: Mapping[str, typed.Expr],
+    grouped: tuple[typed.Expr, ...],
+    operands: Sequence[typed.Expr],
+    callee: Callee,
+) -> typed.Expr:
+    """The call, once its arguments are sorted."""
+    signature = operator.parsed[0]
+    if operator is Split and operands[0].type == KEY:
+        return _split_key(body, given, operands[0], callee)
+    fields = _fields(body, signature, given, grouped, operands) if _has_axis(body, signature, given, operands) else None
     if fields is None or not _numbers_fit(body, operator(**fields), given, operands):
         return body.error(callee.span)
     return _build_along(body, operator(**fields), operands, given.get("axis"), callee)
+
+
+def _split_key(body: Body, given: Mapping[str, typed.Expr], key: typed.Expr, callee: Callee) -> typed.Expr:
+    """`split(key, n)`: as many keys, and no axis."""
+    parts = given["parts"].type.value.constant if isinstance(given["parts"].type, IntType) else None
+    if parts is None or parts < 1 or "axis" in given:
+        body.sink.error(E0205, at=callee.at, problem="`split` of a key takes how many keys to make, and nothing else")
+        return body.error(callee.span)
+    return make_tuple([fold_key(key, part) for part in range(parts)], callee.span)
 
 
 def _tile_shapes(args: Sequence[Arg]) -> list[Arg]:
@@ -179,8 +203,6 @@ def _fields(
         elif static.kind in ("dims", "order"):
             value = _grouped_field(body, static, grouped, operands)
         elif arg is None:
-            if static.kind == "axis" and not _has_axis(body, operands[0], str(static.default)):
-                return None
             continue
         elif static.kind == "axis":
             value = _field(static.name, read_axis(body, arg.type, arg.span, operands[0]))
@@ -192,11 +214,15 @@ def _fields(
     return fields
 
 
-def _has_axis(body: Body, operand: typed.Expr, default: str) -> bool:
-    """Whether there is an axis to work along where the call names none: a number has not, and a key needs none."""
-    if not isinstance(operand.type, TensorType) or operand.type.rank or operand.type == KEY:
+def _has_axis(
+    body: Body, signature: Signature, given: Mapping[str, typed.Expr], operands: Sequence[typed.Expr]
+) -> bool:
+    """Whether there is an axis to work along where the call names none: a number has not."""
+    unsaid = [static for static in signature.statics if static.kind == "axis" and static.name not in given]
+    first = operands[0].type if operands else None
+    if not unsaid or not isinstance(first, TensorType) or first.rank:
         return True
-    body.sink.error(E0314, at=operand.span, problem=f"axis {default} is out of range for []")
+    body.sink.error(E0314, at=operands[0].span, problem=f"axis {unsaid[0].default} is out of range for []")
     return False
 
 
@@ -232,8 +258,6 @@ def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Cal
         return body.error(callee.span) if shape is None else _apply(body, Reshape(shape), operands, callee)
     if isinstance(op, Expand) and not check_expand(body, operands[0], op.shape, callee):
         return body.error(callee.span)
-    if isinstance(op, Split) and operand_type == KEY:
-        return make_tuple([fold_key(operands[0], part) for part in range(op.parts)], callee.span)
     if isinstance(op, Split):
         parts = [_apply(body, replace(op, part=part), operands, callee) for part in range(op.parts)]
         return make_tuple(parts, callee.span)
