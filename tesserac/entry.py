@@ -157,22 +157,13 @@ def _kind(module: str, spec: TypeSpec) -> Kind:
             return Compound("list" if number is None else "tuple", items)
         case StructSpec():
             key = struct_key(module, spec.decl.owner, spec.decl.name)
-            own = field_specs(spec) if spec.tree is not None or spec.is_wide or _has_counts(spec) else ()
-            items = tuple(_kind(module, field.spec) for field in own)
-            return Compound("any struct" if spec.args is None else "struct", items, key)
+            items = tuple(_kind(module, field.spec) for field in field_specs(spec))
+            declared = tuple(_kind(module, field.spec) for field in spec.decl.fields)
+            kind = "any struct" if spec.args is None else "struct"
+            return Compound(kind, () if items == declared else items, key)
         case BareTensorSpec():
             return "open"
     return "open"
-
-
-def _has_counts(spec: TypeSpec) -> bool:
-    """Whether a list in it has a number of items that its declaration alone does not tell."""
-    match spec:
-        case ListSpec():
-            return spec.count.dim.constant is not None or _has_counts(spec.item)
-        case StructSpec(args=args) if args is not None:
-            return any(_has_counts(field.spec) for field in field_specs(spec))
-    return False
 
 
 def _default(checker: ModuleChecker, function: str, parameter: ParameterSpec) -> Static | Missing | Computed:

@@ -81,6 +81,10 @@ class SizesMissing(ProgramError):
         self.demanded = demanded
 
 
+class StaysInside(ProgramError):
+    """A function whose result cannot leave the language: an operator, a function."""
+
+
 class NoSuchFunction(Exception):
     """The program has no function of that name."""
 
@@ -368,7 +372,7 @@ class Session:
             draft = sink.error(E0299, at=function.span, feature=f"a result that is {problem}, called from outside")
             if str(problem).startswith("function"):
                 draft.remark("functions stay inside the language: call it where it is made, as in `vjp(f, x)[1](dy)`")
-            raise ProgramError(sink.diagnostics) from None
+            raise StaysInside(sink.diagnostics) from None
 
     def gpu_program(self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform) -> GpuProgram:
         """A function for one kind of GPU, without the code of its kernels, which is made when it is first needed."""

@@ -138,3 +138,36 @@ def test_places_that_are_none_whatever_the_sizes() -> None:
     """All memory beside arguments and results is empty, and known to be."""
     m = tessera.compile("def f(x: Tensor[N, M, f32]) where N >= 1:\n    return x[arange(N, N, 3, dtype=i32) % N]\n")
     assert m.f(numbers((2, 3))).shape == (0, 3)
+
+
+TELLING = """
+def at(x: Tensor[N, f32], i: Tensor[K, I]) -> Tensor[K, f32]:
+    return x[i]
+
+def start(x: Tensor[N, f32], i: I) -> Tensor[2, f32] where N >= 2:
+    return slice(x, i, 2)
+
+def put(x: Tensor[N, f32], i: Tensor[K, I]) -> Tensor[N, f32]:
+    return x.at[i].set(1.0)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "u32", "i64", "u64"])
+def test_an_index_that_is_out_of_range_is_told_as_it_was_given(dtype: str) -> None:
+    """No index of any dtype counts from the end because it wrapped, and messages name what the caller gave."""
+    m = tessera.compile(TELLING.replace("I]", f"{dtype}]").replace("i: I)", f"i: {dtype})"))
+    x, kind = np.arange(5, dtype=np.float32), np.dtype(dtype.replace("i", "int").replace("u", "uint"))
+    limits = np.iinfo(kind)
+    for wrong in {5, 100, limits.max, *((-6, limits.min) if limits.min else ())}:
+        end = {limits.max: " or more"} if limits.max >= 2**63 - 1 else {}
+        told = min(max(wrong, 1 - 2**63), 2**63 - 1)
+        least = " or less" if wrong == -(2**63) else ""
+        for call in (m.at, m.put):
+            with pytest.raises(tessera.TesseraError, match=f"index {told}{end.get(wrong, least)} is out of range"):
+                call(x, np.array([wrong], kind))
+        with pytest.raises(tessera.TesseraError, match="E0927"):
+            m.start(x, kind.type(wrong))
+    if limits.min:
+        with pytest.raises(tessera.TesseraError, match="index -6 is out of range"):
+            m.start(x, kind.type(-6))
+        assert m.at(x, np.array([-1], kind)).tolist() == [4]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tessera.errors import TesseraError
 from tessera.loader import LoadedImage, load_image
-from tessera.threads import get_num_threads, load_pool, resolve_libc, set_num_threads
+from tessera.threads import get_num_threads, load_pool, resolve_import, resolve_libc, set_num_threads
 from tesserac.target.artifact import pool_image
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, data_layout, emit_object, host_machine, parse
 from tesserac.target.cpu.pool import MAX_CHUNKS, MAX_THREADS, pool_module
@@ -53,10 +53,12 @@ done:
 }
 define void @repeat(ptr %run, ptr %ctx, i64 %n, i64 %chunk, i64 %threads, i64 %times) {
 entry:
+  %status = alloca [9 x i64]
+  store [9 x i64] zeroinitializer, ptr %status
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  call void %run(ptr @count, ptr %ctx, i64 %n, i64 %chunk, i64 %threads)
+  call void %run(ptr @count, ptr %ctx, i64 %n, i64 %chunk, i64 %threads, ptr %status)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %times
   br i1 %more, label %loop, label %done
@@ -219,8 +221,8 @@ def test_a_wrong_environment_is_an_error(monkeypatch: pytest.MonkeyPatch, text: 
 @pytest.mark.parametrize("machine", [X86_64_V3, AARCH64], ids=lambda m: m.triple)
 def test_the_pool_builds_for_every_machine(machine: Machine) -> None:
     image = pool_image(machine)
-    assert [name for name, _ in image.symbols] == ["pool_run", "pool_set_threads", "pool_threads"]
-    assert all(name.startswith("libc.") for name, _ in image.imports)
+    assert [name for name, _ in image.symbols] == ["pool_poll", "pool_run", "pool_set_threads", "pool_threads"]
+    assert all(name.startswith(("libc.", "python.")) for name, _ in image.imports)
 
 
 def test_the_pool_is_compiled_once_for_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +242,7 @@ def test_the_pool_is_compiled_once_for_all_processes(tmp_path: Path, monkeypatch
 def test_a_pool_without_a_futex_works_too() -> None:
     machine = host_machine()
     text = str(pool_module(f"{machine.triple.partition('-')[0]}-unknown-freebsd", data_layout(machine)))
-    napping = load_image(link([emit_object(text, machine)]), resolve_libc)
+    napping = load_image(link([emit_object(text, machine)]), resolve_import)
     for pause in (0.0, 0.01):
         time.sleep(pause)
         cells = np.zeros(1 + 64 + MAX_THREADS, np.int64)

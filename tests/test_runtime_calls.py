@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tessera
 from tessera import TesseraError, set_num_threads
 from tessera.artifact import read_artifact
 from tessera.function import CompiledFunction
@@ -552,3 +553,35 @@ def test_the_layout_check_sees_a_difference(monkeypatch: pytest.MonkeyPatch) -> 
         with monkeypatch.context() as patch:
             patch.setattr(numpy_abi, name, 40)  # where the strides are
             assert not numpy_abi.layout_holds.__wrapped__(), name
+
+
+def test_a_masked_array_is_refused_wherever_it_stands() -> None:
+    m = tessera.compile("""
+struct P[N]:
+    w: Tensor[N, f32]
+
+def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    return x
+
+def g(x, p: P[N]):
+    return x, p.w
+
+def h(x: Tensor[..., N]) -> Tensor[..., N, x.dtype]:
+    return x
+""")
+    plain = np.ones(3, np.float32)
+    masked = np.ma.array(plain, mask=[0, 1, 0])
+    calls = [
+        lambda: m.f(masked),
+        lambda: m.f(x=masked),
+        lambda: m.g(masked, m.P(w=plain)),
+        lambda: m.g(plain, m.P(w=masked)),
+        lambda: m.g(plain, {"w": masked}),
+        lambda: m.h(masked),
+        lambda: tessera.freeze(masked),
+    ]
+    for call in calls:
+        with pytest.raises(tessera.TesseraError, match="masked array") as caught:
+            call()
+        assert caught.value.code == "E0921"
+    assert m.f(masked.filled(0.0)).tolist() == [1, 0, 1]

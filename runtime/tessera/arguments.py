@@ -24,6 +24,7 @@ from tessera.errors import (
 )
 from tessera.signature import Signature, TensorSpec
 from tessera.sizes import Size, SizeError
+from tessera.values import MASKED, is_masked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,6 +134,8 @@ def _viewed(function: str, spec: TensorSpec, value: object) -> Array | None:
     """The argument as an array, without copying elements; None where it is not one."""
     import numpy as np
 
+    if is_masked(value):
+        raise _misfit(WRONG_KIND, function, spec, MASKED)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):

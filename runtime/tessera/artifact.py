@@ -15,7 +15,7 @@ from tessera.returned import Returned, read_returned
 from tessera.signature import Binding, Signature, Site, read_tensor
 from tessera.sizes import read_size
 
-_KIND = "function 5"
+_KIND = "function 6"
 
 
 class Artifact(NamedTuple):

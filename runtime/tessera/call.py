@@ -30,8 +30,10 @@ from tessera.signature import (
     STATUS_ASSERT,
     STATUS_BAD_INDEX,
     STATUS_GUARD,
+    STATUS_INTERRUPTED,
     STATUS_OK,
     STATUS_OUT_OF_MEMORY,
+    STATUS_RAISED,
     STATUS_SIZE,
     STATUS_TOO_LARGE,
     Binding,
@@ -42,6 +44,9 @@ from tessera.sizes import LARGEST_SIZE, SizeError
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
+
+_LEAST_TOLD = 1 - 2**63
+"""What a status tells of an index that is this or less: the least number says that none was bad."""
 
 NativeFunction = Callable[[int, int], int]
 """(address of the argument block, address of the status) -> status code"""
@@ -76,7 +81,12 @@ def call(signature: Signature, entry: Entry, inputs: Sequence[Array], out: Seque
 def _invoke(signature: Signature, function: NativeFunction, words: Sequence[int], symbols: Mapping[str, int]) -> None:
     block = (ctypes.c_int64 * len(words))(*words)
     status = ctypes.create_string_buffer(STATUS_SIZE)
-    if function(ctypes.addressof(block), ctypes.addressof(status)) != STATUS_OK:
+    code = function(ctypes.addressof(block), ctypes.addressof(status))
+    if code == STATUS_INTERRUPTED:
+        restore = ctypes.pythonapi.PyErr_Restore
+        restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
+        restore(*struct.unpack_from("<3Q", status.raw, STATUS_RAISED))  # raises what a handler of a signal did
+    if code != STATUS_OK:
         raise failed_status(signature, status.raw, symbols)
 
 
@@ -152,7 +162,7 @@ def allocate_result(signature: Signature, position: int, symbols: Mapping[str, i
 
 def failed_status(signature: Signature, status: bytes, symbols: Mapping[str, int]) -> TesseraError:
     """The error that a status of an entry stands for."""
-    code, number, *values = struct.unpack("<ii4q", status)
+    code, number, *values = struct.unpack_from("<ii4q", status)
     site = signature.sites[number]
     sizes = tuple(f"`{name}` = {value}" for name, value in symbols.items())
     place = (Place(site.file, site.line, site.column),) if site.file else ()
@@ -172,7 +182,9 @@ def _memory_message(signature: Signature, site: Site, values: Sequence[int]) -> 
 
 
 def _index_message(signature: Signature, site: Site, values: Sequence[int]) -> str:
-    return f"`{site.operator}` in `{signature.name}`: index {values[0]} is out of range for a dim of size {values[1]}"
+    index, size = values[:2]
+    beyond = {_LEAST_TOLD: " or less", LARGEST_SIZE: " or more"}.get(index, "")
+    return f"`{site.operator}` in `{signature.name}`: index {index}{beyond} is out of range for a dim of size {size}"
 
 
 def _assert_message(signature: Signature, site: Site, values: Sequence[int]) -> str:

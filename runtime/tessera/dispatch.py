@@ -20,7 +20,6 @@ from tessera.interface import (
     Computed,
     FunctionInterface,
     Missing,
-    Parameter,
     Specialization,
     Static,
     StructInterface,
@@ -28,6 +27,7 @@ from tessera.interface import (
     with_sizes,
 )
 from tessera.outputs import OUT
+from tessera.reading import Reader, reader_of
 from tessera.returned import assemble, is_flat
 from tessera.stream import STREAM, Stream, key_array
 from tessera.structs import StructValue
@@ -46,6 +46,8 @@ class Surroundings(Protocol):
     stream: Stream
 
     def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue: ...
+
+    def struct_class(self, struct: str) -> type[StructValue]: ...
 
     def function(self, name: str) -> Function: ...
 
@@ -81,21 +83,41 @@ class Function:
 
     def start(self) -> None:
         """Forgets the short way into compiled code, which shows nothing; a call finds it again."""
-        direct = all(_is_plain(p) for p in self.interface.parameters)
-        self.__call__ = self._compile_and_call if direct and not tracing.wanted() else self._dispatch
+        self.__call__ = self._dispatch if tracing.wanted() else self._first
 
     @property
     def __name__(self) -> str:
         return self.interface.name
 
-    def _compile_and_call(self, *args: object, **kwargs: object) -> object:
-        compiled = self._specialized(())
-        if isinstance(compiled, Unsized):
-            self.__call__ = self._dispatch
-            return self._dispatch(*args, **kwargs)
-        plain = is_flat(compiled.returned) and not compiled.params
-        self.__call__ = compiled.fast if plain else self._dispatch
+    def _first(self, *args: object, **kwargs: object) -> object:
+        """The first call finds the shortest way for those that follow."""
+        self.__call__ = self._dispatch
+        reader = reader_of(self.interface, self._home)
+        if reader is not None:
+            compiled = self._specialized(())
+            if isinstance(compiled, CompiledFunction) and not compiled.params:
+                self.__call__ = self._short(compiled, reader)
         return self.__call__(*args, **kwargs)
+
+    def _short(self, compiled: CompiledFunction, reader: Reader) -> Callable[..., object]:
+        if reader.has_structs:
+            return self._dispatch if compiled.signature.donated else self._reading(compiled, reader)
+        if not is_flat(compiled.returned):
+            return self._dispatch
+        return compiled.before(self._dispatch) if reader.has_floats else compiled.fast
+
+    def _reading(self, compiled: CompiledFunction, reader: Reader) -> Callable[..., object]:
+        """The way of a function of structs: their fields are read as they lie, and go to compiled code."""
+        leaves_of, finish, fast = reader.leaves_of, self._finished, compiled.fast
+        is_plain = is_flat(compiled.returned)
+
+        def call(*args: object, **kwargs: object) -> object:
+            leaves = None if kwargs else leaves_of(args)
+            if leaves is None:
+                return self._dispatch(*args, **kwargs)
+            return fast(*leaves) if is_plain else finish(compiled, leaves)
+
+        return call
 
     def _dispatch(self, *args: object, **kwargs: object) -> object:
         return self._run(args, kwargs, None)
@@ -188,11 +210,6 @@ def trace(modes: tuple[str, ...]) -> None:
     tracing.choose(modes)
     for function in list(_FUNCTIONS):
         function.start()
-
-
-def _is_plain(parameter: Parameter) -> bool:
-    """Whether an argument goes to compiled code as it is."""
-    return not parameter.keyword_only and isinstance(parameter.default, Missing) and parameter.kind == "tensor"
 
 
 def _matched(interface: FunctionInterface, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:

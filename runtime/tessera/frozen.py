@@ -25,12 +25,19 @@ def freeze(value: object) -> object:
         return tuple(map(freeze, value))
     if isinstance(value, Mapping):
         return {key: freeze(item) for key, item in value.items()}
-    if value is None or isinstance(value, bool | int | float | complex | str):
+    if value is None or isinstance(value, bool | int | float | complex | str) or _is_scalar(value):
         return value
     if hasattr(value, "__dlpack__"):
         return _frozen_array(value)
     message = f"`freeze` takes a struct, an array, or tuples, lists and dicts of them, not {kind_of(value)}"
     raise failure(WRONG_KIND, message)
+
+
+def _is_scalar(value: object) -> bool:
+    """Whether it is a number of NumPy's, as calls return them: those do not change."""
+    import numpy as np
+
+    return isinstance(value, np.generic)
 
 
 def _frozen_array(value: object) -> object:

@@ -52,11 +52,16 @@ class CompiledFunction:
         prototype = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
         guards, run = (prototype(loaded.address(f"tessera.{name}")) for name in ("guards", "entry"))
         self._entry = Entry(guards, run)
+        self._loaded = loaded
         self._fast = _c_function(loaded, self) if layout_holds() else None
 
     @property
     def fast(self) -> Callable[..., object]:
         return self._fast or self.__call__
+
+    def before(self, unusual: Callable[..., object]) -> Callable[..., object]:
+        """As `fast`, but what it does not handle goes to `unusual`."""
+        return unusual if self._fast is None else _c_function(self._loaded, unusual)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Brings the arguments into the form that `fast` takes and calls it, or says why that cannot be. Arguments
@@ -87,7 +92,7 @@ class CompiledFunction:
 
     def _raise_status(self, status: bytes, *arrays: Array) -> None:
         """Called by the image when an entry that it ran has failed."""
-        shapes = [array.shape for array in arrays]
+        shapes = [getattr(array, "shape", ()) for array in arrays]  # a number of Python's has none
         raise failed_status(self.signature, status, bind_symbols(self.signature, shapes))
 
 
@@ -114,6 +119,9 @@ class _Resolver:
     def dtype(self, name: str) -> int:
         return id(numpy_dtype(name))
 
+    def scalar(self, name: str) -> int:
+        return id(numpy_dtype(name).type)
+
     def pool(self, name: str) -> int:
         return self._pool.address(name)
 
@@ -133,13 +141,14 @@ _SPACES: dict[str, Callable[[_Resolver, str], int]] = {
     "python": _Resolver.python,
     "numpy": _Resolver.numpy,
     "dtype": _Resolver.dtype,
+    "scalar": _Resolver.scalar,
     "pool": _Resolver.pool,
     "call": _Resolver.call,
     "libc": _Resolver.libc,
 }
 
 
-def _c_function(loaded: LoadedImage, self: CompiledFunction) -> Callable[..., object]:
+def _c_function(loaded: LoadedImage, self: Callable[..., object]) -> Callable[..., object]:
     """A Python function object over the method definition that stands in the image."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

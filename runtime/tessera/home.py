@@ -75,6 +75,9 @@ class Home:
             self._classes[name] = struct_class(struct, self, methods)
         return self._classes[name]
 
+    def struct_class(self, struct: str) -> type[StructValue]:
+        return self._class(struct)
+
     def _method(self, name: str) -> Callable[..., object]:
         function = self.function(name)
         return lambda *args, **kwargs: function(*args, **kwargs)

@@ -174,7 +174,8 @@ def is_declared(kind: Kind, structs: Mapping[str, StructInterface]) -> bool:
     if isinstance(kind, str):
         return kind in ("tensor", "float")
     if kind.kind == "struct":
-        return all(is_declared(field, structs) for _, field in structs[kind.name].fields)
+        fields = kind.items or [field for _, field in structs[kind.name].fields]
+        return all(is_declared(field, structs) for field in fields)
     return kind.kind == "scaled" or (kind.kind == "tuple" and all(is_declared(item, structs) for item in kind.items))
 
 

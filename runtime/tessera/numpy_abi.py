@@ -11,6 +11,8 @@ from functools import cache
 
 TYPE_OFFSET = 8
 DATA_OFFSET, RANK_OFFSET, SHAPE_OFFSET, DTYPE_OFFSET, FLAGS_OFFSET = 16, 24, 32, 56, 64
+SCALAR_OFFSET = 16
+"""Where the number of a scalar is that has 32 or 64 bits."""
 C_CONTIGUOUS, ALIGNED, WRITABLE = 0x1, 0x100, 0x400
 
 EMPTY, RETURN = 184, 76
@@ -52,7 +54,14 @@ def layout_holds() -> bool:
     )
     if read != (probe.ctypes.data, 2, id(probe.dtype), C_CONTIGUOUS | ALIGNED):
         return False
-    return (_word(shape), _word(shape + 8)) == probe.shape and _table_holds()
+    return (_word(shape), _word(shape + 8)) == probe.shape and _table_holds() and _scalars_hold()
+
+
+def _scalars_hold() -> bool:
+    import numpy as np
+
+    scalars: list[np.generic] = [np.float32(1.25), np.float64(-2.5), np.int32(-3), np.int64(1 << 40)]
+    return all(ctypes.string_at(id(s) + SCALAR_OFFSET, s.dtype.itemsize) == s.tobytes() for s in scalars)
 
 
 def _table_holds() -> bool:

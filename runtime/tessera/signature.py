@@ -12,12 +12,17 @@ from tessera.container import Row
 from tessera.sizes import Size, read_size
 
 STATUS_OK, STATUS_GUARD, STATUS_OUT_OF_MEMORY, STATUS_BAD_INDEX, STATUS_ASSERT, STATUS_TOO_LARGE = range(6)
+STATUS_INTERRUPTED = 6
 """What an entry returns. The values of a failed guard are its two sides; of out of memory, the bytes asked for; of a
 bad index, the index and the size it has to be below."""
 
 STATUS_VALUES = 4
-STATUS_SIZE = 8 + 8 * STATUS_VALUES
-"""Bytes of the status: {i32 code, i32 site, i64 values[4]}."""
+STATUS_DUE = 8 + 8 * STATUS_VALUES
+STATUS_RAISED = STATUS_DUE + 8
+STATUS_SIZE = STATUS_RAISED + 3 * 8
+"""Bytes of the status: {i32 code, i32 site, i64 values[4], i64 due, ptr raised[3]}. `due` is when signals are looked
+for next, and STOPPED once a handler has raised: then `raised` are its type, value and traceback, and the call ends."""
+STOPPED = -1
 
 
 FRESH = -1

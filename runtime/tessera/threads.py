@@ -46,10 +46,16 @@ def set_num_threads(count: SupportsIndex) -> None:
 
 def load_pool(image: Image) -> LoadedImage:
     if image not in _POOLS.loaded:
-        pool = load_image(image, resolve_libc)
+        pool = load_image(image, resolve_import)
         _tell(pool, get_num_threads())
         _POOLS.loaded[image] = pool
     return _POOLS.loaded[image]
+
+
+def resolve_import(name: str) -> int:
+    """What the pool calls: `python.NAME` or `libc.NAME`."""
+    space, _, rest = name.partition(".")
+    return function_address(ctypes.pythonapi, rest) if space == "python" else resolve_libc(name)
 
 
 def resolve_libc(name: str) -> int:

@@ -6,6 +6,7 @@ that says what to compile for. A struct is an object of the module's class, a di
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,8 @@ class Flattening:
 
         if not isinstance(value, np.ndarray | np.generic):
             raise self._wrong(name, "must be an array")
+        if is_masked(value):
+            raise self._wrong(name, MASKED)
         if not is_stored(value.dtype):
             raise failure(WRONG_DTYPE, f"argument `{name}` of `{self._function}` has dtype {value.dtype}", (_NO_DTYPE,))
         if not sizes:
@@ -186,10 +189,21 @@ def _opened(kind: Kind) -> Kind:
     return Compound(opened, tuple(map(_opened, kind.items)), kind.name)
 
 
+MASKED = "is a masked array, and its mask would be lost: `x.filled(...)` says what stands for what is masked"
+
+
+def is_masked(value: object) -> bool:
+    """Whether it is an array that says of some of its elements that they are not there."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)
+
+
 def as_numpy(value: object) -> Array:
     """The value as an array; what speaks DLPack is viewed."""
     import numpy as np
 
+    if is_masked(value):
+        raise failure(WRONG_KIND, f"it {MASKED}")
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     try:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tessera.artifact import Artifact
 from tessera.bundle import Bundle
 from tessera.files import write_file
 from tesserac.base.source import SourceFile
 from tesserac.commands import names
 from tesserac.commands.levels import FunctionLevels, module_tree, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
-from tesserac.commands.select import Selection, default_makers, read, select_all, select_one, waits_for
+from tesserac.commands.select import Selected, Selection, default_makers, read, select_all, select_one, waits_for
 from tesserac.commands.targets import CpuTarget, GpuTarget, find_target
-from tesserac.session import Session, Sizes
+from tesserac.session import ProgramError, Session, Sizes, SizesMissing, StaysInside
 
 BUNDLE_SUFFIX = ".tessb"
 
@@ -26,28 +27,63 @@ def build_bundle(
     if not isinstance(chosen, CpuTarget):
         raise UsageMistake("bundles are made for CPUs; --emit ptx prints the code of a GPU")
     source = read(session, path)
-    selection = _selection(session, source, function)
-    if not selection.functions:
-        raise UsageMistake(f"`{path}` has no function that can be compiled before it is called")
-    offers, makers = session.interface(source), default_makers(session, source, selection.functions)
+    selection = _selection(session, source, function, sizes)
+    built, left_out = _built(session, source, selection, chosen, sizes)
+    offers, makers = session.interface(source), default_makers(session, source, built)
+    made = {(s.interface.name, s.chosen): session.artifact(source, s.function, chosen.platform, sizes) for s in makers}
     bundle = Bundle(
         Path(path).stem,
         offers._replace(
-            functions=tuple(dict.fromkeys(s.interface for s in selection.functions)),
+            functions=tuple(dict.fromkeys(s.interface for s in built)),
             reads=(),
             hidden=tuple(s.interface for s in makers),
         ),
-        {
-            (s.interface.name, s.chosen): session.artifact(source, s.function, chosen.platform, sizes)
-            for s in (*selection.functions, *makers)
-        },
+        {(s.interface.name, s.chosen): artifact for s, artifact in built.items()} | made,
     )
     place = Path(out) if out else Path(path).with_suffix(BUNDLE_SUFFIX)
     data = bundle.to_bytes()
     write(place, data)
-    listed = ", ".join(dict.fromkeys(s.interface.name for s in selection.functions))
-    left_out = [f"left out `{name}`: {waits_for(missing)}\n" for name, missing in selection.waiting]
-    return Outcome(remarks=f"{place}: {listed} ({len(data) / 1024:.0f} KB)\n" + "".join(left_out))
+    listed = ", ".join(dict.fromkeys(s.interface.name for s in built))
+    return Outcome(remarks=f"{place}: {listed} ({len(data) / 1024:.0f} KB)\n" + _told(left_out))
+
+
+def _built(
+    session: Session, source: SourceFile, selection: Selection, target: CpuTarget, sizes: Sizes
+) -> tuple[dict[Selected, Artifact], dict[str, str]]:
+    """What can be built, and why the rest is left out. What others call only, and cannot be called from outside, is no
+    mistake where the program does not export it. Raises ProgramError, UsageMistake."""
+    built: dict[Selected, Artifact] = {}
+    left_out = {name: waits_for(missing) for name, missing in selection.waiting}
+    refused: ProgramError | None = None
+    for one in selection.functions:
+        try:
+            built[one] = session.artifact(source, one.function, target.platform, sizes)
+        except (SizesMissing, StaysInside) as problem:
+            if selection.exported:
+                raise
+            refused = refused or problem
+            left_out[one.interface.name] = _why_not(problem)
+    if refused is not None and not built:
+        raise refused
+    if not built:
+        raise _nothing(source, left_out)
+    return built, left_out
+
+
+def _why_not(problem: ProgramError) -> str:
+    if not isinstance(problem, SizesMissing):
+        return "its result stays inside the language"
+    sizes = ", ".join(f"`{name}`" for name in problem.demanded.symbols)
+    return f"there is code of its own for each {sizes}; say it by --specialize"
+
+
+def _told(left_out: Mapping[str, str]) -> str:
+    return "".join(f"left out `{name}`: {why}\n" for name, why in left_out.items())
+
+
+def _nothing(source: SourceFile, left_out: Mapping[str, str]) -> UsageMistake:
+    waiting = "".join(f"\n  `{name}`: {why}" for name, why in left_out.items())
+    return UsageMistake(f"`{source.path}` has no function that can be compiled before it is called{waiting}")
 
 
 def emit_level(
@@ -55,32 +91,49 @@ def emit_level(
 ) -> Outcome:
     """Prints a level, or writes it to `out`. Raises ProgramError, UsageMistake."""
     source = read(session, path)
-    text = _level_text(session, source, find_target(target), level, function, sizes)
+    text, left_out = _level_text(session, source, find_target(target), level, function, sizes)
     if out is None:
-        return Outcome(text)
+        return Outcome(text, _told(left_out))
     write(Path(out), text.encode())
-    return Outcome()
+    return Outcome(remarks=_told(left_out))
 
 
 def _level_text(
     session: Session, source: SourceFile, target: CpuTarget | GpuTarget, level: str, function: str | None, sizes: Sizes
-) -> str:
+) -> tuple[str, dict[str, str]]:
     (view,) = wanted_levels(target.levels, level)
     if view == names.AST and function is None:
-        return module_tree(source)
-    selected = _selection(session, source, function).functions
+        return module_tree(source), {}
+    selection = _selection(session, source, function, sizes)
+    left_out = {name: waits_for(missing) for name, missing in selection.waiting}
+    if not selection.functions:
+        raise _nothing(source, left_out)
     parts = [
-        (s.interface.name, FunctionLevels(session, source, s.function, target, sizes).text(view)) for s in selected
+        (s.interface.name, FunctionLevels(session, source, s.function, target, sizes).text(view))
+        for s in selection.functions
     ]
     if len(parts) == 1:
-        return parts[0][1]
-    return "\n".join(f"{view.comment} {name}\n{text}" for name, text in parts)
+        return parts[0][1], left_out
+    return "\n".join(f"{view.comment} {name}\n{text}" for name, text in parts), left_out
 
 
-def _selection(session: Session, source: SourceFile, function: str | None) -> Selection:
+def _selection(session: Session, source: SourceFile, function: str | None, sizes: Sizes) -> Selection:
     if function is None:
-        return select_all(session, source)
-    return Selection((select_one(session, source, function),), ())
+        selection = select_all(session, source, sizes)
+    else:
+        selection = Selection((select_one(session, source, function, sizes),), ())
+    _refuse_unknown(selection, sizes)
+    return selection
+
+
+def _refuse_unknown(selection: Selection, sizes: Sizes) -> None:
+    """Raises UsageMistake for a number that no function takes."""
+    known = {symbol for one in selection.functions for symbol in one.function.symbols}
+    known |= {p.name for one in selection.functions for p in one.interface.parameters if p.kind == "int"}
+    for name in sizes:
+        if name not in known:
+            offered = ", ".join(f"`{size}`" for size in sorted(known)) or "no sizes or ints"
+            raise UsageMistake(f"--specialize {name}=...: these functions have {offered}")
 
 
 def write(path: Path, data: bytes) -> None:

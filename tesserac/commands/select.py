@@ -30,7 +30,7 @@ from tesserac.check.typed import TypedFunction
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.variants import Given, given_by, variants
 from tesserac.diag.diagnostic import Diagnostic
-from tesserac.session import PROGRAM, ProgramError, Session
+from tesserac.session import NO_SIZES, PROGRAM, ProgramError, Session, Sizes
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,12 @@ class Selected:
 
 @dataclass(frozen=True)
 class Selection:
-    """`waiting` are functions that only a call completes, each with the parameters that it waits for."""
+    """`waiting` are functions that only a call completes, each with the parameters that it waits for. `exported`: they
+    are all that the program offers, so none of them is there for the others only."""
 
     functions: tuple[Selected, ...]
     waiting: tuple[tuple[str, tuple[str, ...]], ...]
+    exported: bool = True
 
 
 def read(session: Session, path: str | Path) -> SourceFile:
@@ -58,19 +60,19 @@ def read(session: Session, path: str | Path) -> SourceFile:
     return source
 
 
-def select_all(session: Session, source: SourceFile) -> Selection:
-    """All functions that can be compiled now. Raises ProgramError."""
-    chooser = _Chooser(session, source)
+def select_all(session: Session, source: SourceFile, numbers: Sizes = NO_SIZES) -> Selection:
+    """All functions that can be compiled now; `numbers` are values of `int` parameters. Raises ProgramError."""
+    chooser = _Chooser(session, source, numbers)
     chosen = {interface.name: chooser.compiled(interface) for interface in chooser.offers.functions}
     exported = [name for name in chosen if chooser.is_exported(name)]
     named = exported or list(chosen)
     waiting = tuple((name, chooser.missing(name)) for name in named if not chosen[name])
-    return Selection(tuple(one for name in named for one in chosen[name]), waiting)
+    return Selection(tuple(one for name in named for one in chosen[name]), waiting, bool(exported))
 
 
-def select_one(session: Session, source: SourceFile, name: str) -> Selected:
+def select_one(session: Session, source: SourceFile, name: str, numbers: Sizes = NO_SIZES) -> Selected:
     """A function by name. Raises ProgramError, or UsageMistake where there is none or a call must complete it."""
-    chooser = _Chooser(session, source)
+    chooser = _Chooser(session, source, numbers)
     interface = next((f for f in chooser.offers.functions if f.name == name), None)
     if interface is None:
         raise UsageMistake(_no_function(source, name, chooser.offers))
@@ -87,9 +89,10 @@ def waits_for(missing: Iterable[str]) -> str:
 class _Chooser:
     """The functions of a program, each with the compile-time arguments for which it can be compiled now."""
 
-    def __init__(self, session: Session, source: SourceFile) -> None:
+    def __init__(self, session: Session, source: SourceFile, numbers: Sizes = NO_SIZES) -> None:
         self._session = session
         self._source = source
+        self._numbers = numbers
         self.offers = session.interface(source)
         self._structs = {struct.name: struct for struct in self.offers.structs}
 
@@ -121,7 +124,12 @@ class _Chooser:
         return given_by((self._selected(f, {}).function.result for f in ready), PROGRAM)
 
     def _is_open(self, parameter: Parameter) -> bool:
+        if self._is_said(parameter):
+            return False
         return not is_declared(parameter.kind, self._structs) and isinstance(parameter.default, Missing | Computed)
+
+    def _is_said(self, parameter: Parameter) -> bool:
+        return parameter.kind == "int" and parameter.name in self._numbers
 
     def _fitting(self, interface: FunctionInterface, choices: Mapping[str, Choice]) -> Selected | None:
         """The function for arguments that lack some parts; None where it cannot do without them."""
@@ -132,7 +140,8 @@ class _Chooser:
 
     def _selected(self, interface: FunctionInterface, choices: Mapping[str, Choice]) -> Selected:
         static = [p for p in interface.parameters if not is_declared(p.kind, self._structs)]
-        chosen = tuple((p.name, choices.get(p.name, p.default)) for p in static)
+        said = {p.name: self._numbers[p.name] for p in static if self._is_said(p)}
+        chosen = tuple((p.name, choices.get(p.name, said.get(p.name, p.default))) for p in static)
         known = tuple((name, value) for name, value in chosen if not isinstance(value, Missing | Computed))
         return Selected(interface, self._session.function(self._source, interface.name, known), known)
 

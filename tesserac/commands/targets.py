@@ -16,6 +16,7 @@ from tesserac.target.compile import emit_assembly
 from tesserac.target.cpu import build as cpu
 from tesserac.target.nvptx import build as gpu
 from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.plan import plan
 from tesserac.target.nvptx.ptx import emit_ptx
 
 DEFAULT_ARCH = "sm_90a"
@@ -76,7 +77,10 @@ class GpuTarget:
         return gpu.llvm_text(lowered)
 
     def code(self, lowered: Module) -> str:
+        """Raises LoweringError for a program that a GPU cannot run, though it has code for all of its kernels."""
         kernels = gpu.kernels_of(lowered)
+        for func in (op for op in lowered.ops if op.name == "schedule.func"):
+            plan(func, kernels, self.platform.tiles.name)
         return gpu.join_ptx([emit_ptx(emit_kernel(kernel).llvm, self.platform.tiles.name) for kernel in kernels])
 
 

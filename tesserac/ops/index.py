@@ -16,7 +16,7 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.batching import after_new_dims, aligned, mapped_size, own_rows, shifted
 from tesserac.ops.calculus import Writer
-from tesserac.ops.lowering import DimMap, Scalars, broadcast_map, gather_form, map_form
+from tesserac.ops.lowering import DimMap, Scalars, broadcast_map, gather_form, map_form, position_of
 from tesserac.ops.registry import Array, Need, Operator, numpy_dtype, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize, broadcast
 from tesserac.types.dims import ONE, ZERO, Dim
@@ -275,10 +275,11 @@ class SliceAt(Operator):
         whole = tensor_type(x).dims[self.axis]
 
         def position(s: Scalars, args: list[Value]) -> Value:
-            given = s.cast(args[0], I64)
-            below = s.primitive("lt", given, s.constant(0, I64))
+            given, zero = position_of(s, args[0]), s.constant(0, I64)
+            below = s.primitive("lt", given, zero)
             first = s.select(below, s.primitive("add", given, s.dim(whole, I64)), given)
-            return s.primitive("add", first, s.index(0, I64))
+            place = s.primitive("add", first, s.index(0, I64))
+            return s.select(s.primitive("lt", first, zero), given, place)  # an error then names what was given
 
         index = map_form(builder, (start,), TensorType((self.size,), I64), position, [()])
         source = tuple(None if axis == self.axis else axis for axis in range(result.rank))

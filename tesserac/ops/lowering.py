@@ -17,11 +17,12 @@ from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import CONTRACTION, REDUCTION
 from tesserac.ops.scalar import PRIMITIVES
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.dtype import BOOL, F64, DType, complex_of, component
+from tesserac.types.dtype import BOOL, F64, I64, U64, DType, complex_of, component
 from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType
 
 DimMap: TypeAlias = tuple[int | None, ...]
+LARGEST_INDEX = 2**63 - 1
 View: TypeAlias = Permute | Reshape | Broadcast | Slice | Window
 
 
@@ -171,7 +172,7 @@ def gather_form(
 ) -> Value:
     """A tensor read at places that indices say; one out of range ends the call with the operator's name."""
     attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": bounds, "operator": operator}
-    return builder.value("form.gather", (table, *indices), result, attrs)
+    return builder.value("form.gather", (table, *_positions(builder, indices)), result, attrs)
 
 
 def scatter_form(
@@ -189,7 +190,28 @@ def scatter_form(
     elements = convert_form(builder, new, TensorType(tensor_type(new).dims, result.dtype, result.policy))
     attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": "wrap", "operator": operator}
     attrs["kind"] = kind
-    return builder.value("form.scatter", (x, elements, *indices), result, attrs)
+    return builder.value("form.scatter", (x, elements, *_positions(builder, indices)), result, attrs)
+
+
+def _positions(builder: Builder, indices: Sequence[Value]) -> list[Value]:
+    """Indices that stay what they are as i64: a u64 of 2^63 and more must not count from the end."""
+    return [_position(builder, index) if tensor_type(index).dtype == U64 else index for index in indices]
+
+
+def _position(builder: Builder, index: Value) -> Value:
+    type_ = tensor_type(index)
+
+    def lowered(s: Scalars, args: list[Value]) -> Value:
+        return position_of(s, args[0])
+
+    return map_form(builder, (index,), TensorType(type_.dims, I64), lowered, [tuple(range(type_.rank))])
+
+
+def position_of(s: Scalars, index: Value) -> Value:
+    """A scalar index as i64; the largest where that does not hold it."""
+    if scalar_dtype(index) == U64:
+        index = s.primitive("min", index, s.constant(LARGEST_INDEX, U64))
+    return s.cast(index, I64)
 
 
 def sort_form(builder: Builder, operand: Value, result: TensorType, axis: int, descending: bool) -> Value:

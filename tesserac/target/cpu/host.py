@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tessera.signature import STATUS_OUT_OF_MEMORY
+from tessera.signature import STATUS_INTERRUPTED, STATUS_OUT_OF_MEMORY
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
@@ -29,6 +29,7 @@ from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter
 from tesserac.target.cpu.host_program import HostProgram, elements_touched, kernel_name
+from tesserac.target.cpu.interrupts import begin_status, is_stopped
 from tesserac.target.cpu.launches import INLINE_ELEMENTS
 from tesserac.target.cpu.pool import MAX_THREADS
 from tesserac.target.cpu.status import HostSite, Sites, return_status
@@ -65,9 +66,10 @@ def _emit_entry(module: Module, body: Function) -> Function:
     before = read_float_state(b)
     differs = float_state_differs(b, before)
     if_then(b, differs, lambda: write_float_state(b, default_float_state(b)))
+    begin_status(b, entry.args[1])
     code = b.call(body, entry.args)
     if_then(b, differs, lambda: write_float_state(b, before))
-    b.ret(code)
+    b.ret(b.select(is_stopped(b, entry.args[1]), const_int(I32, STATUS_INTERRUPTED), code))
     return entry
 
 
@@ -115,8 +117,12 @@ class _Host:
             site = self.sites.add(str(operator), str(text), op.span)
             return_status(b, self.function.args[1], code, site, values)
 
-        places = self.values, self.symbols
-        program = HostProgram(b, self.kernels, *places, threads, scratch, per_worker, leave, self.sites)
+        def stop() -> None:
+            free()
+            b.ret(const_int(I32, STATUS_INTERRUPTED))
+
+        places, status = (self.values, self.symbols), self.function.args[1]
+        program = HostProgram(b, self.kernels, *places, threads, scratch, per_worker, leave, self.sites, status, stop)
         program.prepare(self.func)
         program.run(self.func.body)
         free()

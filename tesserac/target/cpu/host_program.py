@@ -20,6 +20,7 @@ from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import certain_sizes, sizes_at
+from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.launches import launcher
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
@@ -28,7 +29,7 @@ from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import ceil_div, emit_dim, floor_div, modulo
 from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I8, I64, PTR, Value, array, const_i64, const_int
+from tesserac.target.llvm_types import I1, I8, I64, PTR, Value, array, const_i64, const_int
 from tesserac.target.sizes import implied_guards
 from tesserac.tile.dialect import grid
 from tesserac.types.dims import ZERO, Dim, product
@@ -56,7 +57,8 @@ class Leave(Protocol):
 @dataclass
 class HostProgram:
     """Writes operations with `b`. `threads` bounds the workers of every launch; each has `per_worker` bytes of
-    `scratch`. `symbols` grows by the counters of the loops around the place. `leave` ends the call with a status."""
+    `scratch`. `symbols` grows by the counters of the loops around the place. `leave` ends the call with a status,
+    `stop` a call that was interrupted."""
 
     b: Builder
     kernels: Mapping[str, Op]
@@ -67,6 +69,8 @@ class HostProgram:
     per_worker: Value
     leave: Leave
     sites: Sites
+    status: Value
+    stop: Callable[[], None]
     slots: dict[IRValue, Value] = field(default_factory=dict)
     """Where the addresses of buffers that change hands are kept."""
     defined: frozenset[Guard] = frozenset()
@@ -143,7 +147,15 @@ class HostProgram:
             values = [word, emit_dim(self.b, size, self.symbols)]
             if_return(self.b, bad, partial(self.leave, STATUS_BAD_INDEX, op, values))
 
+    def _stop_here(self) -> None:
+        """What launches would have written is not there in a call that was stopped."""
+        if_return(self.b, is_stopped(self.b, self.status), self.stop)
+
+    def _poll(self) -> None:
+        if_return(self.b, call_imported(self.b, "pool.pool_poll", [self.status], I1), self.stop)
+
     def _assert(self, op: Op) -> None:
+        self._stop_here()
         failed = self.b.icmp("eq", self.b.load(I8, self._memory(op.operands[0]), 1), const_int(I8, 0))
         if_return(self.b, failed, partial(self.leave, STATUS_ASSERT, op, []))
 
@@ -158,6 +170,7 @@ class HostProgram:
 
     def _print(self, op: Op) -> None:
         """Hands the runtime the number of this place, and for each value its address and sizes."""
+        self._stop_here()
         pieces, shown = op.attrs["pieces"], [memory(value) for value in op.operands]
         site = self.sites.add(str(op.attrs["to"]), describe_print(pieces, shown), op.span)
         words = [self._memory(value) for value in op.operands]
@@ -172,7 +185,7 @@ class HostProgram:
         programs = emit_dim(self.b, product(grid(kernel)), self.symbols)
         touched = emit_dim(self.b, elements_touched(op), self.symbols)
         code, context = Value(PTR, f"@{kernel.symbol}"), self._context(op, kernel)
-        self.b.call(launcher(self.b.module), [code, context, programs, touched, self.threads])
+        self.b.call(launcher(self.b.module), [code, context, programs, touched, self.threads, self.status])
 
     def _context(self, op: Op, kernel: Op) -> Value:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""
@@ -228,6 +241,7 @@ class HostProgram:
 
         def body(index: Value, _: list[Value]) -> Sequence[Value]:
             self.values[op.body.args[0]] = self.symbols[counter] = index
+            self._poll()
             self.run(op.body)
             del self.symbols[counter]
             return ()
@@ -238,6 +252,7 @@ class HostProgram:
         test, body = (region.block for region in op.regions)
 
         def again(_: list[Value]) -> tuple[Value, Sequence[Value]]:
+            self._poll()
             self.run(test)
             go_on = self._flag(test.terminator.operands[0])
             if_then(self.b, go_on, lambda: self.run(body))

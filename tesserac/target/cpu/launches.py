@@ -1,17 +1,20 @@
 """The function that every launch of a host program calls: how its programs are divided among threads.
 
-    void tessera.launch(ptr kernel, ptr context, i64 programs, i64 touched, i64 threads)
+    void tessera.launch(ptr kernel, ptr context, i64 programs, i64 touched, i64 threads, ptr status)
+
+In a call that was stopped it does nothing.
 
 One for all launches: a step of training has hundreds, and what is written for each of them LLVM translates for each.
 """
 
 from __future__ import annotations
 
+from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported
 from tesserac.target.dims import ceil_div
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import if_then
-from tesserac.target.llvm_types import I64, PTR, VOID, const_i64
+from tesserac.target.flow import if_return, if_then
+from tesserac.target.llvm_types import I1, I64, PTR, VOID, const_i64
 
 LAUNCH = "tessera.launch"
 INLINE_ELEMENTS = 1 << 15
@@ -26,17 +29,23 @@ def launcher(module: Module) -> Function:
 
 
 def _launcher(module: Module) -> Function:
-    parameters = [PTR, PTR, I64, I64, I64]
+    parameters = [PTR, PTR, I64, I64, I64, PTR]
     function = module.function(LAUNCH, VOID, parameters, attributes=HOST_ATTRIBUTES, linkage="internal")
     b = function.builder
-    kernel, context, programs, touched, most = function.args
+    kernel, context, programs, touched, most, status = function.args
 
     def run() -> None:
         small = b.icmp("ult", touched, const_i64(INLINE_ELEMENTS))
         threads = b.select(small, const_i64(1), most)
-        chunk = ceil_div(b, programs, b.mul(threads, const_i64(CHUNKS_PER_THREAD)))
-        call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, threads])
+        share = ceil_div(b, programs, b.mul(threads, const_i64(CHUNKS_PER_THREAD)))
+        chunk = b.select(small, programs, share)
+        call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, threads, status])
+        if_then(b, b.icmp("uge", touched, const_i64(INLINE_ELEMENTS)), poll)
 
+    def poll() -> None:
+        call_imported(b, "pool.pool_poll", [status], I1)
+
+    if_return(b, is_stopped(b, status), lambda: b.ret())
     if_then(b, b.icmp("sgt", programs, const_i64(0)), run)
     b.ret()
     return function

@@ -1,8 +1,10 @@
 """The thread pool, as LLVM IR: one image that all compiled functions of a process share.
 
-    void pool_run(ptr kernel, ptr ctx, i64 programs, i64 chunk, i64 threads)
+    void pool_run(ptr kernel, ptr ctx, i64 programs, i64 chunk, i64 threads, ptr status)
         calls kernel(ctx, begin, end, worker) until [0, programs) is covered, and returns when all calls have;
-        0 <= worker < threads, and no two calls that run at once have the same worker
+        0 <= worker < threads, and no two calls that run at once have the same worker. Between two chunks the caller
+        looks for signals: where a handler raises, chunks that nobody has claimed are left
+    i1 pool_poll(ptr status)        whether the call is to end; looks for signals about 20 times a second
     i64 pool_threads()              how many threads the next call should ask for
     void pool_set_threads(i64)
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tesserac.target.cpu.interrupts import emit_poll
 from tesserac.target.cpu.system import (
     call_imported,
     default_float_state,
@@ -57,11 +60,12 @@ def pool_module(triple: str, layout: str) -> Module:
     module = Module("pool", triple, layout)
     module.variable("state", array(I64, _STATE_SIZE // 8), align=_LINE)
     _emit_settings(module)
-    drain = _emit_drain(module)
+    poll = emit_poll(module)
+    drain = _emit_drain(module, poll)
     worker = _emit_worker(module, drain)
     acquire = _emit_acquire(module)
     create = _emit_create_workers(module, worker)
-    _emit_run(module, acquire, create, drain)
+    _emit_run(module, acquire, create, drain, poll)
     return module
 
 
@@ -97,10 +101,10 @@ def _has_work(b: Builder, word: Value, worker: Value) -> Value:
     return b.binary("and", left, allowed)
 
 
-def _emit_drain(module: Module) -> Function:
-    """Claims and runs chunks as long as there are any for this worker."""
-    function = _internal(module, "drain", VOID, [I64])
-    b, worker = function.builder, function.args[0]
+def _emit_drain(module: Module, poll: Function) -> Function:
+    """Claims and runs chunks as long as there are any for this worker. The caller, who has a status, may end it."""
+    function = _internal(module, "drain", VOID, [I64, PTR])
+    b, (worker, status) = function.builder, function.args
 
     def one_claim(_: list[Value]) -> tuple[Value, list[Value]]:
         word = b.load_atomic(I64, _at(b, _WORD), "acquire")
@@ -108,11 +112,29 @@ def _emit_drain(module: Module) -> Function:
         following = b.add(word, const_i64(1))
         claimed = b.compare_exchange(_at(b, _WORD), word, following, "acq_rel")[1]
         if_then(b, claimed, lambda: _run_chunk(b, _field(b, word, 0, CHUNK_BITS), worker))
+        if_then(b, b.icmp("ne", status, zero(PTR)), lambda: if_then(b, b.call(poll, [status]), lambda: _cancel(b)))
         return const_int(I1, 1), []
 
     do_while(b, [], one_claim)
     b.unreachable()
     return function
+
+
+def _cancel(b: Builder) -> None:
+    """Leaves the chunks of this caller's job that nobody has claimed: they count as done."""
+
+    def exchange(_: list[Value]) -> tuple[Value, list[Value]]:
+        word = b.load_atomic(I64, _at(b, _WORD), "acquire")
+        left = b.sub(_field(b, word, _CHUNKS_AT, CHUNK_BITS), _field(b, word, 0, CHUNK_BITS))
+        done = b.compare_exchange(_at(b, _WORD), word, b.add(word, left), "acq_rel")[1]
+        if_then(b, done, lambda: _count_done(b, b.cast("trunc", left, I32)))
+        return b.binary("xor", done, const_int(I1, 1)), []
+
+    do_while(b, [], exchange)
+
+
+def _count_done(b: Builder, count: Value) -> None:
+    b.atomic_rmw("add", _at(b, _DONE), count, "seq_cst")
 
 
 def _run_chunk(b: Builder, number: Value, worker: Value) -> None:
@@ -165,7 +187,7 @@ def _emit_worker(module: Module, drain: Function) -> Function:
     def look(_: list[Value]) -> tuple[Value, list[Value]]:
         found = _spin_until(b, finds_work)
         if_then(b, b.icmp("eq", found, const_int(I1, 0)), lambda: _fall_asleep(b, finds_work))
-        b.call(drain, [worker])
+        b.call(drain, [worker, zero(PTR)])
         return const_int(I1, 1), []
 
     do_while(b, [], look)
@@ -231,16 +253,22 @@ def _emit_create_workers(module: Module, worker: Function) -> Function:
     return function
 
 
-def _emit_run(module: Module, acquire: Function, create: Function, drain: Function) -> None:
-    function = module.function("pool_run", VOID, [PTR, PTR, I64, I64, I64])
+def _emit_run(module: Module, acquire: Function, create: Function, drain: Function, poll: Function) -> None:
+    function = module.function("pool_run", VOID, [PTR, PTR, I64, I64, I64, PTR])
     b = function.builder
-    kernel, context, programs, wanted_chunk, wanted_threads = function.args
+    kernel, context, programs, wanted_chunk, wanted_threads, status = function.args
     chunk = b.maximum_int(wanted_chunk, _ceil_div(b, programs, const_i64(MAX_CHUNKS)))
     chunks = _ceil_div(b, programs, b.maximum_int(chunk, const_i64(1)))
     threads = b.minimum_int(b.minimum_int(wanted_threads, chunks), const_i64(MAX_THREADS))
 
+    def one_chunk(carried: list[Value]) -> tuple[Value, list[Value]]:
+        end = b.minimum_int(b.add(carried[0], chunk), programs)
+        b.call(kernel, [context, carried[0], end, const_i64(0)])
+        if_return(b, b.icmp("sge", end, programs), lambda: b.ret())
+        return b.binary("xor", b.call(poll, [status]), const_int(I1, 1)), [end]
+
     def run_alone() -> None:
-        b.call(kernel, [context, const_i64(0), programs, const_i64(0)])
+        do_while(b, [const_i64(0)], one_chunk)
         b.ret()
 
     if_return(b, b.icmp("sle", threads, const_i64(1)), run_alone)
@@ -249,7 +277,7 @@ def _emit_run(module: Module, acquire: Function, create: Function, drain: Functi
     for value, field in ((kernel, _KERNEL), (context, _CONTEXT), (programs, _PROGRAMS), (chunk, _CHUNK)):
         b.store(value, _at(b, field), 8)
     _publish(b, chunks, threads)
-    b.call(drain, [const_i64(0)])
+    b.call(drain, [const_i64(0), status])
     _wait_for_all(b, b.cast("trunc", chunks, I32))
     b.store_atomic(_i32(0), _at(b, _BUSY), "release")
     b.ret()

@@ -3,10 +3,11 @@
     ptr tessera.stub(ptr self, ptr args, i64 count, ptr names)       METH_FASTCALL | METH_KEYWORDS
     tessera.method                                                   the PyMethodDef that makes it a Python function
 
-The stub handles the usual call: exactly one contiguous, aligned array of the declared dtype and rank per parameter, no
-keywords, sizes that agree; those whose memory results take are writable and lie apart from all others. It allocates
-the other results, releases the interpreter lock, runs the entry and returns. For any other call it hands the same
-arguments to `self`, which does the same in Python and knows how to complain.
+The stub handles the usual call: exactly one contiguous, aligned array of the declared dtype and rank per parameter, or
+for a scalar a number (see `pynumbers.py`), no keywords, sizes that agree; those whose memory results take are writable
+and lie apart from all others. It allocates the other results, releases the interpreter lock, runs the entry and
+returns. For any other call it hands the same arguments to `self`, which does the same in Python and knows how to
+complain.
 
 What differs between parameters stands in tables (`pytables.py`) that loops walk: a step of training takes and gives
 hundreds of arrays, and code for each of them would be most of what there is to compile. Loops over a few are written
@@ -21,9 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tessera import numpy_abi
-from tessera.signature import STATUS_SIZE
+from tessera.signature import STATUS_INTERRUPTED, STATUS_RAISED, STATUS_SIZE
 from tesserac.target.cpu.apart import are_apart
 from tesserac.target.cpu.checks import all_hold, emit_shape, emit_values, negated, solve
+from tesserac.target.cpu.pynumbers import NO_NUMBER, emit_number
 from tesserac.target.cpu.pytables import FRESH, Shapes, Table, Tables
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported, imported
 from tesserac.target.emit import Function, Module
@@ -73,6 +75,10 @@ class _Stub:
         self.b = self.function.builder
         self.arguments = self.function.args[1]
         self.symbols: dict[str, Value] = {}
+        self.equations = solve_symbols([p.dims for p in shapes.parameters])
+        words = len(shapes.parameters) + len(shapes.results) + len(self.equations)
+        self.block = self.b.alloca(array(I64, max(words, 1)), 8)
+        """What the entry reads: where the elements of parameters and results are, then the sizes."""
 
     def emit(self) -> None:
         b, count = self.b, const_i64(len(self.shapes.parameters))
@@ -81,6 +87,8 @@ class _Stub:
             b.icmp("eq", self.function.args[3], zero(PTR)),
         ]
         if_return(b, negated(b, all_hold(b, usual)), self._fall_back)
+        if any(number != NO_NUMBER for number in self.tables.number_of.numbers):
+            self.places = b.alloca(array(I64, len(self.shapes.parameters)), 8)
         dtypes = _Row(b, PTR, [imported(b, f"dtype.{name}") for name in self.tables.dtypes])
         _each(b, count, lambda i: self._check_array(i, dtypes))
         self._bind()
@@ -106,10 +114,32 @@ class _Stub:
         return self.b.load(type_, self.b.gep(I8, object_, offset), type_.bits // 8)
 
     def _check_array(self, number: Value, dtypes: _Row) -> None:
-        """Leaves unless an argument is an array that the entry can read, and perhaps write, as it lies."""
+        """Leaves unless an argument is an array that the entry can read, and perhaps write, as it lies, or a number."""
         b, given = self.b, self._array(number)
         type_ = self._field(PTR, given, numpy_abi.TYPE_OFFSET)
-        if_return(b, b.icmp("ne", type_, imported(b, "numpy.ndarray")), self._fall_back)
+        is_array = b.icmp("eq", type_, imported(b, "numpy.ndarray"))
+
+        def of_array() -> Sequence[Value]:
+            self._check_fields(number, given, dtypes)
+            return [self._field(I64, given, numpy_abi.DATA_OFFSET)]
+
+        if self.tables.takes_number(number):
+            (data,) = choose(b, is_array, of_array, lambda: [self._number(number, given)])
+        else:
+            if_return(b, negated(b, is_array), self._fall_back)
+            (data,) = of_array()
+        b.store(data, b.gep(I64, self.block, number), 8)
+
+    def _number(self, number: Value, given: Value) -> Value:
+        """Where a number stands, which is not an array."""
+        b = self.b
+        place = b.gep(I64, self.places, number)
+        taken = b.call(emit_number(b.module), [given, self.tables.number_of.at(b, number), place])
+        if_return(b, negated(b, taken), self._fall_back)
+        return b.cast("ptrtoint", place, I64)
+
+    def _check_fields(self, number: Value, given: Value, dtypes: _Row) -> None:
+        b = self.b
         flags, needed = self._field(I32, given, numpy_abi.FLAGS_OFFSET), self.tables.flags.at(b, number)
         dtype = dtypes.at(b, self.tables.dtype_of.at(b, number))
         fits = [
@@ -121,7 +151,7 @@ class _Stub:
 
     def _bind(self) -> None:
         """Gives every symbol its value."""
-        for equation in solve_symbols([p.dims for p in self.shapes.parameters]):
+        for equation in self.equations:
             shape = self._field(PTR, self._array(equation.parameter), numpy_abi.SHAPE_OFFSET)
             extent = self.b.load(I64, self.b.gep(I64, shape, equation.axis), 8)
             self.symbols[equation.symbol] = solve(self.b, equation, extent, self.symbols, self._fall_back)
@@ -133,9 +163,10 @@ class _Stub:
 
     def _check_sizes(self, number: Value, sizes: _Row) -> None:
         """Leaves where a declared size differs from the array's."""
-        b, shape = self.b, self._field(PTR, self._array(number), numpy_abi.SHAPE_OFFSET)
+        b = self.b
 
         def check(axis: Value, size: Value) -> None:
+            shape = self._field(PTR, self._array(number), numpy_abi.SHAPE_OFFSET)  # a number has none
             found = b.load(I64, b.gep(I64, shape, axis), 8)
             if_return(b, b.icmp("ne", found, size), self._fall_back)
 
@@ -153,7 +184,7 @@ class _Stub:
 
     def _extent(self, number: Value, sizes: _Row) -> tuple[Value, Value, Value]:
         """Where an array starts and ends, and whether it is written."""
-        b, start = self.b, self._field(I64, self._array(number), numpy_abi.DATA_OFFSET)
+        b, start = self.b, self.b.load(I64, self.b.gep(I64, self.block, number), 8)
         size = sizes.at(b, self.tables.bytes_of.at(b, number))
         flag = b.binary("and", self.tables.flags.at(b, number), const_int(I32, numpy_abi.WRITABLE))
         return start, b.add(start, size), _wide(b, flag)
@@ -200,29 +231,38 @@ class _Stub:
     def _run(self, outputs: Value) -> None:
         b, taken, given = self.b, len(self.shapes.parameters), len(self.shapes.results)
         symbols = [self.symbols[name] for name in sorted(self.symbols)]
-        block = b.alloca(array(I64, max(taken + given + len(symbols), 1)), 8)
+        results = b.gep(I64, self.block, taken)
 
-        def data_of(objects: Value, first: int) -> Callable[[Value], None]:
-            def put(number: Value) -> None:
-                data = self._field(I64, b.load(PTR, b.gep(PTR, objects, number), 8), numpy_abi.DATA_OFFSET)
-                b.store(data, b.gep(I64, b.gep(I64, block, first), number), 8)
+        def put(number: Value) -> None:
+            data = self._field(I64, b.load(PTR, b.gep(PTR, outputs, number), 8), numpy_abi.DATA_OFFSET)
+            b.store(data, b.gep(I64, results, number), 8)
 
-            return put
-
-        _each(b, const_i64(taken), data_of(self.arguments, 0))
-        _each(b, const_i64(given), data_of(outputs, taken))
+        _each(b, const_i64(given), put)
         for place, value in enumerate(symbols, taken + given):
-            b.store(value, b.gep(I64, block, place), 8)
+            b.store(value, b.gep(I64, self.block, place), 8)
         status = b.alloca(array(I64, STATUS_SIZE // 8), 8)
         thread = call_imported(b, "python.PyEval_SaveThread", [], PTR)
-        code = b.call(self.entry, [block, status])
+        code = b.call(self.entry, [self.block, status])
         call_imported(b, "python.PyEval_RestoreThread", [thread])
-        if_return(b, b.icmp("ne", code, const_int(I32, 0)), lambda: self._fail(status, outputs))
+        if_return(b, b.icmp("ne", code, const_int(I32, 0)), lambda: self._end(code, status, outputs))
 
-    def _fail(self, status: Value, outputs: Value) -> None:
+    def _end(self, code: Value, status: Value, outputs: Value) -> None:
+        """Raises what a handler of a signal did, where one ended the call, or the error of the status."""
+        b = self.b
+        b.call(self.release, [outputs, const_i64(len(self.shapes.results))])
+        stopped = b.icmp("eq", code, const_int(I32, STATUS_INTERRUPTED))
+
+        def raise_() -> None:
+            raised = [self._field(PTR, status, STATUS_RAISED + 8 * i) for i in range(3)]
+            call_imported(b, "python.PyErr_Restore", raised)
+            b.ret(zero(PTR))
+
+        if_return(b, stopped, raise_)
+        self._fail(status)
+
+    def _fail(self, status: Value) -> None:
         """Has Python raise the error that the status stands for."""
         b, count = self.b, len(self.shapes.parameters)
-        b.call(self.release, [outputs, const_i64(len(self.shapes.results))])
         content = call_imported(b, "python.PyBytes_FromStringAndSize", [status, const_i64(STATUS_SIZE)], PTR)
         if_return(b, b.icmp("eq", content, zero(PTR)), lambda: b.ret(zero(PTR)))
         arguments = b.alloca(array(PTR, 1 + count), 8)

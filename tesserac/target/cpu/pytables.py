@@ -12,6 +12,7 @@ from itertools import accumulate
 from tessera import numpy_abi
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.types import MemRefType
+from tesserac.target.cpu.pynumbers import NO_NUMBER, number_kind
 from tesserac.target.emit import Module
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I32, Value, array, const_int
@@ -64,6 +65,9 @@ class Tables:
         written = set(shapes.taken.values())
         self.size_of = self._table("size_of", [*dims, *new])
         self.flags = self._table("flags", [_flags(place in written) for place in range(len(parameters))])
+        scalars = [not p.dims and place not in written for place, p in enumerate(parameters)]
+        kinds = [number_kind(p.dtype) if scalar else NO_NUMBER for p, scalar in zip(parameters, scalars, strict=True)]
+        self.number_of = self._table("number_of", kinds)
         self.bytes_of = self._table("bytes_of", [taken[amount] for amount in amounts])
         self.rank, self.first_size, self.dtype_of = self._shapes("parameter", parameters, 0)
         made = self._shapes("result", results, len(dims))
@@ -78,6 +82,11 @@ class Tables:
         columns = (("rank", ranks), ("first_size", starts), ("dtype_of", dtypes))
         rank, start, dtype = (self._table(f"{name}.{column}", numbers) for column, numbers in columns)
         return rank, start, dtype
+
+    def takes_number(self, row: Value) -> bool:
+        """Whether a parameter, or any where the row is computed, may be a number that is not in an array."""
+        numbers = self.number_of.numbers if row.number is None else [self.number_of.numbers[row.number]]
+        return any(number != NO_NUMBER for number in numbers)
 
     def _table(self, name: str, numbers: Sequence[int]) -> Table:
         content = ", ".join(f"i32 {number}" for number in numbers) or "i32 0"
