@@ -97,7 +97,7 @@ def substitute_attr(attr: Attr, dims: Dims) -> Attr:
     if isinstance(attr, Span):
         return attr
     if isinstance(attr, tuple):
-        return tuple(substitute_attr(a, dims) for a in attr)
+        return tuple.__new__(type(attr), (substitute_attr(a, dims) for a in attr))  # a span stays one
     if isinstance(attr, TensorType):
         return substitute_type(attr, dims)
     if dataclasses.is_dataclass(attr) and not isinstance(attr, type):
