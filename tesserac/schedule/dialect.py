@@ -167,6 +167,15 @@ def launch_places(op: Op) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(i for i in p if isinstance(i, int)) for p in places if isinstance(p, tuple))
 
 
+def launch_place(op: Op, form: Op) -> tuple[int, ...]:
+    """That of one form; a launch may hold many."""
+    places = op.attrs["places"]
+    assert isinstance(places, tuple)
+    place = places[op.body.place(form)]
+    assert isinstance(place, tuple)
+    return tuple(i for i in place if isinstance(i, int))
+
+
 def launch_loops(op: Op) -> tuple[Loop, ...]:
     loops = op.attrs["loops"]
     assert isinstance(loops, tuple)

@@ -13,7 +13,7 @@ from tesserac.ir.forms import indices, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source
 from tesserac.ir.types import MemRefType, row_major
 from tesserac.schedule.access import Dims, access_through, merged_stride, view_source
-from tesserac.schedule.dialect import launch_places, launch_space, memory
+from tesserac.schedule.dialect import launch_place, launch_places, launch_space, memory
 from tesserac.types.dims import ONE, ZERO, Dim
 
 TABLES = {"form.gather": 1, "form.runs": 2}
@@ -70,7 +70,7 @@ def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
         return Reach(base.index, ZERO, (ZERO,) * rank, panels=True)
     access = access_through(views, base)
     assert access is not None, "the normal form leaves only views that have strides"
-    place = launch_places(launch)[launch.body.place(op)]
+    place = launch_place(launch, op)
     strides = [ZERO] * rank
     dims, axes = tensor_type(op.operands[position]).dims, followed_axes(op, place, position)
     for axis, stride, dim in zip(axes, access.strides, dims, strict=True):
@@ -87,7 +87,7 @@ def write_reach(launch: Op, number: int) -> Reach:
     op = yielded.defining_op
     assert op is not None, "the normal form computes every result"
     operand = len(launch.body.args) + number
-    space, place = launch_space(launch), launch_places(launch)[launch.body.place(op)]
+    space, place = launch_space(launch), launch_place(launch, op)
     mem = memory(launch.operands[operand])
     if mem.layout == "panels":
         return Reach(operand, ZERO, (ZERO,) * len(space), panels=True)

@@ -20,7 +20,7 @@ from tesserac.schedule.cost import body_work
 from tesserac.schedule.dialect import (
     Loop,
     launch_loops,
-    launch_places,
+    launch_place,
     launch_space,
     launch_units,
     memory,
@@ -107,7 +107,7 @@ class Frame:
 
     def walked(self, op: Op) -> tuple[int, ...]:
         """The loops that a value of the launch varies along."""
-        place = launch_places(self.launch)[self.launch.body.place(op)]
+        place = launch_place(self.launch, op)
         return tuple(i for i, loop in enumerate(self.loops) if set(loop.axes) & set(place))
 
     def ordered(self, loops: Sequence[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import AxisType, ScalarType, TileType
-from tesserac.schedule.dialect import launch_places
+from tesserac.schedule.dialect import launch_place
 from tesserac.schedule.space import read_reach, write_reach
 from tesserac.schedule.views import is_copy
 from tesserac.tile.dialect import compute_scalar, tile_type
@@ -85,7 +85,7 @@ def _position(
     """The position along an axis enters a body as one more operand: the indices of that axis."""
     axis = inner.attrs["axis"]
     assert isinstance(axis, int)
-    place = launch_places(frame.launch)[frame.launch.body.place(op)][axis]
+    place = launch_place(frame.launch, op)[axis]
     loop = next(i for i, x in enumerate(frame.loops) if place in x.axes)
     operands.append(_indices(frame, loop))
     maps.append((loops.index(loop),) if loop in loops else ())
