@@ -25,6 +25,7 @@ from tesserac.types.ty import TensorType
 
 SYMBOLS = ("N", "M", "K")
 SMALL_SIZES = (1, 2, 3, 5, 8, 17)
+NUMBERS = (1, 1, 2, 3)
 MOST_ELEMENTS = 20_000
 MOST_DIMS = 4
 MOST_RESULTS = 8
@@ -57,18 +58,15 @@ class NoFit(Exception):
     """This draw makes no sense here; draw again."""
 
 
-def random_program(seed: int, least: int = 5, most: int = 40) -> Program:
-    return ProgramWriter(seed, random.Random(seed)).program(least, most)
-
-
 class ProgramWriter:
     """`dtypes` are those of parameters, `casts` those that values are cast to, `not_drawn` operators never called,
-    `thresholds` what conditions compare with."""
+    `thresholds` what conditions compare with, `head` what stands before `f`."""
 
     dtypes: ClassVar[tuple[DType, ...]] = DTYPES
     casts: ClassVar[tuple[DType, ...]] = CASTS
     not_drawn: ClassVar[frozenset[str]] = NOT_DRAWN
     thresholds: ClassVar[tuple[str, ...]] = ("0.0", "1.5", "-2.0")
+    head: ClassVar[str] = ""
 
     def __init__(self, seed: int, rng: random.Random) -> None:
         self.seed, self.rng = seed, rng
@@ -100,7 +98,8 @@ class ProgramWriter:
         results = results or list(self.names)[-1:]
         body = "\n".join([*self.lines, f"    return {', '.join(results)}"])
         sizes = tuple(dict(s) for s in self.sizes)
-        return Program(self.seed, f"def f({head}):\n{body}\n", tuple(parameters), sizes, tuple(self.used))
+        text = f"{self.head}def f({head}):\n{body}\n"
+        return Program(self.seed, text, tuple(parameters), sizes, tuple(self.used))
 
     def _parameter(self) -> TensorType:
         rank = self.rng.choice((0, 1, 1, 2, 2, 2, 3))
@@ -108,7 +107,7 @@ class ProgramWriter:
         return TensorType(dims, self.rng.choice(self.dtypes))
 
     def _dim(self) -> Dim:
-        return Dim.sym(self.rng.choice(SYMBOLS)) if self.rng.random() < 0.8 else Dim.const(self.rng.choice((1, 2, 3)))
+        return Dim.sym(self.rng.choice(SYMBOLS)) if self.rng.random() < 0.75 else Dim.const(self.rng.choice(NUMBERS))
 
     def _statement(self) -> None:
         """One more statement; draws that do not fit are drawn again."""
@@ -217,6 +216,8 @@ class ProgramWriter:
     def _static(self, static: StaticParameter, types: Sequence[TensorType]) -> tuple[str, dict[str, object]]:
         """The argument as text, and the fields that it becomes."""
         rank = types[0].rank if types else 0
+        if static.kind == "axes" and static.default is not None and self.rng.random() < (0.2 if rank else 1.0):
+            return "", {"axes": tuple(range(rank))}
         if static.kind in ("axis", "axes", "order") and not rank:
             raise NoFit
         match static.kind:
@@ -291,7 +292,7 @@ class ProgramWriter:
         if any(type_.dims[0].evaluate(sizes) < 1 for sizes in self.sizes):
             raise NoFit
         rows = TensorType((*places.dims, *type_.dims[1:]), type_.dtype, type_.policy)
-        place = f"{index} % {_grouped(type_.dims[0])}"
+        place = f"{index} % {grouped(type_.dims[0])}"
         added = [other for other, t in self.names.items() if t == rows and rows.dtype.is_float]
         if added and self.rng.random() < 0.5:
             self._bind(f"scatter_add({name}, {place}, {self.rng.choice(added)})", type_, "scatter_add")
@@ -399,7 +400,7 @@ class ProgramWriter:
         return name
 
     def _refuse_large(self, type_: TensorType) -> None:
-        if type_.rank > MOST_DIMS or any(len(str(dim)) > 24 or "ceil_div" in str(dim) for dim in type_.dims):
+        if type_.rank > MOST_DIMS or any(len(str(dim)) > 32 for dim in type_.dims):
             raise NoFit
         for sizes in self.sizes:
             try:
@@ -417,7 +418,7 @@ class ProgramWriter:
         self.lines.append("    " * self.depth + line)
 
 
-def _grouped(dim: Dim) -> str:
+def grouped(dim: Dim) -> str:
     return str(dim) if dim.symbol is not None or dim.constant is not None else f"({dim})"
 
 

@@ -23,7 +23,7 @@ from tesserac.ir.core import Op
 from tesserac.session import Session
 from tesserac.target.cpu.build import host_platform
 from tests.cpu_kernels import same_bits
-from tests.program_gen import random_program
+from tests.edge_statements import random_program
 from tests.random_runs import arguments
 
 HEAD = "def f(a: Tensor[N, N, f32], b: Tensor[N, N, f32], p: Tensor[N, i32]) -> {} where N >= 3:\n"

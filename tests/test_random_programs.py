@@ -11,7 +11,8 @@ from tesserac.session import ProgramError, Session
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
 from tesserac.types.ty import TensorType
-from tests.program_gen import Program, random_program
+from tests.edge_statements import random_program
+from tests.program_gen import Program
 from tests.random_runs import run_program, shown
 
 START = int(os.environ.get("TESSERA_TEST_SEED", "0"))

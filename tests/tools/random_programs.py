@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tesserac.base.source import SourceFile
 from tesserac.session import Session
-from tests.program_gen import random_program
+from tests.edge_statements import random_program
 from tests.random_runs import run_program
 from tests.tools.seeds import Outcome, main, outcome
 
