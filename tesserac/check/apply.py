@@ -13,9 +13,10 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.declared import show_declared, show_dtypes
+from tesserac.check.guarding import require_guard
 from tesserac.check.mismatch import explain
 from tesserac.check.precision import check_precision
-from tesserac.check.scalars import apply_to_scalars, require_guard
+from tesserac.check.scalars import apply_to_scalars
 from tesserac.check.scaled import apply_to_scaled, meets_scale
 from tesserac.check.unusual import check_weights
 from tesserac.check.use import Use

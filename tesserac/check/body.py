@@ -168,6 +168,7 @@ class Body:
         self.functions: list[typed.TypedFunction] = []
         self.asked: list[typed.Derivative] = []
         self.needs_value = False
+        self.waits = False
         self.axes: dict[str, Dim] = {}
         self.mesh: RecordType | None = None
         self.collectives: dict[str, Communication] = {}

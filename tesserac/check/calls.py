@@ -20,11 +20,12 @@ from tesserac.check.custom_rules import with_rules
 from tesserac.check.declared import show_declared
 from tesserac.check.decorators import is_kernel
 from tesserac.check.extents import within
+from tesserac.check.guarding import require_guard
 from tesserac.check.kernel_state import TILE_RANK
 from tesserac.check.methods import as_function
 from tesserac.check.resolve import FunctionRef
 from tesserac.check.said import ALONG_AXIS, BEYOND, said_of
-from tesserac.check.scalars import require_guard, to_float
+from tesserac.check.scalars import to_float
 from tesserac.check.specs import (
     FunctionSpec,
     OptionalSpec,

@@ -17,8 +17,8 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.declared import show_declared
 from tesserac.check.dicts import dict_item
+from tesserac.check.guarding import require_guard, require_position
 from tesserac.check.run_ints import refuse_run_int
-from tesserac.check.scalars import require_guard, require_position
 from tesserac.check.scaled import refuse_scaled
 from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.words import dim_text, dims_text, type_text

@@ -21,9 +21,9 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.effects import check_effects
 from tesserac.check.grid import declared, grid
+from tesserac.check.guarding import require_guard
 from tesserac.check.instances import check_end, enter, result_type, symbols_of, typed_function, where_guards
 from tesserac.check.kernel_state import TILE_RANK, Kernel, new_kernel
-from tesserac.check.scalars import require_guard
 from tesserac.check.scope import Binding
 from tesserac.check.specs import BareTileSpec, Signature
 from tesserac.check.tiles import cache_length

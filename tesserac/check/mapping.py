@@ -15,6 +15,7 @@ from tesserac.check.collectives import devices_along
 from tesserac.check.derivative_errors import report_printing
 from tesserac.check.distribution import MESH, axis_names, axis_sizes
 from tesserac.check.evaluation import framed
+from tesserac.check.guarding import require_guard
 from tesserac.check.mapped_axes import (
     FRONT,
     IN_AXES,
@@ -26,7 +27,6 @@ from tesserac.check.mapped_axes import (
     whole_type,
 )
 from tesserac.check.requests import ONE_DEVICE, ask
-from tesserac.check.scalars import require_guard
 from tesserac.check.settings import setting_span
 from tesserac.check.transforms import Call, require_function
 from tesserac.check.tuples import make_value, tuple_items

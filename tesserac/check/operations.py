@@ -13,6 +13,7 @@ from tesserac.check.annotations import read_attribute
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Callee
 from tesserac.check.assumed import assuming, compares_sizes, relies_on
+from tesserac.check.bits import power_of_ints
 from tesserac.check.body import Body
 from tesserac.check.conditions import is_elementwise, refuse_elementwise, require_condition
 from tesserac.check.evaluation import apart
@@ -39,7 +40,6 @@ from tesserac.ops.elementary import Pow
 from tesserac.ops.elementwise import Add, Div, FloorDiv, Mod, Mul, Neg, Power, Sub
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
-from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL
 from tesserac.types.policy import PolicyError, fitting
 from tesserac.types.ty import (
@@ -98,13 +98,11 @@ def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
     exponent = right.type.value.constant if isinstance(right.type, IntType) else None
     if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
         return body.error(node.span)
+    written = isinstance(node.right, ast.UnaryOp) and exponent is not None and exponent < 0
+    if isinstance(left.type, IntType) and isinstance(right.type, IntType) and not written:
+        return power_of_ints(body, left.type.value, right.type.value, node.op_span, node.span)
     if exponent is None or abs(exponent) > 64:
         return apply_operator(body, Pow(), [left, right], node.op_span, node.span)
-    if isinstance(left.type, IntType) and exponent >= 0:
-        power = Dim.const(1)
-        for _ in range(exponent):
-            power = power * left.type.value
-        return typed.Static(IntType(power), node.span)
     return apply_operator(body, Power(exponent), [left], node.op_span, node.span)
 
 

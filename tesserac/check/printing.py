@@ -15,8 +15,9 @@ from tesserac.check.agreement import require_agreement
 from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
 from tesserac.check.evaluation import apart, framed
+from tesserac.check.guarding import require_guard, require_here
 from tesserac.check.resolve import BuiltinRef
-from tesserac.check.scalars import decide, require_guard, require_here
+from tesserac.check.scalars import decide
 from tesserac.check.struct_items import is_test
 from tesserac.diag.codes.names import E0205, E0216
 from tesserac.syntax import ast

@@ -13,7 +13,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
 from tesserac.check.declared import show_declared
-from tesserac.check.scalars import require_guard
+from tesserac.check.guarding import require_guard
 from tesserac.check.trace import trace
 from tesserac.check.words import dim_text, dims_text
 from tesserac.diag.codes.shapes import E0304, E0305, E0308, E0315

@@ -9,11 +9,14 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.diag.codes.names import E0226
-from tesserac.diag.sink import Draft
+from tesserac.diag.sink import Draft, Sink
 
 
 def refuse_run_int(body: Body, value: typed.Expr | None, at: Span, what: str = "a size") -> Draft:
     """`what` is known while compiling; the value, where it is at hand, is of the run."""
+    if body.waits:  # a call gives the int it is made of
+        body.needs_value = True
+        return Sink().error(E0226, at=at, what=what, value="this")
     text = body.rules.text(at)
     shown = f"`{text}`" if text.isidentifier() else "this"
     draft = body.sink.error(E0226, at=at, what=what, value=shown)

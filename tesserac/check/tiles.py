@@ -16,9 +16,9 @@ from tesserac.check.apply import apply_operator, meet_storage
 from tesserac.check.arguments import Arg, Callee, Slot
 from tesserac.check.body import Body
 from tesserac.check.extents import indices, within
+from tesserac.check.guarding import require_guard
 from tesserac.check.kernel_state import CutDim, Kernel
 from tesserac.check.operator_calls import call_operator
-from tesserac.check.scalars import require_guard
 from tesserac.check.schedules import check_hints
 from tesserac.check.tuples import item_of
 from tesserac.check.words import dim_text, type_text
@@ -166,6 +166,9 @@ def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span) -> b
     first, second = dim_text(known.size), dim_text(size)
     draft = body.sink.error(E0503, at=at, label=f"here it would cut {second}", block=name, first=first, second=second)
     draft.note(known.span, f"here it cuts {first}")
+    free = [f"T.{other}" for other, own in kernel.blocks.items() if own not in kernel.cuts and other != "d"]
+    other_block = f"cut {second} by a block of its own, {' or '.join(free)}" if free else f"load {second} whole"
+    draft.remark(f"if the two are one size, give them one name in the signature; else {other_block}")
     return False
 
 
