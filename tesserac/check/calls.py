@@ -24,7 +24,7 @@ from tesserac.check.guarding import require_guard
 from tesserac.check.kernel_state import TILE_RANK
 from tesserac.check.methods import as_function
 from tesserac.check.resolve import FunctionRef
-from tesserac.check.said import ALONG_AXIS, BEYOND, said_of
+from tesserac.check.said import ALONG_AXIS, BEYOND, OF_BLOCKS, said_of
 from tesserac.check.scalars import to_float
 from tesserac.check.specs import (
     FunctionSpec,
@@ -80,7 +80,11 @@ def call_function(
     _check_axes(body, ref, signature, values, given)
     values = _valid(body, signature, values, callee)
     call = _call(body, ref, signature, values, callee, key)
-    return with_rules(body, call, ref, callee) if isinstance(call, typed.Call) else call
+    call = with_rules(body, call, ref, callee) if isinstance(call, typed.Call) else call
+    word = said_of(signature.node, OF_BLOCKS)
+    if body.kernel is not None and word is not None:
+        body.kernel.said[call] = word
+    return call
 
 
 def _valid(body: Body, signature: Signature, values: list[typed.Expr], callee: Callee) -> list[typed.Expr]:

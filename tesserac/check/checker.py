@@ -26,7 +26,7 @@ from tesserac.check.expressions import infer_expression
 from tesserac.check.globals import BUILT_IN
 from tesserac.check.implementing import implementing
 from tesserac.check.instances import check_instance, instance_symbol, is_generic, representative, without_optionals
-from tesserac.check.kernels import check_kernel
+from tesserac.check.kernels import check_kernel, is_block_free
 from tesserac.check.names import check_names
 from tesserac.check.namespaces import namespace_member, namespace_names
 from tesserac.check.params import ModuleParams, read_params
@@ -309,6 +309,8 @@ class ModuleChecker:
         if is_kernel(signature.node):
             settings = int_settings(said.schedule)
             function = check_kernel(body, signature, types, spans, symbol, settings)
+            if function is not None and not is_block_free(body, self.known, said.pins):
+                return None
             if function is not None and said.implements is not None:
                 function = implementing(body, signature, function, said.implements)
         else:

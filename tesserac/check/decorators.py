@@ -18,7 +18,7 @@ from tesserac.check.donation import DONATE, check_names, donated_names
 from tesserac.check.requests import NOT_CHOSEN, NOT_SCHEDULED, NOT_TUNED, ask
 from tesserac.check.resolve import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.said import WORDS
-from tesserac.check.schedules import SCHEDULE, check_space, is_schedule, space_entries
+from tesserac.check.schedules import SCHEDULE, check_space, is_schedule, pinned_blocks, space_entries
 from tesserac.check.words import type_text
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
@@ -60,6 +60,7 @@ class Decorations:
     """What the decorators of a function say."""
 
     schedule: RecordType | None = None
+    pins: frozenset[str] = frozenset()
     bounds: Bounds | None = None
     within: tuple[float, float] | None = None
     donated: tuple[ast.Name, ...] = ()
@@ -156,7 +157,7 @@ def _schedule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     values = [body.expression(argument.value).type for argument in node.arguments]
     if len(values) == 1 and isinstance(values[0], RecordType) and is_schedule(values[0]):
         ask(body, node.span, NOT_SCHEDULED, "@")
-        return replace(found, schedule=values[0])
+        return replace(found, schedule=values[0], pins=pinned_blocks(values[0]))
     if not body.sink.has_errors:
         problem = "`@kernel.schedule` takes one `Schedule`, with one value per setting"
         body.sink.error(E0508, at=node.span, problem=problem)

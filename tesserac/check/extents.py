@@ -10,6 +10,7 @@ from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body
+from tesserac.check.kernel_state import Kernel
 from tesserac.ops.compare import Less
 from tesserac.ops.create import Arange
 from tesserac.ops.elementwise import Where
@@ -19,9 +20,11 @@ from tesserac.types.dtype import I32
 from tesserac.types.ty import FloatType, TensorType
 
 
-def indices(block: Dim, start: Dim, span: Span) -> typed.Expr:
+def indices(kernel: Kernel, block: Dim, start: Dim, span: Span) -> typed.Expr:
     """The indices of a block."""
-    return typed.Apply(TensorType((block,), I32), span, Arange(start, start + block, 1, I32), ())
+    made = typed.Apply(TensorType((block,), I32), span, Arange(start, start + block, 1, I32), ())
+    kernel.reads.add(made)
+    return made
 
 
 def within(body: Body, tile: typed.Expr, identity: float, axes: tuple[int, ...], callee: Callee) -> typed.Expr:
@@ -34,7 +37,7 @@ def within(body: Body, tile: typed.Expr, identity: float, axes: tuple[int, ...],
         if dim not in kernel.limits:
             continue
         shape = tuple(dim if place == axis else ONE for place in range(tile.type.rank))
-        index: typed.Expr = indices(dim, ZERO, callee.span)
+        index: typed.Expr = indices(kernel, dim, ZERO, callee.span)
         index = typed.Apply(TensorType(shape, I32), callee.span, Reshape(shape), (index,))
         valid = apply_operator(body, Less(), [index, kernel.limits[dim]], callee.at, callee.span)
         outside = typed.Static(FloatType(identity), callee.span)

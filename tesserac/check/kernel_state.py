@@ -37,7 +37,9 @@ class CutDim:
 class Kernel:
     """Blocks are symbols of sizes, of which a schedule says what they are. `limits` are dims of which only the first
     elements are valid, and how many: the length of a cache. `counters` are indices of loops over blocks. `policies` are
-    those that parameters have: what is loaded without one takes that of its dtype."""
+    those that parameters have: what is loaded without one takes that of its dtype. `reads` are the blocks that are
+    loaded, and the indices of their rows and columns: what is said of those is said of the problem. `said` is what the
+    library says of calls: that they give parts of a dim, or join them."""
 
     blocks: dict[str, Dim]
     settings: dict[str, int]
@@ -49,6 +51,8 @@ class Kernel:
     policies: dict[DType, Policy] = field(default_factory=dict)
     cache: typed.Expr | None = None
     stored: dict[str, typed.Expr] = field(default_factory=dict)
+    reads: set[typed.Expr] = field(default_factory=set)
+    said: dict[typed.Expr, str] = field(default_factory=dict)
 
     def context(self) -> RecordType:
         """The value of `tile.context()`."""

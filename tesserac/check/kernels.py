@@ -18,6 +18,7 @@ from dataclasses import replace
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.apply import apply_operator
+from tesserac.check.block_free import block_dependence
 from tesserac.check.body import Body
 from tesserac.check.effects import check_effects
 from tesserac.check.grid import declared, grid
@@ -28,8 +29,10 @@ from tesserac.check.scope import Binding
 from tesserac.check.specs import BareTileSpec, Signature
 from tesserac.check.tiles import cache_length
 from tesserac.check.tuples import make_tuple
+from tesserac.check.undecided import code_at
+from tesserac.check.walking import Find
 from tesserac.check.words import dims_text
-from tesserac.diag.codes.kernels import E0504, E0505, E0506
+from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511
 from tesserac.ops.convert import Wide
 from tesserac.types.dims import Dim, product
 from tesserac.types.policy import NO_POLICY
@@ -72,6 +75,24 @@ def check_kernel(
     guards = _guards(body, signature, kernel)
     function = typed_function(body, signature, types, symbol, block, whole.type, names, guards)
     return replace(function, closed=True)
+
+
+def is_block_free(body: Body, find: Find, pins: frozenset[str]) -> bool:
+    """Whether a kernel's result depends on no block, which a schedule may choose; else says where. A kernel that pins
+    such a block means it, and is told of where it is compiled."""
+    kernel, program = body.kernel, body.functions[-1]
+    found = None if kernel is None else block_dependence(kernel, program, find)
+    if found is None:
+        return True
+    if found.block in pins:
+        why = "every target must use the blocks that its `Schedule` pins"
+        body.requests.append(typed.Request(f"this {found.how}", found.at, why, blocks=program.name))
+        return True
+    shown = code_at(body, found.at)
+    draft = body.sink.error(E0511, at=found.at, block=found.block, expression=shown, how=found.how)
+    draft.remark("a schedule chooses blocks, and no schedule changes a result")
+    draft.remark("load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`, and add what they give")
+    return False
 
 
 def _of_one_program(type_: Type) -> Type:

@@ -3,15 +3,22 @@
     @along_axis("weights")  how elements along its axis belong together: `weights` sum to 1, the exponentials of what is
                             `normalised` do, and in what is `ordered` they follow one another or compete
     @beyond("-inf")         in a kernel, what the argument has beyond the valid part of its last dim counts as this
+    @of_blocks("parts")     gives parts of the last dim of its argument; a function that `joins` takes them, behind what
+                            a loop over blocks carries of them, and gives that on: no block shows in what comes out
 """
 
 from __future__ import annotations
 
 from tesserac.syntax import ast
 
-ALONG_AXIS, BEYOND = "along_axis", "beyond"
+ALONG_AXIS, BEYOND, OF_BLOCKS = "along_axis", "beyond", "of_blocks"
+PARTS, JOINS = "parts", "joins"
 WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
-WORDS: dict[str, tuple[str, ...]] = {ALONG_AXIS: (WEIGHTS, NORMALISED, ORDERED), BEYOND: ("-inf", "inf", "0")}
+WORDS: dict[str, tuple[str, ...]] = {
+    ALONG_AXIS: (WEIGHTS, NORMALISED, ORDERED),
+    BEYOND: ("-inf", "inf", "0"),
+    OF_BLOCKS: (PARTS, JOINS),
+}
 
 
 def said_of(node: ast.FunctionDef, decorator: str) -> str | None:

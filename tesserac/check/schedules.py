@@ -246,6 +246,15 @@ _HINTS = (
 )
 
 
+def pinned_blocks(schedule: RecordType) -> frozenset[str]:
+    """The blocks that a schedule says the size of: `T.m`, `T.n`, `T.k`."""
+    given = dict(schedule.fields)
+    block = given.get("block")
+    count = len(block.items) if isinstance(block, TupleType) else 0
+    named = [name for name in ("m", "n", "k") if BLOCK_NAMES[name] in given]
+    return frozenset(f"T.{name}" for name in (*"mnk"[:count], *named))
+
+
 def int_settings(schedule: RecordType | None) -> dict[str, int]:
     """The settings that are one number, for the context of a kernel."""
     fields = schedule.fields if schedule is not None else ()

@@ -76,6 +76,7 @@ def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
     starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
     type_ = TensorType(sizes, x.type.dtype, x.type.policy)
     tile: typed.Expr = typed.Apply(type_, callee.span, Slice(starts, sizes, (1,) * len(ranges)), (x,))
+    kernel.reads.add(tile)
     length = length_of(body, x)
     if length is not None:
         kernel.limits[sizes[0]] = length
@@ -196,7 +197,7 @@ def _row_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if kernel is None:
         return body.error(callee.span)
     block = kernel.blocks["m"]
-    rows = indices(block, ZERO, callee.span)
+    rows = indices(kernel, block, ZERO, callee.span)
     if kernel.cache is None or block not in kernel.cuts:
         return rows
     size = typed.Static(IntType(kernel.cuts[block].size), callee.span)
@@ -209,13 +210,13 @@ def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if kernel is None:
         return body.error(callee.span)
     if number is None or isinstance(number.type, NoneType):
-        return indices(kernel.blocks["n"], ZERO, callee.span)
+        return indices(kernel, kernel.blocks["n"], ZERO, callee.span)
     counter = number.type.value.symbol if isinstance(number.type, IntType) else None
     block = kernel.counters.get(counter or "")
     if counter is None or block is None:
         body.sink.error(E0502, at=number.span, problem="this is not the number of a block")
         return body.error(callee.span)
-    return indices(block, Dim.sym(counter) * block, callee.span)
+    return indices(kernel, block, Dim.sym(counter) * block, callee.span)
 
 
 # ------------------------------------------------------------------------------------------- products and reductions

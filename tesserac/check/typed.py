@@ -409,13 +409,15 @@ class Across:
 @dataclass(frozen=True)
 class Request:
     """What a function asks of where or how it runs. It must run on `device` if it names one; one that `is_needed` has
-    no target yet that honours it; any other is a hint that is not taken. `why` is the reason of that."""
+    no target yet that honours it, nor has the kernel `blocks` that means its blocks; any other is a hint that is not
+    taken. `why` is the reason of that."""
 
     text: str
     span: Span
     why: str
     device: str = ""
     is_needed: bool = False
+    blocks: str = ""
 
 
 @dataclass(frozen=True, eq=False)
