@@ -75,17 +75,18 @@ def code(language: str, text: str) -> str:
 
 
 def smallest_loop(text: str, marker: str) -> str:
-    """The shortest block that jumps back to itself and has the marker in it."""
-    blocks = re.findall(r"^[.\w$]+:[^\n]*\n(?:(?![.\w$]+:)[^\n]*\n)*", text, re.MULTILINE)
-    loops = [_body(block) for block in blocks]
-    return min((loop for loop in loops if loop and re.search(marker, loop)), key=len)
+    """The shortest stretch from a label to a jump back to it that has the marker in it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    labels = [(place, found[1]) for place, line in enumerate(lines) if (found := re.match(r"([.\w$]+):", line))]
+    loops = (_body(lines[place:], label) for place, label in labels)
+    return min((loop for loop in loops if re.search(marker, loop)), key=len)
 
 
-def _body(block: str) -> str:
-    """The block up to its jump back to its own label; nothing if there is none."""
-    label = block.partition(":")[0]
-    found = re.search(rf"\A.*^[^\n]+{re.escape(label)}\b[^\n]*$", block, re.MULTILINE | re.DOTALL)
-    return "\n".join(line for line in found[0].splitlines() if line.strip()) if found else ""
+def _body(lines: list[str], label: str) -> str:
+    """Up to the first jump back; nothing if there is none."""
+    jump = re.compile(rf"^\s.*{re.escape(label)}\b")
+    last = next((place for place, line in enumerate(lines) if jump.search(line)), -1)
+    return "\n".join(lines[: last + 1])
 
 
 def excerpt(text: str, first: str, last: str, most: int = 60) -> str:

@@ -21,7 +21,7 @@ from tests.test_ops_dtypes import resized
 STEP = 1e-5
 POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow"}
 """Their operands are above 0."""
-WHOLE_SECOND = {"ldexp", "exp_term", "sub_ln2", "add_ln2"}
+WHOLE_SECOND = {"ldexp", "exp_term", "exp_lifted", "sub_ln2", "add_ln2"}
 """Their second operand is a whole number that is held in a float, so it has no tangents."""
 DECLARED = {"stop_gradient", "stochastic_round"}
 """Their derivative is what they are for, not the slope of their values."""

@@ -7,10 +7,12 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 | exp      | 1.1           | NaN stays, -inf gives 0, overflow gives inf, subnormal results are rounded once       |
 | exp2     | 1.1           | the same; whole x give exact powers                                                   |
 | expm1    | 2.0           | -inf gives -1; tiny x, also -0, is its own result                                     |
-| exp_int  | an integer    | rint(x * log2e); a finite x saturates, -inf stays, +inf and NaN count as the largest  |
-| exp_frac | 1.1           | exp(x - exp_int(x) * ln2), the bound for abs(x) <= 2**14 (f64: 2**43); NaN stays;     |
-|          |               | 1 where abs(x) >= 2**22 (f64: 2**51)                                                  |
+| exp_int  | an integer    | rint(x * log2e); from abs(x) = 2**20 on (f64: 2**49) as `huge_exponents.py` has it,   |
+|          |               | finite where x is; -inf stays, +inf and NaN count as the largest                      |
+| exp_frac | 1.1           | exp(x - exp_int(x) * ln2), the bound for abs(x) <= 2**14 (f64: 2**43); NaN stays; 1   |
+|          |               | of infinities                                                                         |
 | exp_term | rounded once  | ldexp(exp_frac(x), min(exp_int(x) - m, 0)): a term of a softmax with maximum m        |
+| exp_lifted | rounded once | the same times 2**32: a term of attention                                            |
 | ldexp    | rounded once  | x * 2**k; k is an integer, cut to [-252, 254] (f64: [-2044, 2046]), NaN to the lowest |
 | sub_ln2  | two roundings | x - n ln2, as fma(n, -ln2_low, fma(n, -ln2_high, x))                                  |
 | add_ln2  | two roundings | x + n ln2, as fma(n, ln2_high, fma(n, ln2_low, x))                                    |
@@ -35,7 +37,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from tesserac.numerics import arctangent, error_function, exponential, logarithm, philox, trigonometric
+from tesserac.numerics import (
+    arctangent,
+    error_function,
+    exponential,
+    exponential_parts,
+    logarithm,
+    philox,
+    trigonometric,
+)
 from tesserac.numerics.formats import parts
 from tesserac.numerics.power import power
 from tesserac.numerics.program import Draft, Program, Ref
@@ -60,9 +70,10 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "exp_int": (1, exponential.exp_int),
     "exp_frac": (1, exponential.exp_frac),
     "exp_term": (2, exponential.exp_term),
-    "ldexp": (2, exponential.scale),
-    "sub_ln2": (2, exponential.sub_ln2),
-    "add_ln2": (2, exponential.add_ln2),
+    "exp_lifted": (2, exponential.exp_lifted),
+    "ldexp": (2, exponential_parts.scale),
+    "sub_ln2": (2, exponential_parts.sub_ln2),
+    "add_ln2": (2, exponential_parts.add_ln2),
     "log": (1, logarithm.log),
     "log2": (1, logarithm.log2),
     "log10": (1, logarithm.log10),

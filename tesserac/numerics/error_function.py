@@ -5,7 +5,7 @@ Enters: a draft and its input. Leaves: the value of the function.
 
 from __future__ import annotations
 
-from tesserac.numerics.exponential import exp_near, scale_down
+from tesserac.numerics.exponential_parts import exp_near, scale_down
 from tesserac.numerics.formats import fitted, format_of, parts
 from tesserac.numerics.pairs import two_product
 from tesserac.numerics.program import Draft, Ref

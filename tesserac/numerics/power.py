@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from tesserac.numerics.exponential import exp2_near, scale
+from tesserac.numerics.exponential_parts import exp2_near, scale
 from tesserac.numerics.formats import format_of
 from tesserac.numerics.logarithm import log2_pair
 from tesserac.numerics.pairs import two_product

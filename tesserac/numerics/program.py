@@ -78,7 +78,8 @@ def evaluate(program: Program, *inputs: Array) -> Array:
     return values[-1]
 
 
-def _when(rare: Program, condition: Array, otherwise: Array, *inputs: Array) -> Array:
+def _when(rare: Program, *operands: Array) -> Array:
+    condition, otherwise, *inputs = np.broadcast_arrays(*operands)
     result = np.array(otherwise)
     result[condition] = evaluate(rare, *(x[condition] for x in inputs))
     return result

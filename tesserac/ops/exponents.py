@@ -67,6 +67,25 @@ class ExpTerm(Elementwise):
 
 
 @register
+class ExpLifted(Elementwise):
+    """exp(x) * 2^(32 - m) for m >= exp_int(x), rounded once: a term of attention, where only quotients of sums count:
+    2^32 cancels, and keeps small terms from underflowing.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return exp_lifted(x, exp_int(max(x)))
+    """
+
+    name, primitive, signatures = "exp_lifted", "exp_lifted", TWO_FLOATS
+    differential = "result * dx"
+
+    def reference(self, *operands: Array) -> Array:
+        x, m = (operand.astype(np.float64) for operand in operands)
+        n = np.rint(x * math.log2(math.e))
+        term = np.exp(x - n * math.log(2)) * np.exp2(np.rint(np.minimum(n - m, 0)) + 32)
+        return np.asarray(term, operands[0].dtype)
+
+
+@register
 class Ldexp(Elementwise):
     """x * 2^n for whole n held in the float type, rounded once. Being whole, n has no derivative.
 

@@ -61,6 +61,7 @@ _ROWS = (
     Primitive("exp_int", 1, "f", "same", "n = rint(x * log2(e)), a whole number held in the float type."),
     Primitive("exp_frac", 1, "f", "same", "exp(x - n * ln2) for n = exp_int(x), near 1."),
     Primitive("exp_term", 2, "f", "same", "ldexp(exp_frac(a), min(exp_int(a) - b, 0)), rounded once."),
+    Primitive("exp_lifted", 2, "f", "same", "The same times 2^32."),
     Primitive("ldexp", 2, "f", "same", "a * 2^b for a whole b held in the float type, rounded once."),
     Primitive("sub_ln2", 2, "f", "same", "a - b * ln2 for a whole b, in two fused steps."),
     Primitive("add_ln2", 2, "f", "same", "a + b * ln2 for a whole b, in two fused steps."),
