@@ -283,6 +283,25 @@ def exponential(a: Any) -> Any:
     return total
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e200, 1e-200])
+@pytest.mark.parametrize(
+    ("matrix", "radius"),
+    [
+        (3 * np.eye(4), 3.0),
+        (np.diag([1.0, -5.0, 2.0]), 5.0),
+        (np.array([[0.0, 1.0], [-1.0, 0.0]]), 1.0),
+        (np.array([[2.0, 1.0], [0.0, 2.0]]), 2.0),
+        (np.triu(np.ones((4, 4))), 1.0),
+        (np.triu(np.ones((4, 4)), 1), 0.0),
+        (np.ones((5, 5)), 5.0),
+    ],
+)
+def test_spectral_radius_to_the_last_places(matrix: Any, radius: float, scale: float) -> None:
+    """Multiples of the identity, rotations, defective and nilpotent ones, of any magnitude."""
+    module = tessera.compile("def f(a: Tensor[N, N, f64]): return spectral_radius(op.dense(a))")
+    assert np.isclose(module.f(matrix * scale), radius * scale, rtol=8e-16, atol=0)
+
+
 def test_spectral_forms_and_functions() -> None:
     m, d, v = V["M"], V["d"], V["x"]
     module = tessera.compile(SPECTRA)

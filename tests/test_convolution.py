@@ -154,6 +154,20 @@ def test_conv_transpose2d(n: int, h: int, w: int, seed: int) -> None:
     assert y.shape == (n, 6, 2 * h, 3 * w + 1)
 
 
+@pytest.mark.parametrize("settings", ["stride=2", "stride=(3, 1), padding=1", "stride=2, dilation=2, output_padding=1"])
+def test_an_infinite_weight_reaches_only_its_own_places(settings: str) -> None:
+    """Places between and around those that a weight writes to are not multiplied by it."""
+    program = "def f(x: Tensor[N, 2, H, W, f32], w: Tensor[2, 3, 3, 2, f32]):\n    return conv_transpose2d(x, w, {})\n"
+    run = tessera.compile(program.format(settings)).f
+    x, w = np.ones((1, 2, 4, 5), "f4"), np.zeros((2, 3, 3, 2), "f4")
+    w[1, 2, 1, 0] = 1.0
+    reached = run(x, w) != 0
+    w[1, 2, 1, 0] = np.inf
+    found = run(x, w)
+    assert reached.any() and not reached.all() and not np.isnan(found).any()
+    assert np.array_equal(np.isinf(found), reached)
+
+
 def test_conv_transpose2d_transposes_conv2d() -> None:
     """<conv(x), y> = <x, conv_transpose(y)>, in whole numbers exactly."""
     rng = np.random.default_rng(0)

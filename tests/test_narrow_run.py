@@ -227,3 +227,19 @@ def test_f32_is_not_tf32() -> None:
     assert storage(F32) == storage(TF32)
     with pytest.raises(tessera.TesseraError, match="E0402"):
         tessera.compile("def f(x: Tensor[N, f32], y: Tensor[N, tf32]): return x + y").f(*[np.ones(3, np.float32)] * 2)
+
+
+@pytest.mark.parametrize(("dtype", "result"), [("u8", np.uint8), ("i8", np.int32), ("i16", np.int16), ("u32", np.uint32)])
+def test_products_of_integers_have_the_documented_dtype(dtype: str, result: type) -> None:
+    """Signed bytes accumulate in i32, every other integer in itself, wrapping; all ways to write a product agree."""
+    kind = np.dtype({"u": "uint", "i": "int"}[dtype[0]] + dtype[1:])
+    module = tessera.compile(
+        f"t = {dtype}\ndef f(a: Tensor[M, K, t], b: Tensor[K, N, t]):\n"
+        '    return a @ b, einsum("mk,kn->mn", a, b), a[0] @ b[:, 0]\n'
+    )
+    rng, info = np.random.default_rng(0), np.iinfo(kind)
+    a, b = (rng.integers(info.min, info.max, shape, endpoint=True, dtype=kind) for shape in ((5, 40), (40, 3)))
+    expected = (a.astype(np.int64) @ b.astype(np.int64)).astype(result)
+    product, same, dot = module.f(a, b)
+    assert product.dtype == same.dtype == dot.dtype == result
+    assert np.array_equal(product, expected) and np.array_equal(same, expected) and dot == expected[0, 0]

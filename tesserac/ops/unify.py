@@ -248,7 +248,7 @@ def result_storage(function: str, storage: Storage) -> Storage:
     if function == "acc":
         return _WIDER_SUM.get(dtype.kind, dtype), policy
     if function == "dot":
-        return (I32, NO_POLICY) if dtype.is_integer and dtype.bits < 16 else storage
+        return (I32, NO_POLICY) if dtype.kind == "i" and dtype.bits < 16 else storage
     if function == "real":
         return component(dtype), policy if not dtype.is_complex else NO_POLICY
     if function == "complex":
