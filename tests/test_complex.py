@@ -323,7 +323,9 @@ def test_strided_and_reversed_arguments(module: tessera.Module) -> None:
         ("max(z)", "E0405"),
         ("erf(z)", "E0405"),
         ("z // z", "E0405"),
-        ("z * x", "E0402"),
+        ("z * y", "E0402"),
+        ("where(y > 0.0, y, z)", "E0402"),
+        ("concat([z, x])", "E0402"),
         ("cast(z, f32)", "E0415"),
         ("cast(z, i32)", "E0415"),
         ("complex(h, h)", "E0405"),
@@ -334,5 +336,45 @@ def test_strided_and_reversed_arguments(module: tessera.Module) -> None:
     ],
 )
 def test_misuse_is_said(line: str, code: str) -> None:
-    program = f"def f(z: Tensor[N, c64], x: Tensor[N, f32], h: Tensor[N, bf16]):\n    return {line}\n"
+    takes = "z: Tensor[N, c64], x: Tensor[N, f32], y: Tensor[N, f64], h: Tensor[N, bf16]"
+    program = f"def f({takes}):\n    return {line}\n"
     assert [d.code for d in check_text(program).diagnostics] == [code]
+
+
+MIXED = """
+def f(x: Tensor[N, f32], z: Tensor[N, c64], w: Tensor[N, c64]):
+    sums = x + z, z + x, x - z, z - x, x * z, z / x, x / z
+    return sums, z ** w, z ** x, x ** w, z ** 2.5, z @ x, einsum("i,i->", x, z), where(x > 1.0, x, z), x == z, log(z)
+def g(x: Tensor[N, f64], z: Tensor[N, c128], w: Tensor[N, c128]):
+    sums = x + z, z + x, x - z, z - x, x * z, z / x, x / z
+    return sums, z ** w, z ** x, x ** w, z ** 2.5, z @ x, einsum("i,i->", x, z), where(x > 1.0, x, z), x == z, log(z)
+"""
+
+
+@pytest.mark.parametrize(("name", "real", "number"), [("f", "f4", "c8"), ("g", "f8", "c16")])
+def test_real_numbers_beside_complex_ones(name: str, real: str, number: str) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.uniform(0.5, 3, 40)).astype(real)
+    z, w = ((rng.normal(size=40) * 2 + 1j * rng.normal(size=40)).astype(number) for _ in range(2))
+    sums, *rest = getattr(tessera.compile(MIXED), name)(x, z, w)
+    a, b, c = x.astype("c16"), z.astype("c16"), w.astype("c16")
+    expected = [a + b, b + a, a - b, b - a, a * b, b / a, a / b, b**c, b**a, a**c, b**2.5, b @ a, a @ b]
+    for found, exact in zip([*sums, *rest], [*expected, np.where(x > 1, a, b), a == b, np.log(b)], strict=True):
+        assert np.asarray(found).dtype == (bool if exact.dtype == bool else number)
+        np.testing.assert_allclose(found, exact, rtol=3e-6 if number == "c8" else 2e-14)
+
+
+def test_powers_at_zero_and_of_zero() -> None:
+    run = compiled_equals_oracle("def f(z: Tensor[N, c64], w: Tensor[N, c64]):\n    return z ** w\n")
+    inf, nan = np.inf, np.nan
+    z = np.array([0, 0, 0, 0, 1 + 1j, complex(inf, 0), complex(nan, 1), -1], "c8")
+    w = np.array([0, 2, 1 + 3j, -1, 0, 0, 0, 0.5], "c8")
+    assert run("f", z, w)[:3].tolist() == [1, 0, 0] and np.isnan(run("f", z, w)[3])
+    assert run("f", z, w)[4:7].tolist() == [1, 1, 1]
+    np.testing.assert_allclose(run("f", z, w)[7], 1j, atol=1e-7)
+
+
+def test_an_update_keeps_its_real_dtype() -> None:
+    program = "def f(x: Tensor[N, f32], z: Tensor[N, c64]):\n    {}\n    return x\n"
+    for line, code in (("x += z", "E0402"), ("x[0] = z[0]", "E0407")):
+        assert code in [d.code for d in check_text(program.format(line)).diagnostics]

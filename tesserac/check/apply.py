@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
+from tesserac.check.complex_operands import with_complex
 from tesserac.check.declared import show_declared, show_dtypes
 from tesserac.check.guarding import require_guard
 from tesserac.check.mismatch import explain
@@ -61,8 +62,9 @@ def _apply_to_tensors(
     use = Use(op, tuple(operands), at, span)
     if meets_scale(use):
         return apply_to_scaled(body, use)
-    types = [operand.type if isinstance(operand.type, TensorType) else None for operand in operands]
     patterns = op.parsed[0].for_count(len(operands)).operands
+    use = with_complex(body, use, patterns)
+    types = [operand.type if isinstance(operand.type, TensorType) else None for operand in use.operands]
     try:
         elements = match_elements(patterns, types, op.mixes_fp8)
     except Mismatch as mismatch:

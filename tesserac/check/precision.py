@@ -68,7 +68,7 @@ def _adds_up(op: Operator) -> bool:
 
 def _suggest_kind(body: Body, draft: Draft, use: Use, floats: typed.Expr, whole: typed.Expr) -> None:
     """An integer and a float: which is to become the other, and what that costs. `x += y` keeps the dtype of x."""
-    dtype, kept = _tensor(floats).dtype, body.rules.text(use.at) in _UPDATES
+    dtype, kept = _tensor(floats).dtype, is_update(body, use)
     draft.remark(f"{dtype} holds every whole number up to 2**{dtype.significand}, and not all above")
     if dtype.significand < F32.significand and not kept:
         texts = [(operand.span, body.rules.text(operand.span)) for operand in use.operands]
@@ -82,6 +82,11 @@ def _suggest_kind(body: Body, draft: Draft, use: Use, floats: typed.Expr, whole:
 
 
 _UPDATES = frozenset({"+=", "-=", "*=", "/=", "//=", "%=", "@="})
+
+
+def is_update(body: Body, use: Use) -> bool:
+    """Whether a use is written `x += y`: it keeps the dtype of x."""
+    return body.rules.text(use.at) in _UPDATES
 
 
 def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:

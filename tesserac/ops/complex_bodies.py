@@ -10,7 +10,7 @@ import math
 
 from tesserac.ir.core import Value
 from tesserac.ops.lowering import Scalars, scalar_dtype
-from tesserac.types.dtype import F32, F64
+from tesserac.types.dtype import C128, F32, F64
 
 _HUGE, _TINY, _STEP = 2.0**500, 2.0**-500, 2.0**600
 """Squares of f64 outside these bounds may overflow or vanish; scaled by the step they do not."""
@@ -71,6 +71,18 @@ def logarithm(s: Scalars, z: Value) -> Value:
     close = s.primitive("and", s.primitive("lt", half, length), s.primitive("lt", length, s.constant(2.0, F64)))
     size = s.select(close, near, s.primitive("log", length))
     return s.complex(s.cast(size, own) if own == F32 else size, s.primitive("atan2", parts[1], parts[0]))
+
+
+def power(s: Scalars, z: Value, w: Value) -> Value:
+    """exp(w * log(z)); parts of f32 compute in f64, since an error of the logarithm grows with the exponent. Where z is
+    0 the real part of w decides."""
+    own = scalar_dtype(z)
+    base, exponent = s.cast(z, C128), s.cast(w, C128)
+    zero, one, nothing = (s.constant(value, C128) for value in (0.0, 1.0, math.nan))
+    result = exponential(s, s.primitive("mul", exponent, logarithm(s, base)))
+    rising = s.primitive("lt", s.constant(0.0, F64), s.parts(exponent)[0])
+    result = s.select(s.primitive("eq", base, zero), s.select(rising, zero, nothing), result)
+    return s.cast(s.select(s.primitive("eq", exponent, zero), one, result), own)
 
 
 def square_root(s: Scalars, z: Value) -> Value:
