@@ -27,6 +27,7 @@ from tesserac.ir.core import Attr, Op, Value, define_op
 from tesserac.ir.forms import REDUCE_KINDS, Slice, operand_maps, tensor_type, verify_dim_map
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
+from tesserac.types.dims import ZERO
 from tesserac.types.dtype import I64
 from tesserac.types.policy import compute_dtype
 
@@ -36,6 +37,13 @@ def assembled_boxes(op: Op) -> tuple[Slice, ...]:
     boxes = op.attrs["boxes"]
     assert isinstance(boxes, tuple)
     return tuple(box for box in boxes if isinstance(box, Slice))
+
+
+def covers_all(assemble: Op) -> bool:
+    """Whether the first part is the whole tensor, which the others change."""
+    box = assembled_boxes(assemble)[0]
+    whole = tensor_type(assemble.operands[0]).dims == tensor_type(assemble.result).dims
+    return whole and set(box.starts) <= {ZERO} and set(box.steps) <= {1}
 
 
 def _same_element(op: Op, left: TensorType, right: TensorType) -> None:

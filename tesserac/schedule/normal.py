@@ -17,6 +17,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import Broadcast, Reshape, compute_type, tensor_type
+from tesserac.ir.indexed import covers_all
 from tesserac.ir.rewrite import is_pure
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.ops.lowering import fill
@@ -65,8 +66,11 @@ def _normalise_contract(op: Op) -> None:
 
 
 def _normalise_assemble(op: Op) -> None:
+    """The tensor that is changed keeps its unit dims until it is known whether that happens in place (`updates.py`)."""
     for position in range(len(op.operands)):
-        squeeze(_copy_part(op, position))
+        copy = _copy_part(op, position)
+        if position or not covers_all(op):
+            squeeze(copy)
 
 
 def _normalise_scatter(op: Op) -> None:

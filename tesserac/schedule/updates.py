@@ -21,11 +21,11 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Reshape, Slice, operand_maps, tensor_type
-from tesserac.ir.indexed import assembled_boxes
+from tesserac.ir.indexed import assembled_boxes, covers_all
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.views import copy_of, is_copy, real_dims, squeeze
-from tesserac.types.dims import ZERO, product
+from tesserac.types.dims import product
 
 HELD = ("form.loop", "form.while", "form.cond")
 """Control flow: its results have memory of their own before anything reads them."""
@@ -60,6 +60,14 @@ def plan_updates(block: Block, owned: Collection[Value], updates: Updates) -> No
             uses = _uses_behind(copy.operands[0], copy, op, block)
             if all(_can_be_saved(use, block) for use in uses):
                 _work_in_place(op, copy, uses, updates)
+    for op in list(block.ops):
+        if op.name == "form.assemble" and op not in updates.replaced and covers_all(op):
+            _squeeze_part(op.operands[0])
+
+
+def _squeeze_part(part: Value) -> None:
+    if part.defining_op is not None and part.defining_op.name == "form.map":
+        squeeze(part.defining_op)
 
 
 # --- what may be overwritten ----------------------------------------------------------------------------------------
@@ -73,15 +81,9 @@ def copied_whole(update: Op) -> Op | None:
     ty = tensor_type(copy.result)
     if tensor_type(copy.operands[0]) != ty or operand_maps(copy)[0] != tuple(range(ty.rank)):
         return None
-    if update.name == "form.assemble" and not _covers_all(update):
+    if update.name == "form.assemble" and not covers_all(update):
         return None
     return None if is_view(copy.operands[0].defining_op) else copy
-
-
-def _covers_all(assemble: Op) -> bool:
-    box = assembled_boxes(assemble)[0]
-    whole = tensor_type(assemble.operands[0]).dims == tensor_type(assemble.result).dims
-    return whole and set(box.starts) <= {ZERO} and set(box.steps) <= {1}
 
 
 def _is_ours(old: Value, block: Block, owned: Collection[Value], updates: Updates, update: Op) -> bool:
