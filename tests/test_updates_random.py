@@ -22,24 +22,35 @@ def f(a: Tensor[N, f32], b: Tensor[N, f32], m: Tensor[N, 3, f32], s: f32, p: Ten
         Tensor[N, f32], Tensor[N, f32], Tensor[N, 3, f32], f32, Tensor[N, f32]) where N >= 3:
     k = a
     t = s
+    u = reshape(b, (1, N, 1))
 """
-TAIL = "    return a, b, m, s + t, k\n"
+TAIL = "    return a, b + reshape(u, (N,)), m, s + t, k\n"
 
 POINTS = (
     "a[i]", "a[N - 1 - i]", "b[i]", "s", "t", "a[i] * 2.0", "a[p[i]]", "b[p[i]] + a[i]", "1.0", "m[i, 1]",
-    "k[i] - a[i]",
+    "k[i] - a[i]", "u[0, p[i], 0]", "m[p[i], 2]",
 )  # fmt: skip
-PLACES = ("a[i]", "a[N - 1 - i]", "b[i]", "a[p[i]]", "m[i, 2]", "m[p[i], 0]", "k[i]")
+PLACES = (
+    "a[i]", "a[N - 1 - i]", "b[i]", "a[p[i]]", "m[i, 2]", "m[p[i], 0]", "k[i]", "u[0, i, 0]", "u[:, i]", "u[0, p[i]]",
+    "m[p[i], 0:2]", "m[p[i], ::2]", "m[1:3, p[i] % 3]",
+)  # fmt: skip
 WHOLE = (
     "a = a * 0.5 + b", "a, b = b, a", "a = b", "k = a", "b = flip(a, 0)", "a[1:] = a[:N - 1]",
     "a[:N - 1] = a[1:] + b[1:]", "a[p] = b", "a[p] += b", "a[p] = a", "b[p] -= a * 0.5", "m[:, 0] = a",
     "a = m[:, 1]", "a[::2] = 3.0",
     "m[p] = flip(m, 0)", "a, b, k = k, a, b", "a = where(a > 0.0, a, b)", "b = cumsum(a) * 0.25", "a[0:2] = a[1:3]",
+    "u = u * 0.5 + reshape(a, (1, N, 1))", "a = u[0, :, 0]", "m[:, 1:2] = u[0]", "u[:, p] = u",
     "m[1:, 1:] = m[:N - 1, :2]", "s = s * 0.5 + sum(a) * 0.125", "k[2] = a[0]", "a = a",
 )  # fmt: skip
 INSIDE = (
     "m[i] = m[N - 1 - i] * 2.0", "m[i] = m[i] * 2.0", "s = s * 0.5 + a[i]", "t = a[i]", "t = s", "a[i:] = 2.0",
-    "m[i] = b[0:3]", "b[i:i + 1] = a[N - 1 - i:N - i]",
+    "m[i] = b[0:3]", "b[i:i + 1] = a[N - 1 - i:N - i]", "m[p[i], 0:2] = m[i, 1:3]", "m[p[i], 1:] += m[N - 1 - i, 1:]",
+    "c = m[:, 1]; c[p[i]] = s; m[:, 1] = c", "c = m[1:, :2]; c[1, 0:1] = 4.0; m[1:, :2] = c",
+    "c = m[1:, :2]; d = c[:, 1]; d[i % 2] = t; c[:, 1] = d; m[1:, :2] = c",
+    "q = permute(m, (1, 0)); q[2, i] = t; m = permute(q, (1, 0))",
+    "q = permute(m, (1, 0)); q[1, p[i]] = a[i]; m = permute(q, (1, 0))",
+    "q = reshape(m, (1, N, 3, 1)); q[0, i, 0:2, 0] = 3.0; m = reshape(q, (N, 3))",
+    "q = reshape(u, (N,)); q[p[i]] = q[i]; u = reshape(q, (1, N, 1))", "u[0, p[i]] = u[0, i]",
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from tesserac.ops.lowering import (
     sort_form,
     view_form,
 )
-from tesserac.ops.registry import Array, Operator, register
+from tesserac.ops.registry import OPERATORS, Array, Operator, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
 from tesserac.ops.update import Scatter, mapped_places
 from tesserac.types.dims import ONE, ZERO, Dim, product
@@ -44,6 +44,8 @@ PRIMITIVES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 """How a kind of fold joins two values."""
 UFUNCS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 """The same in NumPy."""
+_ELEMENTWISE = {"prod": "mul", "max": "maximum", "min": "minimum"}
+"""The operator that joins elements."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,24 @@ class FoldAt(Operator):
     def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
         axes, at, given = mapped_places(write, self.axes, self.at, operands, mapped)
         return write.apply(replace(self, axes=axes, at=at), given)
+
+    def is_one_place(self, operands: Sequence[Value]) -> bool:
+        """Whether the indices name one place only, as numbers do."""
+        return all(product(tensor_type(index).dims) == ONE for index in operands[2:])
+
+    def at_one_place(
+        self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
+    ) -> Value:
+        """The tangent where one place changes: what joins two elements says it there, and nothing else is touched."""
+        (x, v, *indices), (dx, dv, *_) = operands, tangents
+
+        def there(whole: Value) -> Value:
+            return write("lookup", whole, *indices, axes=self.axes, at=self.at)
+
+        changes = None if dx is None else there(dx), dv
+        change = OPERATORS[_ELEMENTWISE[self.kind]]().derivative(write, (there(x), v), there(result), changes)
+        scatter = Scatter(self.axes, self.at)
+        return write.apply(scatter, (write.given(dx, x), write.given(change, v), *indices))
 
     def reference(self, *operands: Array) -> Array:
         x, v, *indices = operands
@@ -127,6 +147,8 @@ class MultiplyAt(FoldAt):
     ) -> Value | None:
         """A product changes with each factor by the product of the others."""
         (x, v, *indices), (dx, dv, *_) = operands, tangents
+        if self.is_one_place(operands):
+            return self.at_one_place(write, operands, result, tangents)
         total = None
         if dx is not None:
             ones = write.full(1.0, tensor_type(x))
@@ -176,6 +198,8 @@ class ExtremeAt(FoldAt):
     ) -> Value | None:
         """Those that are the extreme share equally."""
         (x, v, *indices), (dx, dv, *_) = operands, tangents
+        if self.is_one_place(operands):
+            return self.at_one_place(write, operands, result, tangents)
         summed, zero = AddAt(self.axes, self.at, "sum"), write.number(0.0, tensor_type(x))
         found = write("lookup", result, *indices, axes=self.axes, at=self.at)
         loses = [

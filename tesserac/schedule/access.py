@@ -86,6 +86,16 @@ def view_access(op: Op, access: Access) -> Access | None:
     raise AssertionError(f"no rule for the view {view}")
 
 
+def keeps_memory(view: Op) -> bool:
+    """The elements are the same, in the same order: only dims are named otherwise."""
+    kind = view.attrs["view"]
+    same_size = product(tensor_type(view.operands[0]).dims) == product(tensor_type(view.result).dims)
+    in_order = isinstance(kind, Broadcast) and [d for d in kind.dims if d is not None] == sorted(
+        d for d in kind.dims if d is not None
+    )
+    return isinstance(kind, Reshape) or (in_order and same_size)
+
+
 def can_reshape(value: Value, dims: Dims) -> bool:
     """Whether a reshape of a value can be read from memory without a copy."""
     base, views = view_source(value)

@@ -24,6 +24,7 @@ from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
+from tesserac.schedule.sink import sink_views
 from tesserac.schedule.space import Reach, computing, reaches
 from tesserac.schedule.turns import fold_turns
 from tesserac.schedule.uses import Passes
@@ -56,6 +57,7 @@ def schedule_pass(machine: Machine) -> Pass:
         for func in module.ops:
             if machine.kind == "cpu":
                 fold_turns(func)
+            sink_views(func)
             normalise(func)
             host = build_host(func, machine)
             for launch in [op for op in host.walk() if op.name == "schedule.launch"]:

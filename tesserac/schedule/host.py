@@ -167,6 +167,8 @@ class HostProgram:
 
     def _chosen(self, op: Op) -> Value:
         """That of the value it replaces, or of what replaces it later; else the result that it is, or workspace."""
+        if op in self.updates.inside:
+            return self._inside(op)
         old, later = self.updates.replaced.get(op), self.updates.update_of.get(op.result)
         if old is not None and old in self.memory:
             return self.memory[old]
@@ -174,6 +176,14 @@ class HostProgram:
             return self._written(later)
         given = [mem for value, mem in self.wanted.get(op, []) if value is op.result]
         return given[0] if given else self.workspace(tensor_type(op.result), op.result.name)
+
+    def _inside(self, op: Op) -> Value:
+        """The memory of a part that is changed in the memory of the whole tensor, which is then there."""
+        inside, ty = self.updates.inside[op], tensor_type(op.result)
+        whole = self.memory[inside.old]
+        type_ = MemRefType(ty.dims, ty.dtype, ty.policy, inside.place.strides)
+        self._written(inside.whole)
+        return self.builder.value("schedule.box", (whole,), type_, {"offset": inside.place.offset}, hint=whole.name)
 
     def _fill(
         self, block: Block, group: Group, mapping: dict[Value, Value], yielded: Sequence[Value]

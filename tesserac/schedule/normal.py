@@ -16,15 +16,14 @@ from collections.abc import Callable
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.effects import EFFECTS
-from tesserac.ir.forms import Broadcast, Reshape, compute_type, tensor_type
+from tesserac.ir.forms import compute_type, tensor_type
 from tesserac.ir.indexed import covers_all
 from tesserac.ir.rewrite import is_pure
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.ops.lowering import fill
-from tesserac.schedule.access import access_through, view_source
+from tesserac.schedule.access import access_through, keeps_memory, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
 from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, squeeze, squeeze_gather
-from tesserac.types.dims import product
 from tesserac.types.dtype import DType
 
 _FOLDS = ("form.reduce", "form.scan", "form.sort", "form.runs", "form.contract", "form.accumulate")
@@ -153,17 +152,7 @@ def _is_written(value: Value) -> bool:
 def _is_owned(value: Value) -> bool:
     base, views = view_source(value)
     computed = base.defining_op is not None and base.defining_op.name in COMPUTED
-    return computed and all(_keeps_memory(view) for view in views)
-
-
-def _keeps_memory(view: Op) -> bool:
-    """The elements are the same, in the same order: only dims are named otherwise."""
-    kind = view.attrs["view"]
-    same_size = product(tensor_type(view.operands[0]).dims) == product(tensor_type(view.result).dims)
-    in_order = isinstance(kind, Broadcast) and [d for d in kind.dims if d is not None] == sorted(
-        d for d in kind.dims if d is not None
-    )
-    return isinstance(kind, Reshape) or (in_order and same_size)
+    return computed and all(keeps_memory(view) for view in views)
 
 
 def _drop_dead(block: Block) -> None:

@@ -5,7 +5,8 @@
 Enters: a block of forms after fusion, and the values of outer blocks whose memory is the block's to overwrite (what a
 loop carries). Leaves: the block without those copies, and `Updates`, which the host program obeys. The same holds for
 form.assemble, whose first part is then the old tensor. An old value dies where all other operations that read it stand
-before the update; one that stands behind it and reads a small part of it gets a copy of that part from before.
+before the update. One that stands behind it and reads a small part of it gets a copy of that part from before; another
+is moved before the update, if it does not need what that gives.
 
 What is put into the memory of the old tensor must not read it elsewhere in the same launch. So a part that is written
 stands directly before the update, in a launch in which nothing else reads that memory, and one that reads other places
@@ -14,7 +15,7 @@ of the old tensor is computed first and then copied.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
 
 from tesserac.base.dataclass import dataclass
@@ -22,13 +23,24 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Reshape, Slice, operand_maps, tensor_type
 from tesserac.ir.indexed import assembled_boxes, covers_all
-from tesserac.schedule.access import is_view, view_source
+from tesserac.ir.rewrite import is_pure
+from tesserac.schedule.access import Access, contiguous, is_view, view_source
+from tesserac.schedule.nested import nested_updates, work_on_part
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.views import copy_of, is_copy, real_dims, squeeze
 from tesserac.types.dims import product
 
 HELD = ("form.loop", "form.while", "form.cond")
 """Control flow: its results have memory of their own before anything reads them."""
+
+
+@dataclass(frozen=True)
+class Inside:
+    """A part lies at `place` in the memory of `old`, and is a part of what `whole` gives."""
+
+    old: Value
+    place: Access
+    whole: Op
 
 
 @dataclass
@@ -38,6 +50,8 @@ class Updates:
     replaced: dict[Op, Value] = field(default_factory=dict)
     update_of: dict[Value, Op] = field(default_factory=dict)
     parts: dict[Op, Value] = field(default_factory=dict)
+    inside: dict[Op, Inside] = field(default_factory=dict)
+    """Updates of a part of the tensor that another one changes."""
     given: dict[Value, tuple[Op, int]] = field(default_factory=dict)
     """Arguments whose memory a result takes, with the end of the function and the position of that result."""
 
@@ -47,8 +61,8 @@ class Updates:
 
     def origin(self, value: Value) -> Value:
         """The first of the values that share the memory."""
-        while (made := value.defining_op) is not None and made in self.replaced:
-            value = self.replaced[made]
+        while (made := value.defining_op) is not None and (made in self.replaced or made in self.inside):
+            value = self.replaced[made] if made in self.replaced else self.inside[made].old
         return value
 
 
@@ -57,12 +71,33 @@ def plan_updates(block: Block, owned: Collection[Value], updates: Updates) -> No
     for op in list(block.ops):
         copy = copied_whole(op)
         if copy is not None and _is_ours(copy.operands[0], block, owned, updates, op):
-            uses = _uses_behind(copy.operands[0], copy, op, block)
-            if all(_can_be_saved(use, block) for use in uses):
-                _work_in_place(op, copy, uses, updates)
+            _plan(op, copy, updates)
     for op in list(block.ops):
         if op.name == "form.assemble" and op not in updates.replaced and covers_all(op):
             _squeeze_part(op.operands[0])
+
+
+def _plan(update: Op, copy: Op, updates: Updates) -> None:
+    """Has an update work in place, with those of its parts, if everyone else can read the old tensor before."""
+    old = copy.operands[0]
+    inner = nested_updates(update, old, contiguous(tensor_type(old).dims), updates.update_of)
+    together = [*(nested.op for nested in inner), update]
+    _move_before(update, together[:-1])
+    uses = _uses_behind(old, together[0], {copy, *(nested.taken for nested in inner)})
+    large = [user for user, position in uses if not _can_be_saved((user, position), update.parent)]
+    first = _needed_first(together, large)
+    if first is None:
+        return
+    _move_before(together[0], first)
+    _save(together[0], [use for use in uses if use[0] not in large])
+    update.set_operand(0, old)
+    copy.erase()
+    updates.add(update, old)
+    for nested in reversed(inner):
+        updates.inside[nested.op] = Inside(old, nested.place, nested.whole)
+        work_on_part(nested)
+    for op in together:
+        _write_parts(op, old, updates)
 
 
 def _squeeze_part(part: Value) -> None:
@@ -130,13 +165,15 @@ def readers(value: Value) -> Iterator[tuple[Op, int]]:
             yield user, position
 
 
-def _uses_behind(old: Value, copy: Op, update: Op, block: Block) -> list[tuple[Op, int]]:
+def _uses_behind(old: Value, update: Op, copies: Collection[Op]) -> list[tuple[Op, int]]:
     """Reads of the old value that do not stand before the update; those in the update itself count."""
+    block = update.parent
+    assert block is not None
     number = {op: i for i, op in enumerate(block.ops)}
     found: list[tuple[Op, int]] = []
     for user, position in readers(old):
         around = ancestor(user, block)
-        if user is not copy and around is not None and number[around] >= number[update]:
+        if user not in copies and around is not None and number[around] >= number[update]:
             found.append((user, position))
     return found
 
@@ -149,7 +186,7 @@ def ancestor(op: Op, block: Block | None) -> Op | None:
     return inner
 
 
-def _can_be_saved(use: tuple[Op, int], block: Block) -> bool:
+def _can_be_saved(use: tuple[Op, int], block: Block | None) -> bool:
     """Whether a later read needs so little that a copy of it from before costs less than one of everything: no part
     that only a turn of a loop knows. What an update itself reads is walked by it anyway."""
     user, position = use
@@ -168,25 +205,55 @@ def _is_smaller(part: Value, whole: Value) -> bool:
     return len(real_dims(few)) < len(real_dims(all_))
 
 
+def _needed_first(together: Sequence[Op], readers_behind: Sequence[Op]) -> list[Op] | None:
+    """The operations that stand behind an update and may stand before it, so that all these readers do; None where one
+    needs what the update gives, or does more than compute."""
+    block = together[0].parent
+    if not readers_behind:
+        return []
+    assert block is not None
+    wanted = {around for user in readers_behind if (around := ancestor(user, block)) is not None}
+    found: list[Op] = []
+    for op in reversed(block.ops[block.ops.index(together[0]) :]):
+        if op in wanted:
+            if op in together or not is_pure(op):
+                return None
+            found.append(op)
+            wanted |= {made for inner in op.walk() for v in inner.operands if (made := v.defining_op) is not None}
+    return found[::-1]
+
+
+def _move_before(update: Op, ops: Sequence[Op]) -> None:
+    block = update.parent
+    assert block is not None
+    for op in ops:
+        op.detach()
+        block.insert(block.ops.index(update), op)
+
+
 # --- in place -------------------------------------------------------------------------------------------------------
 
 
-def _work_in_place(update: Op, copy: Op, uses: list[tuple[Op, int]], updates: Updates) -> None:
-    old, builder = copy.operands[0], Builder.before(update)
+def _save(update: Op, uses: Sequence[tuple[Op, int]]) -> None:
+    """Has later reads read copies from before the update."""
     for user, position in uses:
-        saved = copy_of(builder, user.operands[position])
+        saved = copy_of(Builder.before(update), user.operands[position])
         user.set_operand(position, saved.result)
         squeeze(saved)
-    update.set_operand(0, old)
-    copy.erase()
-    if update.name == "form.assemble":
-        boxes = assembled_boxes(update)
-        for position in range(1, len(update.operands)):
-            updates.parts[_part(update, position, boxes[position], old, updates)] = old
-    updates.add(update, old)
 
 
-def _part(update: Op, position: int, box: Slice, old: Value, updates: Updates) -> Op:
+def _write_parts(update: Op, old: Value, updates: Updates) -> None:
+    """Has the parts of an update be written where they belong."""
+    if update.name != "form.assemble":
+        return
+    for position, box in enumerate(assembled_boxes(update)):
+        made = view_source(update.operands[position])[0].defining_op
+        if position and made not in updates.inside:
+            written = _part(update, position, None if update in updates.inside else box, old, updates)
+            updates.parts[written] = old
+
+
+def _part(update: Op, position: int, box: Slice | None, old: Value, updates: Updates) -> Op:
     """The map that writes a part, directly before the update: the one there is, or a copy of what it gives where it
     reads memory that is overwritten before, or other places of the old tensor."""
     base, views = view_source(update.operands[position])
@@ -206,8 +273,9 @@ def _part(update: Op, position: int, box: Slice, old: Value, updates: Updates) -
     return part
 
 
-def _is_same_place(value: Value, dim_map: tuple[int | None, ...], box: Slice, part: Op) -> bool:
-    """Whether a map that writes a box of the old tensor reads it there, element by element."""
+def _is_same_place(value: Value, dim_map: tuple[int | None, ...], box: Slice | None, part: Op) -> bool:
+    """Whether a map that writes a box of the old tensor reads it there, element by element; one that is put into a part
+    of it has no box of its own."""
     _, views = view_source(value)
     dims = tensor_type(part.result).dims
     if not views or views[0].attrs["view"] != box or dim_map != tuple(range(len(dims))):

@@ -2,7 +2,8 @@
 
 Enters: what a value's cotangent is so far, and one more. Leaves: their sum. So a loop that reads `x[i]` in turn i adds
 a row to the cotangent of x in each of its turns, whatever the size of x. Cotangents of parts that never meet are put
-side by side, without zeros to add them to: those of `a, b = split(x, 2)` are one `concat`.
+side by side, without zeros to add them to: those of `a, b = split(x, 2)` are one `concat`. A part of a part, or one
+seen through a view, is added there too: `x[i[t], 3]` in turn t adds one element.
 """
 
 from __future__ import annotations
@@ -12,29 +13,70 @@ from tesserac.ir.boxes import Box, never_meet, side_by_side
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import Slice, tensor_type
 from tesserac.ops.calculus import Writer
-from tesserac.ops.update import Insert
+from tesserac.ops.shape import Permute
+from tesserac.ops.update import Insert, Scatter
 from tesserac.types.dims import Dim
 
 
 def total(write: Writer, known: Value, more: Value) -> Value:
+    if is_zero(known) and tensor_type(known) == tensor_type(more):
+        return more
     made = more.defining_op
-    if made is None or not made.operands or not is_zero(made.operands[0]):
+    if made is None or not _is_of_parts(more):
         return write("add", known, more)
-    if made.name == "graph.insert":
-        others = _inserted(known)
-        meets = others is None or not all(never_meet(_box(made), _box(op), _dims(made)) for op in others)
-        return _added_in_box(write, known, made) if meets else _beside(write, known, [*(others or ()), made])
-    if made.name == "graph.scatter_add" or (made.name == "graph.add_at" and made.attrs["kind"] == "sum"):
-        return write.apply(operator_of(made), (known, *made.operands[1:]))
-    return write("add", known, more)
+    match made.name:
+        case "graph.insert":
+            return _with_box(write, known, made)
+        case "graph.scatter":
+            return _with_places(write, known, made)
+        case "graph.reshape" | "graph.permute":
+            return _below_view(write, known, made)
+    return write.apply(operator_of(made), (known, *made.operands[1:]))
 
 
-def _added_in_box(write: Writer, known: Value, made: Op) -> Value:
-    operator, part = operator_of(made), made.operands[1]
+def _is_of_parts(value: Value) -> bool:
+    """Whether a value is zeros with something in some places, seen through views or not."""
+    made = value.defining_op
+    if made is None or not made.operands:
+        return False
+    if made.name in _VIEWS:
+        return _is_of_parts(made.operands[0])
+    adds = made.name == "graph.add_at" and made.attrs["kind"] == "sum"
+    return (adds or made.name in _INTO_ZEROS) and is_zero(made.operands[0])
+
+
+_VIEWS = ("graph.reshape", "graph.permute")
+_INTO_ZEROS = ("graph.insert", "graph.scatter", "graph.scatter_add")
+
+
+def _with_box(write: Writer, known: Value, made: Op) -> Value:
+    others = _inserted(known)
+    if others is not None and all(never_meet(_box(made), _box(op), _dims(made)) for op in others):
+        return _beside(write, known, [*others, made])
+    operator, part, before = operator_of(made), made.operands[1], known.defining_op
     assert isinstance(operator, Insert)
-    sizes = tensor_type(part).dims
-    there = write("cut", known, starts=operator.starts, sizes=sizes, steps=operator.steps)
-    return write.apply(operator, (known, write("add", there, part)))
+    if before is not None and before.name == "graph.insert" and _box(before) == _box(made):
+        return write.apply(operator, (before.operands[0], total(write, before.operands[1], part)))
+    there = write("cut", known, starts=operator.starts, sizes=tensor_type(part).dims, steps=operator.steps)
+    return write.apply(operator, (known, total(write, there, part)))
+
+
+def _with_places(write: Writer, known: Value, made: Op) -> Value:
+    """Of elements with one place the last stays, and so does its sum."""
+    operator, (_, part, *indices) = operator_of(made), made.operands
+    assert isinstance(operator, Scatter)
+    there = write("lookup", known, *indices, axes=operator.axes, at=operator.at)
+    return write.apply(operator, (known, write("add", there, part), *indices))
+
+
+def _below_view(write: Writer, known: Value, made: Op) -> Value:
+    source, operator = made.operands[0], operator_of(made)
+    if made.name == "graph.reshape":
+        below = write.reshape(known, tensor_type(source).dims)
+    else:
+        assert isinstance(operator, Permute)
+        below = write.permute(known, [operator.order.index(axis) for axis in range(len(operator.order))])
+    return write.apply(operator, (total(write, below, source),))
 
 
 def _inserted(value: Value) -> list[Op] | None:
