@@ -18,6 +18,7 @@ from tesserac.graph.passes.defer import defer
 from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
+from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.once import once
 from tesserac.graph.passes.split_complex import split_complex
@@ -32,6 +33,7 @@ from tesserac.tile.build import tile_pass
 CALL_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
     inline,  # calls become bodies; from here on a function is whole
+    hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
 )
 GRAPH_PASSES: tuple[Pass, ...] = (

@@ -23,17 +23,16 @@ from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
-from tesserac.graph.passes.transforms import transforms
 from tesserac.graph.rules import apply_rules
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.passes import run_passes
 from tesserac.library import check_library
+from tesserac.pipeline import CALL_PASSES
 from tesserac.syntax.parse import parse_module
 from tests.cpu_kernels import same_bits
 
-CALL_PASSES = (apply_rules, inline, transforms)
 GRAPH_PASSES = (fold, cse, dce, generalize, split_complex, absorb, defer)
 
 

@@ -8,7 +8,19 @@ import pytest
 import tesserac.graph.dialect  # noqa: F401  (registers the operations in the pictures)
 from tesserac.graph import rules
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes import absorb, cse, dce, defer, fold, generalize, inline, once, split_complex, transforms
+from tesserac.graph.passes import (
+    absorb,
+    cse,
+    dce,
+    defer,
+    fold,
+    generalize,
+    hoist,
+    inline,
+    once,
+    split_complex,
+    transforms,
+)
 from tesserac.ir.core import Module, VerifyError
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import Pass, check_pass, interfaces, run_passes
@@ -18,6 +30,7 @@ from tesserac.ir.verify import verify_module
 PASSES = {
     "rules": (rules.apply_rules, rules.__doc__),
     "inline": (inline.inline, inline.__doc__),
+    "hoist": (hoist.hoist, hoist.__doc__),
     "transforms": (transforms.transforms, transforms.__doc__),
     "once": (once.once, once.__doc__),
     "fold": (fold.fold, fold.__doc__),

@@ -45,12 +45,12 @@ WHOLE = (
 INSIDE = (
     "m[i] = m[N - 1 - i] * 2.0", "m[i] = m[i] * 2.0", "s = s * 0.5 + a[i]", "t = a[i]", "t = s", "a[i:] = 2.0",
     "m[i] = b[0:3]", "b[i:i + 1] = a[N - 1 - i:N - i]", "m[p[i], 0:2] = m[i, 1:3]", "m[p[i], 1:] += m[N - 1 - i, 1:]",
-    "c = m[:, 1]; c[p[i]] = s; m[:, 1] = c", "c = m[1:, :2]; c[1, 0:1] = 4.0; m[1:, :2] = c",
-    "c = m[1:, :2]; d = c[:, 1]; d[i % 2] = t; c[:, 1] = d; m[1:, :2] = c",
+    "c1 = m[:, 1]; c1[p[i]] = s; m[:, 1] = c1", "c2 = m[1:, :2]; c2[1, 0:1] = 4.0; m[1:, :2] = c2",
+    "c3 = m[1:, :2]; d = c3[:, 1]; d[p[i] % 2] = t; c3[:, 1] = d; m[1:, :2] = c3",
     "q = permute(m, (1, 0)); q[2, i] = t; m = permute(q, (1, 0))",
-    "q = permute(m, (1, 0)); q[1, p[i]] = a[i]; m = permute(q, (1, 0))",
-    "q = reshape(m, (1, N, 3, 1)); q[0, i, 0:2, 0] = 3.0; m = reshape(q, (N, 3))",
-    "q = reshape(u, (N,)); q[p[i]] = q[i]; u = reshape(q, (1, N, 1))", "u[0, p[i]] = u[0, i]",
+    "q1 = permute(m, (1, 0)); q1[1, p[i]] = a[i]; m = permute(q1, (1, 0))",
+    "q2 = reshape(m, (1, N, 3, 1)); q2[0, i, 0:2, 0] = 3.0; m = reshape(q2, (N, 3))",
+    "q3 = reshape(u, (N,)); q3[p[i]] = q3[i]; u = reshape(q3, (1, N, 1))", "u[0, p[i]] = u[0, i]",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from tesserac.base.source import Span
 from tesserac.check.typed import TypedFunction
 from tesserac.graph.autodiff.dialect import ROWS
 from tesserac.graph.build import build_module
+from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.transforms import expand_transforms
 from tesserac.graph.rules import apply_rules
@@ -65,7 +66,7 @@ def kept_loops(functions: Mapping[str, TypedFunction], entry: str) -> list[KeptL
         found.append(KeptLoop(op.span, rows, ROWS in op.attrs, op.name == "form.loop", values, state))
 
     module = build_module(list(functions.values()), {entry}, asserts=False)
-    expand_transforms(run_passes(module, (apply_rules, inline), verify=False), observe)
+    expand_transforms(run_passes(module, (apply_rules, inline, hoist), verify=False), observe)
     return found
 
 

@@ -106,6 +106,16 @@ def substitute_attr(attr: Attr, dims: Dims) -> Attr:
     return attr
 
 
+def mentions(op: Op, symbol: str) -> bool:
+    """Whether a size in an operation, or in anything inside it, depends on a symbol."""
+    marked = {symbol: Dim.sym(symbol + "'")}
+    return any(
+        any(substitute_type(v.type, marked) != v.type for v in inner.results)
+        or any(substitute_attr(attr, marked) != attr for attr in inner.attrs.values())
+        for inner in op.walk()
+    )
+
+
 def counters(op: Op) -> set[str]:
     """The counters of all loops inside an operation."""
     return {str(inner.attrs["counter"]) for inner in op.walk() if inner.name == "form.loop"}

@@ -15,6 +15,7 @@ from tesserac.graph.blame import library_name
 from tesserac.graph.dialect import PREFIX, call_dims, is_operator
 from tesserac.graph.interp import Frame, bind_sizes, run_function
 from tesserac.graph.passes.generalize import generalize
+from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import TRANSFORMED, transforms
@@ -48,7 +49,7 @@ def without_transforms(module: Module) -> Module:
     """The module with derivatives and mapped functions written out. There are no calls left then, so that what belongs
     to the library stands under its own places; a module without transforms stays as it is."""
     has_some = any(op.name in TRANSFORMED for op in module.walk())
-    return run_passes(module, [inline, transforms], verify=False) if has_some else module
+    return run_passes(module, [inline, hoist, transforms], verify=False) if has_some else module
 
 
 def run_traced(

@@ -30,13 +30,21 @@ def never_meet(first: Box, second: Box, whole: Dims) -> bool:
     if any(step < 1 for box in (first, second) for step in box.place.steps):
         return False
     return any(
-        _is_size(later.place.starts[axis] - earlier.end(axis), whole)
+        is_size(later.place.starts[axis] - earlier.end(axis), whole)
         for axis in range(len(whole))
         for earlier, later in ((first, second), (second, first))
     )
 
 
-def _is_size(dim: Dim, whole: Dims) -> bool:
+def lies_inside(box: Box, whole: Dims) -> bool:
+    """Whether all of a box is proved to be in a tensor of these sizes."""
+    if any(step < 1 for step in box.place.steps):
+        return False
+    ends = (size - box.end(axis) for axis, size in enumerate(whole))
+    return all(is_size(gap, whole) for gap in (*box.place.starts, *box.sizes, *ends))
+
+
+def is_size(dim: Dim, whole: Dims) -> bool:
     """Whether a number is at least 0, being a sum of products of sizes. A counter of a loop is none."""
     sizes = {name for size in whole for name in size.symbols()}
     plain = all(isinstance(atom, Symbol) and atom.name in sizes for atom in dim.atoms())

@@ -96,6 +96,10 @@ class FoldAt(Operator):
         scatter = Scatter(self.axes, self.at)
         return write.apply(scatter, (write.given(dx, x), write.given(change, v), *indices))
 
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """An index may be out of range."""
+        return True
+
     def reference(self, *operands: Array) -> Array:
         x, v, *indices = operands
         new = np.broadcast_shapes(*(index.shape for index in indices))
@@ -263,6 +267,10 @@ class ScatterAdd(Operator):
     def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
         order = (0, 2, 1)
         return self._fold().batched(write, [operands[i] for i in order], [mapped[i] for i in order])
+
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """An index may be out of range."""
+        return True
 
     def reference(self, *operands: Array) -> Array:
         x, index, v = operands

@@ -33,6 +33,7 @@ class Cast(Operator):
     """
 
     name = "cast"
+    again = True
     batching = "leading"
     signatures = ("(x: E[*s], dtype: dtype) -> {dtype}[*s]",)
     linear = "jointly"
@@ -88,6 +89,7 @@ class Wide(Operator):
     """
 
     name = "wide"
+    again = True
     batching = "leading"
     signatures = ("(x: E[*s]) -> wide(E)[*s]",)
     linear = "jointly"
@@ -121,6 +123,7 @@ class StopGradient(Operator):
     """
 
     name = "stop_gradient"
+    again = True
     batching = "leading"
     signatures = ("(x: E[*s]) -> E[*s]",)
     differential = "0"

@@ -51,6 +51,7 @@ class Zeros(Created):
     """
 
     name = "zeros"
+    again = True
     signatures = ("(shape: dims, dtype: dtype = f32) -> {dtype}[{dims}]",)
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
@@ -94,6 +95,7 @@ class Ones(Created):
     """
 
     name = "ones"
+    again = True
     signatures = ("(shape: dims, dtype: dtype = f32) -> {dtype}[{dims}]",)
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
@@ -116,6 +118,7 @@ class Full(Created):
     """
 
     name = "full"
+    again = True
     signatures = ("(shape: dims, value: number, dtype: dtype = f32) -> {dtype}[{dims}]",)
 
     value: int | float = 0
@@ -144,6 +147,7 @@ class Eye(Operator):
     """
 
     name = "eye"
+    again = True
     signatures = ("(size: size, dtype: dtype = f32) -> {dtype}[{dims}]",)
 
     size: Dim
@@ -188,6 +192,7 @@ class Arange(Operator):
     """
 
     name = "arange"
+    again = True
     signatures = ("(start: size, stop: size = None, step: int = 1, dtype: dtype = i64) -> {dtype}[{dims}]",)
 
     start: Dim

@@ -45,6 +45,7 @@ _CASE_SHAPES = {
 class Pointwise(Operator):
     """An operator without static attributes that computes each point from the operands' points."""
 
+    again = True
     batching = "aligned"
 
     @classmethod
@@ -317,6 +318,7 @@ class Power(Operator):
     """
 
     name = "power"
+    again = True
     batching = "leading"
     signatures = ("(x: N[*s], exponent: int) -> N[*s]",)
 
@@ -370,6 +372,7 @@ class Where(Operator):
     """
 
     name = "where"
+    again = True
     batching = "aligned"
     signatures = ("(c: bool[s...], x: E[s...], y: E[s...]) -> E[s...]",)
     linear = "jointly"

@@ -64,6 +64,10 @@ class Gather(Operator):
             return write.apply(shifted(self), operands)
         return Lookup((self.axis,), self.axis).batched(write, operands, mapped)
 
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """An index may be out of range."""
+        return True
+
     def reference(self, *operands: Array) -> Array:
         x, index = operands
         return np.take(x, index, self.axis)
@@ -117,6 +121,10 @@ class TakeAlongAxis(Operator):
         places = [write.places(dims, axis) for axis in range(len(dims))]
         places[self.axis] = write("cast", operands[1], dtype=I64)
         return write("add_at", write.zeros(whole), cotangent, *places, axes=tuple(range(len(dims))), kind="sum")
+
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """An index may be out of range."""
+        return True
 
     def reference(self, *operands: Array) -> Array:
         x, index = operands
@@ -189,6 +197,10 @@ class Lookup(Operator):
         rank = tensor_type(found).rank
         new = rank - 1 - len(self._kept(tensor_type(x).rank - mapped[0]))
         return write.permute(found, after_new_dims(new, self.at, rank))
+
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """An index may be out of range."""
+        return True
 
     def reference(self, *operands: Array) -> Array:
         x, *indices = operands
@@ -266,6 +278,10 @@ class SliceAt(Operator):
         places = write("add", column, write.reshape(write("arange", start=self.size), (ONE, self.size)))
         return Gather(self.axis).batched(write, (x, places), mapped)
 
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """An index may be out of range."""
+        return True
+
     def reference(self, *operands: Array) -> Array:
         x, start = operands
         return np.take(x, start + np.arange(self.size.evaluate({})), self.axis)
@@ -296,6 +312,7 @@ class OneHot(Operator):
     """
 
     name = "one_hot"
+    again = True
     batching = "leading"
     signatures = ("(index: I[*s], classes: size, dtype: dtype = f32) -> {dtype}[{dims}]",)
 

@@ -30,6 +30,7 @@ class Flip(Operator):
     """
 
     name = "flip"
+    again = True
     batching = "shifted"
     signatures = ("(x: E[*s], axis: axes = None) -> E[*s]",)
     linear = "jointly"
@@ -65,6 +66,7 @@ class Squeeze(Operator):
     """
 
     name = "squeeze"
+    again = True
     batching = "shifted"
     signatures = ("(x: E[*s], axis: axes) -> E[{dims}]",)
     linear = "jointly"
@@ -108,6 +110,7 @@ class Unsqueeze(Operator):
     """
 
     name = "unsqueeze"
+    again = True
     batching = "shifted"
     signatures = ("(x: E[*s], axis: int) -> E[{dims}]",)
     linear = "jointly"
@@ -203,6 +206,7 @@ class Split(Operator):
     """
 
     name = "split"
+    again = True
     batching = "shifted"
     signatures = ("(x: E[*s], parts: int, axis: axis = 0) -> E[{dims}]",)
     linear = "jointly"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import Array as Array
 from tesserac.base.lazy import ml_dtypes, np
+from tesserac.ir.boxes import is_size
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.numerics.interval import ANYTHING, Interval, hull
@@ -61,6 +62,7 @@ class Operator(ABC):
     surface: ClassVar[bool] = True  # whether programs may call it by name
     mixes_fp8: ClassVar[bool] = False
     accumulates: ClassVar[bool] = False
+    again: ClassVar[bool] = False  # whether it costs little where its operands are there: pointwise, or a view
     ordered: ClassVar[bool] = False  # whether elements along its axis follow one another or compete
     linear: ClassVar[Linearity] = ""
     """Linear in all operands that have tangents jointly, or in each of them alone."""
@@ -99,6 +101,11 @@ class Operator(ABC):
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
         """What must hold of the sizes of operands that fit otherwise; unknown while compiling, it is a guard."""
         return ()
+
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """Whether it may end the call, or needs of the sizes what only its place in the program makes sure of."""
+        sizes = tuple(dim for ty in operands for dim in ty.dims)
+        return not all(n.kind == "at_least" and is_size(n.left - n.right, sizes) for n in self.needs(operands))
 
     def demands(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         """Sizes that must be numbers when code is made: a function is compiled once for each value that they take."""

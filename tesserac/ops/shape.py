@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir import forms
+from tesserac.ir.boxes import Box, lies_inside
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
@@ -38,6 +39,7 @@ class Permute(Operator):
     """
 
     name = "permute"
+    again = True
     batching = "shifted"
     signatures = ("(x: E[*s], order: order) -> E[{dims}]",)
     linear = "jointly"
@@ -74,6 +76,7 @@ class Reshape(Operator):
     """
 
     name = "reshape"
+    again = True
     batching = "shifted"
     signatures = ("(x: E[*s], shape: dims) -> E[{dims}]",)
     linear = "jointly"
@@ -111,6 +114,7 @@ class Expand(Operator):
     """
 
     name = "expand"
+    again = True
     signatures = ("(x: E[*s], shape: dims) -> E[{dims}]",)
     linear = "jointly"
 
@@ -152,6 +156,7 @@ class Slice(Operator):
     """
 
     name, surface = "cut", False
+    again = True
     batching = "shifted"
     signatures = ("(x: E[*s]) -> E[{dims}]",)
     linear = "jointly"
@@ -170,6 +175,10 @@ class Slice(Operator):
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return self.sizes
+
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """A box that is not proved to lie inside may be one that only its place in the program makes sure of."""
+        return not lies_inside(Box(forms.Slice(self.starts, self.steps), self.sizes), operands[0].dims)
 
     def transpose(
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir import forms
+from tesserac.ir.boxes import Box, lies_inside
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
@@ -50,6 +51,11 @@ class Insert(Operator):
             (cls((ZERO, one), (1, 2)), ("i32[2, 6]", "i32[2, 3]")),
             (cls((one,), (1,)), ("bf16 @accum(f32)[5]", "bf16 @accum(f32)[0]")),
         ]
+
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """A box that is not proved to lie inside may be one that only its place in the program makes sure of."""
+        x, v = operands
+        return not lies_inside(Box(forms.Slice(self.starts, self.steps), v.dims), x.dims)
 
     def transpose(
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
@@ -141,6 +147,10 @@ class Scatter(Operator):
     def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
         axes, at, given = mapped_places(write, self.axes, self.at, operands, mapped)
         return write.apply(Scatter(axes, at), given)
+
+    def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
+        """An index may be out of range."""
+        return True
 
     def reference(self, *operands: Array) -> Array:
         x, v, *indices = operands

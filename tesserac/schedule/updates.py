@@ -92,12 +92,12 @@ def _plan(update: Op, copy: Op, updates: Updates) -> None:
     _save(together[0], [use for use in uses if use[0] not in large])
     update.set_operand(0, old)
     copy.erase()
-    updates.add(update, old)
     for nested in reversed(inner):
         updates.inside[nested.op] = Inside(old, nested.place, nested.whole)
         work_on_part(nested)
     for op in together:
         _write_parts(op, old, updates)
+    updates.add(update, old)
 
 
 def _squeeze_part(part: Value) -> None:

@@ -14,7 +14,6 @@ from tesserac.graph.autodiff.mincut import FOREVER, Network
 from tesserac.graph.dialect import PREFIX
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ops.elementwise import Pointwise
 from tesserac.ops.registry import OPERATORS
 from tesserac.types.dims import product
 from tesserac.types.ty import TensorType
@@ -89,17 +88,10 @@ def _in_order(args: Sequence[Value], ops: Sequence[Op]) -> list[Value]:
     return [*args, *(v for op in ops for v in op.results)]
 
 
-_CREATED = ("full", "zeros", "ones", "arange", "eye")
-_SEEN = ("cut", "split", "reshape", "permute", "expand", "flip", "where", "cast", "wide")
-_VIEWS = frozenset((*_CREATED, *_SEEN))
-"""Operators besides the pointwise ones that cost little where their operands are there."""
-
-
 @cache
 def _is_cheap(name: str) -> bool:
-    operator = name.removeprefix(PREFIX)
-    known = OPERATORS.get(operator)
-    return name == "graph.size" or operator in _VIEWS or (known is not None and issubclass(known, Pointwise))
+    known = OPERATORS.get(name.removeprefix(PREFIX))
+    return name == "graph.size" or (known is not None and known.again)
 
 
 # Note [What a loop keeps]
