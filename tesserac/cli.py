@@ -64,7 +64,7 @@ def compiler() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --error-format=json: one array of objects.")
 @click.option("--explain-guards", is_flag=True, help="List the checks of sizes that calls make on entry.")
-@click.option("--explain-memory", is_flag=True, help="List what derivatives keep of the turns of loops.")
+@click.option("--explain-memory", is_flag=True, help="List what derivatives keep of loops, and what loops copy.")
 @click.option("--verify", is_flag=True, help="Lower every function, and verify the IR after every pass.")
 @click.option("--fix", is_flag=True, help="Make the safe fixes in the files, then report what is left.")
 @click.option("--diff", is_flag=True, help="With --fix: write nothing, show what the fixes would change.")

@@ -152,9 +152,31 @@ def test_what_derivatives_keep_is_listed(command: Program) -> None:
         "  long: the loop of line 10 keeps of each of 100 turns\n"
         "      `sin(v)`: 4 bytes ([] of f32, line 11)\n"
         "    in all 400 bytes; `with checkpoint(every=10):` keeps 80 bytes\n"
+        "kept.tess: no loop copies a tensor whole\n"
         "sound.tess: no loop keeps anything for a derivative\n"
+        "sound.tess: no loop copies a tensor whole\n"
     )
     assert command("check", "--explain-memory", "--json", "kept.tess").status == 2
+
+
+def test_copies_that_remain_are_listed(command: Program) -> None:
+    (Path("copied.tess")).write_text(
+        "def later(x: Tensor[T, 8, f32]):\n    out, old = zeros(T, 8), zeros(T, 8)\n    for t in range(T):\n"
+        "        old = out\n        out[t] = x[t]\n    return out + old\n"
+        "def outside(x: Tensor[T, f32]):\n    s = cast(0.0, f32)\n    for t in range(T):\n        y = x\n"
+        "        y[t] = s\n        s = sum(y)\n    return s\n"
+        "def fine(x: Tensor[T, 8, f32], p: Tensor[T, i32]):\n    out = zeros(T, 8, 1)\n    for t in range(T):\n"
+        "        out[p[t], 3] = x[t, 0:1]\n    return out\n"
+    )
+    result = command("check", "--explain-memory", "copied.tess")
+    assert result.out == (
+        "copied.tess: no loop keeps anything for a derivative\n"
+        "copied.tess: copied in loops\n"
+        "  later: every iteration of the loop of line 3 copies `out`, 32*T bytes, at line 5\n"
+        "      the tensor as it was is read behind the update, at line 3\n"
+        "  outside: every iteration of the loop of line 9 copies `y`, 4*T bytes, at line 11\n"
+        "      the loop does not carry the tensor, so that every iteration changes a copy of it\n"
+    )
 
 
 def test_verify_lowers_every_function(command: Program) -> None:

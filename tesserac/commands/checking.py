@@ -78,8 +78,15 @@ def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outc
             said += _lowering_mistakes(session, checked) if session.verify else ()
     outcome = _outcome(_told_once(said), len(files), session.sources(), wanted)
     guards = "".join(list_guards(one) + list_promises(one) for one in sound) if wanted.guards else ""
-    memory = "".join(map(list_memory, sound)) if wanted.memory else ""
+    memory = "".join(_list_all_memory(session, one) for one in sound) if wanted.memory else ""
     return replace(outcome, output=outcome.output + guards + memory)
+
+
+def _list_all_memory(session: Session, checked: Checked) -> str:
+    """What derivatives keep, and what loops copy: this takes the levels below the checker."""
+    from tesserac.commands.copies import list_copies
+
+    return list_memory(checked) + list_copies(session, checked)
 
 
 def _outcome(said: Sequence[Diagnostic], files: int, sources: Mapping[str, SourceFile], wanted: Wanted) -> Outcome:

@@ -43,15 +43,15 @@ def _loops(checked: Checked, function: TypedFunction) -> list[KeptLoop]:
 
 
 def _described(source: SourceFile, function: TypedFunction, loop: KeptLoop) -> Iterator[str]:
-    where = f"{function.name}: {'in segments, ' if loop.segments else ''}the loop of {_line(source, loop.span)}"
-    yield f"{where} keeps of each of {_text(loop.rows)} turns"
+    where = f"{function.name}: {'in segments, ' if loop.segments else ''}the loop of {line_of(source, loop.span)}"
+    yield f"{where} keeps of each of {size_text(loop.rows)} turns"
     for value in loop.values:
-        place = f"{dims_text(value.type.dims)} of {value.type.dtype}, {_line(source, value.span)}"
-        yield f"    {_name(source, value)}: {_text(value.bytes)} bytes ({place})"
-    yield f"  in all {_text(loop.rows * loop.row)} bytes{'' if loop.segments else '; ' + _advice(loop)}"
+        place = f"{dims_text(value.type.dims)} of {value.type.dtype}, {line_of(source, value.span)}"
+        yield f"    {_name(source, value)}: {size_text(value.bytes)} bytes ({place})"
+    yield f"  in all {size_text(loop.rows * loop.row)} bytes{'' if loop.segments else '; ' + _advice(loop)}"
 
 
-def _line(source: SourceFile, span: Span) -> str:
+def line_of(source: SourceFile, span: Span) -> str:
     own = span.file == source.path
     return f"line {source.position(span.start)[0]}" if own else span.file
 
@@ -62,7 +62,7 @@ def _name(source: SourceFile, value: KeptValue) -> str:
     return value.name or (f"`{text}`" if is_short else "a value on the way")
 
 
-def _text(size: Dim) -> str:
+def size_text(size: Dim) -> str:
     """No loop has fewer turns than none, which goes without saying."""
     return _AT_LEAST_NONE.sub(r"\1", str(size))
 
@@ -72,7 +72,7 @@ def _advice(loop: KeptLoop) -> str:
     if not loop.counted:
         return "turns beyond these are computed again; `with checkpoint(max_steps=n):` keeps n of them"
     turns, state, row = loop.rows.constant, loop.state.constant, loop.row.constant
-    said = f"keeps a state of {_text(loop.state)} bytes for every k turns, and k turns"
+    said = f"keeps a state of {size_text(loop.state)} bytes for every k turns, and k turns"
     if not (turns and state and row):
         return f"`with checkpoint(every=k):` {said}"
     k = max(1, round(math.sqrt(turns * state / row)))

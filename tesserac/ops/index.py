@@ -258,24 +258,28 @@ class SliceAt(Operator):
     def transpose(
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
     ) -> Value | None:
-        """Zeros with the elements put back: a slice of all places says where they stood."""
+        """Zeros with the elements put back, which were in range when they were read."""
         whole = tensor_type(operands[0])
-        places = write("arange", start=ZERO, stop=whole.dims[self.axis])
-        taken = write("slice", places, operands[1], size=self.size)
+        taken = self._places(write, operands[1], write.size(whole.dims[self.axis], TensorType((), I64)))
         return write("scatter", write.zeros(whole), cotangent, taken, axes=(self.axis,), at=self.axis)
 
-    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
-        """Mapped starts read the elements behind each. One that is out of range stays so: it becomes the size."""
-        x, start = operands
-        if not mapped[1]:
-            return write.apply(shifted(self), operands)
-        number = TensorType((), I64)
-        whole = write.size(tensor_type(x).dims[self.axis + mapped[0]], number)
-        first, zero = write("cast", start, dtype=I64, policy=NO_POLICY), write.full(0, number)
+    def _places(self, write: Writer, start: Value, whole: Value) -> Value:
+        """The places behind each start. One that is out of range stays so: it becomes the size."""
+        zero = write.full(0, TensorType((), I64))
+        first = write("cast", start, dtype=I64, policy=NO_POLICY)
         counted = write("where", write("less", first, zero), write("add", first, whole), first)
         valid = write("where", write("less", counted, zero), whole, counted)
         column = write.reshape(valid, (*tensor_type(valid).dims, ONE))
-        places = write("add", column, write.reshape(write("arange", start=self.size), (ONE, self.size)))
+        ones = (ONE,) * (tensor_type(column).rank - 1)
+        return write("add", column, write.reshape(write("arange", start=self.size), (*ones, self.size)))
+
+    def batched(self, write: Writer, operands: Sequence[Value], mapped: Sequence[bool]) -> Value:
+        """Mapped starts read the elements behind each."""
+        x, start = operands
+        if not mapped[1]:
+            return write.apply(shifted(self), operands)
+        whole = write.size(tensor_type(x).dims[self.axis + mapped[0]], TensorType((), I64))
+        places = self._places(write, start, whole)
         return Gather(self.axis).batched(write, (x, places), mapped)
 
     def may_fail(self, operands: tuple[TensorType, ...]) -> bool:

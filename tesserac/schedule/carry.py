@@ -17,6 +17,10 @@ from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.updates import ancestor, copied_whole, is_local, readers
 
+BEGINS = "a loop changes the tensor, and what it began with is read later or belongs to others"
+JOINS = "a branch gives it, and it goes where the other branch has its own"
+GOES_ON = "it is carried on, and stands in memory that is not free for it"
+
 
 def first_buffers(program: HostProgram, op: Op, inits: Sequence[Value], owned: Collection[Value]) -> list[Value]:
     """A buffer per carried value, holding what it starts from: its own where the loop is the last to read it."""
@@ -28,7 +32,7 @@ def first_buffers(program: HostProgram, op: Op, inits: Sequence[Value], owned: C
             buffers.append(program.memory[value])
         else:
             buffers.append(program.workspace(tensor_type(value), result.name))
-            program.copy(value, buffers[-1], op)
+            program.copy(value, buffers[-1], op, BEGINS)
     return buffers
 
 
@@ -55,12 +59,12 @@ def give(program: HostProgram, branch: Block, given: Sequence[Value]) -> None:
         if program.memory.get(value) is not mem:
             moves.append((_aside(program, value, end) if found in given else value, mem))
     for value, mem in moves:
-        program.copy(value, mem, end)
+        program.copy(value, mem, end, JOINS)
     program.builder.op("schedule.end")
 
 
 def _aside(program: HostProgram, value: Value, before: Op) -> Value:
-    return program.copy(value, program.workspace(tensor_type(value), value.name), before)
+    return program.copy(value, program.workspace(tensor_type(value), value.name), before, GOES_ON)
 
 
 def _before_updates(value: Value) -> Value:

@@ -24,6 +24,8 @@ from tesserac.schedule.primitives.stage import stage_before_grid
 from tesserac.schedule.tiles import FEW_ROWS
 from tesserac.schedule.updates import plan_updates
 
+FLAG = "the host reads it"
+
 
 def run_block(program: HostProgram, block: Block, owned: Collection[Value] = ()) -> None:
     """Launches and control flow of a block, in order. It may overwrite the memory of the values that it owns."""
@@ -73,7 +75,8 @@ def _lower_loop(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     block = Block([INDEX], [op.body.args[0].name])
     program.memory[op.body.args[0]] = block.args[0]
     program.memory.update(zip(op.body.args[1:], carried, strict=True))
-    program.builder.op("schedule.loop", (low, high), (), {"counter": op.attrs["counter"]}, (block,))
+    with program.builder.spanned(op.span):
+        program.builder.op("schedule.loop", (low, high), (), {"counter": op.attrs["counter"]}, (block,))
     with program.builder.at(block):
         run_block(program, op.body, op.body.args[1:])
         carry_on(program, op.body, carried)
@@ -83,7 +86,8 @@ def _lower_loop(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
 def _lower_while(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     carried = first_buffers(program, op, op.operands, owned)
     test, body = Block(), Block()
-    program.builder.op("schedule.while", (), (), {}, (test, body))
+    with program.builder.spanned(op.span):
+        program.builder.op("schedule.while", (), (), {}, (test, body))
     for region, block in zip(op.regions, (test, body), strict=True):
         program.memory.update(zip(region.block.args, carried, strict=True))
         with program.builder.at(block):
@@ -125,5 +129,5 @@ def _in_memory(program: HostProgram, value: Value, before: Op) -> Value:
     if value in program.memory:
         return program.memory[value]
     mem = program.workspace(tensor_type(value), value.name)
-    program.copy(value, mem, before)
+    program.copy(value, mem, before, FLAG)
     return mem

@@ -53,6 +53,7 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     stages    operands of the contraction that are copied nearer to the computing unit, and how
     units     what runs one program
     reason    why it was decided so, for people
+    copied    where it copies what could have been changed in place: why it was not
 schedule.check(status) {operator, sizes}
     Ends the call with a status if a kernel has put a bad index into one of the words; `sizes[i]` is the size that
     index i of `operator` has to be below.
@@ -122,6 +123,17 @@ class Units:
 
 
 @dataclass(frozen=True)
+class Copied:
+    """Why a tensor is copied whole before a part of it is changed, or to be carried on; with the place in the program
+    that is to blame, if there is one."""
+
+    why: str
+    file: str = ""
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True)
 class Predicate:
     """A condition on sizes that picks a variant: `at_least` (left >= right) or `divides` (left divides right)."""
 
@@ -134,6 +146,7 @@ register_attribute("loop", Loop)
 register_attribute("staging", Staging)
 register_attribute("units", Units)
 register_attribute("predicate", Predicate)
+register_attribute("copied", Copied)
 
 
 def memory(value: Value) -> MemRefType:

@@ -16,7 +16,7 @@ from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.interleaved import parts_type
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import is_view, view_source
-from tesserac.schedule.dialect import Loop, Units, memory
+from tesserac.schedule.dialect import Copied, Loop, Units, memory
 from tesserac.schedule.group import Group
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.updates import Updates
@@ -102,6 +102,9 @@ class HostProgram:
         with self.builder.spanned(group.ops[-1].span):
             launch = self.builder.op("schedule.launch", memories, (), _undecided(group, len(outs)), (block,))
         launch.attrs["places"] = tuple(places)
+        for op in group.ops:
+            if op in self.updates.copies:
+                launch.attrs["copied"] = self.updates.copies[op]
         return launch
 
     def _inputs(self, group: Group, op: Op) -> list[Value]:
@@ -226,9 +229,10 @@ class HostProgram:
         self.wanted[copied] = [(copied.result, target)]
         self.launch(Group.of(copied))
 
-    def copy(self, value: Value, mem: Value, before: Op) -> Value:
+    def copy(self, value: Value, mem: Value, before: Op, why: str) -> Value:
         """Writes a value, seen through its views, to other memory; returns the copy."""
         copied = copy_of(Builder.before(before), value)
+        self.updates.copies[copied] = Copied(why)
         self.wanted[copied] = [(copied.result, mem)]
         self.launch(Group.of(copied))
         return copied.result

@@ -25,6 +25,7 @@ from tesserac.ir.forms import Reshape, Slice, operand_maps, tensor_type
 from tesserac.ir.indexed import assembled_boxes, covers_all
 from tesserac.ir.rewrite import is_pure
 from tesserac.schedule.access import Access, contiguous, is_view, view_source
+from tesserac.schedule.dialect import Copied
 from tesserac.schedule.nested import nested_updates, work_on_part
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.views import copy_of, is_copy, real_dims, squeeze
@@ -32,6 +33,12 @@ from tesserac.types.dims import product
 
 HELD = ("form.loop", "form.while", "form.cond")
 """Control flow: its results have memory of their own before anything reads them."""
+
+
+READ_LATER = "the tensor as it was is read behind the update"
+OUTSIDE = "the loop does not carry the tensor, so that every iteration changes a copy of it"
+RESULT = "it becomes a result, whose memory the caller gives"
+VIEW = "what is changed is a view that has no memory of its own"
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Updates:
     parts: dict[Op, Value] = field(default_factory=dict)
     inside: dict[Op, Inside] = field(default_factory=dict)
     """Updates of a part of the tensor that another one changes."""
+    copies: dict[Op, Copied] = field(default_factory=dict)
+    """The maps that copy a tensor whole although only a part of it changes."""
     given: dict[Value, tuple[Op, int]] = field(default_factory=dict)
     """Arguments whose memory a result takes, with the end of the function and the position of that result."""
 
@@ -70,15 +79,20 @@ def plan_updates(block: Block, owned: Collection[Value], updates: Updates) -> No
     """Finds the updates of a block that work in place, in order, and takes their copies out."""
     for op in list(block.ops):
         copy = copied_whole(op)
-        if copy is not None and _is_ours(copy.operands[0], block, owned, updates, op):
-            _plan(op, copy, updates)
+        if copy is None:
+            _note_view(op, updates)
+            continue
+        refusal = _refusal(copy.operands[0], block, owned, updates, op) or _plan(op, copy, updates)
+        if refusal is not None:
+            updates.copies[copy] = refusal
     for op in list(block.ops):
         if op.name == "form.assemble" and op not in updates.replaced and covers_all(op):
             _squeeze_part(op.operands[0])
 
 
-def _plan(update: Op, copy: Op, updates: Updates) -> None:
-    """Has an update work in place, with those of its parts, if everyone else can read the old tensor before."""
+def _plan(update: Op, copy: Op, updates: Updates) -> Copied | None:
+    """Has an update work in place, with those of its parts, if everyone else can read the old tensor before; else why
+    not."""
     old = copy.operands[0]
     inner = nested_updates(update, old, contiguous(tensor_type(old).dims), updates.update_of)
     together = [*(nested.op for nested in inner), update]
@@ -87,7 +101,8 @@ def _plan(update: Op, copy: Op, updates: Updates) -> None:
     large = [user for user, position in uses if not _can_be_saved((user, position), update.parent)]
     first = _needed_first(together, large)
     if first is None:
-        return
+        span = large[0].span
+        return Copied(READ_LATER, span.file, span.start, span.end)
     _move_before(together[0], first)
     _save(together[0], [use for use in uses if use[0] not in large])
     update.set_operand(0, old)
@@ -98,6 +113,16 @@ def _plan(update: Op, copy: Op, updates: Updates) -> None:
     for op in together:
         _write_parts(op, old, updates)
     updates.add(update, old)
+    return None
+
+
+def _note_view(update: Op, updates: Updates) -> None:
+    """What is changed of a tensor by another order or number of its dims has no memory of its own."""
+    copy = update.operands[0].defining_op if update.name in WRITTEN else None
+    if update.name == "form.assemble" and not covers_all(update):
+        return  # it is made of parts, and changes nothing
+    if copy is not None and copy.name == "form.map" and is_copy(copy):
+        updates.copies[copy] = Copied(VIEW)
 
 
 def _squeeze_part(part: Value) -> None:
@@ -121,19 +146,19 @@ def copied_whole(update: Op) -> Op | None:
     return None if is_view(copy.operands[0].defining_op) else copy
 
 
-def _is_ours(old: Value, block: Block, owned: Collection[Value], updates: Updates, update: Op) -> bool:
-    """Whether the memory of a value is this block's to overwrite. What has memory already cannot become a result of
+def _refusal(old: Value, block: Block, owned: Collection[Value], updates: Updates, update: Op) -> Copied | None:
+    """Why the memory of a value is not this block's to overwrite. What has memory already cannot become a result of
     the function, whose memory the caller gives, but for the one that takes just that memory."""
     before = updates.update_of.get(old)
     if before is not None and before.parent is block:
-        return False
+        return Copied(READ_LATER, before.span.file, before.span.start, before.span.end)
     origin = updates.origin(old)
     first = origin.defining_op
     has_memory = origin in owned or (first is not None and first.name in HELD)
     home = updates.given.get(origin)
     if has_memory and any(use != home for use in update.result.uses if _leaves(*use)):
-        return False
-    return old in owned or is_local(old, block)
+        return Copied(RESULT)
+    return None if old in owned or is_local(old, block) else Copied(OUTSIDE)
 
 
 def _leaves(user: Op, position: int) -> bool:
