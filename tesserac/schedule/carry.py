@@ -12,9 +12,10 @@ from collections.abc import Collection, Sequence
 
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.schedule.access import view_source
+from tesserac.schedule.access import keeps_memory, view_source
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import HostProgram, memory_of
+from tesserac.schedule.normal import COMPUTED
 from tesserac.schedule.updates import ancestor, copied_whole, is_local, readers
 
 BEGINS = "a loop changes the tensor, and what it began with is read later or belongs to others"
@@ -36,6 +37,33 @@ def first_buffers(program: HostProgram, op: Op, inits: Sequence[Value], owned: C
     return buffers
 
 
+def place_branch(program: HostProgram, block: Block, places: Sequence[Value | None]) -> None:
+    """Has what a branch computes be written where the condition gives it, if that is memory of its own."""
+    for value, mem in zip(block.terminator.operands, places, strict=True):
+        made = _maker(program, block, value)
+        if made is not None and mem is not None:
+            program.place(made, value, mem)
+
+
+def place_carried(program: HostProgram, block: Block) -> None:
+    """Has what a body computes, and carries on under other names of its dims, be written to memory of that type, which
+    may change hands."""
+    for value in block.terminator.operands:
+        made = _maker(program, block, value)
+        if made is not None and value is not made.result:
+            program.place(made, value, program.workspace(tensor_type(value), value.name))
+
+
+def _maker(program: HostProgram, block: Block, value: Value) -> Op | None:
+    """What computes, in the block, a value that it yields once, as it is or with other dims."""
+    base, views = view_source(value)
+    made = base.defining_op
+    if made is None or made.parent is not block or made.name not in COMPUTED or base in program.updates.update_of:
+        return None
+    once = block.terminator.operands.count(value) == 1
+    return made if once and all(map(keeps_memory, views)) else None
+
+
 def handed_over(program: HostProgram, cond: Op, position: int, owned: Collection[Value]) -> Value | None:
     """A value from outside that a branch gives, as it is or updated, if both may overwrite it to give another."""
     ends = [region.block.terminator for region in cond.regions]
@@ -55,7 +83,7 @@ def give(program: HostProgram, branch: Block, given: Sequence[Value]) -> None:
     end = branch.terminator
     moves: list[tuple[Value, Value]] = []
     for value, mem in zip(end.operands, given, strict=True):
-        found = program.memory[view_source(value)[0]]
+        found = program.memory.get(view_source(value)[0])
         if program.memory.get(value) is not mem:
             moves.append((_aside(program, value, end) if found in given else value, mem))
     for value, mem in moves:
@@ -115,6 +143,8 @@ def _held(
 ) -> Value:
     """Memory that holds a yielded value and may change hands: its own, or that of a copy."""
     base, views = view_source(value)
+    if value in program.placed:
+        return program.memory[value]
     found = program.memory[base]
     ours = found in carried or (is_local(base, body) and _is_workspace(found))
     if ours and not views and found not in taken and memory(found) == memory(mem):

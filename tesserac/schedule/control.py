@@ -10,12 +10,13 @@ What is copied and what changes hands is decided in `carry.py`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
-from tesserac.schedule.carry import carry_on, first_buffers, give, handed_over
+from tesserac.schedule.carry import carry_on, first_buffers, give, handed_over, place_branch, place_carried
 from tesserac.schedule.fuse import fuse_maps
 from tesserac.schedule.group import Group
 from tesserac.schedule.host import HostProgram
@@ -27,12 +28,16 @@ from tesserac.schedule.updates import plan_updates
 FLAG = "the host reads it"
 
 
-def run_block(program: HostProgram, block: Block, owned: Collection[Value] = ()) -> None:
-    """Launches and control flow of a block, in order. It may overwrite the memory of the values that it owns."""
+def run_block(
+    program: HostProgram, block: Block, owned: Collection[Value] = (), place: Callable[[], None] = lambda: None
+) -> None:
+    """Launches and control flow of a block, in order. It may overwrite the memory of the values that it owns. `place`
+    says, once it is known what is computed, where something of it is written."""
     if program.machine.kind == "cpu":
         _lay_out_operands(block)
     reasons = fuse_maps(block, program.machine)
     plan_updates(block, owned, program.updates)
+    place()
     for op in block.ops:
         if op.opdef.dialect == "index":
             program.builder.block.append(clone_op(op, program.memory))
@@ -78,7 +83,7 @@ def _lower_loop(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     with program.builder.spanned(op.span):
         program.builder.op("schedule.loop", (low, high), (), {"counter": op.attrs["counter"]}, (block,))
     with program.builder.at(block):
-        run_block(program, op.body, op.body.args[1:])
+        run_block(program, op.body, op.body.args[1:], lambda: place_carried(program, op.body))
         carry_on(program, op.body, carried)
     program.memory.update(zip(op.results, carried, strict=True))
 
@@ -91,7 +96,10 @@ def _lower_while(program: HostProgram, op: Op, owned: Collection[Value]) -> None
     for region, block in zip(op.regions, (test, body), strict=True):
         program.memory.update(zip(region.block.args, carried, strict=True))
         with program.builder.at(block):
-            run_block(program, region.block, region.block.args if block is body else ())
+            if block is body:
+                run_block(program, region.block, region.block.args, partial(place_carried, program, region.block))
+            else:
+                run_block(program, region.block)
             if block is test:
                 flag = _in_memory(program, region.block.terminator.operands[0], region.block.terminator)
                 program.builder.op("schedule.test", (flag,))
@@ -112,7 +120,9 @@ def _lower_cond(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     program.builder.op("schedule.cond", (flag,), (), {}, blocks)
     for region, block in zip(op.regions, blocks, strict=True):
         with program.builder.at(block):
-            run_block(program, region.block, [value for value in kept if value is not None])
+            fresh = [mem if value is None else None for value, mem in zip(kept, given, strict=True)]
+            place = partial(place_branch, program, region.block, fresh)
+            run_block(program, region.block, [value for value in kept if value is not None], place)
             give(program, region.block, given)
     program.memory.update(zip(op.results, given, strict=True))
 

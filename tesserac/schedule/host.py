@@ -44,6 +44,8 @@ class HostProgram:
         self.memory: dict[Value, Value] = {}
         self.results: dict[int, Value] = {}
         self.wanted: dict[Op, list[Out]] = {}
+        self.placed: set[Value] = set()
+        """Values that are written where they are carried on, and need no other memory for that."""
         self.updates = Updates()
         self._top = block
         self._slots = 0
@@ -80,6 +82,12 @@ class HostProgram:
             base, _ = view_source(value)
             assert base.defining_op is not None
             self.wanted.setdefault(base.defining_op, []).append((value, out))
+
+    def place(self, made: Op, value: Value, mem: Value) -> None:
+        """Has a value that a block yields be written to this memory."""
+        self.wanted.setdefault(made, []).append((value, mem))
+        self.memory[value] = mem
+        self.placed.add(value)
 
     def share(self, position: int, argument: Value, terminator: Op) -> None:
         """Has a result take the memory of an argument."""
@@ -134,6 +142,8 @@ class HostProgram:
             if is_view(user):
                 if self._read_elsewhere(group, user.result):
                     return True
+            elif user.name == "form.yield" and value in self.placed:
+                continue
             elif user not in group.places and user.name not in _ENDS and not _writes(user, position):
                 return True
         return False
