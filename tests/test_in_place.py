@@ -137,3 +137,26 @@ def test_rows_that_a_later_loop_reads_are_not_overwritten() -> None:
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(5, 3)).astype("f4"), rng.normal(size=(3, 3)).astype("f4")
     compiled_equals_oracle(ROWS_LATER)("rows_later", x, w)
+
+
+GUARDED = """
+def guarded(x: Tensor[N, f32], n: i32) -> (Tensor[N, f32], Tensor[f32]) where N >= 3:
+    s = cast(0.0, f32)
+    for t in range(N):
+        old = x
+        x[t] = 1.0
+        assert n > 0, "no"
+        s = s + old[N - 1 - t]
+    return x, s
+"""
+
+
+def test_nothing_is_read_before_what_makes_sure_that_it_is_there() -> None:
+    """A read behind an assertion stays behind it: the update copies instead."""
+    module = run_passes(compile_to_forms(GUARDED), [schedule_pass(AARCH64)], verify=True)
+    inside = [op for op in loop_of(module.ops[0]).walk() if op.name in ("schedule.launch", "schedule.assert")]
+    reads = [i for i, op in enumerate(inside) if op.name == "schedule.launch" and "s" in [v.name for v in op.operands]]
+    asserts = [i for i, op in enumerate(inside) if op.name == "schedule.assert"]
+    assert min(reads) > max(asserts)
+    rng = np.random.default_rng(0)
+    compiled_equals_oracle(GUARDED)("guarded", rng.normal(size=5).astype("f4"), np.array(1, "i4"))

@@ -98,7 +98,7 @@ def _plan(update: Op, copy: Op, updates: Updates) -> Copied | None:
     together = [*(nested.op for nested in inner), update]
     _move_before(update, together[:-1])
     uses = _uses_behind(old, together[0], {copy, *(nested.taken for nested in inner)})
-    large = [user for user, position in uses if not _can_be_saved((user, position), update.parent)]
+    large = [use[0] for use in uses if not _can_be_saved(use, update.parent) or _is_guarded(use, together[0])]
     first = _needed_first(together, large)
     if first is None:
         span = large[0].span
@@ -230,6 +230,17 @@ def _is_smaller(part: Value, whole: Value) -> bool:
     return len(real_dims(few)) < len(real_dims(all_))
 
 
+def _is_guarded(use: tuple[Op, int], update: Op) -> bool:
+    """Whether something between an update and a later view of the old tensor may end the call, so that the view may be
+    one of places that are not there."""
+    user, position = use
+    block, views = update.parent, view_source(user.operands[position])[1]
+    assert block is not None
+    numbers = [block.ops.index(view) for view in views if view.parent is block]
+    between = block.ops[block.ops.index(update) : max(numbers, default=0)]
+    return not all(is_pure(op) for op in between)
+
+
 def _needed_first(together: Sequence[Op], readers_behind: Sequence[Op]) -> list[Op] | None:
     """The operations that stand behind an update and may stand before it, so that all these readers do; None where one
     needs what the update gives, or does more than compute."""
@@ -240,9 +251,9 @@ def _needed_first(together: Sequence[Op], readers_behind: Sequence[Op]) -> list[
     wanted = {around for user in readers_behind if (around := ancestor(user, block)) is not None}
     found: list[Op] = []
     for op in reversed(block.ops[block.ops.index(together[0]) :]):
+        if (op in wanted and op in together) or ((found or op in wanted) and not is_pure(op)):
+            return None  # nothing is read before what makes sure that it is there
         if op in wanted:
-            if op in together or not is_pure(op):
-                return None
             found.append(op)
             wanted |= {made for inner in op.walk() for v in inner.operands if (made := v.defining_op) is not None}
     return found[::-1]
