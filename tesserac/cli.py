@@ -113,7 +113,8 @@ def check(
 @click.option("--emit", type=click.Choice(EMITTED), default=names.BUNDLE, show_default=True, help="What to make.")
 @click.option("--function", metavar="NAME", help="Only this function. [default: all; those with @export, if any]")
 @click.option("--release", is_flag=True, help=RELEASE_HELP)
-@click.option("--specialize", metavar="N=1024", multiple=True, help="Make code for this value of a size; repeatable.")
+@click.option("--specialize", metavar="N=1024", multiple=True, help="Make code for this value of a size or int.")
+@click.option("--sign", metavar="KEY", help="Sign the bundle with an Ed25519 key in a PEM file.")
 def build(
     file: str,
     out: str | None,
@@ -122,6 +123,7 @@ def build(
     function: str | None,
     release: bool,
     specialize: tuple[str, ...],
+    sign: str | None,
 ) -> int:
     """Compile a program into a bundle that `tessera.load` runs without the compiler, or print a level of it."""
     from tesserac.commands.building import build_bundle, emit_level, read_sizes
@@ -130,7 +132,9 @@ def build(
     session, sizes = Session(release=release), read_sizes(specialize)
     goal = target or names.default_target(emit)
     if emit == names.BUNDLE:
-        return report(session, lambda: build_bundle(session, file, out, goal, function, sizes))
+        return report(session, lambda: build_bundle(session, file, out, goal, function, sizes, sign))
+    if sign is not None:
+        raise UsageMistake("--sign is for bundles, not for a level")
     return report(session, lambda: emit_level(session, file, out, goal, emit, function, sizes))
 
 

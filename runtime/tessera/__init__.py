@@ -16,10 +16,14 @@ from tessera.scaled import Scaled
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
     from typing import SupportsIndex
 
     from tessera.arguments import Array
     from tessera.module import Module
+
+    Key = str | os.PathLike[str]
+    """The path of a public key, as PEM."""
 
 __all__ = [
     "Scaled", "TesseraError", "__version__", "compile", "freeze", "get_num_threads", "load", "pack_i4",
@@ -28,12 +32,12 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def load(path: str | os.PathLike[str], *, release: bool = False) -> Module:
+def load(path: str | os.PathLike[str], *, release: bool = False, trusted: Key | Sequence[Key] | None = None) -> Module:
     """The module in a `.tess` source or a `.tessb` bundle. A `release` of a source makes no checks for `assert` at run
-    time; a bundle has them as it was built."""
+    time; a bundle has them as it was built. With `trusted` a bundle must be signed by one of these keys."""
     from tessera.loading import load_module
 
-    return load_module(path, release=release)
+    return load_module(path, release=release, trusted=trusted)
 
 
 def compile(text: str, *, release: bool = False) -> Module:

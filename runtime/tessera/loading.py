@@ -21,21 +21,26 @@ from tessera.errors import (
 from tessera.files import read_file
 from tessera.interface import Compiler, Source
 from tessera.module import Module
+from tessera.signing import content, trusted_content
 from tessera.store import Store
 from tessera.toolchain import toolchain_key
 
 BUNDLE_SUFFIX = ".tessb"
 
 
-def load_module(path: str | os.PathLike[str], *, release: bool = False) -> Module:
+def load_module(path: str | os.PathLike[str], *, release: bool = False, trusted: object = None) -> Module:
     file = path_of(path)
     name, suffix = os.path.splitext(os.path.basename(file))
     try:
         data = read_file(file)
     except (OSError, ValueError) as error:
         raise failure(UNREADABLE_FILE, f"cannot read `{file}`: {reason_of(error)}") from None
+    if trusted is not None:
+        if suffix != BUNDLE_SUFFIX:
+            raise failure(WRONG_ARGUMENTS, f"`trusted` is for bundles, and `{file}` is a source")
+        data = trusted_content(data, file, trusted)
     if suffix == BUNDLE_SUFFIX:
-        return Module(name, BundleReader(data, file))
+        return Module(name, BundleReader(content(data), file))
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from tessera.artifact import Artifact
 from tessera.bundle import Bundle
+from tessera.errors import TesseraError
 from tessera.files import write_file
+from tessera.signing import signed
 from tesserac.base.source import SourceFile
 from tesserac.commands import names
 from tesserac.commands.levels import FunctionLevels, module_tree, wanted_levels
@@ -20,9 +22,15 @@ BUNDLE_SUFFIX = ".tessb"
 
 
 def build_bundle(
-    session: Session, path: str, out: str | None, target: str, function: str | None, sizes: Sizes
+    session: Session,
+    path: str,
+    out: str | None,
+    target: str,
+    function: str | None,
+    sizes: Sizes,
+    key: str | None = None,
 ) -> Outcome:
-    """Writes FILE.tessb, or `out`. Raises ProgramError, UsageMistake."""
+    """Writes FILE.tessb, or `out`, signed if there is a `key`. Raises ProgramError, UsageMistake."""
     chosen = find_target(target)
     if not isinstance(chosen, CpuTarget):
         raise UsageMistake("bundles are made for CPUs; --emit ptx prints the code of a GPU")
@@ -39,12 +47,20 @@ def build_bundle(
             hidden=tuple(s.interface for s in makers),
         ),
         {(s.interface.name, s.chosen): artifact for s, artifact in built.items()} | made,
+        chosen.instructions,
     )
     place = Path(out) if out else Path(path).with_suffix(BUNDLE_SUFFIX)
-    data = bundle.to_bytes()
+    data = bundle.to_bytes() if key is None else _signed(bundle, key)
     write(place, data)
     listed = ", ".join(dict.fromkeys(s.interface.name for s in built))
     return Outcome(remarks=f"{place}: {listed} ({len(data) / 1024:.0f} KB)\n" + _told(left_out))
+
+
+def _signed(bundle: Bundle, key: str) -> bytes:
+    try:
+        return signed(bundle.to_bytes(), key)
+    except TesseraError as problem:
+        raise UsageMistake(str(problem).removeprefix("error")) from None
 
 
 def _built(

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tessera.processor import LEAST, instructions
 from tesserac.base.dataclass import dataclass
 from tesserac.commands.names import CPU_LEVELS, GPU_LEVELS, LevelName
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.schedule.machine import Machine
-from tesserac.target.compile import emit_assembly
+from tesserac.target.compile import emit_assembly, host_machine
 from tesserac.target.cpu import build as cpu
+from tesserac.target.cpu.system import machine_of
 from tesserac.target.nvptx import build as gpu
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
@@ -39,6 +41,13 @@ class Target(Protocol):
 @dataclass(frozen=True)
 class CpuTarget:
     platform: cpu.CpuPlatform
+
+    @property
+    def instructions(self) -> tuple[str, ...]:
+        """The sets of instructions that its code may use: of this machine all that it has."""
+        machine = self.platform.code
+        here = instructions() if machine == host_machine() else None
+        return tuple(sorted(LEAST[machine_of(machine.triple)] if here is None else here))
 
     @property
     def levels(self) -> tuple[LevelName, ...]:

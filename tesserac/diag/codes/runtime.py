@@ -27,5 +27,6 @@ E0935 = Code("E0935", "argument `{name}` of `{function}` is given away, but {rea
 E0936 = Code("E0936", "this `{struct}` was given to `{function}`, which took it")
 E0937 = Code("E0937", "cannot resume from `{path}`: {reason}")
 E0949 = Code("E0949", "`{function}` needs {what}, which is too large for 64 bits")
+E0953 = Code("E0953", "`{path}` is not signed by a key that is trusted")
 W0902 = Code("W0902", "the cache folder `{path}` is not used: {reason}")
 W0901 = Code("W0901", "`{function}` is compiled for the {count}th set of compile-time arguments")
