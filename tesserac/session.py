@@ -17,7 +17,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.check import typed
 from tesserac.check.cascades import all_said
-from tesserac.check.infer import CheckResult, check_module
+from tesserac.check.infer import CheckResult, Earlier, check_module
 from tesserac.check.lint import lint_module
 from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
@@ -208,9 +208,11 @@ class Session:
         self._checked[source.path] = Checked(source, result, tuple(said), reads)
         return self._checked[source.path]
 
-    def adopt(self, source: SourceFile, module: ast.Module, name: str, scope: Library) -> Checked:
+    def adopt(
+        self, source: SourceFile, module: ast.Module, name: str, scope: Library, earlier: Earlier | None = None
+    ) -> Checked:
         """Checks a program whose tree the caller has put together from pieces of `source`, in a scope of its own."""
-        result = check_module(module, source, name, scope)
+        result = check_module(module, source, name, scope, earlier=earlier)
         self._checked[source.path] = Checked(source, result, result.diagnostics)
         return self._checked[source.path]
 

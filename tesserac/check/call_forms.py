@@ -19,6 +19,7 @@ from tesserac.check.builtin_calls import call_builtin, transpose
 from tesserac.check.calls import call_function
 from tesserac.check.construct import construct, read_sizes
 from tesserac.check.dicts import call_dict_method
+from tesserac.check.elsewhere import called_here
 from tesserac.check.extremes import EXTREMES, are_numbers, extreme
 from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, unknown_name
@@ -51,7 +52,7 @@ from tesserac.check.tuples import item_of, make_tuple, tuple_items
 from tesserac.check.type_values import dtype_call
 from tesserac.check.updates import call_update, is_update
 from tesserac.check.words import type_text
-from tesserac.diag.codes.names import E0205, E0207, E0208
+from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
 from tesserac.diag.codes.projects import E0946
 from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
@@ -61,6 +62,7 @@ from tesserac.types.ty import (
     DictType,
     DTypeType,
     ErrorType,
+    FloatType,
     FunctionType,
     IntType,
     OperatorType,
@@ -103,7 +105,7 @@ def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
     if meaning == BuiltinRef(QUESTION):
         return infer_isinstance(body, node)
     if meaning is None:
-        unknown_name(body, function)
+        unknown_name(body, function, is_called=True)
     if meaning == BuiltinRef("range"):
         items = items_of(body, node, node.span)
         return body.error(node.span) if items is None else make_tuple(items, node.span)
@@ -188,6 +190,8 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
             return call_function(body, meaning, args, callee)
         case OperatorRef(op) if op.name in EXTREMES and are_numbers(args):
             return extreme(body, op.name, args, callee)
+        case OperatorRef(op) if op.name in EXTREMES and _are_values(args):
+            return _of_two(body, op.name, args, callee)
         case OperatorRef(op):
             return call_operator(body, op, args, callee)
         case BuiltinRef(name):
@@ -260,6 +264,23 @@ def _call_value_of(body: Body, function: typed.Expr, args: Sequence[Arg], callee
     if function.type.module == BUILT_IN:
         return call_meaning(body, body.rules.library(function.type.name), list(args), callee)
     return call_closure(body, function, args, callee)
+
+
+def _are_values(args: Sequence[Arg]) -> bool:
+    """Whether these are two values, the second of which is no axis: `max(a, b)`."""
+    second = args[1].value.type if len(args) == 2 and args[1].name is None else None
+    is_pair = isinstance(second, TensorType) and isinstance(args[0].value.type, TensorType)
+    return is_pair or isinstance(second, FloatType)
+
+
+def _of_two(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """`max` is the largest element along axes; of two values, element by element, it is `maximum`."""
+    found, own = type_text(args[1].value.type), EXTREMES[name].name
+    expected = "an axis: a position or the name of a dim"
+    draft = body.sink.error(E0210, at=args[1].value.span, expected=expected, found=found)
+    draft.remark(f"`{name}(x)` is over the elements of one tensor; of two, element by element, it is `{own}(a, b)`")
+    draft.replace(f"take the `{own}` of both", callee.at, own)
+    return body.error(callee.span)
 
 
 def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> typed.Expr:
@@ -423,6 +444,13 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
 
 def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
+    here = called_here(node.name) if isinstance(type_, TensorType) else None
+    if here is not None:
+        draft.remark(here)
+        return
+    if isinstance(type_, TensorType) and node.name.endswith("_"):
+        draft.remark("nothing changes a tensor in place: bind the name again, `x = x + y` or `x += y`")
+        return
     known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
     known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
     known += DTYPE_ATTRIBUTES if isinstance(type_, DTypeType) else []

@@ -6,7 +6,7 @@ the callee discharged or passed on, its effects counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tesserac.check import typed
 from tesserac.check.apply import meet_storage
@@ -74,7 +74,7 @@ def call_function(
     if is_kernel(signature.node):
         values = [_merge_leading(p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
     values = [meet_spec(body, p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
-    values = _resolve_axes(body, signature, values)
+    values = _resolve_axes(body, signature, values, given, callee)
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
     _check_axes(body, ref, signature, values, given)
@@ -257,13 +257,16 @@ def _merge_leading(spec: TypeSpec, value: typed.Expr) -> typed.Expr:
     return typed.Apply(TensorType(dims, type_.dtype, type_.policy), value.span, Reshape(dims), (value,))
 
 
-def _resolve_axes(body: Body, signature: Signature, values: list[typed.Expr]) -> list[typed.Expr]:
+def _resolve_axes(
+    body: Body, signature: Signature, values: list[typed.Expr], given: Mapping[str, typed.Expr], callee: Callee
+) -> list[typed.Expr]:
     """An `Axis` is a position in the first tensor argument, or several, however they were written."""
     operand = next((value for value in values if isinstance(value.type, TensorType)), None)
     resolved: list[typed.Expr] = []
     for parameter, value in zip(signature.parameters, values, strict=True):
         if operand is not None and _is_kind(parameter, "Axis") and not isinstance(value.type, ErrorType | NoneType):
-            axes = read_order(body, value.type, value.span, operand)
+            at = value.span if parameter.name in given else callee.at  # a default stands in the library
+            axes = read_order(body, value.type, at, operand)
             known = ErrorType() if axes is None else _positions(axes, isinstance(value.type, TupleType))
             value = typed.Static(known, value.span)
         resolved.append(value)

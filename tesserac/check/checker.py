@@ -7,7 +7,7 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 
@@ -143,6 +143,22 @@ class ModuleChecker:
         for name, types, function in functions:
             self._instances[name, types] = Instance(function)
             self._by_symbol[function.symbol] = function
+
+    def inherit(self, earlier: ModuleChecker, changed: Set[str]) -> None:
+        """Takes over what a checker of the same module with fewer items found out: nothing in those items mentions a
+        name that is `changed`, so that all of it holds."""
+        for name in ("_structs", "_signatures", "_decorated", "_by_symbol", "_representatives", "types"):
+            getattr(self, name).update(getattr(earlier, name))
+        self._instances.update((key, known) for key, known in earlier._instances.items() if known is not None)
+        self._settled_constants.update(
+            (name, value) for name, value in earlier._settled_constants.items() if name not in changed
+        )
+        self.names.inner.update(earlier.names.inner)
+        self._found += [*earlier.sink.diagnostics, *earlier._found]
+        for owner, guest in earlier._guests.items():
+            self._guests[owner] = taken = copy(guest)
+            taken._home, taken._modules = self, {**guest._modules, self.name: self}
+            taken._instances, taken._by_symbol = dict(guest._instances), dict(guest._by_symbol)
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         """In the order of the text, each once."""

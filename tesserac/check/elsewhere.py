@@ -6,27 +6,45 @@ Enters: a name that nothing has. Leaves: the name of the library that does the s
 from __future__ import annotations
 
 NAMES = {
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
     "asarray": "array",
     "clip": "clamp",
     "concatenate": "concat",
     "expand_dims": "unsqueeze",
+    "from_numpy": "array",
+    "hstack": "concat",
+    "inf": "INF",
     "inverse": "inv",
     "jacobian": "jacrev",
+    "newaxis": "None",
+    "rand": "uniform",
+    "randn": "normal",
     "solve_triangular": "triangular_solve",
     "top_k": "topk",
     "tree_leaves": "leaves",
 }
 """Of a function that takes the same, or nearly so."""
 
+MODULES = ("np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy")
+"""What a program of Python has imported. Here functions need no module before them."""
+
 WORDS = {
     "allclose": "`all(abs(a - b) <= tolerance)`",
+    "NAN": "`INF - INF`",
     "broadcast_to": "`expand(x, shape)`",
     "custom_jvp": "a function under `@jvp_of(f)`",
     "custom_vjp": "a function under `@vjp_of(f)`",
     "dot": "`a @ b`",
     "flatten": "`reshape(x, (-1,))`",
     "fori_loop": "a `for` statement; derivatives and `vmap` go through it",
+    "float32": "`f32`, a dtype",
+    "item": "the value itself, where it has no dims",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
+    "nan": "`INF - INF`",
+    "numpy": "what a call from Python gives",
+    "pi": "`4.0 * atan(1.0)`",
     "ravel": "`reshape(x, (-1,))`",
     "swapaxes": "`permute(x, order)`, or `x.T` for the last two dims",
     "vdot": "`sum(conj(a) * b)`",
@@ -35,6 +53,23 @@ WORDS = {
 """Of what is an expression or a statement of the language."""
 
 
+ABSENT = {
+    "conv3d": "`conv1d` and `conv2d`",
+    "conv_transpose3d": "`conv_transpose1d` and `conv_transpose2d`",
+    "max_pool3d": "`max_pool1d` and `max_pool2d`",
+}
+"""Of what the library does not have; those that come next to it."""
+
+
 def called_here(name: str) -> str | None:
-    """What a program writes for it; None for a name that is nobody's."""
+    """What to say of a name that something else knows; None for a name that is nobody's."""
+    if name in MODULES:
+        return "functions need no module before them: `sum(x)`"
+    if name in ABSENT:
+        return f"the library has no `{name}`; there are {ABSENT[name]}"
+    here = _written(name)
+    return None if here is None else f"here it is {here}"
+
+
+def _written(name: str) -> str | None:
     return f"`{NAMES[name]}`" if name in NAMES else WORDS.get(name)

@@ -5,6 +5,9 @@ Enters: a name of the syntax tree. Leaves: the value it has here, or a diagnosti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from tesserac.base.spelling import is_one_slip
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.elsewhere import called_here
@@ -29,7 +32,7 @@ from tesserac.diag.codes.names import E0201, E0203, E0299
 from tesserac.diag.codes.shapes import E0306
 from tesserac.syntax import ast
 from tesserac.types.dtype import spellings
-from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType
+from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, OperatorType, StructType, TransformType
 
 BUILT_IN = "built in"
 """The module that operators are functions of, where they are values."""
@@ -89,14 +92,29 @@ def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
     return ""
 
 
-def unknown_name(body: Body, node: ast.Name) -> None:
-    known = [*body.scope.bindings, *body.symbols, *body.rules.suggestions(), *spellings()]
+def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None:
+    known = [name for name in _candidates(body, is_called) if is_called or _fits_value(body, node.id, name)]
     draft = body.sink.error(E0201, at=node.span, name=node.id)
     here = called_here(node.id)
     if here is not None:
-        draft.remark(f"here it is {here}")
-    else:
+        draft.remark(here)
+    elif len(node.id) > 2:  # two letters are like too many names
         draft.did_you_mean(node.id, known, node.span)
     if node.id[0].isupper() and body.dim_spans:
         first = min((span for spans in body.dim_spans.values() for span in spans), key=lambda span: span.start)
         draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.dim_spans)}")
+
+
+def _candidates(body: Body, is_called: bool) -> Iterator[str]:
+    """Names of a kind that may stand there: what is called is no size and no dtype."""
+    callable_ = (FunctionType, StructType, TransformType, OperatorType)
+    yield from (name for name, own in body.scope.bindings.items() if not is_called or isinstance(own.type, callable_))
+    yield from body.rules.suggestions()
+    yield from () if is_called else (*body.symbols, *spellings())
+
+
+def _fits_value(body: Body, name: str, candidate: str) -> bool:
+    """A function is a value too, but seldom meant: only where the name is one slip away from it."""
+    is_function = isinstance(body.rules.resolve(candidate), FunctionRef | OperatorRef | BuiltinRef)
+    local = candidate in body.scope.bindings or candidate in body.symbols
+    return local or not is_function or is_one_slip(name.lower(), candidate.lower())

@@ -67,6 +67,15 @@ class CheckResult:
 Imported = CheckResult | ImportProblem
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """The same module with fewer items, checked, and the names that have a new meaning since: none of them is mentioned
+    in those items."""
+
+    result: CheckResult
+    changed: frozenset[str]
+
+
 def check_module(
     module: ast.Module,
     source: SourceFile,
@@ -74,12 +83,15 @@ def check_module(
     libraries: Sequence[CheckResult] = (),
     imports: Mapping[ImportPath, Imported] | None = None,
     qualifier: str = "",
+    earlier: Earlier | None = None,
 ) -> CheckResult:
     """Checks one module. `name` is what its functions' symbols start with; `libraries` are in scope everywhere.
     `imports` has every other file that it imports; None where nobody looks for files. `qualifier` stands before the
-    names of its params where another module imports it."""
+    names of its params where another module imports it. Of what is `earlier` only the rest is checked."""
     with deep_recursion():
         checker = _checker(module, source, name, libraries, imports, qualifier)
+        if earlier is not None:
+            checker.inherit(earlier.result.checker, earlier.changed)
         found, diagnostics = checker.run()
         return CheckResult(found, checker.types, diagnostics, checker)
 

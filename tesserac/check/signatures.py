@@ -6,6 +6,7 @@ kind int, a constant of the module, or a new symbol.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -30,10 +31,13 @@ from tesserac.diag.sink import Sink
 from tesserac.ops.collective import FREE
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.dtype import spellings
+from tesserac.types.dtype import ALL, spellings
 
 StructOf = Callable[[ast.Expr], StructDecl | None]
 """The struct that a name, or a name of another module, stands for."""
+
+_NUMBERED = re.compile(r"(u|i|f|c|bf|tf|fp|int|uint|float|complex)\d+")
+"""What looks like a dtype."""
 
 
 class SignatureNames:
@@ -77,6 +81,10 @@ class SignatureNames:
         if name not in self.ints and name.startswith(FREE):
             return Dim.sym(name)  # of a mesh: whoever calls the function says how many there are
         if name not in self.ints and not name[0].isupper():
+            if _NUMBERED.fullmatch(name):
+                draft = self._sink.error(E0204, at=span, problem=f"there is no dtype `{name}`")
+                draft.remark("there are " + ", ".join(f"`{dtype}`" for dtype in ALL))
+                return None
             draft = self._sink.error(E0204, at=span, problem=f"`{name}` is not a size")
             draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
             draft.did_you_mean(name, [*self.ints, *self.spans, *spellings()], span)

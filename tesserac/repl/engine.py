@@ -16,6 +16,7 @@ from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.cascades import all_said
 from tesserac.check.checker import ModuleChecker
+from tesserac.check.infer import CheckResult, Earlier
 from tesserac.check.resolve import BuiltinRef
 from tesserac.check.typed import TypedFunction
 from tesserac.diag.codes.names import E0201
@@ -49,6 +50,15 @@ class Prepared:
         return self.function.result
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What was checked last: names of the session, beside these files."""
+
+    workspace: Workspace
+    files: tuple[CheckResult, ...]
+    checked: Checked
+
+
 class Engine:
     """One session. `warnings` are what the last input gave beside its result."""
 
@@ -59,10 +69,11 @@ class Engine:
         self.loaded: dict[str, Checked] = {}
         self.warnings: list[Diagnostic] = []
         self.stream = Stream()
+        self._known: _Known | None = None
 
     def renew(self) -> None:
         """Starts over with what checking remembers, after it was interrupted half-way. Names stay."""
-        self.session = Session()
+        self.session, self._known = Session(), None
         self.reload()
 
     def sources(self) -> Mapping[str, SourceFile]:
@@ -116,11 +127,13 @@ class Engine:
     def _define(self, item: ast.Item) -> None:
         """Accepts an item that is right in itself; what it breaks elsewhere is said as a warning would be."""
         workspace = self.workspace.define(item)
-        checked = self._check(workspace, item.span)
+        self._check(self.workspace, NO_SPAN)
+        known, checked = self._known, self._check(workspace, item.span)
         own = [d for d in checked.diagnostics if _within(d, item.span)]
         if any(d.severity is Severity.ERROR for d in own):
+            self._known = known
             raise ProgramError(tuple(map(self._explained, own)))
-        before = {(d.code, d.primary.span) for d in self._known_problems()}
+        before = set() if known is None else {(d.code, d.primary.span) for d in known.checked.diagnostics}
         self.warnings += [d for d in checked.diagnostics if (d.code, d.primary.span) not in before]
         self.workspace = workspace
 
@@ -132,12 +145,21 @@ class Engine:
         note = f"`{name}` is a value of the session, which functions do not see: give it a parameter"
         return replace(diagnostic, notes=(*diagnostic.notes, note))
 
-    def _known_problems(self) -> Iterable[Diagnostic]:
-        return self._check(self.workspace, NO_SPAN).diagnostics
-
     def _check(self, workspace: Workspace, span: Span, *more: ast.Item) -> Checked:
-        scope = (*self.session.library, *(file.result for file in self.loaded.values()))
-        return self.session.adopt(self.transcript.source, workspace.module(span, *more), MODULE, scope)
+        files = tuple(file.result for file in self.loaded.values())
+        known = self._known if self._known is not None and self._known.files == files else None
+        if known is not None and known.workspace is workspace and not more:
+            return known.checked
+        source, earlier = self.transcript.source, None
+        changed = None if known is None else workspace.changed_since(known.workspace, more, source)
+        if known is not None and changed is not None:
+            earlier = Earlier(known.checked.result, changed)
+        checked = self.session.adopt(
+            source, workspace.module(span, *more), MODULE, (*self.session.library, *files), earlier
+        )
+        if not more:
+            self._known = _Known(workspace, files, checked)
+        return checked
 
     def checker(self) -> ModuleChecker:
         """What the names mean now."""
@@ -164,8 +186,9 @@ class Engine:
             self._update((statement,))
 
     def _is_type(self, constant: ast.ConstDef) -> bool:
+        known = self._known
         names = self._check(self.workspace.define(constant), constant.span).result.checker.names
-        target = constant.targets[0]
+        self._known, target = known, constant.targets[0]
         return isinstance(target, ast.Name) and names.constant_is_type(target.id)
 
     def _update(self, statements: tuple[ast.Stmt, ...]) -> None:

@@ -6,11 +6,13 @@ that functions and sizes may use it; arrays reach the input as its parameters.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 
 from tesserac.base.dataclass import dataclass
-from tesserac.base.source import Span
+from tesserac.base.source import SourceFile, Span
 from tesserac.repl.values import Value, literal
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
@@ -40,6 +42,20 @@ class Workspace:
         items = tuple(item for item in self.items if not names & set(defined_names(item)))
         return Workspace(items, {name: value for name, value in self.values.items() if name not in names})
 
+    def changed_since(self, earlier: Workspace, more: Sequence[ast.Item], source: SourceFile) -> frozenset[str] | None:
+        """The names that mean something else than earlier, or something new, where nothing defined then mentions one of
+        them; None where something may, or may be seen in another way."""
+        old = {id(item) for item in earlier.items}
+        kept = [item for item in self.items if id(item) in old]
+        new = [*(item for item in self.items if id(item) not in old), *more]
+        if len(kept) != len(earlier.items) or not all(map(_stands_alone, new)):
+            return None
+        names = {name for item in new for name in defined_names(item)}
+        values = {*self.values, *earlier.values}
+        names |= {name for name in values if self.values.get(name) is not earlier.values.get(name)}
+        mentioned = any(names & _words(source.slice(item.span)) for item in kept)
+        return None if mentioned else frozenset(names)
+
     def names(self) -> list[str]:
         return [*(name for item in self.items for name in defined_names(item)), *self.values]
 
@@ -63,6 +79,18 @@ class Workspace:
             for name, value in self.values.items()
             if name in updated or (name in used and literal(value.type, value.span) is None)
         }
+
+
+def _stands_alone(item: ast.Item) -> bool:
+    """Whether an item adds a name, and nothing to the meaning of others: not the rule of a derivative, or a size of the
+    module."""
+    plain = isinstance(item, ast.FunctionDef) and not item.decorators
+    return plain or isinstance(item, ast.StructDef | ast.ConstDef | ast.TestBlock)
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
 
 
 def input_function(span: Span, arguments: dict[str, Value], body: tuple[ast.Stmt, ...]) -> ast.FunctionDef:
