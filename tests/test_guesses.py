@@ -46,3 +46,13 @@ def test_names_of_others_are_not_ours_and_lead_to_some_that_are() -> None:
     assert not own & {*NAMES, *WORDS, *ABSENT}
     assert {name for name in NAMES.values() if name not in own} <= {"None"}
     assert all(called_here(name) for name in (*NAMES, *WORDS, *ABSENT))
+
+
+@pytest.mark.parametrize(("dtype", "statement", "fix"), [
+    ("f64", "y = where(x > 0.0, 1.0, -1.0)", "cast(1.0, f64)"),
+    ("bf16 @accum(f32)", "y = where(x > 0.0, 1.0, -1.0)", "cast(1.0, bf16 @accum(f32))"),
+    ("i32", "y = where(x > 0, 1, 0)", "cast(1, i32)"),
+    ("f32", "y = where(x > 0.0, 1.0, -1.0)", "cast(1.0, f32)"),
+])  # fmt: skip
+def test_a_dtype_that_is_proposed_is_the_one_in_use(dtype: str, statement: str, fix: str) -> None:
+    assert f"fix: {fix}" in said(statement, dtype)

@@ -39,7 +39,6 @@ WORDS = {
     "dot": "`a @ b`",
     "flatten": "`reshape(x, (-1,))`",
     "fori_loop": "a `for` statement; derivatives and `vmap` go through it",
-    "float32": "`f32`, a dtype",
     "item": "the value itself, where it has no dims",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
     "nan": "`INF - INF`",

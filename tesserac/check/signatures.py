@@ -36,8 +36,8 @@ from tesserac.types.dtype import ALL, spellings
 StructOf = Callable[[ast.Expr], StructDecl | None]
 """The struct that a name, or a name of another module, stands for."""
 
-_NUMBERED = re.compile(r"(u|i|f|c|bf|tf|fp|int|uint|float|complex)\d+")
-"""What looks like a dtype."""
+_NUMBERED = re.compile(r"(u|i|f|c|bf|tf|fp|int|uint|float|complex)(1|2|4|8|16|32|64|128|256)")
+"""What is a dtype elsewhere, if it is none here."""
 
 
 class SignatureNames:
