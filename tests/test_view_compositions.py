@@ -7,6 +7,7 @@ import pytest
 from checking import diagnose
 
 import tessera
+from tessera.function import CompiledFunction
 from tesserac.base.source import SourceFile
 from tesserac.ops.registry import OPERATORS
 from tesserac.session import ProgramError, Session
@@ -132,6 +133,24 @@ def f(x: Tensor[N, f64]):
 """
     session, source = Session(verify=True), SourceFile("halves.tess", text)
     session.artifact(source, session.function(source, "f"), host_platform())
+
+
+FACTS = {
+    "equal": ("N == 2*M", "ones(3, N, dtype=f64) @ concat([y, y], axis=0)"),
+    "rows": ("N == 2*M", "ones(N, 3, dtype=f64).T @ concat([y, y], axis=0)"),
+    "smaller": ("N >= M", "ones(3, min(N, M), dtype=f64) @ y"),
+    "einsum": ("N == 2*M", "einsum('ij,j->i', ones(3, N, dtype=f64), concat([y, y], axis=0))"),
+}
+
+
+@pytest.mark.parametrize("kind", FACTS)
+def test_a_product_over_sizes_that_a_fact_makes_equal(kind: str) -> None:
+    fact, result = FACTS[kind]
+    text = f"def f(x: Tensor[N, f64], y: Tensor[M, f64]) where {fact}:\n    return {result}\n"
+    session, source = Session(verify=True), SourceFile("facts.tess", text)
+    function = CompiledFunction(session.artifact(source, session.function(source, "f"), host_platform()))
+    x, y = np.arange(6.0), np.arange(3.0)
+    np.testing.assert_array_equal(function(x, y), np.full(3, 3.0 if kind == "smaller" else 6.0))
 
 
 # --- few dims and many -----------------------------------------------------------------------------------------------

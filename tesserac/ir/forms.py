@@ -86,6 +86,11 @@ class Reshape:
 
 
 @dataclass(frozen=True)
+class Renamed(Reshape):
+    """The same dims under other names: sizes that a fact of the function, checked on entry, makes equal."""
+
+
+@dataclass(frozen=True)
 class Broadcast:
     """Operand dim i is result dim `dims[i]`, or none where it is the literal 1 and goes away or stretches."""
 
@@ -113,6 +118,7 @@ class Window:
 register_attribute("guard", Guard)
 register_attribute("permute", Permute)
 register_attribute("reshape", Reshape)
+register_attribute("renamed", Renamed)
 register_attribute("broadcast", Broadcast)
 register_attribute("slice", Slice)
 register_attribute("window", Window)
@@ -253,6 +259,8 @@ def _verify_view(op: Op) -> None:
     if isinstance(view, Permute):
         require(sorted(view.order) == list(range(len(source.dims))), "bad permutation", op)
         require(result.dims == tuple(source.dims[i] for i in view.order), "dims are not permuted", op)
+    elif isinstance(view, Renamed):
+        require(len(source.dims) == len(result.dims), "other names are as many", op)
     elif isinstance(view, Reshape):
         require(_size(source) == _size(result), "changes the number of elements", op)
     elif isinstance(view, Broadcast):

@@ -6,13 +6,13 @@ a function from scalars to a scalar, written with `Scalars`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from tesserac.ir import indexed as _indexed  # noqa: F401  (the forms that operators lower to)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Value
-from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, Window, compute_type, tensor_type
+from tesserac.ir.forms import Broadcast, Permute, Renamed, Reshape, Slice, Window, compute_type, tensor_type
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import CONTRACTION, REDUCTION
 from tesserac.ops.scalar import PRIMITIVES
@@ -247,8 +247,10 @@ def scan_form(builder: Builder, operand: Value, result: TensorType, kind: str, a
 def contract_form(
     builder: Builder, left: Value, right: Value, result: TensorType, lhs: Sequence[int], rhs: Sequence[int]
 ) -> Value:
-    """A contraction whose result has indices 0, 1, ...; operands take on the result's policy first."""
+    """A contraction whose result has indices 0, 1, ...; operands take on the result's policy first. Where a fact makes
+    two sizes equal, the right operand takes the left one's."""
     ty = tensor_type(left)
+    right = _renamed(builder, right, rhs, dict(zip(lhs, ty.dims, strict=True)))
     accum = compute_dtype(ty.dtype, result.policy) if ty.dtype.kind in "fc" else result.dtype
     operands = [
         convert_form(builder, v, TensorType(tensor_type(v).dims, tensor_type(v).dtype, result.policy))
@@ -262,6 +264,13 @@ def contract_form(
         "accum": accum,
     }
     return builder.value("form.contract", operands, result, attrs)
+
+
+def _renamed(builder: Builder, operand: Value, labels: Sequence[int], sizes: Mapping[int, Dim]) -> Value:
+    """The operand with these sizes for the indices of its dims."""
+    ty = tensor_type(operand)
+    dims = tuple(sizes.get(label, dim) for label, dim in zip(labels, ty.dims, strict=True))
+    return operand if dims == ty.dims else view_form(builder, operand, TensorType(dims, ty.dtype, ty.policy), Renamed())
 
 
 def without_axes(dims: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:

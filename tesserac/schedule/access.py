@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
-from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, Window, tensor_type
+from tesserac.ir.forms import Broadcast, Permute, Renamed, Reshape, Slice, Window, tensor_type
 from tesserac.ir.types import row_major
 from tesserac.types.dims import ONE, ZERO, Dim, product
 
@@ -80,6 +80,8 @@ def view_access(op: Op, access: Access) -> Access | None:
             along = access.strides[axis]
             counted = (*access.strides[:axis], along * stride, *access.strides[axis + 1 :])
             return Access(access.offset, (*counted, along * dilation))
+        case Renamed():
+            return access
         case Reshape():
             strides_or_none = _reshaped(source, access.strides, result)
             return None if strides_or_none is None else Access(access.offset, strides_or_none)

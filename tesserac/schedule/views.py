@@ -228,7 +228,7 @@ def _view_of(builder: Builder, value: Value, dims: Dims, view: Slice | Reshape) 
     cuts = isinstance(view, Slice) and not (set(view.starts) <= {ZERO} and set(view.steps) <= {1})
     if dims == ty.dims and not cuts:
         return value
-    reshaped = source is not None and is_view(source) and isinstance(source.attrs["view"], Reshape)
+    reshaped = source is not None and is_view(source) and source.attrs["view"] == Reshape()
     if reshaped and isinstance(view, Reshape):
         assert source is not None
         return _view_of(builder, source.operands[0], dims, view)  # a reshape of a reshape is one
