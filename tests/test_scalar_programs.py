@@ -17,6 +17,7 @@ import pytest
 import tessera
 from tesserac.graph.interp import run_function
 from tests.cpu_kernels import same_bits
+from tests.scalar_gen import ScalarPrograms
 from tests.source_support import compile_to_forms
 
 CRC16 = """
@@ -423,3 +424,13 @@ def test_interpreted(name: str) -> None:
     for args in calls:
         for got, wanted in zip(leaves(compiled(*args)), interpreted(program, args), strict=True):
             same_bits(got, wanted)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_programs(seed: int) -> None:
+    """Every branch, exit and range that a program of a generator has, to the bit."""
+    program, x = ScalarPrograms(seed).program(), np.array([0.5, -1.25, 2.0, 3.5])
+    python, compiled = reference(program), tessera.compile(program).f
+    python.__globals__["N"] = len(x)
+    for n, m in ((3, 4), (0, 1), (5, 2)):
+        assert [float(v) for v in compiled(n, m, x)] == [float(v) for v in python(n, m, x)], program

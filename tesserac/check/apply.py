@@ -30,10 +30,10 @@ from tesserac.diag.sink import Draft
 from tesserac.ops.convert import Cast
 from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
-from tesserac.ops.signature import Operand
+from tesserac.ops.signature import Operand, takes_integers_alone
 from tesserac.ops.unify import Mismatch, Storage, match_elements
 from tesserac.types.dims import LARGEST_SIZE, MAX_DIMS, ZERO, TooComplex
-from tesserac.types.dtype import F32, DType
+from tesserac.types.dtype import F32, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType, Type
 
@@ -140,7 +140,10 @@ def _meet_elements(
     """The operands with every scalar as a tensor of its variable's dtype, and policies filled in."""
     met: list[typed.Expr] = []
     for pattern, operand in zip(patterns, use.operands, strict=True):
-        storage = elements.get(pattern.pattern.element.variable)
+        variable = pattern.pattern.element.variable
+        storage = elements.get(variable)
+        if storage is None and isinstance(operand.type, IntType | RunIntType) and takes_integers_alone(variable):
+            storage = elements[variable] = (I64, NO_POLICY)
         if storage is None:
             draft = body.sink.error(E0406, at=use.at, operation=noun(use.op.name))
             draft.remark("a plain number takes the dtype of the tensor it meets; here there is none")

@@ -27,7 +27,7 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
     if isinstance(type_, FloatType):
         return _is_not_zero(body, value)
     draft = body.sink.error(E0214, at=value.span, found=type_text(type_))
-    if isinstance(type_, IntType | RunIntType):
+    if isinstance(type_, IntType | RunIntType) or (isinstance(type_, TensorType) and not type_.dims):
         draft.replace("ask whether it is zero", value.span, f"{_operand_text(body, value)} != 0")
     elif isinstance(type_, TensorType) and type_.dtype != BOOL:
         draft.remark("compare it: `x != 0` gives bools; `&`, `|` and `~` combine them element by element")

@@ -14,7 +14,7 @@ from tesserac.ops.convert import Cast
 from tesserac.ops.random import FoldIn
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import U64
-from tesserac.types.ty import ErrorType, IntType, TensorType
+from tesserac.types.ty import ErrorType, IntType, RunIntType, TensorType
 
 KEY = TensorType((), U64)
 
@@ -25,6 +25,8 @@ def key_of(body: Body, seed: typed.Expr) -> typed.Expr | None:
     if isinstance(type_, IntType):
         value = type_.value.constant
         return typed.Coerce(KEY, seed.span, seed if value is None else _number(value % 2**64, seed.span))
+    if isinstance(type_, RunIntType):
+        return typed.Coerce(KEY, seed.span, seed)
     if type_ == KEY:
         return seed
     if isinstance(type_, TensorType) and type_.dtype.is_integer and not type_.dims:

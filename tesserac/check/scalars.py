@@ -88,6 +88,8 @@ def _ints(body: Body, op: Operator, values: list[Dim], at: Span, span: Span) -> 
         return typed.Static(IntType(_SIZES[op.name](*values)), span)
     if op.name == "neg":
         return typed.Static(IntType(-values[0]), span)
+    if op.name == "abs":
+        return typed.Static(IntType(values[0].max(-values[0])), span)
     if op.name in BITWISE:
         return bits_of_ints(body, op, values, at, span)
     if op.name in ("div", "floor_div", "mod"):

@@ -12,20 +12,28 @@ from tesserac.base.source import Span
 from tesserac.check.body import Body
 from tesserac.check.scope import Pinned
 from tesserac.types.forest import ProofForest
-from tesserac.types.ty import Type
+from tesserac.types.ty import ErrorType, Type, parts
+
+_LEFT = frozenset(("origins", "_normal", "_forms"))
+"""What may stay: origins of expressions that are no more are asked by nobody, and what was found of sizes is thrown away
+as a whole where a fact is stated, so that what is kept here holds for the facts kept with it."""
 
 
 def undo_of(body: Body) -> Callable[[], None]:
     """What takes back all that is stated, bound and reported from here on."""
     things: list[object] = [body, body.scope, body.frame, body.facts, body.sink]
     things += [] if body.kernel is None else [body.kernel]
-    states = [(thing, {name: _copied(value) for name, value in vars(thing).items()}) for thing in things]
+    states = [(thing, _state(thing)) for thing in things]
 
     def undo() -> None:
         for thing, state in states:
             vars(thing).update(state)
 
     return undo
+
+
+def _state(thing: object) -> dict[str, object]:
+    return {name: value if name in _LEFT else _copied(value) for name, value in vars(thing).items()}
 
 
 def _copied(value: object) -> object:
@@ -39,8 +47,8 @@ def _copied(value: object) -> object:
 
 def rise(body: Body, name: str, pinned: Pinned, type_: Type) -> bool:
     """Notes that a name has to start further up in a loop, which is then checked again; False if that was tried.
-    In a branch that is not taken it has not."""
-    if body.dead:
+    In a branch that is not taken it has not, nor where a mistake was reported: that would be taken back with the rest."""
+    if body.dead or _is_wrong(type_):
         return True
     key = (body.path, pinned.loop, name)
     if body.rises.starts.get(key) == type_:
@@ -48,6 +56,10 @@ def rise(body: Body, name: str, pinned: Pinned, type_: Type) -> bool:
     body.rises.starts[key] = type_
     body.rises.again.add(pinned.loop)
     return True
+
+
+def _is_wrong(type_: Type) -> bool:
+    return isinstance(type_, ErrorType) or any(map(_is_wrong, parts(type_) or ()))
 
 
 def risen(body: Body, name: str, loop: Span) -> Type | None:

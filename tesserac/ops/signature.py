@@ -34,6 +34,11 @@ ELEMENT_CLASSES = {
 ANY_ELEMENT = "E"
 
 
+def takes_integers_alone(variable: str) -> bool:
+    """Whether elements of this variable are integers: an int beside none is then an i64."""
+    return set(ELEMENT_CLASSES.get(variable[:1], "")) in ({"i", "u"}, {"i"})
+
+
 class SignatureError(ValueError):
     """An operator's signature text is malformed: a fault of its author, found at import."""
 
