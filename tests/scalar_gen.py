@@ -1,5 +1,5 @@
-"""Random programs of scalars and control flow that mean the same in Python: ints, floats and flags that loops and branches
-change, `break`, `continue` and `return` anywhere, ranges of the run.
+"""Random programs of scalars and control flow that mean the same in Python: ints, floats and flags that loops and
+branches change, `break`, `continue` and `return` anywhere, ranges of the run.
 
 Every loop is bounded, ints stay small (they are taken modulo a number), floats are combined by operations that both
 round alike.

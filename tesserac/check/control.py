@@ -21,12 +21,14 @@ _EXITS = (ast.Return, ast.Break, ast.Continue)
 
 @dataclass(frozen=True)
 class Exit:
-    """The names under which a loop leaves what it returns, and whether it has; `path` is the way that leads to it."""
+    """The names under which a loop leaves what it returns, and whether it has; `path` is the way that leads to it,
+    `dead` in how many branches that are not taken it stands."""
 
     result: str
     returned: str
     span: Span
     path: tuple[int, ...]
+    dead: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -50,7 +50,7 @@ from tesserac.types.ty import (
 
 def check_returning_loop(body: Body, node: ast.For | ast.While, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
     """A loop that holds a `return`, and all that follows it."""
-    way = Exit(f"{RESULT}{node.span.start}", f"{RETURNED}{node.span.start}", node.span, body.path)
+    way = Exit(f"{RESULT}{node.span.start}", f"{RETURNED}{node.span.start}", node.span, body.path, body.dead)
     loop = replace(node, body=_leaving(node.body, way))
     key = (body.path, node.span, way.result)
     while True:
@@ -102,7 +102,7 @@ def keep_result(body: Body, node: KeepResult) -> list[typed.Stmt]:
     lasting = _lasting(body, value.type)
     if isinstance(value.type, ErrorType) or lasting is None:
         return returned if lasting is not None else _report_shape(body, value)
-    if way.result not in body.scope.bindings and body.dead == 0:
+    if way.result not in body.scope.bindings and body.dead == way.dead:
         body.rises.starts.setdefault((way.path, way.span, way.result), lasting)
         body.rises.again.add(way.span)
     return [*bind(body, way.result, value.span, value, node.span), *returned]

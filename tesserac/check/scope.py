@@ -24,10 +24,12 @@ class Binding:
 
 @dataclass(frozen=True)
 class Pinned:
-    """A name that a loop carries: its type must stay, since every turn starts with it."""
+    """A name that a loop carries: its type must stay, since every turn starts with it. `dead` is in how many branches
+    that are not taken the loop stands."""
 
     binding: Binding
     loop: Span
+    dead: int
 
 
 FLAG = "stop$"

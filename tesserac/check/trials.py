@@ -15,8 +15,8 @@ from tesserac.types.forest import ProofForest
 from tesserac.types.ty import ErrorType, Type, parts
 
 _LEFT = frozenset(("origins", "_normal", "_forms"))
-"""What may stay: origins of expressions that are no more are asked by nobody, and what was found of sizes is thrown away
-as a whole where a fact is stated, so that what is kept here holds for the facts kept with it."""
+"""What may stay: origins of expressions that are no more are asked by nobody, and what was found of sizes is thrown
+away as a whole where a fact is stated, so that what is kept here holds for the facts kept with it."""
 
 
 def undo_of(body: Body) -> Callable[[], None]:
@@ -47,8 +47,8 @@ def _copied(value: object) -> object:
 
 def rise(body: Body, name: str, pinned: Pinned, type_: Type) -> bool:
     """Notes that a name has to start further up in a loop, which is then checked again; False if that was tried.
-    In a branch that is not taken it has not, nor where a mistake was reported: that would be taken back with the rest."""
-    if body.dead or _is_wrong(type_):
+    In a branch of the loop that is not taken it has not, nor where a mistake was made: its report would be lost."""
+    if body.dead > pinned.dead or _is_wrong(type_):
         return True
     key = (body.path, pinned.loop, name)
     if body.rises.starts.get(key) == type_:
