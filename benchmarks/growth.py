@@ -1,4 +1,4 @@
-"""`python -m benchmarks.growth [--time]`: bytes moved, and time, against the iterations of a loop, for every kind of update.
+"""`python -m benchmarks.growth [--time]`: bytes moved, and time, against the iterations of a loop, by kind of update.
 
 Bytes are those of the host program at these sizes (`tesserac/schedule/traffic.py`); an update that copied its tensor in
 every iteration would show as 64 times the bytes at 8 times the T. Programs whose loops grow faster than T are counted
