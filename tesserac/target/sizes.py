@@ -7,6 +7,7 @@ runtime, the guards without which a division would leave a rest, and the equatio
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from math import lcm
 
 from tessera.sizes import Size, Tree
@@ -80,7 +81,12 @@ def implied_guards(dims: Iterable[Dim]) -> list[Guard]:
     return list(found)
 
 
-def _guards_of(dim: Dim) -> Iterator[Guard]:
+@cache
+def _guards_of(dim: Dim) -> tuple[Guard, ...]:
+    return tuple(_implied_by(dim))
+
+
+def _implied_by(dim: Dim) -> Iterator[Guard]:
     for atom in sorted(dim.atoms(), key=str):
         if isinstance(atom, Opaque):
             yield from _opaque_guards(atom)

@@ -116,18 +116,24 @@ def needed_sizes(func: Op, kernels: Sequence[Op], workspace: Sequence[Dim]) -> I
 def certain_sizes(func: Op, kernels: Mapping[str, Op]) -> Iterator[tuple[Op, list[Dim]]]:
     """Every operation that each call comes to, with the sizes it uses; first what it is called with. Memory of the call
     may be for what only some come to."""
+    sizes = kernel_sizes(kernels)
     yield func, list(_dims_of(func))
     waiting = [op for op in func.body.ops if op.attrs.get("role") != "workspace"]
     for op in waiting:
-        yield op, sizes_at(op, kernels)
+        yield op, sizes_at(op, sizes)
         if op.name == "schedule.select":
             waiting += [inner for region in op.regions for inner in region.block.ops]
 
 
-def sizes_at(op: Op, kernels: Mapping[str, Op]) -> list[Dim]:
+def kernel_sizes(kernels: Mapping[str, Op]) -> dict[str, list[Dim]]:
+    """The sizes that each kernel uses, each once: layers launch the same ones."""
+    return {name: list(dict.fromkeys(sizes_used([kernel]))) for name, kernel in kernels.items()}
+
+
+def sizes_at(op: Op, kernels: Mapping[str, Sequence[Dim]]) -> list[Dim]:
     """The sizes that one operation of a host program uses, with those of the kernel that it launches."""
     kernel = op.attrs.get("kernel")
-    return [*_dims_of(op), *(sizes_used([kernels[kernel]]) if isinstance(kernel, str) else ())]
+    return [*_dims_of(op), *(kernels[kernel] if isinstance(kernel, str) else ())]
 
 
 def sizes_used(functions: Sequence[Op]) -> Iterator[Dim]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX, STATUS_GUARD
@@ -19,7 +19,7 @@ from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
-from tesserac.target.cpu.guards import certain_sizes, sizes_at
+from tesserac.target.cpu.guards import certain_sizes, kernel_sizes, sizes_at
 from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.launches import launcher
 from tesserac.target.cpu.printing import describe_print
@@ -76,6 +76,10 @@ class HostProgram:
     defined: frozenset[Guard] = frozenset()
     """What has been tested by now for sizes to have values."""
 
+    @cached_property
+    def _kernel_sizes(self) -> dict[str, list[Dim]]:
+        return kernel_sizes(self.kernels)
+
     def prepare(self, func: Op) -> None:
         """Puts the addresses of buffers that change hands where they can be exchanged."""
         certain = certain_sizes(func, self.kernels)
@@ -109,7 +113,7 @@ class HostProgram:
 
     def _define(self, op: Op) -> None:
         """Leaves where a size that an operation uses has no value here; the entry has tested those of every call."""
-        known = [dim for dim in sizes_at(op, self.kernels) if dim.symbols() <= self.symbols.keys()]
+        known = [dim for dim in sizes_at(op, self._kernel_sizes) if dim.symbols() <= self.symbols.keys()]
         for guard in implied_guards(known) if op.name not in _DECLARATIONS else ():
             if guard not in self.defined:
                 self.defined |= {guard}
