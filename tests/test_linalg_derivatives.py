@@ -145,3 +145,78 @@ def test_batches(program: tessera.Module) -> None:
 def test_a_singular_matrix_has_no_derivative(program: tessera.Module) -> None:
     with pytest.raises(tessera.TesseraError, match="singular"):
         program.of_det(*(np.zeros((2, 2)) for _ in range(4)))
+
+
+EQUAL = """
+def rebuilt(a: Tensor[M, N, f64], g: Tensor[M, N, f64]):
+    u, s, vh = svd(a)
+    return sum(g * ((u * s[None, :]) @ vh))
+def polar_factor(a: Tensor[M, N, f64], g: Tensor[M, N, f64]):
+    u, s, vh = svd(a)
+    return sum(g * (u @ vh))
+def cubed(a: Tensor[M, N, f64], g: Tensor[M, N, f64]):
+    u, s, vh = svd(a)
+    return sum(g * ((u * (s ** 3)[None, :]) @ vh))
+def nuclear(a: Tensor[M, N, f64], g: Tensor[M, N, f64]):
+    u, s, vh = svd(a)
+    return sum(s) + 0.0 * sum(g)
+def corner(a: Tensor[M, N, f64], g: Tensor[M, N, f64]) where M >= 1, N >= 1:
+    u, s, vh = svd(a)
+    return u[0, 0] * g[0, 0]
+def symmetric(a: Tensor[N, N, f64], g: Tensor[N, N, f64]):
+    w, v = eigh(a)
+    return sum(g * ((v * w[None, :]) @ v.T))
+def exponential(a: Tensor[N, N, f64], g: Tensor[N, N, f64]):
+    w, v = eigh(a)
+    return sum(g * ((v * exp(w)[None, :]) @ v.T))
+def vector(a: Tensor[N, N, f64], g: Tensor[N, N, f64]) where N >= 1:
+    w, v = eigh(a)
+    return v[0, 0] * g[0, 0]
+"""
+EQUAL += "".join(
+    f"def d_{name}(a: Tensor[M, N, f64], g: Tensor[M, N, f64]) where M >= 1, N >= 1:\n    return grad({name})(a, g)\n"
+    for name in ("rebuilt", "polar_factor", "cubed", "nuclear", "corner")
+)
+EQUAL += "".join(
+    f"def d_{name}(a: Tensor[N, N, f64], g: Tensor[N, N, f64]) where N >= 1:\n    return grad({name})(a, g)\n"
+    for name in ("symmetric", "exponential", "vector")
+)
+
+
+def equal_values(rows: int, values: list[float], symmetric: bool) -> np.ndarray:
+    rng = np.random.default_rng(len(values) + rows)
+    q, r = (np.linalg.qr(rng.normal(size=(n, n)))[0] for n in (rows, len(values)))
+    found = q[:, : len(values)] @ np.diag(values) @ (q.T if symmetric else r)
+    return (found + found.T) / 2 if symmetric else found
+
+
+def central_slope(f: Callable[..., float], a: np.ndarray, g: np.ndarray) -> np.ndarray:
+    found = np.zeros_like(a)
+    for place in np.ndindex(a.shape):
+        step = np.zeros_like(a)
+        step[place] = 1e-5
+        found[place] = (f(a + step, g) - f(a - step, g)) / 2e-5
+    return found
+
+
+@pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
+def test_gradients_that_no_choice_of_basis_shows_are_right_at_equal_values(values: list[float]) -> None:
+    module, rng = tessera.compile(EQUAL), np.random.default_rng(0)
+    for name in ("rebuilt", "polar_factor", "cubed", "nuclear", "symmetric", "exponential"):
+        is_symmetric = name in ("symmetric", "exponential")
+        a = equal_values(len(values) + (0 if is_symmetric else 1), values, is_symmetric)
+        g = rng.normal(size=a.shape)
+        found, expected = getattr(module, f"d_{name}")(a, g), central_slope(getattr(module, name), a, g)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_the_identity_rebuilt_has_a_gradient_of_ones() -> None:
+    module, one = tessera.compile(EQUAL), np.ones((3, 3))
+    np.testing.assert_allclose(module.d_rebuilt(np.eye(3), one), one, atol=1e-14)
+    np.testing.assert_allclose(module.d_symmetric(np.eye(3), one), 2 * np.tril(one) - np.eye(3), atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["corner", "vector"])
+def test_a_gradient_of_a_chosen_basis_is_an_error(name: str) -> None:
+    with pytest.raises(tessera.TesseraError, match="depends on the basis"):
+        getattr(tessera.compile(EQUAL), f"d_{name}")(np.eye(3), np.ones((3, 3)))
