@@ -17,10 +17,10 @@ from tesserac.check.call_errors import explain_conflict, explain_misfit
 from tesserac.check.call_reasons import explain_demand, record_call
 from tesserac.check.collectives import axes_of_call
 from tesserac.check.custom_rules import with_rules
-from tesserac.check.declared import show_declared
 from tesserac.check.decorators import is_kernel
 from tesserac.check.extents import within
 from tesserac.check.guarding import require_guard
+from tesserac.check.instance_errors import report_instance
 from tesserac.check.kernel_state import TILE_RANK
 from tesserac.check.methods import as_function
 from tesserac.check.resolve import FunctionRef
@@ -40,7 +40,7 @@ from tesserac.check.specs import (
 from tesserac.check.statics import read_order
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.unusual import axis_position, check_axis
-from tesserac.diag.codes.names import E0206, E0215, E0217, E0299
+from tesserac.diag.codes.names import E0206, E0215, E0299
 from tesserac.diag.codes.precision import W0401, W0402, W0403
 from tesserac.diag.codes.shapes import E0315
 from tesserac.ops.shape import Reshape
@@ -144,7 +144,7 @@ def _call(
             _report_unknown(body, values, callee)
         else:
             types = _in_caller_terms(signature, binding, solver.values())
-            _report_instance(body, ref, instance, types, values, callee)
+            report_instance(body, ref, instance, types, values, callee)
         return body.error(callee.span)
     _pass_on_warnings(body, instance, callee)
     return _finish(body, instance.function, values, solver.values(), callee, key)
@@ -354,28 +354,6 @@ def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:
     if body.dead == 0 and not body.needs_value:
         draft = body.sink.error(E0206, at=callee.at, name=callee.name)
         draft.remark("recursion is allowed on compile-time arguments that an `if` can end; otherwise use a loop")
-
-
-def _report_instance(
-    body: Body,
-    ref: FunctionRef,
-    instance: Instance,
-    types: tuple[Type, ...],
-    values: Sequence[typed.Expr],
-    callee: Callee,
-) -> None:
-    """A body that fails only for these types is reported where they were given, with the place inside."""
-    errors = [d for d in instance.diagnostics if d.severity == "error"]
-    if not errors:
-        return
-    named = body.rules.recheck(ref.owner, ref.name, types)
-    first = next((d for d in named if d.severity == "error"), errors[0])
-    cause, place = first.title, first.primary
-    if first.code == E0217.id and first.secondary:
-        cause, place = first.primary.text, first.secondary[0]
-    draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause)
-    draft.note(place.span, place.text or "here")
-    show_declared(body, draft, *values)
 
 
 def _in_caller_terms(signature: Signature, binding: CallBinding, sizes: dict[str, Dim]) -> tuple[Type, ...]:

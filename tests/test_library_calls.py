@@ -1,0 +1,83 @@
+"""A function of the library with arguments that it does not take is a mistake of the call: no message quotes the
+library as if it were to change, and each says which argument it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tesserac.base.source import SourceFile
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.render import apply_edits
+from tesserac.library import library_sources
+from tesserac.session import Session
+from tesserac.syntax import ast
+from tesserac.syntax.parse import parse_module
+
+_OTHERS = {"int": "1", "Axis": "1", "float": "0.5"}
+
+
+def _calls(element: str, rank: int | None) -> Iterator[str]:
+    """A call of each public function whose arguments are tensors and numbers, its tensors all of one element; the rank
+    is what the signature says, two at least, or the one given."""
+    for source in library_sources().values():
+        for item in parse_module(source).module.items:
+            if isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
+                call = _call(source, item, element, rank)
+                if call is not None:
+                    yield call
+
+
+def _call(source: SourceFile, item: ast.FunctionDef, element: str, rank: int | None) -> str | None:
+    parameters, arguments = [], []
+    for number, parameter in enumerate(p for p in item.parameters if p.default is None):
+        span = parameter.annotation.span if parameter.annotation is not None else None
+        text = source.text[span.start : span.end] if span is not None else "Tensor"
+        if text.startswith("Tensor"):
+            dims = ["4"] * (max(2, text.count(",")) if rank is None else rank)
+            parameters.append(f"p{number}: Tensor[{', '.join([*dims, element])}]")
+        elif text not in _OTHERS:
+            return None
+        arguments.append(f"{parameter.name}={_OTHERS.get(text, f'p{number}')}")
+    return f"({', '.join(parameters)}):\n    return {item.name}({', '.join(arguments)})\n" if parameters else None
+
+
+def _said(calls: list[str]) -> tuple[SourceFile, tuple[Diagnostic, ...]]:
+    source = SourceFile("own.tess", "\n".join(f"def f{number}{call}" for number, call in enumerate(calls)))
+    return source, Session().check(source).diagnostics
+
+
+@pytest.mark.parametrize(("element", "rank"), [("i32", None), ("f32", 0)])
+def test_what_the_library_does_not_take_is_told_at_the_call(element: str, rank: int | None) -> None:
+    calls = list(_calls(element, rank))
+    source, said = _said(calls)
+    assert len(calls) > 100
+    assert len(said) > 50
+    for diagnostic in said:
+        assert diagnostic.primary.span.file == source.path, diagnostic
+        if diagnostic.code == "E0217":
+            assert not diagnostic.secondary, diagnostic
+            assert diagnostic.because[0].span.file.startswith("stdlib/"), diagnostic
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["softmax(x, axis=0)", "gelu(x)", "layernorm(x)", "std(x, axis=0)", "inv(x)", "mse(x, cast(x, i32))"],
+)
+def test_ints_where_floats_are_taken_are_named(call: str) -> None:
+    _, said = _said([f"(x: Tensor[4, 4, i32]):\n    return {call}\n"])
+    assert [d.primary.text.partition(":")[0].partition(",")[0] for d in said] == ["`x` is i32"]
+    assert said[0].primary.text.endswith("takes floats")
+
+
+def test_the_cast_that_is_proposed_mends_the_call() -> None:
+    source, said = _said(["(x: Tensor[4, 4, i32]):\n    return softmax(x, axis=0)\n"])
+    mended = SourceFile(source.path, apply_edits(source.text, said[0].fixes[0].edits))
+    assert "softmax(cast(x, f32), axis=0)" in mended.text
+    assert not Session().check(mended).diagnostics
+
+
+def test_a_function_of_the_user_is_shown() -> None:
+    _, said = _said(["(x: Tensor[4, i32]):\n    return half(x)\n\ndef half(x: Tensor):\n    return x * 0.5\n"])
+    assert [label.span.file for label in said[0].secondary] == ["own.tess"]
