@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.base.source import Span
+from tesserac.base.spelling import closest
 from tesserac.check.annotations import AnnotationReader
+from tesserac.check.cascades import NO_SIZE
 from tesserac.check.resolve import ModuleNames
 from tesserac.check.specs import (
     AnySpec,
@@ -59,6 +61,7 @@ class SignatureNames:
         self._struct = struct
         self._sink = sink
         self.spans: dict[str, list[Span]] = {}
+        self.refused: dict[str, bool] = {}
 
     def alias(self, name: str) -> ast.Expr | None:
         return self._module.alias(name)
@@ -80,17 +83,27 @@ class SignatureNames:
             return self._module_sizes[name]
         if name not in self.ints and name.startswith(FREE):
             return Dim.sym(name)  # of a mesh: whoever calls the function says how many there are
-        if name not in self.ints and not name[0].isupper():
-            if _NUMBERED.fullmatch(name):
-                draft = self._sink.error(E0204, at=span, problem=f"there is no dtype `{name}`")
-                draft.remark("there are " + ", ".join(f"`{dtype}`" for dtype in ALL))
-                return None
-            draft = self._sink.error(E0204, at=span, problem=f"`{name}` is not a size")
-            draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
-            draft.did_you_mean(name, [*self.ints, *self.spans, *spellings()], span)
+        if name not in self.ints and not name[0].isupper() and not self._take(name, span):
             return None
         self.spans.setdefault(name, []).append(span)
         return Dim.sym(name)
+
+    def _take(self, name: str, span: Span) -> bool:
+        """Reports a name that is no size, once. One that is like nothing else was meant as a new dim: it is taken as
+        one, so that nothing follows from it."""
+        if name in self.refused:
+            return self.refused[name]
+        if _NUMBERED.fullmatch(name):
+            draft = self._sink.error(E0204, at=span, problem=f"there is no dtype `{name}`")
+            draft.remark("there are " + ", ".join(f"`{dtype}`" for dtype in ALL))
+            self.refused[name] = False
+            return False
+        draft = self._sink.error(E0204, at=span, problem=f"`{name}` {NO_SIZE}")
+        draft.remark("a new dim name starts with an upper-case letter; int parameters and constants are sizes too")
+        known = [*self.ints, *self.spans, *spellings()]
+        draft.did_you_mean(name, known, span)
+        self.refused[name] = closest(name, known) is None
+        return self.refused[name]
 
 
 def read_signature(
@@ -184,7 +197,7 @@ def _result(
         for name in sorted(dim.dim.symbols())
         if name not in symbols and not name.startswith(FREE)
     ]
-    for name, span in {name: span for name, span in reversed(unknown)}.items():
+    for name, span in {name: span for name, span in reversed(unknown) if name not in names.refused}.items():
         draft = sink.error(E0312, at=span, symbol=f'"{name}"')
         draft.did_you_mean(name, symbols, span, quote='"', written=_as_written(span, name))
         names.spans.pop(name, None)
@@ -231,7 +244,7 @@ def _check_facts(
     """A fact about a size that nothing in the signature has says nothing. Those in the result only are told there."""
     for name in [name for name in names.spans if name not in given]:
         span = names.spans.pop(name)[0]
-        if name in unbound:
+        if name in unbound or name in names.refused:
             continue
         draft = sink.error(E0204, at=span, problem=f"`{name}` is a size of no argument of `{node.name}`")
         draft.did_you_mean(name, given, span)

@@ -61,6 +61,12 @@ def _check_statement(body: Body, node: ast.Stmt) -> list[typed.Stmt]:
     return [*frame.statements, *made]
 
 
+def _unread(body: Body, node: ast.ErrorStatement) -> list[typed.Stmt]:
+    """What did not parse may be anything, a `return` too: nobody is told what the function gives."""
+    body.error(node.span)
+    return []
+
+
 def _end_with(body: Body, node: EndWith) -> list[typed.Stmt]:
     body.memory, body.mesh = node.memory, node.mesh
     return set_numerics(body, node.numerics, node.span)
@@ -124,7 +130,8 @@ _RULES: dict[type[ast.Stmt], Callable[[Body, Any], list[typed.Stmt]]] = {
     ast.While: check_loop,
     ast.Break: raise_flag,
     ast.FunctionDef: check_inner,
+    ast.ErrorStatement: _unread,
     EndWith: _end_with,
     KeepResult: keep_result,
 }
-"""By kind of statement. `continue` only ends its block; `pass` and what did not parse are nothing."""
+"""By kind of statement. `continue` only ends its block; `pass` is nothing."""

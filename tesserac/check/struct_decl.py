@@ -85,7 +85,7 @@ def _check_sizes(
     """Sizes of fields are the struct's, and each of the struct's sizes is that of some field."""
     parameters = [parameter.id for parameter in node.parameters]
     for name, spans in names.spans.items():
-        if name not in parameters:
+        if name not in parameters and name not in names.refused:
             draft = sink.error(E0204, at=spans[0], problem=f"`{name}` is not a size of `{node.name}`")
             draft.did_you_mean(name, parameters, spans[0])
     broken = any(isinstance(field.spec, ErrorSpec) for field in fields) or not names.spans.keys() <= set(parameters)

@@ -1,0 +1,119 @@
+"""One mistake, one error: what is missing because a line did not parse, or a name is no size, is told once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tesserac.base.source import SourceFile
+from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.session import Session
+
+SESSION = Session()
+
+MODEL = """\
+struct Linear[D, H]:
+    w: Tensor[D, H, f32] = zeros(D, H)
+    b: Tensor[H, f32] = zeros(H)
+
+    def apply(self, x: Tensor[B, D, f32]) -> Tensor[B, H, f32]:
+        return x @ self.w + self.b
+
+struct Net[D, H]:
+    first: Linear[D, H]
+    second: Linear[H, D]
+
+    def apply(self, x: Tensor[B, D, f32]):
+        return self.second(self.first(x))
+
+def make(w: Tensor[D, H, f32], b: Tensor[H, f32]) -> Linear[D, H]:
+    return Linear(w=w, b=b)
+
+def new() -> Net[4, 8]:
+    return Net[4, 8]()
+
+def run(n: Net[D, H], l: Linear[D, H], x: Tensor[B, D, f32]) -> Tensor[B, H, f32]:
+    y = n(x)
+    return l.apply(y) + l(x) * sum(l.b)
+"""
+
+
+def errors(text: str) -> list[Diagnostic]:
+    return [d for d in SESSION.check(SourceFile("own.tess", text)).diagnostics if d.severity is Severity.ERROR]
+
+
+def without_one(text: str, first: str) -> Iterator[str]:
+    """The text without one of the characters in the lines of the structs."""
+    for struct in re.finditer(first, text, re.MULTILINE | re.DOTALL):
+        for place in range(struct.start(), struct.end()):
+            if text[place] in "[]():":
+                yield text[:place] + text[place + 1 :]
+
+
+def test_the_model_is_right() -> None:
+    assert not errors(MODEL)
+
+
+def test_a_struct_that_does_not_parse_is_one_error() -> None:
+    counts = []
+    for text in without_one(MODEL, r"^struct .*?(?=^\S)"):
+        found = errors(text)
+        if any(d.code.startswith("E01") for d in found):
+            assert len(found) == 1, (text, [d.title for d in found])
+            counts.append(len(found))
+    assert len(counts) >= 40
+
+
+@pytest.mark.parametrize("line", ["w: Tensor[D, H, f32 =", "w Tensor[D, H, f32]", "w: = 3", ": f32"])
+def test_a_field_that_does_not_parse_is_one_error(line: str) -> None:
+    text = MODEL.replace("w: Tensor[D, H, f32] = zeros(D, H)", line)
+    assert len(errors(text)) == 1
+
+
+def test_what_has_nothing_to_do_with_it_is_still_said() -> None:
+    text = MODEL.replace("    b: Tensor[H, f32] = zeros(H)", "    b: = zeros(H)")
+    found = errors(text + "\ndef other(x: Tensor[N, f32]):\n    return x + wholly_unknown\n")
+    assert [d.code for d in found] == ["E0101", "E0201"]
+
+
+def test_a_return_that_does_not_parse_is_no_missing_value() -> None:
+    text = "def f(x: Tensor[N, f32]):\n    return (x +\n\ndef g(x: Tensor[N, f32]):\n    return f(x) * 2.0\n"
+    assert [d.code for d in errors(text)] == ["E0102"]
+
+
+LOWER = """\
+def f(x: Tensor[n, k, f32], y: Tensor[k, n, f32]) -> Tensor[n, n, f32]:
+    a: Tensor[n, k, f32] = x
+    z = zeros(n, k) + a
+    for i in range(n):
+        z[i] = z[i] + x[i]
+    return (a + z) @ y + zeros(n, n)
+
+def g(x: Tensor[n, k, f32]) -> Tensor[k, f32] where n > 2:
+    return sum(x, axis=0) + sum(f(x, x.T))
+
+struct S[Rows]:
+    w: Tensor[Rows, k, f32]
+
+def h(s: S[Rows], x: Tensor[n, f32]):
+    return s.w, x
+"""
+
+
+def test_a_name_that_is_no_size_is_told_once_in_a_file() -> None:
+    found = errors(LOWER)
+    assert [d.title for d in found] == ["`n` is not a size", "`k` is not a size"]
+    assert [len(d.secondary) for d in found] == [2, 2]
+
+
+def test_a_size_that_is_misspelt_is_told_once() -> None:
+    found = errors("def f(x: Tensor[N, head, f32], heads: int) -> Tensor[head, f32]:\n    return x[0] + float(head)\n")
+    assert [d.title for d in found] == ["`head` is not a size"]
+    assert found[0].fixes
+
+
+def test_a_size_of_the_result_alone_is_told_once() -> None:
+    found = errors("def f(x: Tensor[N, f32]) -> Tensor[m, f32] where m > 2:\n    return x\n")
+    assert [d.title for d in found] == ["`m` is not a size"]
