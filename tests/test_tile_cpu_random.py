@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from tesserac.tile.dialect import memref_type
 from tests import tile_eval
 from tests.cpu_kernels import Compiled, lower_all, same_bits
 from tests.form_gen import SYMBOLS, modules
+from tests.source_support import compile_to_forms
 from tests.test_tile_build import values
 
 SLOT_BYTES = 1 << 26
@@ -91,3 +93,17 @@ def test_random_functions_as_machine_code(module: Module, sizes: tuple[int, int,
     lowered = run_passes(module, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True)
     for got, wanted in zip(run_native(lowered, "f", args, target), expected, strict=True):
         same_bits(got, wanted)
+
+
+LONG = "((x * x + x) * x - x) * x + x"
+
+
+@pytest.mark.parametrize("target", [NEON, AVX2, AVX512], ids=lambda t: t.name)
+@pytest.mark.parametrize("terms", ["sum(x)", f"sum({LONG})", "x @ x", f"({LONG}) @ x"])
+@pytest.mark.parametrize("dtype", ["u8", "i8", "i16", "i32", "i64", "bf16 @accum(f32)", "f64"])
+def test_sums_keep_the_lanes_of_their_order(dtype: str, terms: str, target: CpuTarget) -> None:
+    """However many elements a vector holds and however long the body is."""
+    module = compile_to_forms(f"def f(x: Tensor[N, {dtype}]):\n    return {terms}\n")
+    x = values(tensor_type(module.lookup("m.f").body.args[0]).dtype, (700,))
+    lowered = run_passes(module, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True)
+    same_bits(run_native(lowered, "m.f", [x], target)[0], run_function(module, "m.f", [x])[0])

@@ -47,11 +47,13 @@ def loop_shape(target: CpuTarget, body: Block) -> Shape:
 
 
 def fold_shape(target: CpuTarget, body: Block, order: Blocks | Free) -> Shape:
-    """As a loop that folds nothing; a short sum takes all lanes of its order at once."""
+    """As a loop that folds nothing, within the lanes of the order; a short sum takes all of them at once."""
     shape = loop_shape(target, body)
-    if isinstance(order, Free) or _body_cost(body) > LIGHT_SUM:
+    if isinstance(order, Free):
         return shape
-    return Shape(shape.lanes, order.lanes // shape.lanes)
+    lanes = min(shape.lanes, order.lanes)
+    whole = order.lanes // lanes
+    return Shape(lanes, whole if _body_cost(body) <= LIGHT_SUM else min(shape.parts, whole))
 
 
 def _body_cost(body: Block) -> int:
