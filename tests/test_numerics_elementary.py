@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tesserac.numerics.coefficients import TABLE
-from tesserac.numerics.elementary import ELEMENTARY, ln2_parts, program
+from tesserac.numerics.elementary import ELEMENTARY, program
+from tesserac.numerics.formats import parts
 from tesserac.numerics.program import PRIMITIVES, Program, evaluate
 from tesserac.types.dtype import F32, F64, DType
 from tests.tools.fit_elementary import CONSTANTS, FITS, Fit, constant_parts, fit_rounded, two_over_pi_pieces
@@ -172,7 +173,7 @@ def test_ldexp_beyond_its_range() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ln2_parts_add_up(dtype: str) -> None:
     kind = DTYPES[dtype]
-    high, low = ln2_parts(kind)
+    high, low = parts("ln2", kind)
     with mpmath.workdps(60):
         error = abs(mpmath.mpf(high) + mpmath.mpf(low) - mpmath.log(2))
         assert error < mpmath.mpf(2) ** (-2 * kind.significand)

@@ -21,8 +21,6 @@ from tests.test_ops_dtypes import resized
 STEP = 1e-5
 POSITIVE = {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow"}
 """Their operands are above 0."""
-WHOLE_SECOND = {"ldexp", "exp_term", "exp_lifted", "sub_ln2", "add_ln2"}
-"""Their second operand is a whole number that is held in a float, so it has no tangents."""
 DECLARED = {"stop_gradient", "stochastic_round"}
 """Their derivative is what they are for, not the slope of their values."""
 EDGES = ({3: 1, 4: 1}, {3: 2, 4: 0})
@@ -77,13 +75,14 @@ def sample(ty: TensorType, rng: np.random.Generator, *, positive: bool = False) 
 
 def inputs(operator: Operator, types: Sequence[TensorType], rng: np.random.Generator) -> list[np.ndarray]:
     args = [sample(ty, rng, positive=operator.name in POSITIVE) for ty in types]
-    if operator.name in WHOLE_SECOND:
-        args[1] = np.rint(args[1]) + args[1].dtype.type(4)
+    for position in operator.whole:
+        args[position] = np.rint(args[position]) + args[position].dtype.type(4)
     return args
 
 
 def derivatives(operator: Operator, types: Sequence[TensorType]) -> Derivatives:
-    return Derivatives(applied(operator, types), types, [0] if operator.name in WHOLE_SECOND else None)
+    moving = [position for position in range(len(types)) if position not in operator.whole]
+    return Derivatives(applied(operator, types), types, moving if operator.whole else None)
 
 
 def transpose_bound(of: Derivatives) -> float:

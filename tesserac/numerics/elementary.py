@@ -14,8 +14,6 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 | exp_term | rounded once  | ldexp(exp_frac(x), min(exp_int(x) - m, 0)): a term of a softmax with maximum m        |
 | exp_lifted | rounded once | the same times 2**32: a term of attention                                            |
 | ldexp    | rounded once  | x * 2**k; k is an integer, cut to [-252, 254] (f64: [-2044, 2046]), NaN to the lowest |
-| sub_ln2  | two roundings | x - n ln2, as fma(n, -ln2_low, fma(n, -ln2_high, x))                                  |
-| add_ln2  | two roundings | x + n ln2, as fma(n, ln2_high, fma(n, ln2_low, x))                                    |
 | log      | 1.0           | 0 gives -inf, below gives NaN                                                         |
 | log2     | 1.1           | the same; powers of two give whole numbers                                            |
 | log10    | 1.1           | the same; powers of ten that are floats give whole numbers                            |
@@ -46,17 +44,10 @@ from tesserac.numerics import (
     philox,
     trigonometric,
 )
-from tesserac.numerics.formats import parts
 from tesserac.numerics.power import power
 from tesserac.numerics.program import Draft, Program, Ref
 from tesserac.numerics.stochastic import ROUNDED_AT_RANDOM, program_name, rounding_to
 from tesserac.types.dtype import F32, F64, U64, DType
-
-
-def ln2_parts(dtype: DType) -> tuple[float, float]:
-    """ln 2 as an unevaluated sum of two values of the dtype: the constants of sub_ln2 and add_ln2."""
-    high, low = parts("ln2", dtype)
-    return high, low
 
 
 def _rsqrt(d: Draft, x: Ref) -> Ref:
@@ -72,8 +63,6 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "exp_term": (2, exponential.exp_term),
     "exp_lifted": (2, exponential.exp_lifted),
     "ldexp": (2, exponential_parts.scale),
-    "sub_ln2": (2, exponential_parts.sub_ln2),
-    "add_ln2": (2, exponential_parts.add_ln2),
     "log": (1, logarithm.log),
     "log2": (1, logarithm.log2),
     "log10": (1, logarithm.log10),

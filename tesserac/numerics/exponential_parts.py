@@ -34,12 +34,6 @@ def sub_ln2(d: Draft, x: Ref, n: Ref) -> Ref:
     return d.fma(n, d.constant(-low), d.fma(n, d.constant(-high), x))
 
 
-def add_ln2(d: Draft, x: Ref, n: Ref) -> Ref:
-    """x + n ln2, the small product first."""
-    high, low = parts("ln2", d.dtype)
-    return d.fma(n, d.constant(high), d.fma(n, d.constant(low), x))
-
-
 def scale(d: Draft, x: Ref, k: Ref) -> Ref:
     """x * 2**k for k in twice the range of exponents. Scaling by the rest comes first: it is exact, or the whole
     result is zero or infinite anyway, so only the second product rounds."""

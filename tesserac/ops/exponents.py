@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tesserac.base.lazy import np
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
+from tesserac.numerics.exponential import LIFT
 from tesserac.ops.calculus import Writer
 from tesserac.ops.elementwise import ONE_FLOAT, TWO_FLOATS, Elementwise
 from tesserac.ops.registry import Array, register
@@ -51,7 +52,7 @@ class ExpFrac(Elementwise):
 
 @register
 class ExpTerm(Elementwise):
-    """exp(x) * 2^-m for m >= exp_int(x), rounded once: a term of a softmax whose largest integer exponent is m.
+    """exp(x) * 2^-m for whole m >= exp_int(x), rounded once: a term of a softmax whose largest integer exponent is m.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return exp_term(x, exp_int(max(x)))
@@ -59,30 +60,26 @@ class ExpTerm(Elementwise):
 
     name, primitive, signatures = "exp_term", "exp_term", TWO_FLOATS
     differential = "result * dx"
+    whole = (1,)
 
     def reference(self, *operands: Array) -> Array:
         x, m = (operand.astype(np.float64) for operand in operands)
         n = np.rint(x * math.log2(math.e))
-        return (np.exp(x - n * math.log(2)) * np.exp2(np.rint(np.minimum(n - m, 0)))).astype(operands[0].dtype)
+        term = np.exp(x - n * math.log(2)) * np.exp2(np.minimum(n - m, 0) + self.lift)
+        return np.asarray(term, operands[0].dtype)
 
 
 @register
-class ExpLifted(Elementwise):
-    """exp(x) * 2^(32 - m) for m >= exp_int(x), rounded once: a term of attention, where only quotients of sums count:
-    2^32 cancels, and keeps small terms from underflowing.
+class ExpLifted(ExpTerm):
+    """exp(x) * 2^(32 - m) for whole m >= exp_int(x), rounded once: a term of attention, where only quotients of sums
+    count: 2^32 cancels, and keeps small terms from underflowing. It is beyond what f16 and fp8 hold.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return exp_lifted(x, exp_int(max(x)))
     """
 
     name, primitive, signatures = "exp_lifted", "exp_lifted", TWO_FLOATS
-    differential = "result * dx"
-
-    def reference(self, *operands: Array) -> Array:
-        x, m = (operand.astype(np.float64) for operand in operands)
-        n = np.rint(x * math.log2(math.e))
-        term = np.exp(x - n * math.log(2)) * np.exp2(np.rint(np.minimum(n - m, 0)) + 32)
-        return np.asarray(term, operands[0].dtype)
+    lift = LIFT
 
 
 @register
@@ -95,6 +92,7 @@ class Ldexp(Elementwise):
 
     name, primitive, signatures = "ldexp", "ldexp", TWO_FLOATS
     differential = "ldexp(dx, y)"
+    whole = (1,)
 
     def is_linear_in(self, position: int) -> bool:
         return position == 0
@@ -109,35 +107,3 @@ class Ldexp(Elementwise):
         whole = np.rint(np.clip(np.nan_to_num(n.astype(np.float64)), -5000, 5000)).astype(np.int64)
         with np.errstate(all="ignore"):
             return np.ldexp(x.astype(np.float64), whole).astype(x.dtype)
-
-
-@register
-class SubLn2(Elementwise):
-    """x - n * ln2 for whole n held in the float type: the logarithm of `x` without its power of two.
-
-    def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
-        return sub_ln2(x, exp_int(x))
-    """
-
-    name, primitive, signatures = "sub_ln2", "sub_ln2", TWO_FLOATS
-    differential = "dx"
-
-    def reference(self, *operands: Array) -> Array:
-        x, n = (operand.astype(np.float64) for operand in operands)
-        return (x - n * math.log(2)).astype(operands[0].dtype)
-
-
-@register
-class AddLn2(Elementwise):
-    """x + n * ln2 for whole n held in the float type: the logarithm of `exp(x) * 2^n`.
-
-    def f(x: Tensor[N, f32], n: Tensor[N, f32]) -> Tensor[N, f32]:
-        return add_ln2(log(x), n)
-    """
-
-    name, primitive, signatures = "add_ln2", "add_ln2", TWO_FLOATS
-    differential = "dx"
-
-    def reference(self, *operands: Array) -> Array:
-        x, n = (operand.astype(np.float64) for operand in operands)
-        return (x + n * math.log(2)).astype(operands[0].dtype)

@@ -68,6 +68,10 @@ class Operator(ABC):
     """Linear in all operands that have tangents jointly, or in each of them alone."""
     pole: ClassVar[tuple[int, float] | None] = None
     """An operand, counted from 0, and its value at which finite numbers give inf, whatever the dtype holds."""
+    whole: ClassVar[tuple[int, ...]] = ()
+    """Operands, counted from 0, that are whole numbers held in floats. Being whole, they have no tangents."""
+    lift: ClassVar[int] = 0
+    """The exponent of a power of two that all results carry: a dtype that does not hold it overflows."""
     differential: ClassVar[str] = ""
     """The tangent of the result as an expression: `cos(x) * dx`. `0` where it is zero wherever there is one."""
     not_differentiable: ClassVar[str] = ""

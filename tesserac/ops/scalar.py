@@ -63,8 +63,6 @@ _ROWS = (
     Primitive("exp_term", 2, "f", "same", "ldexp(exp_frac(a), min(exp_int(a) - b, 0)), rounded once."),
     Primitive("exp_lifted", 2, "f", "same", "The same times 2^32."),
     Primitive("ldexp", 2, "f", "same", "a * 2^b for a whole b held in the float type, rounded once."),
-    Primitive("sub_ln2", 2, "f", "same", "a - b * ln2 for a whole b, in two fused steps."),
-    Primitive("add_ln2", 2, "f", "same", "a + b * ln2 for a whole b, in two fused steps."),
     Primitive("log", 1, "f", "same", "Natural logarithm."),
     Primitive("log2", 1, "f", "same", "Logarithm to base 2."),
     Primitive("log10", 1, "f", "same", "Logarithm to base 10."),

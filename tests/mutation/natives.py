@@ -305,7 +305,7 @@ NATIVES: dict[str, Native] = {
     **{name: _floats(name) for name in FLOAT_FUNCTIONS},
     **{name: _along for name in ("softmax", "log_softmax", "softmax_safe")},
     **{name: _pointwise for name in ("maximum", "minimum")},
-    **{name: _float_pair for name in ("ldexp", "exp_term", "exp_lifted", "add_ln2", "sub_ln2", "pow")},
+    **{name: _float_pair for name in ("ldexp", "exp_term", "exp_lifted", "pow")},
     **{name: _same_along for name in ("roll", "flip", "sort", "dropout", "stop_gradient")},
     **{name: _made for name in ("zeros", "ones", "normal", "uniform")},
     **{name: _extremum for name in ("max", "min")},
