@@ -15,13 +15,14 @@ from tesserac.check.body import Body
 from tesserac.check.complex_operands import with_complex
 from tesserac.check.declared import show_declared, show_dtypes
 from tesserac.check.guarding import require_guard
+from tesserac.check.in_use import in_use, storage_in_use
 from tesserac.check.mismatch import explain
 from tesserac.check.precision import check_precision
 from tesserac.check.scalars import apply_to_scalars
 from tesserac.check.scaled import apply_to_scaled, meets_scale
 from tesserac.check.unusual import check_weights
 from tesserac.check.use import Use
-from tesserac.check.words import dim_text, noun, storage_text, type_text
+from tesserac.check.words import dim_text, noun, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0403, E0406
 from tesserac.diag.codes.shapes import E0311, E0315
@@ -35,7 +36,7 @@ from tesserac.ops.unify import Mismatch, Storage, match_elements
 from tesserac.types.dims import LARGEST_SIZE, MAX_DIMS, ZERO, TooComplex
 from tesserac.types.dtype import F32, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType, Type
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
 
 _SCALARS = (IntType, RunIntType, FloatType, BoolType)
 
@@ -148,27 +149,15 @@ def _meet_elements(
             draft = body.sink.error(E0406, at=use.at, operation=noun(use.op.name))
             draft.remark("a plain number takes the dtype of the tensor it meets; here there is none")
             text = body.rules.text(operand.span)
-            draft.replace("give it a dtype", operand.span, f"cast({text}, {_dtype_in_use(body, use, operand.type)})")
+            kinds = ("iu", "f") if isinstance(operand.type, IntType) else ("f",)
+            wanted = storage_in_use(body, kinds, F32, use.operands)
+            draft.replace("give it a dtype", operand.span, f"cast({text}, {wanted})")
             return None
         operand_met = meet_storage(body, operand, *storage, beside=use.operands)
         if operand_met is None:
             return None
         met.append(operand_met)
     return tuple(met)
-
-
-def _dtype_in_use(body: Body, use: Use, number: Type) -> str:
-    """The dtype that a number beside these operands most likely has: that of what they are computed from, else of the
-    first tensor in reach."""
-    waiting, types = list(use.operands), list[Type]()
-    while waiting:
-        operand = waiting.pop(0)
-        types.append(operand.type)
-        waiting += operand.operands if isinstance(operand, typed.Apply) else ()
-    types += [binding.type for binding in body.scope.bindings.values()]
-    tensors = [type_ for type_ in types if isinstance(type_, TensorType)]
-    ints = [storage_text(tensor) for tensor in tensors if tensor.dtype.kind in "iu" and isinstance(number, IntType)]
-    return next(iter([*ints, *(storage_text(tensor) for tensor in tensors if tensor.dtype.kind == "f")]), "f32")
 
 
 def meet_storage(
@@ -218,8 +207,9 @@ def _suggest_floats(body: Body, draft: Draft, dtype: DType, beside: Sequence[typ
     whole = [o for o in beside if isinstance(o.type, TensorType) and o.type.dtype == dtype and body.rules.text(o.span)]
     kept = body.result_storage is not None and body.result_storage.dtype == dtype
     if whole and not kept:
-        edits = [Edit(operand.span, f"cast({body.rules.text(operand.span)}, {F32})") for operand in whole]
-        draft.fix(f"compute in {F32}", *edits)
+        wanted = in_use(body, "f", F32)
+        edits = [Edit(operand.span, f"cast({body.rules.text(operand.span)}, {wanted})") for operand in whole]
+        draft.fix(f"compute in {wanted}", *edits)
 
 
 def _literal_text(body: Body, operand: typed.Expr) -> str:

@@ -13,6 +13,7 @@ from tesserac.check import collectives, distribution, tiles, typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.body import Body
+from tesserac.check.in_use import in_use
 from tesserac.check.keys import key_of, next_key
 from tesserac.check.pairing import ENUMERATE, ZIP, enumerated, zip_items
 from tesserac.check.scalars import to_float
@@ -24,6 +25,7 @@ from tesserac.diag.codes.shapes import E0311, E0315
 from tesserac.ops.convert import Cast
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import F32, I64
 from tesserac.types.ty import (
     DictType,
     DTypeType,
@@ -60,8 +62,8 @@ def _float(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Ex
         return to_float(value)
     draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(value.type))
     if isinstance(value.type, TensorType):
-        text = body.rules.text(value.span)
-        draft.replace("a tensor is converted by `cast`", callee.span, f"cast({text}, f32)")
+        text, dtype = body.rules.text(value.span), in_use(body, "f", F32, [value])
+        draft.replace("a tensor is converted by `cast`", callee.span, f"cast({text}, {dtype})")
     return body.error(callee.span)
 
 
@@ -76,8 +78,8 @@ def _int(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr
         return typed.Coerce(RunIntType(), callee.span, value)
     draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(type_))
     if isinstance(type_, TensorType):
-        text = body.rules.text(value.span)
-        draft.replace("a tensor is converted by `cast`", callee.span, f"cast({text}, i64)")
+        text, dtype = body.rules.text(value.span), in_use(body, "iu", I64, [value])
+        draft.replace("a tensor is converted by `cast`", callee.span, f"cast({text}, {dtype})")
     return body.error(callee.span)
 
 

@@ -16,6 +16,7 @@ from tesserac.check import typed
 from tesserac.check.arguments import Callee
 from tesserac.check.body import Body, Instance
 from tesserac.check.declared import show_declared
+from tesserac.check.in_use import in_use
 from tesserac.check.resolve import FunctionRef
 from tesserac.diag.codes.names import E0217
 from tesserac.diag.diagnostic import Diagnostic, Severity
@@ -97,19 +98,19 @@ class _Trial:
 
 def _right(body: Body, ref: FunctionRef, types: tuple[Type, ...]) -> Iterator[_Trial]:
     """The arguments with which, were they floats and not ints or the other way round, the body would be right."""
-    for trial in _trials(types):
+    for trial in _trials(types, in_use(body, "f", F32), in_use(body, "iu", I32)):
         tried = tuple(_with_dtype(type_, trial.dtype) if place in trial.places else type_
                       for place, type_ in enumerate(types))  # fmt: skip
         if not any(d.severity is Severity.ERROR for d in body.rules.recheck(ref.owner, ref.name, tried)):
             yield trial
 
 
-def _trials(types: tuple[Type, ...]) -> Iterator[_Trial]:
-    """Each tensor by itself, then all of a kind; with the dtype that others beside it have."""
+def _trials(types: tuple[Type, ...], real: DType, whole: DType) -> Iterator[_Trial]:
+    """Each tensor by itself, then all of a kind; with the dtype that others beside it have, or that is in use."""
     elements = {place: type_.dtype for place, type_ in enumerate(types) if isinstance(type_, TensorType)}
     floats = tuple(place for place, dtype in elements.items() if dtype.is_float)
     others = tuple(place for place in elements if place not in floats)
-    for places, like, default in ((others, floats, F32), (floats, others, I32)):
+    for places, like, default in ((others, floats, real), (floats, others, whole)):
         wanted = next((elements[place] for place in like), default)
         groups = dict.fromkeys([*((place,) for place in places), places])
         yield from (_Trial(group, wanted) for group in groups if group)

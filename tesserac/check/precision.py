@@ -9,6 +9,7 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.body import Body
 from tesserac.check.declared import declared_element, show_dtypes
+from tesserac.check.in_use import in_use
 from tesserac.check.use import Use
 from tesserac.check.words import SYMBOLS, dim_text, kinds_text, storage_text, written
 from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, W0401, W0402
@@ -121,7 +122,8 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
         draft.remark("a complex number has no order and is no float; `real`, `imag` and `abs` give floats")
     elif "f" in kinds:
         same = [o for o in use.operands if isinstance(o.type, TensorType) and o.type.dtype == dtype]
-        edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, f32)") for o in same]
+        wanted = in_use(body, "f", F32)
+        edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, {wanted})") for o in same]
         draft.fix("cast to a float first", *edits)
 
 
