@@ -105,11 +105,13 @@ class Instance:
     """A checked instance. `function` is None where there were errors, or where the check is not possible: it is
     still under way (`recursive`), or the value of an int is needed that only a call gives (`needs_value`).
 
+    Of one that waits for a value the `outline` says what is known of it all the same: its result, its effects.
     `diagnostics` are those that no definition has shown: what only these argument types bring about.
     """
 
     function: typed.TypedFunction | None
     diagnostics: tuple[Diagnostic, ...] = ()
+    outline: typed.TypedFunction | None = None
     recursive: bool = False
     needs_value: bool = False
 
@@ -168,6 +170,8 @@ class Body:
         self.functions: list[typed.TypedFunction] = []
         self.asked: list[typed.Derivative] = []
         self.needs_value = False
+        self.forks = False
+        self.judged: set[Span] = set()
         self.waits = False
         self.axes: dict[str, Dim] = {}
         self.mesh: RecordType | None = None

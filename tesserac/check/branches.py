@@ -16,8 +16,10 @@ from tesserac.check.assumed import assuming, relies_on
 from tesserac.check.body import Body, is_static
 from tesserac.check.common_types import agree
 from tesserac.check.conditions import checks_excluded, compares_ints, require_condition
-from tesserac.check.control import always_exits, may_exit
+from tesserac.check.control import always_exits, assigned_names, may_exit
+from tesserac.check.generic_items import quietly
 from tesserac.check.scope import Binding, Scope
+from tesserac.check.update_calls import update_place
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0212
 from tesserac.diag.sink import Sink
@@ -32,6 +34,9 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
     test = require_condition(body, body.expression(node.test))
     if isinstance(test.type, BoolType):
         return _decided_if(body, node, test.type.value, rest)
+    if isinstance(test.type, ErrorType) and body.needs_value:
+        return _unknown_if(body, node, rest)
+    body.forks = body.forks or (bool(body.static_symbols) and compares_ints(body, node.test))
     first = len(body.meetings)
     returning = may_exit(node) and not body.loops
     statements = _returning_if(body, node, test, rest) if returning else _joining_if(body, node, test, rest)
@@ -51,6 +56,19 @@ def _joining_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.S
     body.scope = before
     branched = join(body, test, blocks, scopes, node.span, sized=relies_on(body, test, checked))
     return [] if isinstance(test.type, ErrorType) else [branched]
+
+
+def _unknown_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
+    """Only a call knows the condition, and keeps one of the branches: of what they bind nothing is known here."""
+    before = body.scope
+    for branch in (node.body, node.otherwise):
+        body.scope = before.snapshot()
+        with quietly(body):
+            body.rules.block(body, branch)
+    body.scope = before
+    for name in assigned_names((*node.body, *node.otherwise), lambda call: update_place(body, call)):
+        body.scope.bind(Binding(name, ErrorType(), node.test.span, None))
+    return list(body.rules.block(body, rest)) if may_exit(node) else []
 
 
 def _continued(branch: Sequence[ast.Stmt], rest: Sequence[ast.Stmt]) -> Sequence[ast.Stmt]:

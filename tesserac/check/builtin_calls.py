@@ -32,6 +32,7 @@ from tesserac.types.ty import (
     ErrorType,
     FloatType,
     IntType,
+    ListType,
     RunIntType,
     TensorType,
     TupleType,
@@ -89,6 +90,8 @@ def _len(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr
         return typed.Static(IntType(Dim.const(len(parts(type_) or ()))), callee.span)
     if isinstance(type_, TensorType) and type_.dims:
         return typed.Static(IntType(type_.dims[0]), callee.span)
+    if isinstance(type_, ListType):
+        return typed.Static(IntType(type_.count), callee.span)
     body.sink.error(E0210, at=callee.span, expected="a tuple or a tensor with dims", found=type_text(type_))
     return body.error(callee.span)
 

@@ -18,7 +18,7 @@ from tesserac.check.call_reasons import show_arguments
 from tesserac.check.cascades import DECLARED
 from tesserac.check.declared import show_declared
 from tesserac.check.run_ints import refuse_run_int
-from tesserac.check.specs import OptionalSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
+from tesserac.check.specs import ListSpec, OptionalSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.trace import trace
 from tesserac.check.words import dim_text, dims_text, storage_text, type_text
 from tesserac.diag.codes.names import E0210
@@ -83,6 +83,8 @@ def explain_misfit(
     """An argument of another kind, rank or dtype than the parameter's annotation."""
     argument, parameter = values[misfit.parameter], signature.parameters[misfit.parameter]
     spec = misfit.spec.inner if isinstance(misfit.spec, OptionalSpec) else misfit.spec
+    if isinstance(spec, ListSpec | TensorSpec):
+        body.judged.add(argument.span)
     model = _leading_model(signature, values)
     if isinstance(spec, TensorSpec) and spec.leading and isinstance(misfit.found, TensorType) and model is not None:
         own = misfit.found.dims[: max(misfit.found.rank - len(spec.dims), 0)]

@@ -23,7 +23,7 @@ from tesserac.check.elsewhere import called_here
 from tesserac.check.extremes import EXTREMES, are_numbers, extreme
 from tesserac.check.function_values import call_closure, call_declared
 from tesserac.check.globals import BUILT_IN, global_value, unknown_name
-from tesserac.check.iteration import items_of
+from tesserac.check.iteration import numbers_of
 from tesserac.check.kinds import QUESTION, infer_isinstance
 from tesserac.check.methods import bound_method, method_of_struct
 from tesserac.check.operator_calls import call_operator
@@ -107,7 +107,7 @@ def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
     if meaning is None:
         unknown_name(body, function, is_called=True)
     if meaning == BuiltinRef("range"):
-        items = items_of(body, node, node.span)
+        items = numbers_of(body, node, node.span)
         return body.error(node.span) if items is None else make_tuple(items, node.span)
     return _call_meant(body, node, meaning, Callee(function.id, function.span, node.span))
 

@@ -140,8 +140,10 @@ def _call(
     if instance.function is None:
         if instance.recursive:
             _report_recursion(body, signature, callee)
+        elif instance.needs_value and _waits(body, values, callee) and instance.outline is not None:
+            return _finish(body, instance.outline, values, solver.values(), callee, key)
         elif instance.needs_value:
-            _report_unknown(body, values, callee)
+            pass
         else:
             types = _in_caller_terms(signature, binding, solver.values())
             report_instance(body, ref, instance, types, values, callee)
@@ -340,11 +342,13 @@ def _pass_on_warnings(body: Body, instance: Instance, callee: Callee) -> None:
             draft.note(warning.primary.span, "here")
 
 
-def _report_unknown(body: Body, values: Sequence[typed.Expr], callee: Callee) -> None:
-    """The callee asks for the value of an int or the length of a list; where that is one of the caller's own, only a
-    call of it can tell."""
-    if not any([body.wants_value(size) for value in values for size in sizes_in(value.type)]):
-        body.sink.error(E0215, at=callee.at, what=f"an int argument of `{callee.name}`")
+def _waits(body: Body, values: Sequence[typed.Expr], callee: Callee) -> bool:
+    """Whether the int or the length of a list whose value the callee asks for is one of the caller's own: then only a
+    call of that can tell. False after a diagnostic."""
+    if any([body.wants_value(size) for value in values for size in sizes_in(value.type)]):
+        return True
+    body.sink.error(E0215, at=callee.at, what=f"an int argument of `{callee.name}`")
+    return False
 
 
 def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:

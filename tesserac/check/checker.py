@@ -17,6 +17,7 @@ from tesserac.check import typed
 from tesserac.check.assignment import assign
 from tesserac.check.body import Body, Instance
 from tesserac.check.cascades import without_cascades
+from tesserac.check.certainty import certain
 from tesserac.check.custom_rules import check_rules
 from tesserac.check.decorators import Decorations, is_kernel, read_decorators
 from tesserac.check.differentiable import check_derivatives
@@ -282,7 +283,9 @@ class ModuleChecker:
             self._asked += body.asked
         if body.needs_value:
             check_names(Body(self, self.sink, name), signature)
-            return Instance(None, needs_value=True)
+            if body.at_definition and not is_kernel(signature.node):
+                self._found += certain(body, body.sink.diagnostics, self.types)
+            return Instance(None, outline=function, needs_value=True)
         if function is not None:
             self._by_symbol.update({part.symbol: part for part in (*body.functions, function)})
         if not body.at_definition:
@@ -331,8 +334,8 @@ class ModuleChecker:
                 function = implementing(body, signature, function, said.implements)
         else:
             function = check_instance(body, signature, types, spans, symbol)
-        if function is None:
-            return None
+        if function is None or body.needs_value:
+            return function
         if body.at_definition and not is_kernel(signature.node) and not of_library(function.span.file):
             warn_of_ranges(body, function, self.known)
         ask_by_types(body, signature.attributes)

@@ -15,11 +15,12 @@ from tesserac.check.body import Body
 from tesserac.check.conditions import require_condition
 from tesserac.check.dicts import make_dict, new_key, read_key
 from tesserac.check.evaluation import framed, named
-from tesserac.check.iteration import items_of
+from tesserac.check.generic_items import stand_in
+from tesserac.check.iteration import AnyItem, items_of
 from tesserac.check.tuples import make_tuple, tuple_items
 from tesserac.diag.codes.names import E0215
 from tesserac.syntax import ast
-from tesserac.types.ty import BoolType, ErrorType, Key
+from tesserac.types.ty import BoolType, ErrorType, Key, ListType
 
 Make = Callable[[], typed.Expr]
 
@@ -36,6 +37,9 @@ def infer_comprehension(body: Body, node: ast.ListComprehension | ast.DictCompre
     if values is None:
         return body.error(node.span)
     is_dict = isinstance(node, ast.DictComprehension)
+    if isinstance(values, AnyItem):
+        made = ListType(values.count, values.item.type)
+        return body.error(node.span) if is_dict else stand_in(made, node.span)
     return make_dict(keys, values, node.span) if is_dict else make_tuple(values, node.span)
 
 
@@ -48,7 +52,9 @@ def _entry(body: Body, entry: ast.DictEntry, keys: list[Key]) -> typed.Expr:
     return body.expression(entry.value)
 
 
-def _expand(body: Body, clauses: tuple[ast.ComprehensionClause, ...], make: Make) -> list[typed.Expr] | None:
+def _expand(
+    body: Body, clauses: tuple[ast.ComprehensionClause, ...], make: Make
+) -> list[typed.Expr] | AnyItem | None:
     if not clauses:
         value = make()
         return None if isinstance(value.type, ErrorType) else [value]
@@ -56,19 +62,38 @@ def _expand(body: Body, clauses: tuple[ast.ComprehensionClause, ...], make: Make
     items = items_of(body, first.iterable, first.target.span)
     if items is None:
         return None
+    if isinstance(items, AnyItem):
+        return _expand_any(body, first, items, tuple(rest), make)
     values: list[typed.Expr] = []
     for item in items:
         with framed(body) as frame:
             bindings = assign(body, first.target, item, first.span)
             kept = _holds(body, first)
             inner = _expand(body, tuple(rest), make) if kept else []
-        if kept is None or inner is None:
+        if kept is None or inner is None or isinstance(inner, AnyItem):
             return None
         if frame.statements:
             values += _done(body, [*bindings, *frame.statements], inner, first.span)
         else:
             values += [_bound(bindings, value) for value in inner]
     return values
+
+
+def _expand_any(
+    body: Body,
+    clause: ast.ComprehensionClause,
+    items: AnyItem,
+    rest: tuple[ast.ComprehensionClause, ...],
+    make: Make,
+) -> AnyItem | None:
+    """Of a list whose length only a call knows the value for one item; None where a call also decides how many."""
+    if clause.conditions:
+        return None
+    with framed(body):
+        assign(body, clause.target, items.item, clause.span)
+        inner = _expand(body, rest, make)
+    one = isinstance(inner, list) and len(inner) == 1 and not rest
+    return AnyItem(items.count, inner[0]) if isinstance(inner, list) and one else None
 
 
 def _holds(body: Body, clause: ast.ComprehensionClause) -> bool | None:

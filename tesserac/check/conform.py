@@ -14,6 +14,7 @@ from tesserac.check import typed
 from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
 from tesserac.check.declared import dims_behind, is_cast, show_declared, show_dtypes
+from tesserac.check.generic_items import stand_in
 from tesserac.check.operator_types import is_of, sized
 from tesserac.check.scalars import to_float
 from tesserac.check.specs import (
@@ -129,7 +130,11 @@ def _conform_list(body: Body, spec: ListSpec, value: typed.Expr) -> typed.Expr:
     count = spec.count.dim.substitute(body.symbols)
     found = value.type
     if isinstance(found, ListType):
-        return value if body.facts.same(found.count, count) else _wrong_kind(body, spec, value)
+        if not body.facts.same(found.count, count):
+            return _wrong_kind(body, spec, value)
+        body.judged.add(value.span)
+        item = conform(body, spec.item, stand_in(found.item, value.span))
+        return body.error(value.span) if isinstance(item.type, ErrorType) else value
     if count.constant is None and body.wants_value(count):
         return body.error(value.span)
     return _conform_items(body, spec, [spec.item] * (count.constant or 0), value)

@@ -15,7 +15,7 @@ from tesserac.check.call_forms import infer_attribute, infer_call
 from tesserac.check.closures import infer_lambda
 from tesserac.check.common_types import agree
 from tesserac.check.comprehensions import infer_comprehension
-from tesserac.check.conditions import checks_excluded, require_condition
+from tesserac.check.conditions import checks_excluded, compares_ints, require_condition
 from tesserac.check.dicts import infer_dict
 from tesserac.check.evaluation import apart
 from tesserac.check.globals import infer_name
@@ -110,6 +110,9 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
             apart(body, lambda: body.expression(other))
             body.dead -= 1
         return body.expression(kept)
+    if isinstance(test.type, ErrorType) and body.needs_value:
+        return test  # a call knows which side it takes
+    body.forks = body.forks or (bool(body.static_symbols) and compares_ints(body, node.test))
     first, checked = len(body.meetings), body.checked
     then, otherwise = (_side(body, test, side, side is node.then) for side in (node.then, node.otherwise))
     require_agreement(body, first, test, node.test.span)

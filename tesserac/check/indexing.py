@@ -17,6 +17,7 @@ from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body
 from tesserac.check.declared import show_declared
 from tesserac.check.dicts import dict_item
+from tesserac.check.generic_items import any_item
 from tesserac.check.guarding import require_guard, require_position
 from tesserac.check.run_ints import refuse_run_int
 from tesserac.check.scaled import refuse_scaled
@@ -29,7 +30,7 @@ from tesserac.ops.shape import Reshape, Slice
 from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, ONE, ZERO, Dim
 from tesserac.types.dtype import BOOL, I64
-from tesserac.types.ty import DictType, ErrorType, IntType, RunIntType, TensorType, TupleType
+from tesserac.types.ty import DictType, ErrorType, IntType, ListType, RunIntType, TensorType, TupleType
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,25 @@ def index_value(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Exp
         return _item(body, value, ty, [argument.value for argument in node.arguments], node.span)
     if isinstance(ty, DictType):
         return dict_item(body, value, node)
+    if isinstance(ty, ListType):
+        return _item_of_list(body, value, ty, entries_of(node), node.span)
     if not isinstance(ty, TensorType):
         body.sink.error(E0210, at=node.value.span, expected="a tensor, a tuple or a dict", found=type_text(ty))
         return body.error(node.span)
     if ty.is_scaled:
         return refuse_scaled(body, value, "indexing", node.span)
     return _index_tensor(body, value, ty, entries_of(node), node.span)
+
+
+def _item_of_list(
+    body: Body, value: typed.Expr, ty: ListType, entries: Sequence[ast.Expr], span: Span
+) -> typed.Expr:
+    """`blocks[i]` of a list whose length only a call knows, which tells whether it is that long."""
+    if len(entries) == 1 and not isinstance(entries[0], ast.Slice):
+        body.expression(entries[0])
+        item = any_item(body, value, span)
+        return body.unknown_count(ty.count, value.span) if item is None else item
+    return body.unknown_count(ty.count, value.span)
 
 
 def entries_of(node: ast.Subscript) -> list[ast.Expr]:

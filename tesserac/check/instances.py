@@ -20,6 +20,7 @@ from tesserac.check.contradictions import report_contradiction
 from tesserac.check.control import always_returns
 from tesserac.check.effects import check_effects
 from tesserac.check.facts import Why
+from tesserac.check.parameter_sizes import enter_sizes, enter_tensor
 from tesserac.check.scope import Binding
 from tesserac.check.signs import enter_signs
 from tesserac.check.specs import (
@@ -30,7 +31,6 @@ from tesserac.check.specs import (
     FunctionSpec,
     ListSpec,
     NoneSpec,
-    OperatorSpec,
     OptionalSpec,
     ScalarSpec,
     Signature,
@@ -60,7 +60,6 @@ from tesserac.types.ty import (
     IntType,
     ListType,
     NoneType,
-    OperatorType,
     StrType,
     StructType,
     TensorType,
@@ -85,7 +84,7 @@ def check_instance(
     check_end(body, signature)
     check_effects(body, node)
     result = result_type(body)
-    if body.has_failed:
+    if body.sink.has_errors or (body.is_broken and not body.needs_value):
         return None
     guards = where_guards(body, signature)
     return typed_function(body, signature, types, symbol, block, result, symbols_of(types), guards)
@@ -120,9 +119,9 @@ def enter(
         if isinstance(type_, IntType) and parameter.name in body.symbols:
             body.symbols[parameter.name] = type_.value
         if isinstance(spec, TensorSpec):
-            _enter_tensor(body, parameter.name, spec, type_)
+            enter_tensor(body, parameter.name, spec, type_)
         else:
-            _enter_sizes(body, spec, type_)
+            enter_sizes(body, spec, type_)
     for name in signature.unbound:
         body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
     signed = enter_signs(body, types)
@@ -137,32 +136,6 @@ def enter(
     if isinstance(signature.result, TensorSpec):
         body.result_storage = expected_storage(body, signature.result)
         body.element_spans.append(signature.result.element_span)
-
-
-def _enter_tensor(body: Body, name: str, spec: TensorSpec, type_: Type) -> None:
-    """What messages say of a tensor's dims and element; sizes that have another name or a number in this instance."""
-    body.parameter_dims[name] = spec.dims
-    body.parameter_elements[name] = spec.element_span
-    body.element_spans.append(spec.element_span)
-    if isinstance(type_, TensorType):
-        own = type_.rank - len(spec.dims)
-        _enter_dims(body, spec.dims, type_.dims[own:])
-        body.leading = type_.dims[:own] if spec.leading else body.leading
-
-
-def _enter_sizes(body: Body, spec: TypeSpec, type_: Type) -> None:
-    """The sizes of a struct or an operator, under the names that the annotation gives them."""
-    if isinstance(spec, StructSpec) and isinstance(type_, StructType):
-        _enter_dims(body, spec.args or (), type_.dims)
-    elif isinstance(spec, OperatorSpec) and isinstance(type_, OperatorType):
-        domain, codomain = type_.shape
-        if domain is not None and codomain is not None:
-            _enter_dims(body, spec.args, (domain, codomain))
-
-
-def _enter_dims(body: Body, specs: Sequence[DimSpec], dims: Sequence[Dim]) -> None:
-    pairs = zip(specs, dims, strict=False)
-    body.symbols.update((spec.dim.symbol, size) for spec, size in pairs if spec.dim.symbol)
 
 
 def static_symbols(name: str, type_: Type) -> Iterator[str]:

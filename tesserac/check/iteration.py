@@ -11,6 +11,7 @@ from tesserac.check import typed
 from tesserac.check.apply import meet_storage
 from tesserac.check.body import Body
 from tesserac.check.dicts import dict_keys
+from tesserac.check.generic_items import any_item
 from tesserac.check.tuples import tuple_items
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0210, E0213, E0215
@@ -28,15 +29,30 @@ def is_range(body: Body, node: ast.Expr) -> bool:
     return node.function.id == "range" and "range" not in body.scope.bindings
 
 
-def items_of(body: Body, node: ast.Expr, span: Span) -> tuple[typed.Expr, ...] | None:
+@dataclass(frozen=True)
+class AnyItem:
+    """What stands for the items of a list whose length only a call knows."""
+
+    count: Dim
+    item: typed.Expr
+
+
+def items_of(body: Body, node: ast.Expr, span: Span) -> tuple[typed.Expr, ...] | AnyItem | None:
     """The items of a tuple, a list, or a range whose bounds are known; None after a diagnostic."""
-    if not is_range(body, node):
-        value = body.expression(node)
-        items = written_out(value, span)
-        if items is None:
-            not_iterable(body, value)
-        return items
-    assert isinstance(node, ast.Call)
+    if isinstance(node, ast.Call) and is_range(body, node):
+        return numbers_of(body, node, span)
+    value = body.expression(node)
+    item = any_item(body, value, span)
+    if isinstance(value.type, ListType) and item is not None:
+        return AnyItem(value.type.count, item)
+    items = written_out(value, span)
+    if items is None:
+        not_iterable(body, value)
+    return items
+
+
+def numbers_of(body: Body, node: ast.Call, span: Span) -> tuple[typed.Expr, ...] | None:
+    """The numbers of a range whose bounds are known; None after a diagnostic."""
     bounds = range_bounds(body, node)
     if bounds is None:
         return None

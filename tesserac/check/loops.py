@@ -7,7 +7,7 @@ every turn; a tuple is unrolled. A name bound only inside has no value afterward
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
@@ -25,6 +25,7 @@ from tesserac.check.common_types import agree, converted
 from tesserac.check.conditions import require_condition
 from tesserac.check.control import assigned_names, holds_break
 from tesserac.check.evaluation import apart
+from tesserac.check.generic_items import any_item, quietly
 from tesserac.check.iteration import RunBounds, is_range, not_iterable, range_bounds, written_out
 from tesserac.check.scope import FLAG, HIDDEN, Binding, Pinned
 from tesserac.check.trials import risen, undo_of
@@ -93,7 +94,12 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
     known = written_out(items, node.target.span)
     if known is not None:
         return _unrolled(body, node, known)
-    not_iterable(body, items)
+    item = any_item(body, items, node.target.span)
+    if item is not None:
+        _any_turns(body, node, item)
+    else:
+        not_iterable(body, items)
+        _bind_unknown(body, _assigned(body, (node,)), node.target.span)
     return []
 
 
@@ -116,6 +122,41 @@ def _unrolled(body: Body, node: ast.For, items: Sequence[typed.Expr]) -> list[ty
     body.path = path
     _close_flag(body, flag)
     return block
+
+
+def _any_turns(body: Body, node: ast.For, item: typed.Expr) -> None:
+    """A loop over a list whose length only a call knows: one turn is checked for all of them. Since a call writes it
+    out, a name may have another type at every turn: of such a name nothing is known from the second turn on."""
+    names, unknown, before = _assigned(body, (node,)), set[str](), body.scope.snapshot()
+    _any_turn(body, node, item)
+    while changed := {name for name in names if _changes(before.bindings.get(name), body, name)} - unknown:
+        unknown |= changed
+        body.scope = before.snapshot()
+        _bind_unknown(body, unknown, node.target.span)
+        with quietly(body):
+            _any_turn(body, node, item)
+    _bind_unknown(body, unknown, node.target.span)
+
+
+def _any_turn(body: Body, node: ast.For, item: typed.Expr) -> None:
+    flag, path = _open_flag(body, node.body), body.path
+    if flag:
+        body.scope.bind(Binding(flag, BoolType(False), node.span, None))
+    body.path = (*path, 0)
+    assign(body, node.target, item, node.span)
+    _turn(body, node.body)
+    body.path = path
+    _close_flag(body, flag)
+
+
+def _changes(before: Binding | None, body: Body, name: str) -> bool:
+    after = body.scope.bindings.get(name)
+    return before is not None and (after is None or after.type != before.type)
+
+
+def _bind_unknown(body: Body, names: Iterable[str], span: Span) -> None:
+    for name in names:
+        body.scope.bind(Binding(name, ErrorType(), span, None))
 
 
 # ---------------------------------------------------------------------------------------------------- `break`
@@ -168,6 +209,7 @@ _ONE_BOOL = TensorType((), BOOL)
 def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> list[typed.Stmt]:
     bounds = range_bounds(body, call)
     if bounds is None:
+        _bind_unknown(body, _assigned(body, (node,)), target.span)
         return []
     if isinstance(bounds, RunBounds):
         return _counted_by_run(body, node, target, bounds)

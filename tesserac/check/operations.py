@@ -128,6 +128,8 @@ def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
         return left
     if isinstance(left.type, BoolType):
         return require_condition(body, body.expression(node.right))
+    if isinstance(left.type, ErrorType) and body.needs_value:
+        return left  # a call knows whether the second is asked
     met, checked = len(body.meetings), body.checked
     with assuming(body, left, holds=node.op == "and"):
         right = apart(body, lambda: body.expression(node.right))

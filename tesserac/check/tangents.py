@@ -7,7 +7,7 @@ own type; integers, bools and strings have none, and leave None where they were;
 from __future__ import annotations
 
 from tesserac.check.body import is_static
-from tesserac.types.ty import Aggregate, FloatType, NoneType, TensorType, Type, parts, with_parts
+from tesserac.types.ty import Aggregate, FloatType, ListType, NoneType, TensorType, Type, parts, with_parts
 
 
 def is_smooth(type_: Type) -> bool:
@@ -19,11 +19,15 @@ def is_smooth(type_: Type) -> bool:
 
 def has_tangent(type_: Type) -> bool:
     """Whether anything in a value of this type has a tangent."""
+    if isinstance(type_, ListType):
+        return has_tangent(type_.item)
     inner = parts(type_)
     return is_smooth(type_) if inner is None else any(map(has_tangent, inner))
 
 
 def tangent_type(type_: Type) -> Type:
+    if isinstance(type_, ListType):
+        return ListType(type_.count, tangent_type(type_.item))
     inner = parts(type_)
     if inner is not None:
         assert isinstance(type_, Aggregate)

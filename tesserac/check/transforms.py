@@ -16,6 +16,7 @@ from tesserac.check.body import Body, is_static
 from tesserac.check.checkpoints import CHECKPOINT, CHECKPOINTS
 from tesserac.check.derivative_errors import report_flat, report_printing, report_shape
 from tesserac.check.evaluation import framed
+from tesserac.check.generic_items import lengths_in
 from tesserac.check.opened import Opened
 from tesserac.check.scalars import is_one_float
 from tesserac.check.tangents import has_tangent, tangent_type
@@ -30,7 +31,6 @@ from tesserac.types.ty import (
     FloatType,
     FunctionType,
     IntType,
-    ListType,
     RunIntType,
     TensorType,
     TransformType,
@@ -118,9 +118,10 @@ def open_call(
     """The call of the function; None after a diagnostic, also where its result or an effect has no derivative."""
     params, values, places, named = list[str](), list[typed.Expr](), list[int | None](), list[Arg]()
     for position, arg in enumerate(args):
-        if isinstance(arg.value.type, ListType):
-            body.unknown_count(arg.value.type.count, arg.value.span)
-            return None
+        for count in lengths_in(arg.value.type):
+            if not body.wants_value(count):
+                body.unknown_count(count, arg.value.span)
+                return None
         if is_static(arg.value.type):
             places.append(None)
             named.append(arg)

@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body, is_static
+from tesserac.check.generic_items import any_item, stand_in
 from tesserac.check.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.check.words import type_text
 from tesserac.diag.codes.names import E0205, E0210
+from tesserac.types.dims import Dim
 from tesserac.types.ty import Aggregate, ErrorType, ListType, NoneType, StructType, TupleType, Type, parts
 
 Call = Callable[[Body, typed.Expr, Sequence[Arg], Callee], typed.Expr]
@@ -47,8 +49,7 @@ def _map(
     if is_static(first.type) or any(isinstance(tree.type, NoneType) for tree in trees):
         return [first]
     if isinstance(first.type, ListType):
-        body.unknown_count(first.type.count, callee.span)
-        return None
+        return _map_any(body, trees, first.type.count, callee, apply)
     if not isinstance(first.type, Aggregate):
         value = apply(trees)
         if isinstance(value.type, ErrorType):
@@ -63,10 +64,29 @@ def _map(
     return [rebuilt(first, [items[min(i, len(items) - 1)] for items in found]) for i in range(count)]
 
 
+def _map_any(
+    body: Body,
+    trees: Sequence[typed.Expr],
+    count: Dim,
+    callee: Callee,
+    apply: Callable[[Sequence[typed.Expr]], typed.Expr],
+) -> list[typed.Expr] | None:
+    """The same for lists whose length only a call knows, with one item for all of them."""
+    items = [any_item(body, tree, tree.span) for tree in trees]
+    found = [item for item in items if item is not None]
+    if len(found) < len(items):
+        body.unknown_count(count, callee.span)
+        return None
+    mapped = _map(body, found, callee, apply)
+    return None if mapped is None else [stand_in(ListType(count, one.type), callee.span) for one in mapped]
+
+
 def _alike(body: Body, trees: Sequence[typed.Expr], callee: Callee) -> bool:
     """Whether all trees branch as the first does."""
     first = trees[0].type
     for tree in trees[1:]:
+        if ListType in (type(first), type(tree.type)):
+            continue  # a call tells how many items each has
         if not isinstance(tree.type, NoneType) and not _same_kind(first, tree.type):
             wanted, found = f"a tree like {type_text(first)}", type_text(tree.type)
             draft = body.sink.error(E0210, at=tree.span, expected=wanted, found=found)

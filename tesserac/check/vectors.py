@@ -12,10 +12,12 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.apply import apply_operator
 from tesserac.check.body import Body, is_static
+from tesserac.check.generic_items import any_item, stand_in
 from tesserac.check.tuples import rebuilt, tuple_items
 from tesserac.check.words import noun, type_text
 from tesserac.diag.codes.names import E0210
 from tesserac.ops.registry import Operator
+from tesserac.types.dims import Dim
 from tesserac.types.ty import Aggregate, ErrorType, ListType, NoneType, StructType, TensorType, Type, parts
 
 _OF_TWO = ("add", "sub")
@@ -74,12 +76,28 @@ def _leaf_by_leaf(
         chosen = [o if own is None else own[place] for o, own in zip(operands, inner, strict=True)]
         if is_static(part.type) or any(isinstance(o.type, NoneType) for o in chosen):
             results.append(part)  # a gradient has None where an integer has no derivative
-        elif isinstance(part.type, ListType):
-            results.append(body.unknown_count(part.type.count, span))
-        elif isinstance(part.type, Aggregate):
-            results.append(_leaf_by_leaf(body, op, chosen, at, span))
+        elif lists := [o.type for o in chosen if isinstance(o.type, ListType)]:
+            results.append(_any_part(body, op, chosen, lists[0].count, at, span))
         else:
-            results.append(apply_operator(body, op, chosen, at, span))
+            results.append(_part(body, op, chosen, at, span))
     if any(isinstance(result.type, ErrorType) for result in results):
         return body.error(span)
     return rebuilt(first, results)
+
+
+def _part(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span, span: Span) -> typed.Expr:
+    if any(isinstance(operand.type, Aggregate) for operand in operands):
+        return _leaf_by_leaf(body, op, operands, at, span)
+    return apply_operator(body, op, operands, at, span)
+
+
+def _any_part(
+    body: Body, op: Operator, operands: Sequence[typed.Expr], count: Dim, at: Span, span: Span
+) -> typed.Expr:
+    """Lists whose length only a call knows, with one item for all of them."""
+    items = [any_item(body, o, o.span) if isinstance(o.type, ListType) else o for o in operands]
+    found = [item for item in items if item is not None]
+    if len(found) < len(items) or any(isinstance(o.type, Aggregate) for o in operands):
+        return body.unknown_count(count, span)
+    result = _part(body, op, found, at, span)
+    return result if isinstance(result.type, ErrorType) else stand_in(ListType(count, result.type), span)

@@ -1,0 +1,51 @@
+"""Lists whose length only a call knows: one item stands for all of them.
+
+Enters: a value of type `List[N, T]` in a definition. Leaves: an item of type T, with which loops and comprehensions are
+checked once. What is made of it is checked, never run: each call has an instance of its own, which knows the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tesserac.base.source import Span
+from tesserac.check import typed
+from tesserac.check.body import Body, is_static
+from tesserac.check.scope import HIDDEN
+from tesserac.diag.sink import Sink
+from tesserac.types.dims import Dim
+from tesserac.types.ty import ListType, Type, parts
+
+_ITEM = f"{HIDDEN}item"
+
+
+def stand_in(type_: Type, span: Span) -> typed.Expr:
+    """Some value of a type, whose only use is its type."""
+    return typed.Static(type_, span) if is_static(type_) else typed.Local(type_, span, _ITEM)
+
+
+def any_item(body: Body, value: typed.Expr, span: Span) -> typed.Expr | None:
+    """What stands for every item; None for what is no list, and for a list that no call makes longer or shorter."""
+    if isinstance(value.type, ListType) and body.wants_value(value.type.count):
+        return stand_in(value.type.item, span)
+    return None
+
+
+def lengths_in(type_: Type) -> Iterator[Dim]:
+    """The lengths of the lists in a type that are not known."""
+    if isinstance(type_, ListType):
+        yield type_.count
+    for inner in (type_.item,) if isinstance(type_, ListType) else parts(type_) or ():
+        yield from lengths_in(inner)
+
+
+@contextmanager
+def quietly(body: Body) -> Iterator[None]:
+    """Checks what only some calls come to: its mistakes are theirs, and so is what it returns."""
+    sink, told, returns, at_definition = body.sink, set(body.told), list(body.returns), body.at_definition
+    body.sink, body.at_definition = Sink(), False
+    try:
+        yield
+    finally:
+        body.sink, body.told, body.returns, body.at_definition = sink, told, returns, at_definition
