@@ -51,6 +51,9 @@ BEFORE = {
     "gradient": "v, g = value_and_grad(loss)(net, x)\nx = x @ g.blocks[0].w",
     "step": "g = grad(loss)(net, x)\nnet = net - 0.1 * g\nx = x @ net.blocks[0].w",
     "tree": "net = tree_map(lambda t: t + t, net)\nx = x @ net.blocks[0].w",
+    "unpacked": "one, two = net.blocks\nx = x @ one.w @ two.w",
+    "joined": "for block in net.blocks + [net.blocks[0]]:\n    x = x @ block.w",
+    "many gradients": "g = vmap(grad(loss), in_axes=(None, 0))(net, stack([x, x]))\nx = x @ g.blocks[0].w[0]",
     "power": "n = 3 ** q",
     "step of a range": "for i in range(0, 8, q):\n    y = 2.0",
 }
@@ -88,6 +91,9 @@ def test_a_turn_is_checked(text: str) -> None:
         "for block in net.blocks[1:]:\n    x = x @ block.w\nreturn x",
         "for block in net.blocks:\n    if sum(block.b) > 0.0:\n        return x @ block.w\nreturn x",
         "for block, o in zip(net.blocks, (x, x)):\n    x = o @ block.w\nreturn x",
+        "return jacrev(loss)(net, x), jacfwd(loss)(net, x), hessian(loss)(net, x)",
+        "both = net.blocks + others\nreturn both[0].w @ x.T, leaves(net)[1] @ x.T",
+        "s = 0.0\nfor i in range(q):\n    for block in net.blocks:\n        s += sum(block.b)\nreturn s",
         "return stack([x @ block.w for block in net.blocks])",
         "return [x for block in net.blocks if len(net.blocks) > 1]",
         "if q == 0:\n    y = sum(x)\nelse:\n    y = x\nreturn y * float(3 ** q)",
@@ -118,6 +124,13 @@ def of_head(net: Net[N, D], x: Tensor[B, D, f32]) -> Net[N, D]:
 
 def of_list(net: Net[N, D], x: Tensor[B, D, f32]) -> List[N, Block[D]]:
     return grad(lambda blocks: sum(run(blocks, x)))(net.blocks)
+
+def total(net: Net[N, D], n: int) -> Tensor[f32]:
+    s = 0.0
+    for i in range(n):
+        for block in net.blocks:
+            s += sum(block.b)
+    return s
 
 def last(net: Net[N, D]) -> Tensor[D, f32]:
     return net.blocks[len(net.blocks) - 1].b
@@ -158,4 +171,5 @@ def test_a_gradient_by_a_struct_with_a_list_is_whole(count: int) -> None:
     assert of_net.head.shape == (3,)
     assert np.allclose(of_head.head, x.sum(0), rtol=1e-5)
     assert [not block.w.any() and block.w.shape == (3, 3) for block in of_head.blocks] == [True] * count
+    assert np.allclose(m.total(net, 2), 2 * sum(block["b"].sum() for block in blocks), rtol=1e-5)
     assert np.array_equal(m.last(net), blocks[-1]["b"])

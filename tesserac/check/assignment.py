@@ -15,6 +15,7 @@ from tesserac.check.body import Body, is_static
 from tesserac.check.common_types import agree, converted
 from tesserac.check.conform import conform
 from tesserac.check.dicts import dict_with
+from tesserac.check.generic_items import any_item
 from tesserac.check.indexing import tuple_position
 from tesserac.check.requests import ask_by_types
 from tesserac.check.resolve import StructRef
@@ -186,7 +187,9 @@ def _unpack(
 
 def _parts_for(body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Expr) -> Sequence[typed.Expr]:
     """One value per target; where they do not fit there is a diagnostic, and each is an error."""
-    wanted = len(target.items)
+    wanted, item = len(target.items), any_item(body, value, value.span)
+    if item is not None:
+        return [item] * wanted
     if isinstance(value.type, TupleType):
         if len(value.type.items) == wanted:
             return tuple_items(value, value.span)

@@ -32,6 +32,26 @@ def any_item(body: Body, value: typed.Expr, span: Span) -> typed.Expr | None:
     return None
 
 
+def join_lists(body: Body, left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr:
+    """`a + b` where a call knows the length of one: a list, if all items have one type."""
+    sides = [_listed(value.type) for value in (left, right)]
+    for side in sides:
+        if side is not None and side.count.constant is None and not body.wants_value(side.count):
+            return body.unknown_count(side.count, span)
+    first, second = sides
+    if first is None or second is None or first.item != second.item:
+        return body.error(span)
+    return stand_in(ListType(first.count + second.count, first.item), span)
+
+
+def _listed(type_: Type) -> ListType | None:
+    """The type as that of a list; None for a tuple of several types, or of nothing."""
+    items = set(parts(type_) or ())
+    if isinstance(type_, ListType) or len(items) != 1:
+        return type_ if isinstance(type_, ListType) else None
+    return ListType(Dim.const(len(parts(type_) or ())), items.pop())
+
+
 def lengths_in(type_: Type) -> Iterator[Dim]:
     """The lengths of the lists in a type that are not known."""
     if isinstance(type_, ListType):

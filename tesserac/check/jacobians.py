@@ -15,6 +15,7 @@ from tesserac.base.source import Span
 from tesserac.check import typed
 from tesserac.check.arguments import Arg, Callee
 from tesserac.check.body import Body, is_static
+from tesserac.check.generic_items import lengths_in
 from tesserac.check.opened import Opened
 from tesserac.check.tangents import is_smooth, tangent_type
 from tesserac.check.transforms import HOLOMORPHIC, Call, open_call, seed_of
@@ -42,6 +43,9 @@ def call_jacobian(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Ca
     opened = None if wrt is None else open_call(body, function, args, callee, call)
     if wrt is None or opened is None or not _has_numbers(body, opened, wrt, type_, callee):
         return body.error(callee.span)
+    types = (opened.value.type, *(args[place].value.type for place in wrt))
+    if any(list(lengths_in(type_)) for type_ in types):
+        return body.error(callee.span)  # a matrix for each pair of leaves: a call knows how many there are
     jacobian = _Jacobian(opened, wrt, callee.span, isinstance(type_.setting("wrt"), TupleType))
     return jacobian.in_reverse() if type_.transform == "jacrev" else jacobian.forward()
 

@@ -365,7 +365,7 @@ def _enter(
             begun.append(typed.Bind(loop, name, converted(body.local(name, loop), start)))
             binding = Binding(name, start, binding.span, binding.value)
             body.scope.bind(binding)
-        body.scope.pinned[name] = Pinned(binding, loop, body.dead)
+        body.scope.pinned[name] = Pinned(binding, loop, body.dead, body.path)
     return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer, tuple(begun))
 
 

@@ -175,6 +175,8 @@ def _whole(body: Body, callee: Callee, type_: Type, axis: Type, size: Dim, place
     if isinstance(axis, NoneType):
         places += [None] * len(list(leaf_types(type_)))
         return type_
+    if isinstance(type_, ListType):
+        return ListType(type_.count, _whole(body, callee, type_.item, axis, size, places))
     if isinstance(type_, Aggregate):
         inner = parts(type_) or ()
         axes = axis.items if isinstance(axis, TupleType) else [axis] * len(inner)

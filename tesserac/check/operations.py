@@ -17,6 +17,7 @@ from tesserac.check.bits import power_of_ints
 from tesserac.check.body import Body
 from tesserac.check.conditions import is_elementwise, refuse_elementwise, require_condition
 from tesserac.check.evaluation import apart
+from tesserac.check.generic_items import join_lists
 from tesserac.check.membership import membership
 from tesserac.check.tuples import join_tuples
 from tesserac.check.type_values import TYPE, first_alternative, with_type_attribute
@@ -47,6 +48,7 @@ from tesserac.types.ty import (
     DTypeType,
     ErrorType,
     IntType,
+    ListType,
     NoneType,
     RecordType,
     StrType,
@@ -77,6 +79,8 @@ def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
         return _power(body, node, left, right)
     if isinstance(left.type, TupleType) and isinstance(right.type, TupleType) and node.op == "+":
         return join_tuples(left, right, node.span)
+    if node.op == "+" and {type(left.type), type(right.type)} in ({ListType}, {ListType, TupleType}):
+        return join_lists(body, left, right, node.span)
     return _apply(body, _BINARY[node.op], [left, right], node.op_span, node.span)
 
 

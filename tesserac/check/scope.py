@@ -25,11 +25,12 @@ class Binding:
 @dataclass(frozen=True)
 class Pinned:
     """A name that a loop carries: its type must stay, since every turn starts with it. `dead` is in how many branches
-    that are not taken the loop stands."""
+    that are not taken the loop stands, `path` in which turns of those around it that are written out."""
 
     binding: Binding
     loop: Span
     dead: int
+    path: tuple[int, ...]
 
 
 FLAG = "stop$"

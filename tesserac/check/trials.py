@@ -50,7 +50,7 @@ def rise(body: Body, name: str, pinned: Pinned, type_: Type) -> bool:
     In a branch of the loop that is not taken it has not, nor where a mistake was made: its report would be lost."""
     if body.dead > pinned.dead or _is_wrong(type_):
         return True
-    key = (body.path, pinned.loop, name)
+    key = (pinned.path, pinned.loop, name)
     if body.rises.starts.get(key) == type_:
         return False
     body.rises.starts[key] = type_
