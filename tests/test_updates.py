@@ -98,3 +98,14 @@ def test_a_bad_place_ends_the_call() -> None:
     with pytest.raises(tessera.TesseraError, match="index 4 is out of range for a dim of size 4") as caught:
         module.set_rows(numbers(4, 3), i, numbers(9, 3))
     assert caught.value.code == "E0927"
+
+
+@pytest.mark.parametrize("before", ["v = x + 0.25", "v = x + 0.25\n    for i in range(2): v = v * 0.5 + x"])
+@pytest.mark.parametrize("read", ["w @ v", "v @ w.T", "v.T", "sum(v, axis=0)", "sort(v, axis=0)", "concat([v, v])"])
+def test_what_reads_the_tensor_as_it_was_reads_it_before_the_update(before: str, read: str) -> None:
+    """Wherever it stands, and however its operand is laid out: a product of few rows reads it without a copy."""
+    text = f"def f(w: Tensor[N, M, f32], x: Tensor[M, K, f32]):\n    {before}\n    y = v\n    y[-1] = 0.5\n"
+    module = tessera.compile(f"{text}    return rint(y), {read.replace('w.T', 'w.T[:K]')}\n")
+    w, x = np.ones((3, 3), "f4"), np.arange(9, dtype="f4").reshape(3, 3)
+    whole = tessera.compile(f"{text.replace('y[-1] = 0.5', 'pass')}    return {read.replace('w.T', 'w.T[:K]')}\n")
+    assert np.array_equal(module.f(w, x)[1], whole.f(w, x))

@@ -182,9 +182,10 @@ _INSIDE = frozenset((*COMPUTED, *WRITTEN, *CONTROL, "form.yield"))
 
 
 def readers(value: Value) -> Iterator[tuple[Op, int]]:
-    """Operations that read a value, directly or through views, and as which operand."""
+    """Operations that read a value, directly or through views, and as which operand. What is laid out for a product is
+    read by the product: for few rows it takes the value as it is."""
     for user, position in list(value.uses):
-        if is_view(user):
+        if is_view(user) or "layout" in user.attrs:
             yield from readers(user.result)
         else:
             yield user, position
