@@ -109,3 +109,26 @@ def test_what_reads_the_tensor_as_it_was_reads_it_before_the_update(before: str,
     w, x = np.ones((3, 3), "f4"), np.arange(9, dtype="f4").reshape(3, 3)
     whole = tessera.compile(f"{text.replace('y[-1] = 0.5', 'pass')}    return {read.replace('w.T', 'w.T[:K]')}\n")
     assert np.array_equal(module.f(w, x)[1], whole.f(w, x))
+
+
+def test_what_is_moved_before_an_update_needs_no_copy() -> None:
+    """A loop that reads the old tensor takes along the sum that it needs, which would have read a copy of it."""
+    run = compiled_equals_oracle(TAKEN_ALONG)
+    run("f", np.arange(12, dtype="f4").reshape(3, 4) / 8)
+
+
+TAKEN_ALONG = """
+def float_of(b: Tensor[N, M, bool]): return cast(count_nonzero(b), f32)
+
+def f(x: Tensor[N, M, f32]):
+    v = exp(x)
+    y = v
+    y[-1] = 0.5
+    z = v + 0.25
+    for i in range(2):
+        z = z * 0.5 + float_of(z <= v) + sum(reshape(v, (N, M, 1)))
+    w = y + 0.25
+    for i in range(2):
+        w = w * 0.5 + sum(sort(z))
+    return w
+"""

@@ -104,7 +104,7 @@ def _plan(update: Op, copy: Op, updates: Updates) -> Copied | None:
         span = large[0].span
         return Copied(READ_LATER, span.file, span.start, span.end)
     _move_before(together[0], first)
-    _save(together[0], [use for use in uses if use[0] not in large])
+    _save(together[0], [use for use in uses if use[0] not in large and ancestor(use[0], update.parent) not in first])
     update.set_operand(0, old)
     copy.erase()
     for nested in reversed(inner):
@@ -225,6 +225,8 @@ def _can_be_saved(use: tuple[Op, int], block: Block | None) -> bool:
 
 def _is_smaller(part: Value, whole: Value) -> bool:
     few, all_ = tensor_type(part).dims, tensor_type(whole).dims
+    if product(few) == product(all_):
+        return False  # the same elements by another number of dims
     sizes = product(few).constant, product(all_).constant
     if sizes[0] is not None:
         return sizes[1] is None or 2 * sizes[0] <= sizes[1]
