@@ -177,6 +177,8 @@ def operand(case: Case, place: int, sizes: Mapping[str, int], rng: np.random.Gen
     name = choose(signatures, tuple(t.rank for t in case.types)).operands[place].name
     if name not in ("index", "start"):
         values = any_sample(fixed, rng)
+        if place in case.operator.whole:
+            return np.rint(values)
         products = case.operator.name in ("prod", "cumprod", "mul_at") and values.dtype.kind == "f"
         return values ** values.dtype.type(1 / 64) if products else values  # long ones stay within the type
     least = min([d.evaluate(sizes) for d in case.types[0].dims], default=1)
