@@ -158,6 +158,7 @@ class Session:
         self.release = release
         self._checked: dict[str, Checked] = {}
         self._analysers: dict[str, Analyser] = {}
+        self._supposed: dict[str, Analyser] = {}
 
     # ------------------------------------------------------------------------------------------------- sources
 
@@ -218,10 +219,21 @@ class Session:
 
     def glance(self, source: SourceFile) -> Analysis:
         """What is known of a file being edited: items whose text is new are checked, others may be `pending`."""
-        analyser = self._analysers.get(source.path)
+        return self._analyser(self._analysers, source.path).update(source)
+
+    def suppose(self, source: SourceFile) -> Analysis:
+        """What `analyse` would say if this were the text: what is known of the text being edited stays as it is."""
+        analyser = self._analyser(self._supposed, source.path)
+        analysis = analyser.update(source)
+        while analysis.pending:
+            analysis = analyser.advance()
+        return analysis
+
+    def _analyser(self, known: dict[str, Analyser], path: str) -> Analyser:
+        analyser = known.get(path)
         if analyser is None or not fresh(analyser.reads):
-            analyser = self._analysers[source.path] = Analyser(PROGRAM, self.library, self._importer.imports_of)
-        return analyser.update(source)
+            analyser = known[path] = Analyser(PROGRAM, self.library, self._importer.imports_of)
+        return analyser
 
     def look(self, source: SourceFile, offset: int) -> Analysis:
         """The same with the item at an offset checked in any case."""
@@ -243,6 +255,7 @@ class Session:
     def forget(self, path: str) -> None:
         """Lets go of a file that is no longer edited."""
         self._analysers.pop(path, None)
+        self._supposed.pop(path, None)
         self._checked.pop(path, None)
 
     def interface(self, source: SourceFile) -> ModuleInterface:

@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pipeline", "entry", "faults", "library", "incremental"),
     ("specialize", "interfaces"),
     ("imports",),
-    ("verdicts",),
+    ("verdicts", "mending"),
     ("session",),
     ("tracing",),
     ("embed", "prepare", "commands"),

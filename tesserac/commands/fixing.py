@@ -2,7 +2,7 @@
 
 Enters: files. Leaves: their new texts. Fixes are made in rounds: after each the files are checked again, since one
 mistake may have hidden another. A round takes fixes in the order of the text and leaves out one that would touch what
-another has changed: the next round has it.
+another has changed: the next round has it. One is made only if the program with it is better: see `mending.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, lines_of
 from tesserac.commands.files import files_of, program_files, project_here, rewrite
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix
-from tesserac.diag.render import apply_edits
+from tesserac.mending import is_clean, with_edits
 from tesserac.session import Session
 
 MAX_ROUNDS = 20
@@ -46,14 +46,33 @@ def fix_source(session: Session, source: SourceFile) -> Fixed:
     fixed = Fixed(source, source)
     said = session.check(source).diagnostics
     for _ in range(MAX_ROUNDS):
-        chosen = safe_fixes(said, fixed.after)
+        chosen = _clean_fixes(session, safe_fixes(said, fixed.after), fixed.after)
         if not chosen:
             break
-        edits = [edit for _, fix in chosen for edit in fix.edits]
-        new = SourceFile(source.path, apply_edits(fixed.after.text, edits))
+        new = with_edits(fixed.after, [edit for _, fix in chosen for edit in fix.edits])
         fixed.made += [_made(diagnostic, fix, fixed.after) for diagnostic, fix in chosen]
         fixed.after, said = new, session.check(new).diagnostics
     return fixed
+
+
+def _clean_fixes(
+    session: Session, chosen: list[tuple[Diagnostic, Fix]], source: SourceFile
+) -> list[tuple[Diagnostic, Fix]]:
+    """Those with which the program is better, and nothing new is said: all of them together, as a rule."""
+
+    def check(text: SourceFile) -> Sequence[Diagnostic]:
+        return session.check(text).diagnostics
+
+    def are_clean(fixes: list[tuple[Diagnostic, Fix]]) -> bool:
+        edits = [edit for _, fix in fixes for edit in fix.edits]
+        return is_clean(source, [diagnostic for diagnostic, _ in fixes], edits, check)
+
+    if not chosen or are_clean(chosen):
+        return chosen
+    kept: list[tuple[Diagnostic, Fix]] = []
+    for fix in chosen:
+        kept += [fix] if are_clean([*kept, fix]) else []
+    return kept
 
 
 def safe_fixes(said: Iterable[Diagnostic], source: SourceFile) -> list[tuple[Diagnostic, Fix]]:

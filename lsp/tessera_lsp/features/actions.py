@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tessera_lsp.features.diagnostics import shown
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix
+from tesserac.mending import with_mending_fixes
 from tesserac.session import Session
 
 
@@ -24,9 +27,14 @@ class Action:
 
 
 def actions(session: Session, source: SourceFile, start: int, end: int) -> list[Action]:
-    """The fixes of what is wrong in a range, safe ones first. Fixes of files other than this one are left out."""
+    """The fixes of what is wrong in a range, safe ones first. Fixes of files other than this one are left out, and so
+    are those with which the program is no better."""
+
+    def check(text: SourceFile) -> Sequence[Diagnostic]:
+        return session.suppose(text).diagnostics
+
     touched = [
-        diagnostic
+        with_mending_fixes(diagnostic, source, check)
         for diagnostic in shown(session.look(source, start).diagnostics)
         if diagnostic.primary.span.start <= end and start <= diagnostic.primary.span.end
     ]
