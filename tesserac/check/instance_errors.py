@@ -18,7 +18,7 @@ from tesserac.check.body import Body, Instance
 from tesserac.check.declared import show_declared
 from tesserac.check.in_use import in_use
 from tesserac.check.resolve import FunctionRef
-from tesserac.diag.codes.names import E0217
+from tesserac.diag.codes.names import E0216, E0217
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.types.dtype import F32, I32, DType
 from tesserac.types.policy import NO_POLICY
@@ -64,6 +64,8 @@ def _cause(first: Diagnostic) -> _Cause:
         return _Cause(first.code, first.primary.text, first.secondary[0].span, first.secondary[0].text)
     if first.code == E0217.id and first.because:
         return _Cause(first.code, first.because[0].text, first.because[0].span, "")
+    if first.code == E0216.id and first.primary.text:  # what the assertion itself says is the reason
+        return _Cause(first.code, f"{first.title}: {first.primary.text}", first.primary.span, first.primary.text)
     return _Cause(first.code, first.title, first.primary.span, first.primary.text)
 
 
