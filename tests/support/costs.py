@@ -8,7 +8,6 @@ Seconds of CPU, of the process and of the ones it waited for, hardly depend on w
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
@@ -24,27 +23,25 @@ def spent() -> float:
 
 
 class Costs:
-    """Counts what each test of this process takes."""
+    """Writes a line for each test of this process: what it took, and what the process has taken so far."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.collected = 0.0
-        self.tests: dict[str, float] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self.lines = (folder / f"{os.getpid()}.txt").open("w", encoding="utf-8", buffering=1)
+
+    def write(self, name: str, start: float) -> None:
+        now = spent()
+        self.lines.write(f"{now - start:.4f} {now:.2f} {name}\n")
 
     def pytest_collection_finish(self) -> None:
-        self.collected = spent()
+        self.write("collected", 0.0)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         start = spent()
         done = yield
-        self.tests[item.nodeid] = spent() - start
+        self.write(item.nodeid, start)
         return done
-
-    def pytest_sessionfinish(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        found = {"collected": self.collected, "total": spent(), "tests": self.tests}
-        (self.folder / f"{os.getpid()}.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,17 +58,17 @@ def summary(folder: Path) -> str:
     """The sums by file and by function, dearest first."""
     files: Counter[str] = Counter()
     functions: Counter[str] = Counter()
-    lines = []
-    for path in sorted(folder.glob("*.json")):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        lines.append(f"{found['total']:8.1f}  process {path.stem}, of that {found['collected']:.1f} until collected")
-        for name, seconds in found["tests"].items():
-            files[name.split("::")[0]] += seconds
-            functions[name.split("[")[0]] += seconds
-    lines.append(f"{sum(files.values()):8.1f}  in tests")
+    processes = []
+    for path in sorted(folder.glob("*.txt")):
+        lines = [line.split(" ", 2) for line in path.read_text(encoding="utf-8").splitlines()]
+        processes.append(f"{float(lines[-1][1]):8.1f}  process {path.stem}, of that {lines[0][0]} until collected")
+        for seconds, _, name in lines[1:]:
+            files[name.split("::")[0]] += float(seconds)
+            functions[name.split("[")[0]] += float(seconds)
+    report = [*processes, f"{sum(files.values()):8.1f}  in tests"]
     for title, counts in (("files", files), ("functions", functions)):
-        lines += [f"\n{title}"] + [f"{seconds:8.2f}  {name}" for name, seconds in counts.most_common(120)]
-    return "\n".join(lines)
+        report += [f"\n{title}"] + [f"{seconds:8.2f}  {name}" for name, seconds in counts.most_common()]
+    return "\n".join(report)
 
 
 if __name__ == "__main__":
