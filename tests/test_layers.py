@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.tools.operator_size import code_says, shown, sources
-
-ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("base",),

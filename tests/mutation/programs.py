@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from checking import diagnose
-
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.ops.registry import OPERATORS
@@ -17,6 +15,7 @@ from tesserac.syntax.parse import parse_module
 from tesserac.syntax.walk import descendants
 from tests.mutation.evaluate import judge
 from tests.mutation.values import Rejected, Unjudged
+from tests.support.checking import diagnose
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("examples", "tests/cases/mutants", "tests/cases/check")

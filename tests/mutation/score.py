@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from checking import diagnose
-
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix, Severity
 from tesserac.diag.render import apply_edits
@@ -18,6 +16,7 @@ from tesserac.syntax.parse import parse_module
 from tests.mutation.evaluate import judge
 from tests.mutation.mutate import Mutant
 from tests.mutation.values import Rejected, Unjudged
+from tests.support.checking import diagnose
 
 Verdict = str
 SOUND, REJECTED, UNJUDGED = "sound", "rejected", "unjudged"

@@ -10,7 +10,7 @@ import argparse
 import random
 import sys
 
-from tests.composed import ALL_STEPS, FUNCTIONS, check_chains
+from tests.support.composed import ALL_STEPS, FUNCTIONS, check_chains
 
 
 def main() -> int:

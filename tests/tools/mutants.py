@@ -1,6 +1,6 @@
 """Runs the mutation test and writes a report: `python -m tests.tools.mutants --count 1000 REPORT.md`.
 
-One-token mutants of correct programs, with a fixed seed; `tests/test_mutants.py` runs a sample of the same. Without a
+One-token mutants of correct programs, with a fixed seed; `tests/check/test_mutants.py` runs a sample. Without a
 report it prints the figures and the mutants that fall short of each.
 """
 
@@ -10,8 +10,6 @@ import argparse
 import sys
 from collections import Counter
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.mutation.mutate import KINDS, mutants
 from tests.mutation.programs import programs

@@ -1,7 +1,7 @@
 """Runs random loops with branches on counters: `python -m tests.tools.random_branches --count 1000`.
 
 Each is run in the interpreter and compiled at seven pairs of sizes and held to Python, where it fails too; of one in
-four the gradient is held to differences, and two are run at once. `tests/test_branch_facts.py` runs a sample.
+four the gradient is held to differences, and two are run at once. `tests/check/test_branch_facts.py` runs a sample.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.branch_gen import branch_program
-from tests.branch_runs import check_many, check_slopes, check_values, is_refused
+from tests.support.branch_gen import branch_program
+from tests.support.branch_runs import check_many, check_slopes, check_values, is_refused
 
 GRADIENTS_EVERY = 4
 

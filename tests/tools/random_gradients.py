@@ -2,7 +2,7 @@
 
 Each program has 5 to 40 operators, loops and branches, in f64. Forward and reverse mode are held to each other, second
 derivatives in three ways as well, and both to finite differences. Gradients of one in three are compiled too, second
-derivatives of one in nine, and have the bits of the interpreter. `tests/test_random_gradients.py` runs a sample.
+derivatives of one in nine, and have the bits of the interpreter. `tests/graph/test_random_gradients.py` runs a sample.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tesserac.base.source import SourceFile
 from tesserac.session import Session
-from tests.gradient_gen import gradient_program
-from tests.gradient_runs import BOUND, MODES, Unclear, check_bits, check_gradients
+from tests.support.gradient_gen import gradient_program
+from tests.support.gradient_runs import BOUND, MODES, Unclear, check_bits, check_gradients
 from tests.tools.seeds import Outcome, main, outcome
 
 REPORT = Path("benchmarks/results/random-gradients.md")

@@ -1,7 +1,7 @@
 """Runs random programs and writes a report: `python -m tests.tools.random_programs REPORT.md --count 10000 --jobs 16`.
 
 Each is interpreted, compiled, and, one in three, compiled without fusion as well, which takes the most time; all agree
-to the bit, or the report says which seeds do not. `tests/test_random_programs.py` runs a sample of the same programs.
+to the bit, or the report says which seeds do not. `tests/programs/test_random_programs.py` runs a sample.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tesserac.base.source import SourceFile
 from tesserac.session import Session
-from tests.edge_statements import random_program
-from tests.random_runs import run_program
+from tests.support.edge_statements import random_program
+from tests.support.random_runs import run_program
 from tests.tools.seeds import Outcome, main, outcome
 
 REPORT = Path("benchmarks/results/random-programs.md")

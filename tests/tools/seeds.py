@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tesserac.session import ProgramError
-from tests.program_gen import Program
-from tests.random_runs import shown
+from tests.support.program_gen import Program
+from tests.support.random_runs import shown
 
 
 class Outcome(NamedTuple):

@@ -1,0 +1,140 @@
+"""A branch is a fact: what its condition says of sizes holds inside, and what no fact decides is checked there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.check.reach import requirements
+from tests.support.branch_gen import branch_program
+from tests.support.branch_runs import check_many, check_slopes, check_values, is_refused
+from tests.support.source_support import check_text, library
+
+HEAD = "def f(x: Tensor[N, f32], z: Tensor[K, f32], c: Tensor[bool]) -> Tensor[N, f32]:\n    y = zeros(N)\n"
+
+
+@pytest.mark.parametrize("seed", [4, 9, 14, 17, 22, 26])
+def test_values(seed: int) -> None:
+    program = branch_program(seed)
+    if not is_refused(program):
+        check_values(program)
+
+
+@pytest.mark.parametrize("seed", [100, 103, 108])
+def test_slopes_and_many_at_once(seed: int) -> None:
+    program = branch_program(seed)
+    if not is_refused(program):
+        check_slopes(program)
+        check_many(program)
+
+
+def checks_of(body: str) -> list[str]:
+    """What is left to a call of `f`, on entry and inside."""
+    [function] = check_text(HEAD + body + "    return y\n", "m", library()).module.functions
+    return [rule.text for rule in (*function.guards, *requirements(function.body))]
+
+
+PROVED = (
+    "    for i in range(N):\n        if i > 0:\n            y[i] = x[i - 1]\n",
+    "    for i in range(N):\n        if not i == 0:\n            y[i] = x[i - 1]\n",
+    "    for i in range(N):\n        if i == 0:\n            continue\n        y[i] = x[i - 1]\n",
+    "    for i in range(N):\n        if i >= N - 1:\n            break\n        y[i] = x[i + 1]\n",
+    "    for i in range(N):\n        if 0 < i < N - 1:\n            y[i] = x[i - 1] + x[i + 1]\n",
+    "    for i in range(N):\n        if i == 0 or i == N - 1:\n            y[i] = 0.0\n"
+    "        else:\n            y[i] = x[i - 1] + x[i + 1]\n",
+    "    for i in range(N):\n        y[i] = x[i - 1] if i > 0 else x[i]\n",
+    "    for i in range(N):\n        if i > 0 and x[i - 1] > 0.0:\n            y[i] = 1.0\n",
+    "    for i in range(N):\n        if i == 0 or x[i - 1] > 0.0:\n            y[i] = 1.0\n",
+    "    for i in range(N):\n        if i % 2 == 1:\n            y[i] = x[i - 1]\n",
+    "    for i in range(N):\n        if i % 2 == 0:\n            y[i] = x[i / 2]\n",
+    "    for i in range(N):\n        if i + K <= N:\n            y[i] = sum(x[i:i + K])\n",
+    "    for i in range(N):\n        for j in range(N):\n            if j < i:\n                y[i] += x[i - j]\n",
+    "    for i in range(N):\n        inner = i > 0\n        if inner:\n            y[i] = x[i - 1]\n",
+    "    if N > 3:\n        y[0] = x[3] + sum(x[2:])\n",
+    "    if N % 2 == 0:\n        y = y + sum(reshape(x, (N/2, 2)))\n",
+    "    if K == N:\n        y = x * z\n",
+    "    if c and N >= 2:\n        y[1] = 2.0\n",
+    "    while c and N > 2:\n        y[2] = 1.0\n        c = not c\n",
+    "    if c:\n        if K < N:\n            y[K] = 1.0\n",
+)
+
+
+@pytest.mark.parametrize("body", PROVED)
+def test_what_a_condition_proves_is_not_checked(body: str) -> None:
+    assert checks_of(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ("    if c:\n        y[3] = 1.0\n", "3 < N"),
+        ("    for i in range(N):\n        if i > 0 or c:\n            y[i] = x[i - 1]\n", "0 <= i - 1 < N"),
+        ("    for i in range(N):\n        if c:\n            break\n        y[i] = x[i + 1]\n", "0 <= i + 1 < N"),
+        ("    for i in range(N):\n        y[i*i] = 1.0\n", "0 <= i*i < N"),
+        ("    if c:\n        y = y + sum(x[3:])\n", "N >= 3"),
+        ("    if c:\n        y = y + sum(reshape(x, (N/2, 2)))\n", "N % 2 == 0"),
+        ("    while c:\n        y[1] = 1.0\n        c = not c\n", "1 < N"),
+    ],
+)
+def test_what_no_fact_decides_is_checked_where_it_happens(body: str, rule: str) -> None:
+    [function] = check_text(HEAD + body + "    return y\n", "m", library()).module.functions
+    assert function.guards == ()
+    assert [check.text for check in requirements(function.body)] == [rule]
+
+
+def test_a_fact_ends_with_its_branch() -> None:
+    after = "    if N > 3:\n        y[3] = 1.0\n    y[2] = 1.0\n"
+    assert checks_of(after) == ["N >= 3"]
+    other = "    if N > 3:\n        y[3] = 1.0\n    else:\n        y[2] = 1.0\n"
+    assert checks_of(other) == ["2 < N"]
+    carried = "    d = N > 3\n    while c:\n        if d:\n            y[3] = 1.0\n        d = c\n        c = not c\n"
+    assert checks_of(carried) == ["3 < N"]
+
+
+def test_a_failure_names_the_index_the_size_and_the_line() -> None:
+    body = "    for i in range(N):\n        if x[i] > 1.0:\n            y[i] = x[i + 2]\n"
+    module = tessera.compile(HEAD + body + "    return y\n", release=True)
+    x, z = np.array([0, 0, 2, 0], "f4"), np.zeros(1, "f4")
+    with pytest.raises(tessera.TesseraError) as caught:
+        module.f(x, z, False)
+    assert "`x[i + 2]` in `f`: index 4 is out of range for a dim of size 4" in caught.value.text
+    assert caught.value.spans[0].line == 5
+    assert module.f(x * 0, z, False).tolist() == [0, 0, 0, 0]
+
+
+def test_guards_on_entry_name_their_line_and_expression() -> None:
+    module = tessera.compile("def f(x: Tensor[N, f32]):\n    y = x * 2.0\n    return y[1:] + y[2]\n")
+    with pytest.raises(tessera.TesseraError) as caught:
+        module.f(np.zeros(2, "f4"))
+    assert "`y[2]` in `f` needs N >= 3" in caught.value.text
+    assert caught.value.spans[0].line == 3
+
+
+def test_ints_rule_a_branch_out() -> None:
+    """What the value of an int excludes need not have sizes that fit."""
+    text = "def f(x: Tensor[N, f32], k: int):\n    if k > 0:\n        return sum(x[:N // k])\n    return x[0]\n"
+    module = tessera.compile(text)
+    assert module.f(np.arange(4, dtype="f4"), 2) == 1
+    assert module.f(np.arange(4, dtype="f4"), 0) == 0
+
+
+def test_sizes_of_a_branch_that_is_not_taken_may_be_none() -> None:
+    text = """
+def f(x: Tensor[N, f32], z: Tensor[K, f32]) -> Tensor[f32]:
+    s = sum(x)
+    if K > 0:
+        s += sum(x[:N // K])
+        if N % K == 0:
+            s += sum(max(reshape(x, (N / K, K)), axis=1) * 2.0)
+    if N > 4:
+        s += sum(x[4:] * 3.0)
+    return s
+"""
+    f = tessera.compile(text).f
+    for n in range(7):
+        x = np.arange(n, dtype="f4")
+        for k in range(4):
+            expected = x.sum() + (x[: n // k].sum() if k else 0) + (x[4:] * 3).sum()
+            expected += (x.reshape(n // k, k).max(1) * 2).sum() if k and n % k == 0 and n else 0
+            assert f(x, np.zeros(k, "f4")) == expected

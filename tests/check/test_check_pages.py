@@ -1,0 +1,28 @@
+"""The page of every code that the checker raises tells the truth: its programs do what it says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tesserac.diag.pages import load_page, page_codes
+from tests.support.checking import diagnose, library
+from tests.support.page_checks import assert_page
+
+COMPILED = ("E0512",)
+"""What only shows where a program is compiled: `test_requests.py` looks at these."""
+CODES = [code for code in page_codes() if re.match(r"[EW]0[2345678]", code) and code not in COMPILED]
+
+
+def test_the_library_is_clean() -> None:
+    for result in library():
+        assert result.diagnostics == ()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_page(code: str, request: pytest.FixtureRequest) -> None:
+    page = load_page(code)
+    assert page is not None
+    assert page.fixed
+    assert_page(page, diagnose, update=bool(request.config.getoption("--update")))

@@ -1,0 +1,97 @@
+"""What compiling costs grows with the program, no faster. Counted are calls inside the compiler and what it leaves, so
+that the machine and its load make no difference."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import numpy as np
+import pytest
+
+import tessera
+from benchmarks.compile_programs import text
+from tesserac.base.source import SourceFile
+from tesserac.commands.select import select_one
+from tesserac.ir.core import Module
+from tesserac.ir.types import MemRefType
+from tesserac.schedule.machine import AARCH64
+from tesserac.session import Session
+from tesserac.target import emit
+from tesserac.target.cpu.pystub import emit_stub
+from tesserac.target.cpu.pytables import Shapes
+from tesserac.target.llvm_types import I32, PTR
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import F32
+from tesserac.types.policy import NO_POLICY
+from tests.support.cpu_kernels import same_bits
+
+
+def tiles(program: str, layers: int) -> Module:
+    session, source = Session(), SourceFile("layers.tess", text(program, layers))
+    return session.levels(source, select_one(session, source, "step").function, AARCH64).tile
+
+
+def calls(program: str, layers: int) -> int:
+    """How many functions the compiler calls from text to tiles."""
+    count = 0
+
+    def see(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(see)
+    try:
+        tiles(program, layers)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize(("program", "least"), [("mlp", 4), ("donating", 1)])
+def test_work_grows_with_the_number_of_layers(program: str, least: int) -> None:
+    calls(program, 1)  # fills what is computed once per process
+    few, more, most = (calls(program, layers) for layers in (least, 2 * least, 4 * least))
+    assert most - more < 2.3 * (more - few)
+
+
+@pytest.mark.parametrize("program", ["forward", "donating"])
+def test_later_layers_are_the_kernels_of_earlier_ones(program: str) -> None:
+    few, more = (tiles(program, layers) for layers in (4, 6))
+    assert sum(op.name == "tile.kernel" for op in few.ops) == sum(op.name == "tile.kernel" for op in more.ops)
+    widest = [max(len(op.operands) for op in module.walk() if op.name == "tile.launch") for module in (few, more)]
+    assert widest[0] == widest[1]
+
+
+def stub_lines(arrays: int) -> int:
+    module = emit.Module("stub", "aarch64-unknown-linux-gnu")
+    entry = module.function("tessera.entry", I32, [PTR, PTR])
+    taken = [MemRefType((Dim.sym("N"), Dim.const(4)), F32, NO_POLICY) for _ in range(arrays)]
+    emit_stub(module, entry, "f", Shapes(taken, taken, returns_tuple=True, taken={i: i for i in range(arrays // 2)}))
+    return str(module.find_function("tessera.stub")).count("\n")
+
+
+def test_the_way_into_a_call_does_not_grow_with_its_arrays() -> None:
+    assert stub_lines(20) == stub_lines(200)
+
+
+MANY = 24
+STEP = f"""
+@export(donate=({", ".join(f"a{i}" for i in range(MANY))}))
+def step({", ".join(f"a{i}: Tensor[N, f32]" for i in range(MANY))}, x: Tensor[N, f32], y: Tensor[N, f32]):
+    return {", ".join(f"a{i} + {i + 1}.0 * (x + y)" for i in range(MANY))}
+"""
+
+
+def test_many_arrays_are_taken_and_must_lie_apart() -> None:
+    step = tessera.compile(STEP).step
+    memory = np.arange((MANY + 1) * 5, dtype="f4")
+    arrays, x = list(memory.reshape(MANY + 1, 5)[:MANY]), memory[-5:]
+    expected = [a + np.float32(i + 1) * (x + x) for i, a in enumerate(arrays)]
+    results = step(*arrays, x, x)
+    for result, array, value in zip(results, arrays, expected, strict=True):
+        assert result is array
+        same_bits(result, value)
+    for wrong in ([*arrays, arrays[7], x], [*arrays[:-1], arrays[3], x, x], [*arrays, memory[-7:-2], x]):
+        with pytest.raises(tessera.TesseraError, match="share memory"):
+            step(*wrong)

@@ -1,0 +1,117 @@
+"""The wheel is whole: installed into an empty environment it checks, builds and runs, without the checkout or Lark."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tesserac.base.resources import CHECKED_LIBRARY, TABLES, stdlib_files
+from tesserac.commands.building import emit_level
+from tesserac.library import check_library, decode_library, encode_library
+from tesserac.prepare import prepared_files
+from tesserac.session import NO_SIZES, Session
+from tests.support.paths import ROOT
+
+PACKAGED = ("tesserac", "runtime", "lsp", "grammar", "stdlib", "pyproject.toml", "hatch_build.py", "README.md")
+EXAMPLE = ROOT / "examples" / "softmax.tess"
+
+OPENED = """
+import json, sys
+opened = set()
+sys.addaudithook(lambda event, args: opened.add(str(args[0])) if event == "open" else None)
+import numpy as np, tessera
+y = tessera.load(sys.argv[1]).softmax_rows(np.arange(6, dtype="f4").reshape(2, 3))
+print(json.dumps([sorted(opened), sorted(sys.modules), tessera.__file__, y.tolist()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, so that nothing that stands in the checkout unseen can help."""
+    folder = tmp_path_factory.mktemp("copy")
+    for name in PACKAGED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", ".", cwd=folder)
+    (built,) = (folder / "dist").iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts folder of an environment with the wheel; what it depends on comes from the one that runs the test."""
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", "--without-pip", str(folder))
+    python = folder / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index", str(wheel))
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin"
+
+
+def run(*command: str, cwd: Path | None = None, cache: Path | None = None) -> str:
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(cwd or Path.cwd())}
+    if cache is not None:
+        variables["TESSERA_CACHE_DIR"] = str(cache)
+    done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_holds_code_data_and_what_was_prepared(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    data = ["grammar/tessera.lark", TABLES, CHECKED_LIBRARY, *(f"stdlib/{path}" for path in stdlib_files())]
+    assert {f"tesserac/_data/{path}" for path in data} <= names
+    assert {"tessera/__init__.py", "tesserac/cli.py", "tessera_lsp/server.py", "tesserac/diag/codes/E0301.md"} <= names
+    strays = {name.split("/")[0] for name in names} - {"tesserac", "tessera", "tessera_lsp"}
+    assert [stray for stray in strays if not stray.endswith(".dist-info")] == []
+
+
+def test_a_program_runs_without_the_checkout_and_without_lark(environment: Path, tmp_path: Path) -> None:
+    program = shutil.copy(EXAMPLE, tmp_path)
+    text = run(str(environment / "python"), "-c", OPENED, program, cwd=tmp_path, cache=tmp_path / "cache")
+    opened, modules, where, result = json.loads(text)
+    ours = [path for path in opened if path.startswith(tuple(str(ROOT / name) for name in PACKAGED))]
+    assert ours == []
+    assert str(environment.parent) in where
+    assert any(path.endswith(CHECKED_LIBRARY) for path in opened)
+    assert any(path.endswith(TABLES) for path in opened)
+    assert not any(name.split(".")[0] == "lark" for name in modules)
+    assert np.allclose(np.sum(result, axis=1), 1.0)
+
+
+def test_both_commands_work_from_the_wheel(environment: Path, tmp_path: Path) -> None:
+    program = shutil.copy(EXAMPLE, tmp_path)
+    shown = run(str(environment / "tessera"), "run", program, cwd=tmp_path, cache=tmp_path / "cache")
+    assert shown.startswith("Tensor[2, 4, f32]\n")
+    forms = run(str(environment / "tesserac"), "build", program, "--emit", "forms", cwd=tmp_path)
+    here = emit_level(Session(), program, None, "cpu", "forms", None, NO_SIZES).output
+    assert forms == here, "as from a library just checked"
+
+
+def test_a_prepared_library_serves_only_the_files_it_was_made_of() -> None:
+    files = stdlib_files()
+    data = encode_library(check_library(files), files)
+    restored = decode_library(data, files)
+    assert restored is not None
+    assert [result.module.name for result in restored] == [result.module.name for result in check_library(files)]
+    assert decode_library(data, files | {"prelude.tess": "INF = 1.0\n"}) is None
+    assert decode_library(data[: len(data) // 2], files) is None
+    assert b"_hash" not in data, "a hash of a name is worth nothing in another process"
+
+
+def test_a_library_with_a_mistake_is_not_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = {"prelude.tess": "def f(x: Tensor[N, f32]): return y\n"}
+    monkeypatch.setattr("tesserac.prepare.stdlib_files", lambda: broken)
+    with pytest.raises(AssertionError, match="the library has a mistake"):
+        prepared_files()

@@ -1,0 +1,58 @@
+"""What a message proposes can stand where it is proposed; names of other libraries have an answer of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tesserac.check.elsewhere import ABSENT, NAMES, WORDS, called_here
+from tests.support.checking import check_text, library
+
+
+def said(statement: str, dtype: str = "f32") -> str:
+    """All that is said of a statement, and what it would be replaced by."""
+    result = check_text(f"def f(x: Tensor[N, {dtype}], y: Tensor[N, {dtype}]):\n    {statement}\n    return x\n")
+    shown = []
+    for d in result.diagnostics:
+        fixes = [f"fix: {edit.replacement}" for fix in d.fixes for edit in fix.edits]
+        shown += [d.title, d.primary.span.file, *d.notes, *fixes]
+    return "\n".join(shown)
+
+
+@pytest.mark.parametrize(("statement", "guess"), [
+    ("y = np.sum(x)", "N"), ("y = x * pi", "pinv"), ("y = rand(3)", "grad"), ("y = x * NAN", "isnan"),
+    ("y = conv3d(x, x)", "conv1d"), ("y = x.dot(x)", "det"), ("y = x + T2", "tf32"), ("x.add_(1.0)", "add"),
+    ("y = nm(x)", "N"),
+])  # fmt: skip
+def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> None:
+    assert f"fix: {guess}" not in said(statement)
+
+
+@pytest.mark.parametrize(("statement", "advice"), [
+    ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "here it is `None`"),
+    ("y = np.sum(x)", "functions need no module"), ("y = rand(3)", "`uniform`"), ("y = conv3d(x, x)", "`conv2d`"),
+    ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),
+    ("y = vmap(rleu)(x)", "fix: relu"), ("y = sort(sum(x))", "example.tess"),
+])  # fmt: skip
+def test_what_is_said_instead(statement: str, advice: str) -> None:
+    assert advice in said(statement)
+
+
+def test_a_dtype_that_is_not_there() -> None:
+    assert "there is no dtype `u16`" in said("y = x", "u16")
+
+
+def test_names_of_others_are_not_ours_and_lead_to_some_that_are() -> None:
+    own = {name for result in library() for name in result.checker.names.names()}
+    assert not own & {*NAMES, *WORDS, *ABSENT}
+    assert {name for name in NAMES.values() if name not in own} <= {"None"}
+    assert all(called_here(name) for name in (*NAMES, *WORDS, *ABSENT))
+
+
+@pytest.mark.parametrize(("dtype", "statement", "fix"), [
+    ("f64", "y = where(x > 0.0, 1.0, -1.0)", "cast(1.0, f64)"),
+    ("bf16 @accum(f32)", "y = where(x > 0.0, 1.0, -1.0)", "cast(1.0, bf16 @accum(f32))"),
+    ("i32", "y = where(x > 0, 1, 0)", "cast(1, i32)"),
+    ("f32", "y = where(x > 0.0, 1.0, -1.0)", "cast(1.0, f32)"),
+])  # fmt: skip
+def test_a_dtype_that_is_proposed_is_the_one_in_use(dtype: str, statement: str, fix: str) -> None:
+    assert f"fix: {fix}" in said(statement, dtype)

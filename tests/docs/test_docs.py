@@ -1,0 +1,193 @@
+"""What the documentation says is so: its programs check, its examples run, its generated pages are those of today."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import tesserac.ops  # noqa: F401  (fills the registry)
+from docs.generate import pages
+from docs.later import NotLater, said
+from tessera import TesseraError
+from tessera.function import CompiledFunction
+from tesserac import check
+from tesserac.base.resources import stdlib_files
+from tesserac.base.source import SourceFile
+from tesserac.check.builtin_docs import BUILTIN_DOCS
+from tesserac.check.resolve import ALGEBRA, BUILTINS, OPERATIONS
+from tesserac.commands.select import Selected, select_all
+from tesserac.diag.formats import render_short
+from tesserac.diag.pages import page_codes
+from tesserac.graph.interp import run_function
+from tesserac.ir.forms import tensor_type
+from tesserac.numerics.narrow import storage
+from tesserac.ops.registry import OPERATORS
+from tesserac.session import Session
+from tesserac.syntax import ast as syntax
+from tesserac.syntax.parse import parse_module
+from tesserac.target.cpu.build import host_platform
+from tests.support.caches import new_cache
+from tests.support.paths import ROOT
+
+if TYPE_CHECKING:
+    from tests.conftest import Golden
+
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
+_BLOCK = re.compile(r"^```tess\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SIZES = {"M": 3, "N": 5, "K": 4, "S": 2, "T": 3, "D": 4, "B": 2, "H": 2}
+
+
+@cache
+def session() -> Session:
+    return Session(verify=True)
+
+
+# ------------------------------------------------------------------------------------------------------- pages
+
+
+@pytest.mark.parametrize("name", ["softmax.md", "language.md", "operators.md"])
+def test_generated_pages_are_those_of_today(name: str, golden: Golden) -> None:
+    (path,) = [path for path in generated() if path.name == name]
+    golden.check(path, generated()[path])
+
+
+@cache
+def generated() -> dict[Path, str]:
+    return pages()
+
+
+BLOCKS = [
+    pytest.param(SourceFile(f"{path.name}-{number}.tess", text), id=f"{path.stem}-{number}")
+    for path in PAGES
+    for number, text in enumerate(_BLOCK.findall(path.read_text(encoding="utf-8")))
+]
+
+
+@pytest.mark.parametrize("source", BLOCKS)
+def test_programs_in_pages_check(source: SourceFile) -> None:
+    checked = session().check(source)
+    assert [render_short(d, {source.path: source}) for d in checked.diagnostics] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_links_lead_somewhere_and_codes_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#:=]+)\)", text):  # `MLP[8](seed=0)` is no link
+        assert (path.parent / link).exists(), link
+    codes = set(re.findall(r"explain ([EW]\d{4})", text))
+    assert codes <= set(page_codes())
+
+
+# ------------------------------------------------------------------------------------------- what is not there yet
+
+
+def test_every_gap_that_the_checker_names_is_on_the_page() -> None:
+    """Found in the source: the texts of `feature=` where E0299 is reported."""
+    page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    features = set()
+    for path in Path(check.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "feature" and isinstance(node.value, ast.Constant):
+                features.add(str(node.value.value))
+    assert features
+    assert {feature for feature in features if feature not in page} == set()
+
+
+def test_the_list_of_gaps_notices_what_it_should_not_hold() -> None:
+    with pytest.raises(NotLater, match="this compiles"):
+        said("def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x + x\n")
+    with pytest.raises(NotLater, match="nothing here is called"):
+        said("def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return y\n")
+
+
+# ---------------------------------------------------------------------------------------------------- examples
+
+
+def library_examples() -> dict[str, str]:
+    """The example of each public function of the library."""
+    found = {}
+    for path, text in stdlib_files().items():
+        for item in parse_module(SourceFile(path, text)).module.items:
+            if isinstance(item, syntax.FunctionDef) and not item.name.startswith("_"):
+                found[item.name] = _example(item.doc)
+    return found
+
+
+def _example(doc: str | None) -> str:
+    text = inspect.cleandoc(doc or "")
+    return text[text.index("def ") :] + "\n"
+
+
+EXAMPLES = library_examples() | {name: _example(op.__doc__) for name, op in OPERATORS.items()}
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_examples_of_docstrings_run_and_give_the_bits_of_the_oracle(name: str) -> None:
+    source = SourceFile(f"{name}.tess", EXAMPLES[name])
+    assert session().check(source).diagnostics == ()
+    for selected in select_all(session(), source).functions:
+        _run(source, selected)
+
+
+def _run(source: SourceFile, selected: Selected) -> None:
+    cpu = host_platform()
+    levels = session().levels(source, selected.function, cpu.schedule)
+    function = levels.forms.lookup(selected.function.symbol)
+    rng = np.random.default_rng(0)
+    inputs = []
+    for argument in function.body.args:
+        ty = tensor_type(argument)
+        shape = [dim.evaluate(_SIZES) for dim in ty.dims]
+        inputs.append((rng.random(shape) * 4 + 0.5).astype(storage(ty.dtype)))
+    expected = run_function(levels.forms, selected.function.symbol, inputs)
+    compiled = CompiledFunction(session().artifact_of(levels, selected.function, cpu))
+    found = compiled(*inputs)
+    for one, other in zip(found if isinstance(found, tuple) else (found,), expected, strict=True):
+        assert np.asarray(one).tobytes() == other.tobytes()
+
+
+# --------------------------------------------------------------------------------------------------- in Python
+
+
+_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's program is `model.tess` of its Python example."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "model.tess").write_text(_BLOCK.findall(text)[0])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
+    for code in _PYTHON.findall(text):
+        exec(compile(code, "README.md", "exec"), {})
+
+
+def test_donation_of_the_embedding_page_runs() -> None:
+    text = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
+    programs = [code for code in _PYTHON.findall(text) if "donate=" in code]
+    assert programs
+    for code in programs:
+        exec(compile(code, "embedding.md", "exec"), {})
+
+
+def test_an_error_seen_from_python_is_the_text_of_the_command_line() -> None:
+    """As docs/language.md promises."""
+    import tessera
+
+    with pytest.raises(TesseraError) as caught:
+        tessera.compile("def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return y\n")
+    assert caught.value.code == "E0201"
+    assert str(caught.value).startswith("error[E0201]: nothing here is called `y`\n --> <text>:2:12\n")
+
+
+def test_every_name_of_the_language_itself_is_documented() -> None:
+    assert set(BUILTIN_DOCS) == {*BUILTINS, *(f"{ALGEBRA}{name}" for name in OPERATIONS)}
+    for name, doc in BUILTIN_DOCS.items():
+        assert name.removeprefix(ALGEBRA) in doc.usage and doc.text.endswith(".")

@@ -1,0 +1,253 @@
+"""Derivatives that a program gives itself: which rule is used when, to what order, and when one is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.graph.interp import run_function
+from tests.support.source_support import compile_to_forms
+
+PROGRAM = """
+def cube(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return x * x * x
+
+@vjp_of(cube)
+def cube_back(x: Tensor[N, f64], y: Tensor[N, f64], ct: Tensor[N, f64]) -> Tensor[N, f64]:
+    return ct * 100.0 * x * x
+
+def square(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return x * x
+
+@jvp_of(square)
+def square_forward(x: Tensor[N, f64], y: Tensor[N, f64], dx: Tensor[N, f64]) -> Tensor[N, f64]:
+    return 7.0 * square(x) * dx
+
+def scaled(x: Tensor[N, f64], w: Tensor[f64], n: int) -> Tensor[N, f64]:
+    return x * w * float(n)
+
+@vjp_of(scaled)
+def scaled_back(x: Tensor[N, f64], w: Tensor[f64], n: int, y: Tensor[N, f64], ct: Tensor[N, f64]):
+    return ct * 10.0, cast(float(n), f64)
+
+def product(x: Tensor[N, f64], w: Tensor[N, f64]) -> Tensor[N, f64]:
+    return x * w
+
+@jvp_of(product)
+def product_forward(
+    x: Tensor[N, f64], w: Tensor[N, f64], y: Tensor[N, f64], dx: Tensor[N, f64], dw: Tensor[N, f64]
+) -> Tensor[N, f64]:
+    return 3.0 * dx * w + dw * x
+
+param offset: Tensor[2, f64] = ones(2, dtype=f64)
+
+def noisy(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return x * sum(offset) + uniform(N, dtype=f64)
+
+@jvp_of(noisy)
+def noisy_forward(x: Tensor[N, f64], y: Tensor[N, f64], dx: Tensor[N, f64]) -> Tensor[N, f64]:
+    return 5.0 * dx
+
+def positive(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    assert all(x > 0.0), "positive numbers"
+    return log(x)
+
+@vjp_of(positive)
+def positive_back(x: Tensor[N, f64], y: Tensor[N, f64], ct: Tensor[N, f64]) -> Tensor[N, f64]:
+    return ct / x
+
+struct Box[N]:
+    a: Tensor[N, f64] = ones(N, dtype=f64)
+    k: Tensor[N, i32] = ones(N, dtype=i32)
+
+def boxed(box: Box[N], s: float) -> Tensor[N, f64]:
+    return box.a * s
+
+@vjp_of(boxed)
+def boxed_back(box: Box[N], s: float, y: Tensor[N, f64], ct: Tensor[N, f64]):
+    return Box[N](a=11.0 * ct, k=box.k), sum(ct)
+
+def maybe(x: Tensor[N, f64], m: Tensor[N, f64] | None = None) -> Tensor[N, f64]:
+    return x if m is None else x * m
+
+@jvp_of(maybe)
+def maybe_forward(
+    x: Tensor[N, f64], m: Tensor[N, f64] | None, y: Tensor[N, f64], dx: Tensor[N, f64], dm: Tensor[N, f64] | None
+) -> Tensor[N, f64]:
+    if dm is None:
+        return 13.0 * dx
+    else:
+        return 17.0 * dx + 19.0 * dm
+
+def parts(x: Tensor[N, f64]) -> (Tensor[N, f64], Tensor[N, f64], Tensor[N, f64]):
+    inside = grad(lambda v: sum(boxed(Box[N](a=v), 2.0)))(x)
+    return inside, grad(lambda v: sum(maybe(v)))(x), grad(lambda v: sum(maybe(v, v)))(x)
+
+def by_one(x: Tensor[N, f64], w: Tensor[N, f64]) -> (Tensor[N, f64], Tensor[N, f64]):
+    total = lambda a, b: sum(product(a, b))
+    return grad(total)(x, w), grad(total, wrt=1)(x, w)
+
+def mapped_noise(x: Tensor[B, N, f64]) -> (Tensor[B, N, f64], Tensor[B, N, f64]):
+    return vmap(grad(lambda v: sum(noisy(v))))(x), grad(lambda v: sum(vmap(noisy)(v)))(x)
+
+def unused(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    _ = positive(x)
+    return x
+
+def checkpointed(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(lambda v: sum(checkpoint(positive)(v) ** 2))(x)
+
+def reverse(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(lambda v: sum(cube(v)))(x)
+
+def twice(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(lambda u: sum(grad(lambda v: sum(cube(v)))(u)))(x)
+
+def forward(x: Tensor[N, f64], dx: Tensor[N, f64]) -> (Tensor[N, f64], Tensor[N, f64]):
+    return jvp(square, (x,), (dx,))
+
+def transposed(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return grad(lambda v: sum(square(v)))(x)
+
+def in_a_loop(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    def total(v: Tensor[N, f64]) -> Tensor[f64]:
+        for i in range(3):
+            v = cube(v)
+        return sum(v)
+    return grad(total)(x)
+
+def several(x: Tensor[N, f64], w: Tensor[f64]) -> (Tensor[N, f64], Tensor[f64]):
+    return grad(lambda a, b: sum(scaled(a, b, 3)), wrt=(0, 1))(x, w)
+
+def value(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return cube(x)
+"""
+LOOPS = """
+def turned(x: Tensor[N, f64], w: Tensor[N, f64]) -> Tensor[N, f64]:
+    for i in range(2):
+        for j in range(3):
+            x = sin(x) * w
+        if sum(x) > 0.0:
+            x = x * x
+        else:
+            x = -x
+    k = cast(0, i32)
+    while k < 2:
+        x, k = cos(x) * w, k + 1
+    return x
+
+def by_hand(x: Tensor[N, f64], w: Tensor[N, f64]) -> Tensor[N, f64]:
+    return turned(x, w)
+
+@jvp_of(by_hand)
+def by_hand_forward(
+    x: Tensor[N, f64], w: Tensor[N, f64], y: Tensor[N, f64], dx: Tensor[N, f64], dw: Tensor[N, f64]
+) -> Tensor[N, f64]:
+    for i in range(2):
+        for j in range(3):
+            dx, x = cos(x) * dx * w + sin(x) * dw, sin(x) * w
+        if sum(x) > 0.0:
+            dx, x = 2.0 * x * dx, x * x
+        else:
+            dx, x = -dx, -x
+    k = cast(0, i32)
+    while k < 2:
+        dx, x, k = cos(x) * dw - sin(x) * dx * w, cos(x) * w, k + 1
+    return dx
+
+def both_ways(x: Tensor[N, f64], w: Tensor[N, f64]):
+    a, b = lambda v, u: sum(by_hand(v, u) ** 2), lambda v, u: sum(turned(v, u) ** 2)
+    return grad(a, wrt=(0, 1))(x, w), grad(b, wrt=(0, 1))(x, w), grad(a, wrt=1)(x, w)
+"""
+X = np.array([0.5, 1.0, 2.0])
+
+
+@pytest.fixture(scope="module")
+def program() -> tessera.Module:
+    return tessera.compile(PROGRAM)
+
+
+def test_reverse_mode_goes_by_the_rule(program: tessera.Module) -> None:
+    np.testing.assert_array_equal(program.value(X), X * X * X)
+    np.testing.assert_allclose(program.reverse(X), 100 * X**2, rtol=1e-15)
+    np.testing.assert_allclose(program.twice(X), 200 * X, rtol=1e-15)
+
+
+def test_forward_mode_goes_by_the_rule_and_is_transposed(program: tessera.Module) -> None:
+    value, change = program.forward(X, np.ones(3))
+    np.testing.assert_array_equal(value, X * X)
+    np.testing.assert_allclose(change, 7 * X**2, rtol=1e-15)
+    np.testing.assert_allclose(program.transposed(X), 7 * X**2, rtol=1e-15)
+
+
+def test_a_rule_inside_a_loop(program: tessera.Module) -> None:
+    expected, v = np.ones(3), X
+    for _ in range(3):
+        expected, v = expected * 100 * v**2, v**3
+    np.testing.assert_allclose(program.in_a_loop(X), expected, rtol=1e-13)
+
+
+def test_several_arguments_and_a_static_one(program: tessera.Module) -> None:
+    by_x, by_w = program.several(X, 2.0)
+    np.testing.assert_array_equal(by_x, [10.0] * 3)
+    assert by_w == 3.0
+
+
+def test_a_rule_for_several_arguments_serves_one_of_them(program: tessera.Module) -> None:
+    by_x, by_w = program.by_one(X, 2 * X)
+    np.testing.assert_array_equal(by_x, 6 * X)
+    np.testing.assert_array_equal(by_w, X)
+
+
+def test_rules_of_structs_numbers_and_optional_arguments(program: tessera.Module) -> None:
+    for found, expected in zip(program.parts(X), (11.0, 13.0, 36.0), strict=True):
+        np.testing.assert_array_equal(found, [expected] * 3)
+
+
+def test_a_rule_may_have_loops_and_branches() -> None:
+    found = run_function(compile_to_forms(LOOPS), "m.both_ways", [X, np.array([1.1, -0.7, 0.9])])
+    by_x, by_w, plain_x, plain_w, alone = found
+    np.testing.assert_allclose([by_x, by_w, alone], [plain_x, plain_w, plain_w], rtol=1e-12)
+
+
+def test_a_function_with_a_rule_may_read_params_and_draw(program: tessera.Module) -> None:
+    for found in program.mapped_noise(np.stack([X, 2 * X])):
+        np.testing.assert_array_equal(found, np.full((2, 3), 5.0))
+
+
+def test_what_a_function_with_a_rule_asserts_holds_where_nobody_uses_it(program: tessera.Module) -> None:
+    np.testing.assert_array_equal(program.unused(X), X)
+    np.testing.assert_allclose(program.checkpointed(X), 2 * np.log(X) / X, rtol=1e-14, atol=1e-15)
+    for function in (program.unused, program.checkpointed):
+        with pytest.raises(tessera.TesseraError, match="positive numbers"):
+            function(-X)
+
+
+def failure(program: str, function: str) -> str:
+    with pytest.raises(tessera.TesseraError) as caught:
+        getattr(tessera.compile(program), function)(X)
+    return str(caught.value)
+
+
+def test_forward_mode_of_a_function_with_a_reverse_rule_is_refused() -> None:
+    text = failure(PROGRAM + "\ndef f(x: Tensor[N, f64]):\n    return jvp(cube, (x,), (x,))\n", "f")
+    assert "E0702" in text and "`@vjp_of`" in text
+
+
+def test_a_forward_rule_that_is_not_linear_is_refused() -> None:
+    program = PROGRAM.replace("7.0 * square(x) * dx", "dx * dx")
+    assert "E0705" in failure(program, "transposed")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x: Tensor[N, f64], y: Tensor[N, f64], ct: Tensor[N, f64]) ->", "x: Tensor[N, f64], ct: Tensor[N, f64]) ->"),
+        ("-> Tensor[N, f64]:\n    return ct * 100.0 * x * x", "-> Tensor[f64]:\n    return sum(ct)"),
+        ("@vjp_of(cube)", "@vjp_of(sin)"),
+    ],
+)
+def test_a_rule_that_does_not_fit_is_refused(before: str, after: str) -> None:
+    assert before in PROGRAM
+    assert "E0705" in failure(PROGRAM.replace(before, after), "reverse")

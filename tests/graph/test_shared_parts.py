@@ -1,0 +1,57 @@
+"""Products that differ in what is done with their results share the code of their sums; nothing else is taken apart."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tesserac.base.source import SourceFile
+from tesserac.ir.passes import run_passes
+from tesserac.session import Session
+from tesserac.target.cpu.build import PLATFORMS, CpuPlatform, cpu_pass, kernel_code
+from tests.support.source_support import normal, run_both
+
+TWO_PRODUCTS = """
+def f(x: Tensor[N, K, f32], v: Tensor[K, M, f32], w: Tensor[K, M, f32]) -> Tensor[N, M, f32]:
+    return tanh(x @ v) * relu(x @ w)
+"""
+NO_PRODUCT = """
+def f(x: Tensor[N, M, f32]) -> Tensor[N, f32]:
+    return sum(exp(x), axis=1)
+"""
+
+
+def functions(program: str, cpu: CpuPlatform) -> dict[str, str]:
+    """The text of every function in the code of a program's kernels."""
+    session, source = Session(verify=True), SourceFile("m.tess", program)
+    levels = session.levels(source, session.function(source, "f"), cpu.schedule)
+    text = str(kernel_code(run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=True), cpu))
+    found = re.finditer(r"^define[^@]*@([^(]+)\(.*?^}$", text, re.MULTILINE | re.DOTALL)
+    return {match[1]: match[0] for match in found}
+
+
+@pytest.mark.parametrize("cpu", PLATFORMS.values(), ids=PLATFORMS)
+def test_sums_of_products_are_one_function(cpu: CpuPlatform) -> None:
+    """One for operands that are packed beforehand, one for those that are not; each has both products."""
+    found = functions(TWO_PRODUCTS, cpu)
+    kernels = [text for name, text in found.items() if name.startswith("main.")]
+    sums = [name for name, text in found.items() if name.startswith("part") and "@micro_" in text]
+    assert [sum(f"@{name}(" in kernel for kernel in kernels) for name in sums] == [2, 2]
+    assert not any("@micro_" in kernel for kernel in kernels)
+
+
+@pytest.mark.parametrize("cpu", PLATFORMS.values(), ids=PLATFORMS)
+def test_no_two_functions_say_the_same(cpu: CpuPlatform) -> None:
+    bodies = [text.partition("\n")[2] for text in functions(TWO_PRODUCTS, cpu).values()]
+    assert len(set(bodies)) == len(bodies)
+
+
+def test_other_kernels_stay_whole() -> None:
+    assert all(name.startswith("main.") for name in functions(NO_PRODUCT, PLATFORMS["aarch64"]))
+
+
+@pytest.mark.parametrize("depth", [0, 3, 4097, 13000])
+def test_shared_sums_have_the_bits_of_the_oracle(depth: int) -> None:
+    """No sum, one block, two and several, which are put together in shared loops over scratch."""
+    run_both(TWO_PRODUCTS, normal(0, 9, depth), normal(1, depth, 11), normal(2, depth, 11))

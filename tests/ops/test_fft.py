@@ -1,0 +1,260 @@
+"""Fourier transforms: their error against an exact one, the bits of compiled code, lengths that only a call knows."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessera
+from tesserac import cli
+from tesserac.base.source import SourceFile
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.fix_sizes import fix_sizes
+from tesserac.graph.passes.generalize import generalize
+from tesserac.graph.passes.split_complex import split_complex
+from tesserac.ir.core import Module
+from tesserac.ir.parser import parse_module
+from tesserac.ir.passes import run_passes
+from tesserac.ir.printer import print_module
+from tesserac.numerics.roots import roots
+from tesserac.ops.registry import OPERATORS
+from tesserac.ops.spectral import plan, prime_factors
+from tesserac.session import ProgramError, Session
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import C64, C128
+from tesserac.types.ty import TensorType
+from tests.graph.test_graph_passes import normal, picture
+from tests.ops.test_graph_lower import module_of
+from tests.support.cpu_kernels import same_bits
+
+UNIT = {"c8": 2.0**-24, "c16": 2.0**-53}
+LENGTHS = (*range(1, 65), 100, 127, 128, 243, 360, 1000, 1009, 1024, 4096)
+
+
+def bound(length: int, dtype: str) -> float:
+    """What docs/language.md states of the relative error, over the whole spectrum."""
+    return UNIT[dtype] * (4 + np.log2(length))
+
+
+def points(*shape: int, dtype: str = "c8", seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+
+
+@cache
+def exact_roots(length: int) -> np.ndarray:
+    """exp(-2 pi i e / N) in the widest floats there are."""
+    with mpmath.workdps(40):
+        pi = np.longdouble(str(+mpmath.mp.pi))
+    angles = -2 * np.arange(length).astype(np.longdouble) * pi / length
+    return np.cos(angles) + 1j * np.sin(angles)
+
+
+def exact_fft(x: np.ndarray) -> np.ndarray:
+    """The sum as it is defined, in the widest floats there are."""
+    length = x.shape[-1]
+    wide, table, n = x.astype(np.clongdouble), exact_roots(length), np.arange(length)
+    return np.stack([(wide * table[k * n % length]).sum(-1) for k in range(length)], -1)
+
+
+@cache
+def forms(name: str, length: int, dtype: str) -> Module:
+    ty = TensorType((Dim.const(2), Dim.const(length)), {"c8": C64, "c16": C128}[dtype])
+    return run_passes(module_of(OPERATORS[name](), [ty]), [generalize, split_complex, absorb], verify=True)
+
+
+def error(got: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.linalg.norm((got - expected).astype("c16")) / max(np.linalg.norm(expected.astype("c16")), 1e-300))
+
+
+@pytest.mark.parametrize("dtype", UNIT)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_error_is_as_stated(length: int, dtype: str) -> None:
+    """Of the oracle, whose bits compiled code has."""
+    x = points(2, length, dtype=dtype)
+    expected = exact_fft(x) if length <= 360 else np.fft.fft(x.astype("c16"))  # which is exact to a unit or two
+    (spectrum,) = run_function(forms("fft", length, dtype), "f", [x])
+    assert error(spectrum, expected) <= bound(length, dtype)
+    (back,) = run_function(forms("ifft", length, dtype), "f", [spectrum])
+    assert error(back, x) <= 2 * bound(length, dtype)
+
+
+def test_roots_are_the_nearest_floats() -> None:
+    for order in (1, 2, 3, 8, 12, 100, 1009):
+        cos, sin = roots(order, np.arange(-order, 2 * order))
+        for e, c, s in zip(range(-order, 2 * order), cos, sin, strict=True):
+            assert_nearest(order, e, c, s)
+
+
+def assert_nearest(order: int, e: int, c: float, s: float) -> None:
+    with mpmath.workprec(200):
+        angle = 2 * mpmath.pi * e / order
+        assert abs(c - mpmath.cos(angle)) <= np.spacing(abs(c)) / 2 + 1e-50
+        assert abs(s - mpmath.sin(angle)) <= np.spacing(abs(s)) / 2 + 1e-50
+
+
+def test_plans() -> None:
+    assert plan(1024) == (16, 16, 4) and plan(1) == () and plan(61) == (61,) and plan(67) is None
+    assert all(np.prod(plan(n) or n) == n for n in range(1, 200))
+    assert all(np.prod(prime_factors(n)) == n for n in range(1, 200))
+
+
+PROGRAM = """
+def spectrum(x: Tensor[..., N]):
+    return fft(x), ifft(x), N
+
+def real_spectrum(x: Tensor[B, N, f32]):
+    z = rfft(x)
+    return z, irfft(z)
+
+def double(x: Tensor[N, f64]):
+    return rfft(x), fft(x)
+
+def odd(x: Tensor[B, 15, f64]) -> Tensor[B, 15, f64]:
+    return irfft(rfft(x), 15)
+
+def planes(x: Tensor[B, M, N, c64]):
+    return fft2(x), ifft2(x)
+
+def centred(x: Tensor[N, c64]):
+    return fftshift(x), ifftshift(x)
+
+def frequencies(n: int):
+    return fftfreq(n), rfftfreq(n, 0.5)
+
+def halves(x: Tensor[B, 2 * N, c64], w: Tensor[N, f32]):
+    return fft(x[:, :N]) * cast(w, c64)
+
+def changing(x: Tensor[N, c64]):
+    total = cast(complex(0.0, 0.0), c64)
+    for i in range(2, N):
+        total = total + sum(fft(x[:i]))
+    return total
+"""
+
+
+@pytest.fixture(scope="module")
+def module() -> tessera.Module:
+    return tessera.compile(PROGRAM)
+
+
+@pytest.mark.parametrize(("length", "dtype"), [(1, "c8"), (12, "c8"), (12, "c16"), (67, "c8"), (100, "c8")])
+def test_compiled_code_has_the_bits_of_the_oracle(module: tessera.Module, length: int, dtype: str) -> None:
+    x = points(2, length, dtype=dtype)
+    forward, backward, size = module.spectrum(x)
+    same_bits(forward, run_function(forms("fft", length, dtype), "f", [x])[0])
+    same_bits(backward, run_function(forms("ifft", length, dtype), "f", [x])[0])
+    assert size == length
+
+
+@given(st.sampled_from([(), (1,), (0,), (3, 2), (2, 0)]), st.sampled_from([12, 100]))
+@settings(max_examples=6, deadline=None)
+def test_batches_do_not_show(batch: tuple[int, ...], length: int) -> None:
+    module = tessera.compile(PROGRAM)
+    x = points(*batch, length)
+    got = module.spectrum(x)[0]
+    assert got.shape == x.shape
+    for place in np.ndindex(*batch):
+        same_bits(got[place], module.spectrum(x[place])[0])
+
+
+@pytest.mark.parametrize("length", [2, 30])
+def test_real_transforms(module: tessera.Module, length: int) -> None:
+    x = points(3, length).real.copy()
+    spectrum, back = module.real_spectrum(x)
+    np.testing.assert_allclose(spectrum, np.fft.rfft(x), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(back, x, rtol=1e-5, atol=1e-6)
+    wide = points(length, dtype="c16").real.copy()
+    for got, expected in zip(module.double(wide), (np.fft.rfft(wide), np.fft.fft(wide)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
+
+
+def test_an_odd_length_is_said(module: tessera.Module) -> None:
+    x = points(3, 15, dtype="c16").real.copy()
+    np.testing.assert_allclose(module.odd(x), x, rtol=1e-13, atol=1e-14)
+
+
+def test_the_rest_of_the_family(module: tessera.Module) -> None:
+    x = points(2, 6, 10)
+    for got, expected in zip(module.planes(x), (np.fft.fft2(x), np.fft.ifft2(x)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+    for length in (7, 8):
+        row = points(length)
+        for got, expected in zip(module.centred(row), (np.fft.fftshift(row), np.fft.ifftshift(row)), strict=True):
+            np.testing.assert_array_equal(got, expected)
+        ours, theirs = module.frequencies(length), (np.fft.fftfreq(length), np.fft.rfftfreq(length, 0.5))
+        for got, expected in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_a_length_may_be_an_expression(module: tessera.Module) -> None:
+    x, w = points(2, 12), np.arange(6, dtype="f4")
+    np.testing.assert_allclose(module.halves(x, w), np.fft.fft(x[:, :6]) * w, rtol=1e-5, atol=1e-5)
+    with pytest.raises(tessera.TesseraError, match="has size 12 in dim 1, but `2\\*N` is 10"):
+        module.halves(x, w[:5])
+
+
+def test_a_length_that_changes_in_a_loop_is_refused(module: tessera.Module) -> None:
+    with pytest.raises(tessera.TesseraError, match="`fft` of a size that changes while the function runs"):
+        module.changing(points(4))
+
+
+def test_nothing_has_no_transform(module: tessera.Module) -> None:
+    with pytest.raises(tessera.TesseraError, match="needs N >= 1"):
+        module.real_spectrum(np.zeros((2, 0), "f4"))
+
+
+def test_a_sized_function_is_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path))
+    program, x = "def f(x: Tensor[N, c64]):\n    return fft(x)\n", points(4)
+    first = tessera.compile(program).f(x)
+    kept = len(list(tmp_path.rglob("*")))
+    same_bits(tessera.compile(program).f(x), first)
+    assert len(list(tmp_path.rglob("*"))) == kept
+
+
+def test_ahead_of_time_a_size_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "spectrum.tess"
+    file.write_text("def spectrum(x: Tensor[B, N, c64]):\n    return fft(x), N\n")
+
+    def command(*args: str) -> int:
+        return cli.main(cli.compiler, "tesserac", args)
+
+    assert command("build", str(file)) == 1
+    said = capsys.readouterr().err
+    assert "error[E0904]" in said and "--specialize N=..." in said
+    assert command("build", str(file), "--specialize", "N") == 2
+    assert command("check", "--verify", str(file)) == 0
+    assert command("build", str(file), "--specialize", "N=8") == 0
+    bundle = tessera.load(str(tmp_path / "spectrum.tessb"))
+    got, size = bundle.spectrum(points(3, 8))
+    np.testing.assert_allclose(got, np.fft.fft(points(3, 8)), rtol=1e-5, atol=1e-5)
+    assert size == 8
+    with pytest.raises(tessera.TesseraError, match="E0924"):
+        bundle.spectrum(points(3, 9))
+
+
+def test_the_picture_of_fix_sizes() -> None:
+    from tesserac.graph.passes import fix_sizes as file
+
+    before, after = picture((file.__doc__ or "").replace("Before, with the sizes {N: 8}:", "Before:"))
+    assert normal(run_passes(before, [fix_sizes({"N": 8})], verify=True)) == normal(after)
+    assert print_module(run_passes(after, [fix_sizes({})], verify=True)) == print_module(after)
+    with pytest.raises(file.SizesDemanded, match="demands N"):
+        fix_sizes({}).run(parse_module(print_module(before)))
+
+
+def test_a_gpu_says_that_it_has_no_tables_yet() -> None:
+    from tesserac.target.nvptx.build import PLATFORMS
+
+    session, source = Session(), SourceFile("f.tess", "def f(x: Tensor[8, c64]):\n    return fft(x)\n")
+    with pytest.raises(ProgramError) as caught:
+        session.gpu_program(source, session.function(source, "f"), PLATFORMS["sm_90a"])
+    assert [d.code for d in caught.value.diagnostics] == ["E0299"]

@@ -1,0 +1,129 @@
+"""Adding at places that tensors say: what names one place is folded in index order through the tree, to the bit."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessera
+from tesserac.numerics.order import binary_counter, run_fold, tree
+from tests.support.native_runs import compiled_equals_oracle
+
+PROGRAM = """
+def rows(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
+    return scatter_add(x, i, v)
+
+def numbers(x: Tensor[N, f32], i: Tensor[K, i64], v: Tensor[K, f32]) -> Tensor[N, f32]:
+    x[i] += v
+    return x
+
+def columns(x: Tensor[D, N, f32], i: Tensor[A, B, i32], v: Tensor[D, A, B, f32]) -> Tensor[D, N, f32]:
+    return scatter_add(x, i, v, axis=N)
+
+def points(x: Tensor[N, M, f64], i: Tensor[K, i32], j: Tensor[K, i32], v: Tensor[K, f64]) -> Tensor[N, M, f64]:
+    x[i, j] += v * 2.0
+    return x
+
+def one(x: Tensor[N, D, f32], i: i32) -> Tensor[N, D, f32]:
+    x[i] += 1.0
+    return x
+
+def counts(i: Tensor[K, i32]) -> Tensor[10, i64]:
+    return zeros(10, dtype=i64).at[i].add(1)
+
+half = bf16 @accum(f32)
+
+def narrow(x: Tensor[N, half], i: Tensor[K, i32], v: Tensor[K, half]) -> Tensor[N, half]:
+    x[i] -= v
+    return x
+
+def products(x: Tensor[N, f32], i: Tensor[K, i32], v: Tensor[K, f32]) -> Tensor[N, f32]:
+    x[i] *= v
+    return x
+
+def extremes(x: Tensor[N, f32], i: Tensor[K, i32], v: Tensor[K, f32]) -> (Tensor[N, f32], Tensor[N, f32]):
+    return x.at[i].max(v), x.at[i].min(v)
+
+def part(x: Tensor[N, 6, f32], i: Tensor[K, i32], v: Tensor[K, 2, f32]) -> Tensor[N, 6, f32]:
+    x[i, 1:3] += v
+    return x
+
+def known(x: Tensor[N, f32], v: Tensor[N, f32]) -> Tensor[N, f32] where N >= 2:
+    return x.at[0:2].mul(3.0).at[0].max(v[1]) + v
+"""
+
+
+def values(*shape: int) -> np.ndarray:
+    """Of sizes so different that the order of a sum shows."""
+    rng = np.random.default_rng(sum(shape))
+    return (rng.normal(size=shape) * 2.0 ** rng.integers(-12, 12, shape)).astype(np.float32)
+
+
+def places(count: int, size: int, dtype: str = "i4") -> np.ndarray:
+    return np.random.default_rng(count).integers(-size, size, count).astype(dtype)
+
+
+def expected_rows(x: np.ndarray, i: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """By the definition."""
+    result = x.copy()
+    for place in range(len(x)):
+        named = v[(i % len(x)) == place]
+        if len(named):
+            result[place] = x[place] + tree(list(named), np.add)
+    return result
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (5, 3, 40), (7, 300, 200), (1000, 2, 64), (3, 0, 5), (4, 5, 0)])
+def test_the_order_is_the_one_written_down(n: int, d: int, k: int) -> None:
+    run, x, i, v = compiled_equals_oracle(PROGRAM), values(n, d), places(k, n), values(k, d)
+    np.testing.assert_array_equal(run("rows", x, i, v), expected_rows(x, i, v))
+    one = run("numbers", values(n), i.astype("i8"), values(k))
+    np.testing.assert_array_equal(one, expected_rows(values(n), i, values(k)))
+    run("columns", values(d, n), i.reshape(1, k), values(d, 1, k))
+    j = places(k, 9)
+    run("points", values(n, 9).astype(np.float64), i, j, values(k).astype(np.float64))
+    run("products", values(n), i, values(k))
+    largest, smallest = run("extremes", values(n), i, values(k))
+    expected = values(n)
+    np.maximum.at(expected, i, values(k))
+    np.testing.assert_array_equal(largest, expected)
+    assert (smallest <= values(n)).all()
+    run("narrow", values(n).astype(ml_dtypes.bfloat16), i, values(k).astype(ml_dtypes.bfloat16))
+    run("part", values(n, 6), i, values(k, 2))
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), max_size=70))
+@settings(max_examples=60)
+def test_a_fold_of_a_run_is_the_tree_whatever_its_length(numbers: list[float]) -> None:
+    x = np.array(numbers, np.float32)
+    with np.errstate(all="ignore"):
+        streamed = binary_counter(x, np.add) if numbers else np.float32(0)
+    np.testing.assert_array_equal(run_fold(x, "sum"), streamed)
+
+
+def test_zeros_keep_their_sign_where_nothing_is_added() -> None:
+    x, i = np.array([-0.0, -0.0, 1.0], np.float32), np.array([1], "i8")
+    added = compiled_equals_oracle(PROGRAM)("numbers", x, i, np.array([-0.0], np.float32))
+    assert np.signbit(added).tolist() == [True, True, False]
+
+
+def test_counting_and_one_place() -> None:
+    run, i = compiled_equals_oracle(PROGRAM), places(5000, 10)
+    np.testing.assert_array_equal(run("counts", i), np.bincount(i % 10, minlength=10))
+    x = values(4, 3)
+    expected = x.copy()
+    expected[-2] += 1
+    np.testing.assert_array_equal(run("one", x, np.array(-2, "i4")), expected)
+    run("known", values(5), values(5))
+
+
+@pytest.mark.parametrize("bad", [4, -5])
+def test_a_bad_place_ends_the_call(bad: int) -> None:
+    module, i = tessera.compile(PROGRAM), places(9, 4)
+    i[5] = bad
+    with pytest.raises(tessera.TesseraError, match=f"index {bad} is out of range for a dim of size 4") as caught:
+        module.rows(values(4, 3), i, values(9, 3))
+    assert caught.value.code == "E0927"

@@ -1,0 +1,382 @@
+"""Linear algebra against its defining equations and against NumPy in f64. With n the largest size and eps that of the
+type, every residual is at most 4 * (n + 4) * eps times the norms of what was multiplied: `bound`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp
+
+import tessera
+from tests.support.cpu_kernels import same_bits
+from tests.support.linalg_matrices import KINDS, SYMMETRIC_KINDS, general, symmetric
+from tests.support.native_runs import compiled_equals_oracle
+
+Array = np.ndarray
+SIZES, SEEDS = st.integers(0, 20), st.integers(0, 2**32 - 1)
+EXAMPLES = settings(max_examples=25)
+
+PROGRAM = """
+def solves(a: Tensor[{lead}N, N, {e}], b: Tensor[{lead}N, R, {e}]) -> Tensor[{lead}N, R, {e}]:
+    return solve(a, b)
+def inverse(a: Tensor[{lead}N, N, {e}]) -> Tensor[{lead}N, N, {e}]:
+    return inv(a)
+def signed(a: Tensor[{lead}N, N, {e}]):
+    sign, size = slogdet(a)
+    return sign, size, det(a)
+def factor(a: Tensor[{lead}N, N, {e}], b: Tensor[{lead}N, {e}]):
+    l = cholesky(a)
+    return l, cholesky_solve(l, b)
+def orthogonal(a: Tensor[{lead}M, N, {e}]):
+    return qr(a)
+def eigen(a: Tensor[{lead}N, N, {e}]):
+    return eigh(a)
+def singular(a: Tensor[{lead}M, N, {e}]):
+    return svd(a)
+def exponential(a: Tensor[{lead}N, N, {e}]) -> Tensor[{lead}N, N, {e}]:
+    return expm(a)
+"""
+"""Alone in f64, in batches in f32: the same library text."""
+
+OTHERS = """
+def vector(a: Tensor[N, N, f64], b: Tensor[N, f64]) -> Tensor[N, f64]:
+    return solve(a, b)
+def triangles(a: Tensor[N, N, f64], b: Tensor[N, R, f64]):
+    down = triangular_solve(a, b)
+    up = triangular_solve(a, b, lower=False)
+    return down, up, triangular_solve(a, b, transpose=True), triangular_solve(a, b, lower=False, transpose=True)
+def values(a: Tensor[N, N, f64], b: Tensor[M, N, f64]):
+    return eigvalsh(a), svdvals(b)
+def least(a: Tensor[M, N, f64], b: Tensor[M, f64]) -> Tensor[N, f64]:
+    return lstsq(a, b)
+def ranks(a: Tensor[M, N, f64]):
+    return pinv(a), matrix_rank(a), cond(a)
+def norms(a: Tensor[M, N, f64]):
+    along = norm(a, axis=0), norm(a, ord=1, axis=N, keep=True), norm(a[0], ord=2)
+    return norm(a), along, norm(a, ord=1), norm(a, ord=2)
+def powers(a: Tensor[N, N, f64]):
+    return matrix_power(a, 0), matrix_power(a, 1), matrix_power(a, 6), matrix_power(a, -3)
+def products(a: Tensor[N, 3, f64], b: Tensor[N, 3, f64]):
+    square = a @ b.T
+    return cross(a, b), outer(a[:, 0], b[:, 1]), kron(a, b), trace(square), diag(a[:, 0]), diag(square)
+"""
+
+
+@cache
+def program(element: str, lead: str) -> Any:
+    return tessera.compile(PROGRAM.format(e=element, lead=lead))
+
+
+@cache
+def others() -> Any:
+    return tessera.compile(OTHERS)
+
+
+def call(name: str, *matrices: Array) -> list[tuple[Array, ...]]:
+    """The results in f64 for the matrices alone; in f32 for a batch of them and their doubles, one item each."""
+    alone = getattr(program("f64", ""), name)(*matrices)
+    batch = [np.stack([m, 2 * m]).astype("f4") for m in matrices]
+    both = getattr(program("f32", "B, "), name)(*batch)
+    results = [(alone if isinstance(alone, tuple) else (alone,), matrices)]
+    for place in range(2):
+        parts = both if isinstance(both, tuple) else (both,)
+        results.append((tuple(p[place] for p in parts), tuple(m[place] for m in batch)))
+    return [(*found, *given) for found, given in results]
+
+
+def size(x: Array) -> float:
+    return float(np.linalg.norm(x.astype("f8"))) if x.size else 0.0
+
+
+def bound(x: Array, *norms: float) -> float:
+    least = np.finfo(x.dtype).tiny
+    return float(4 * (max(x.shape, default=0) + 4) * np.finfo(x.dtype).eps * np.prod(norms) + least)
+
+
+def close(left: Array, right: Array, limit: float) -> None:
+    assert left.shape == right.shape
+    assert size(left - right.astype("f8")) <= limit
+
+
+def orthonormal(columns: Array) -> None:
+    wide = columns.astype("f8")
+    close(wide.T @ wide, np.eye(columns.shape[1]), bound(columns, max(columns.shape[1], 1) ** 0.5))
+
+
+# ---------------------------------------------------------------------------------------------------- elimination
+
+
+@given(SIZES, st.integers(0, 3), SEEDS)
+@EXAMPLES
+def test_solve_inv_and_determinants(n: int, r: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((n, n)), rng.standard_normal((n, r))
+    for x, given_a, given_b in call("solves", a, b):
+        close(given_a.astype("f8") @ x, given_b, bound(given_a, size(given_a), size(x)))
+    for x, given_a in call("inverse", a):
+        close(given_a.astype("f8") @ x, np.eye(n), bound(given_a, size(given_a), size(x)))
+    for sign, logarithm, determinant, given_a in call("signed", a):
+        expected_sign, expected = np.linalg.slogdet(given_a.astype("f8"))
+        lost = bound(given_a, size(given_a), size(np.linalg.inv(given_a.astype("f8"))))
+        if lost < 0.1:
+            assert sign == expected_sign and abs(logarithm - expected) <= lost + bound(given_a, abs(expected))
+            assert abs(determinant - sign * np.exp(expected)) <= (lost + bound(given_a, n + 1)) * np.exp(expected)
+
+
+@given(SIZES, SEEDS)
+@EXAMPLES
+def test_cholesky(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, n))
+    a, b = x @ x.T + np.eye(n), rng.standard_normal(n)
+    upper = np.triu(rng.standard_normal((n, n)), 1)  # never read
+    for lower, solution, given_a, given_b in call("factor", np.tril(a) + upper, b):
+        full = np.tril(given_a.astype("f8")) + np.tril(given_a.astype("f8"), -1).T
+        close(lower @ lower.T.astype("f8"), full, bound(lower, size(full)))
+        assert not np.triu(lower, 1).any() and (np.diag(lower) > 0).all()
+        close(full @ solution, given_b, bound(lower, size(full), size(solution)))
+
+
+@given(st.integers(0, 12), st.integers(0, 3), SEEDS)
+@EXAMPLES
+def test_triangular_solve(n: int, r: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((n, n)) + 4 * np.eye(n), rng.standard_normal((n, r))
+    results = others().triangles(a, b)
+    systems = (np.tril(a), np.triu(a), np.tril(a).T, np.triu(a).T)
+    for x, system in zip(results, systems, strict=True):
+        close(system @ x, b, bound(a, size(system), size(x)))
+
+
+def test_what_elimination_refuses() -> None:
+    singular = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 1.0, 1.0]])
+    with pytest.raises(tessera.TesseraError, match=r"`solve` in `solves`: .* singular \(pivot 2 is 0\)") as e:
+        program("f64", "").solves(singular, singular)
+    assert "<text>:3:" in str(e.value)
+    with pytest.raises(tessera.TesseraError, match="`inv` in `inverse`: the matrix is singular"):
+        program("f64", "").inverse(np.zeros((2, 2)))
+    with pytest.raises(tessera.TesseraError, match=r"`cholesky` .* not positive definite \(pivot 1 is not positive\)"):
+        program("f64", "").factor(np.array([[1.0, 0.0], [0.0, -1.0]]), np.ones(2))
+    with pytest.raises(tessera.TesseraError, match=r"`triangular_solve` .* \(element 0 of its diagonal is 0\)"):
+        others().triangles(np.zeros((2, 2)), np.ones((2, 1)))
+    with pytest.raises(tessera.TesseraError, match="`inv` in `inverse`: the matrix is singular"):
+        tessera.compile(PROGRAM.format(e="f64", lead=""), release=True).inverse(singular)
+    sign, logarithm, determinant = program("f64", "").signed(singular)
+    assert (sign, logarithm, determinant) == (0, -np.inf, 0)
+
+
+def test_only_square_matrices_have_inverses() -> None:
+    with pytest.raises(tessera.TesseraError, match="E0307"):
+        tessera.compile("def f(a: Tensor[M, N, f32]) -> Tensor[M, N, f32]: return inv(a)")
+
+
+def test_literal_and_composite_sizes() -> None:
+    m = tessera.compile("""
+def literal() -> Tensor[3, f32]:
+    return solve(2.0 * eye(3), ones(3))
+def composite(x: Tensor[2*M, 2*M, f32], y: Tensor[2*M, f32]) -> Tensor[2*M, f32]:
+    return solve(x, y)
+def cubes(x: Tensor[N, N, N, f32]) -> Tensor[N, N, f32]:
+    return solve(x, x[0])
+""")
+    half = np.full(4, 0.5, "f4")
+    assert np.array_equal(m.literal(), half[:3])
+    assert np.array_equal(m.composite(2 * np.eye(4, dtype="f4"), np.ones(4, "f4")), half)
+    assert np.array_equal(m.cubes(np.stack([np.eye(2, dtype="f4")] * 2)), np.eye(2))
+
+
+# --------------------------------------------------------------------------------------- orthogonal factorisations
+
+
+@given(st.sampled_from(KINDS), SIZES, SIZES, SEEDS)
+@EXAMPLES
+def test_qr(kind: str, m: int, n: int, seed: int) -> None:
+    for q, r, a in call("orthogonal", general(kind, m, n, seed)):
+        close(q.astype("f8") @ r, a, bound(a, size(a)))
+        orthonormal(q)
+        assert not np.tril(r, -1).any()
+        if kind == "normal" and min(m, n):
+            signs = np.sign(np.diag(np.linalg.qr(a.astype("f8"))[1]))
+            assert np.array_equal(np.sign(np.diag(r)), signs)
+
+
+@given(st.sampled_from(SYMMETRIC_KINDS), SIZES, SEEDS)
+@EXAMPLES
+def test_eigh(kind: str, n: int, seed: int) -> None:
+    for w, v, a in call("eigen", symmetric(kind, n, seed)):
+        orthonormal(v)
+        close(a.astype("f8") @ v, v * w.astype("f8"), bound(a, size(a)))
+        close(w, np.linalg.eigvalsh(a.astype("f8")), bound(a, size(a)))
+        assert (np.diff(w) >= 0).all()
+        assert n == 0 or (v[np.abs(v).argmax(axis=0), np.arange(n)] > 0).all()
+
+
+@given(st.sampled_from(KINDS), SIZES, SIZES, SEEDS)
+@EXAMPLES
+def test_svd(kind: str, m: int, n: int, seed: int) -> None:
+    for u, s, vh, a in call("singular", general(kind, m, n, seed)):
+        orthonormal(u)
+        orthonormal(vh.T)
+        close((u * s.astype("f8")) @ vh, a, bound(a, size(a)))
+        close(s, np.linalg.svd(a.astype("f8"), compute_uv=False), bound(a, size(a)))
+        assert (np.diff(s) <= 0).all() and (s >= 0).all()
+        assert u.size == 0 or (u[np.abs(u).argmax(axis=0), np.arange(len(s))] > 0).all()
+
+
+@pytest.mark.parametrize("n", [64, 100])
+def test_larger_sizes(n: int) -> None:
+    a, b = general("normal", n, n, n), general("normal", n, 2, n)
+    m = program("f64", "")
+    x = m.solves(a, b)
+    close(a @ x, b, bound(a, size(a), size(x)))
+    q, r = m.orthogonal(a)
+    orthonormal(q)
+    close(q @ r, a, bound(a, size(a)))
+    w, v = m.eigen(a + a.T)
+    orthonormal(v)
+    close((v * w) @ v.T, a + a.T, bound(a, size(a)))
+    u, s, vh = m.singular(a)
+    orthonormal(u)
+    close((u * s) @ vh, a, bound(a, size(a)))
+
+
+def test_values_alone_have_the_bits_of_the_decompositions() -> None:
+    a, b = symmetric("normal", 9, 1), general("deficient", 7, 9, 2)
+    w, s = others().values(a, b)
+    same_bits(w, program("f64", "").eigen(a)[0])
+    same_bits(s, program("f64", "").singular(b)[1])
+
+
+def test_small_values_keep_their_relative_accuracy() -> None:
+    """Of a matrix that is graded by rows, Jacobi finds also the smallest singular values to many digits."""
+    scales = 10.0 ** -np.arange(0.0, 12.0)
+    a = scales[:, None] * general("normal", 12, 12, 5)
+    s = program("f64", "").singular(a)[1]
+    with mp.workdps(60):
+        exact = np.array([float(x) for x in mp.svd_r(mp.matrix(a.tolist()), compute_uv=False)])
+    assert np.all(np.abs(s - exact) <= 1e-12 * exact)
+
+
+@pytest.mark.parametrize("name", ["eigen", "singular", "orthogonal", "exponential"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_stays_so_and_ends(name: str, value: float) -> None:
+    a = np.eye(5)
+    a[3, 1] = value
+    found = getattr(program("f64", ""), name)(a)
+    assert not all(np.isfinite(part).all() for part in (found if isinstance(found, tuple) else (found,)))
+
+
+# ------------------------------------------------------------------------------------- what is built from these
+
+
+@given(SIZES.filter(lambda n: n <= 12), st.sampled_from([0.01, 1.0, 10.0]), SEEDS)
+@EXAMPLES
+def test_expm(n: int, scale: float, seed: int) -> None:
+    """exp of a symmetric matrix from its eigenvalues; squaring s times costs a factor of 2**s in the bound."""
+    a = scale * symmetric("normal", n, seed) / (n + 1)
+    for e, given_a in call("exponential", a):
+        w, v = np.linalg.eigh(given_a.astype("f8"))
+        exact = (v * np.exp(w)) @ v.T
+        close(e, exact, bound(given_a, size(exact), 4 + size(given_a)))
+
+
+@given(st.sampled_from(["normal", "deficient", "zero", "ones"]), st.integers(0, 9), st.integers(0, 9), SEEDS)
+@EXAMPLES
+def test_least_squares_and_ranks(kind: str, m: int, n: int, seed: int) -> None:
+    a, b = general(kind, m, n, seed), general("normal", m, 1, seed)[:, 0]
+    inverse, rank, condition = others().ranks(a)
+    exact = np.linalg.pinv(a, rcond=1e-13) if a.size else np.zeros((n, m))
+    assert rank == (np.linalg.matrix_rank(a) if a.size else 0)
+    limit = bound(a, size(exact) ** 2, size(a)) + bound(a, size(exact))
+    close(inverse, exact, limit)
+    close(others().least(a, b), exact @ b, limit * size(b))
+    if kind == "normal" and a.size:
+        assert abs(condition / np.linalg.cond(a) - 1) <= bound(a, condition + 1)
+
+
+def test_norms() -> None:
+    a = general("normal", 4, 6, 0)
+    frobenius, along, one, two = others().norms(a)
+    exact = [np.linalg.norm(a), np.linalg.norm(a, axis=0), np.abs(a).sum(axis=1, keepdims=True)]
+    exact += [np.linalg.norm(a[0]), np.linalg.norm(a, 1), np.linalg.norm(a, 2)]
+    for found, other in zip((frobenius, *along, one, two), exact, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-14)
+    huge = others().norms(a * 1e300)
+    np.testing.assert_allclose(huge[0], np.linalg.norm(a) * 1e300, rtol=1e-14)
+
+
+def test_powers_and_products() -> None:
+    a, b = general("normal", 4, 3, 0), general("normal", 4, 3, 1)
+    square = general("normal", 4, 4, 2)
+    for power, exponent in zip(others().powers(square), (0, 1, 6, -3), strict=True):
+        np.testing.assert_allclose(power, np.linalg.matrix_power(square, exponent), rtol=1e-11, atol=1e-12)
+    s = a @ b.T
+    exact = (np.cross(a, b), np.outer(a[:, 0], b[:, 1]), np.kron(a, b), np.trace(s), np.diag(a[:, 0]), np.diag(s))
+    for one, other in zip(others().products(a, b), exact, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-14)
+
+
+# --------------------------------------------------------------------------------------------------------- bits
+
+
+@pytest.fixture
+def _restore_threads() -> Any:
+    count = tessera.get_num_threads()
+    yield
+    tessera.set_num_threads(count)
+
+
+@pytest.mark.usefixtures("_restore_threads")
+@pytest.mark.parametrize("name", ["solves", "orthogonal", "eigen", "singular"])
+def test_threads_and_batches_do_not_show(name: str) -> None:
+    """Matrices that need different numbers of sweeps, one by one and together, on one thread and on two."""
+    kinds = ("normal", "graded", "repeated", "zero", "normal")
+    batch = np.stack([symmetric(kind, 24, seed) + 0.1 * np.eye(24) for seed, kind in enumerate(kinds)]).astype("f4")
+    operands = (batch, batch[..., :2]) if name == "solves" else (batch,)
+    function = getattr(program("f32", "B, "), name)
+    results = []
+    for threads in (1, 2):
+        tessera.set_num_threads(threads)
+        together = function(*operands)
+        alone = [function(*(x[k : k + 1] for x in operands)) for k in range(len(kinds))]
+        results.append(together if isinstance(together, tuple) else (together,))
+        rows = [part if isinstance(part, tuple) else (part,) for part in alone]
+        results.append(tuple(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            same_bits(one, two)
+
+
+SMALL = """
+def s(a: Tensor[N, N, f32], b: Tensor[N, f32]) -> Tensor[N, f32]:
+    return solve(a, b)
+def e(a: Tensor[N, N, f32]) -> (Tensor[N, f32], Tensor[N, N, f32]):
+    return eigh(a)
+def v(a: Tensor[M, N, f32]) -> (Tensor[M, min(M, N), f32], Tensor[min(M, N), f32], Tensor[min(M, N), N, f32]):
+    return svd(a)
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 6])
+def test_compiled_equals_interpreted(n: int) -> None:
+    run = compiled_equals_oracle(SMALL)
+    a = symmetric("normal", n, n).astype("f4")
+    run("s", a + np.eye(n, dtype="f4"), np.ones(n, "f4"))
+    run("e", a)
+    run("v", general("normal", n, 4, n).astype("f4"))
+
+
+def test_narrow_types_are_computed_in_f32_and_rounded_once() -> None:
+    text = "def s(a: Tensor[N, N, {e}], b: Tensor[N, {e}]) -> Tensor[N, {e}]: return solve(a, b)\n"
+    text += "def w(a: Tensor[N, N, {e}]) -> Tensor[N, {e}]: return eigvalsh(a)\n"
+    a, b = symmetric("normal", 9, 3).astype(ml_dtypes.bfloat16), np.ones(9, ml_dtypes.bfloat16)
+    narrow = tessera.compile(text.format(e="bf16 @accum(f32)"))
+    wide = tessera.compile(text.format(e="f32"))
+    same_bits(narrow.s(a, b), wide.s(a.astype("f4"), b.astype("f4")).astype(ml_dtypes.bfloat16))
+    same_bits(narrow.w(a), wide.w(a.astype("f4")).astype(ml_dtypes.bfloat16))

@@ -1,0 +1,193 @@
+"""Trees on disk: what comes back is what was written, and bytes that are not a tree make nothing."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tesserac.base.codec import Codec
+from tesserac.base.columns import Unencodable, fields_of
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import SourceFile
+from tesserac.check.stored import CHECKED, NAMED
+from tesserac.diag.stored import DIAGNOSTICS
+from tesserac.syntax.parse import parse_module
+from tests.support.paths import ROOT
+
+
+class Place(NamedTuple):
+    """A flat tuple: it stands in columns."""
+
+    file: str
+    start: int
+    end: int
+
+
+class Pair(NamedTuple):
+    """A tuple of anything."""
+
+    left: object
+    right: object
+
+
+@dataclass(frozen=True)
+class Node:
+    """A class with a place."""
+
+    at: Place
+    parts: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    value: object
+
+
+class Machine:
+    """A class whose objects have the attributes that they have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.home = self
+        self.known: dict[object, object] = {}
+
+    def run(self) -> None:
+        """Nothing may stand in its place."""
+
+
+class Outsider:
+    """A class that is not listed."""
+
+
+SEVEN = object()
+CODEC = Codec([Place, Pair, Node, Slotted], [Machine], {"seven": SEVEN})
+
+
+def again(value: object) -> object:
+    return CODEC.decode(CODEC.encode(value))
+
+
+texts = st.text(st.characters(codec=None), max_size=8)
+atoms = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
+places = st.builds(Place, st.text(max_size=3), st.integers(-(2**31), 2**31 - 1), st.integers(0, 9))
+trees = st.recursive(
+    atoms | places | st.frozensets(atoms, max_size=3),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.lists(inner, max_size=4).map(tuple)
+    | st.dictionaries(atoms, inner, max_size=3)
+    | st.builds(Pair, inner, inner)
+    | st.builds(Slotted, inner)
+    | st.builds(Node, places, st.lists(inner, max_size=3).map(tuple)),
+    max_leaves=25,
+)
+
+
+def shown(tree: object) -> str:
+    """A tree as text; sets have no order."""
+    if isinstance(tree, frozenset):
+        return f"frozenset({sorted(map(repr, tree))})"
+    if isinstance(tree, dict):
+        return f"{{{', '.join(f'{key!r}: {shown(value)}' for key, value in tree.items())}}}"
+    if isinstance(tree, list | tuple):
+        return f"{type(tree).__name__}({', '.join(map(shown, tree))})"
+    if isinstance(tree, Slotted | Node):
+        return f"{type(tree).__name__}({', '.join(shown(getattr(tree, name)) for name in fields_of(type(tree)) or ())})"
+    return repr(tree)
+
+
+@given(trees)
+def test_trees_come_back(tree: object) -> None:
+    found = again(tree)
+    assert shown(found) == shown(tree)  # tells 1, 1.0 and True apart, and the order of dicts
+    assert shown(again(found)) == shown(tree)
+
+
+def test_what_is_shared_stays_shared_and_circles_close() -> None:
+    machine = Machine("m")
+    node = Node(Place("f", 1, 2))
+    machine.known[node] = [machine, node, (node, node)]
+    found = again(machine)
+    assert isinstance(found, Machine) and found.home is found
+    ((key, (own, same, (left, right))),) = found.known.items()
+    assert own is found and same is key and left is right is key
+
+
+def test_numbers_keep_their_bits() -> None:
+    values = (-0.0, float("inf"), 1e-310, 2**63 - 1, -(2**63), 2**63, -(10**5000), Fraction(2, 3), Counter("aab"))
+    found = again(values)
+    assert found == values and str(found[0]) == "-0.0" and type(found[-1]) is Counter  # type: ignore[index]
+    assert repr(again(float("nan"))) == "nan" and again(SEVEN) is SEVEN
+
+
+def test_a_deep_tree_needs_no_recursion() -> None:
+    tree: object = ()
+    for _ in range(3 * sys.getrecursionlimit()):
+        tree = Slotted((tree, tree))
+    found = again(tree)
+    for _ in range(3 * sys.getrecursionlimit()):
+        assert isinstance(found, Slotted)
+        left, right = found.value  # type: ignore[misc]
+        assert left is right
+        found = left
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Outsider(), [Outsider()], Outsider, print, b"x", 1j, Node(None), Pair(1, Place("", 2**31, 0))],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_not_listed_is_refused(value: object) -> None:
+    with pytest.raises(Unencodable):
+        CODEC.encode(value)
+
+
+def test_a_class_of_another_list_is_not_made() -> None:
+    wider = Codec([Place, Pair, Node, Slotted, Outsider], [Machine, Outsider], {"seven": SEVEN})
+    for value in (Outsider(), [Outsider()]):
+        with pytest.raises(ValueError, match="classes"):
+            CODEC.decode(wider.encode(value))
+
+
+def test_no_method_is_hidden() -> None:
+    machine = Machine("m")
+    data = CODEC.encode(machine).replace(b'"name"', b'"run" ')
+    with pytest.raises(ValueError, match=r"fields|classes"):
+        CODEC.decode(data)
+
+
+def test_damage_is_a_value_error_or_another_tree() -> None:
+    """The file that holds a tree has a checksum; without it, damage still runs nothing and raises one error."""
+    data = CODEC.encode([Node(Place("f", 1, 2), (1, "two", 3.0, {"k": (Pair(1, 2),)})), Machine("m"), frozenset("ab")])
+    dice = random.Random(7)
+    for _ in range(600):
+        at = dice.randrange(len(data) * 8)
+        damaged = bytearray(data)
+        damaged[at // 8] ^= 1 << at % 8
+        try:
+            CODEC.decode(bytes(damaged))
+        except ValueError:
+            continue
+    for length in range(0, len(data), 7):
+        with pytest.raises(ValueError):
+            CODEC.decode(data[:length])
+
+
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.tess")), ids=lambda path: path.stem)
+def test_programs_come_back(path: Path) -> None:
+    module = parse_module(SourceFile(path.name, path.read_text(encoding="utf-8"))).module
+    codec = Codec(CHECKED, named=NAMED)
+    assert repr(codec.decode(codec.encode(module))) == repr(module)
+
+
+def test_the_lists_hold_data_only() -> None:
+    assert all(hasattr(cls, "__dataclass_fields__") or hasattr(cls, "_fields") for cls in (*CHECKED, *DIAGNOSTICS))

@@ -1,0 +1,99 @@
+"""PTX of the four programs: correctly rounded operations only, assembled without spills, products not serialised."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tesserac.target.compile import CodegenError
+from tesserac.target.nvptx.ptx import emit_ptx, find_ptxas
+from tests.support.gpu_kernels import KERNELS, assembled, lowered, ptx, text, tile
+
+VARIANTS = [
+    (name, arch, variant)
+    for name, arch in KERNELS
+    for variant in lowered(name, arch)
+    if not variant.endswith(("_deep", "_workspace")) and not (arch == "sm_90a" and name == "matmul_f32")
+]
+"""Each way of multiplying once: deep variants differ in the size of an array, f32 products are the same on both."""
+needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
+
+
+@pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
+def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> None:
+    """Nothing approximate, nothing flushed, and no `add` or `mul` that the assembler may contract into an fma."""
+    code = ptx(name, arch, variant)
+    assert not re.search(r"\.(approx|full|ftz)\b", code)
+    assert not re.search(r"\b(add|sub|mul|mad)\.f(32|64)\b", code)
+    assert f".target {arch}" in code
+
+
+@needs_ptxas
+@pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
+def test_kernels_assemble_without_spills(name: str, arch: str, variant: str) -> None:
+    result = assembled(name, arch, variant)
+    assert result.spilled_bytes == 0
+    assert result.notes == ()
+    assert result.cubin.startswith(b"\x7fELF")
+
+
+@needs_ptxas
+def test_the_assembler_reports_what_it_dislikes() -> None:
+    """The reader of the report is not blind: a kernel with too few registers spills."""
+    from tesserac.target.nvptx.ptx import assemble
+
+    code = text("matmul_f32", "sm_80", "$0").llvm
+    limited = code.replace('"nvvm.minctasm"="1"', '"nvvm.maxnreg"="64"')
+    assert assemble(emit_ptx(limited, "sm_80"), "sm_80").spilled_bytes > 0
+
+
+def test_wgmma_kernel() -> None:
+    code = ptx("matmul_bf16", "sm_90a", "$0")
+    assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16\.f32\.bf16\.bf16", code)) == 4
+    assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d", code)) == 5, "one panel of A, four of B"
+    assert len(re.findall(r"setmaxnreg\.(?:inc|dec)", code)) == 2
+    assert len(re.findall(r"mbarrier\.init", code)) == 8
+    assert "mma.sync" not in code
+
+
+def test_mma_kernel() -> None:
+    code = ptx("matmul_bf16", "sm_80", "$0")
+    assert len(re.findall(r"mma\.sync\.aligned\.m16n8k16", code)) == 4 * 4 * 2
+    assert len(re.findall(r"ldmatrix\.sync\.aligned\.m8n8\.x4\.shared", code)) == 4 * 2
+    assert len(re.findall(r"ldmatrix\.sync\.aligned\.m8n8\.x4\.trans", code)) == 2 * 2
+
+
+def test_f32_product_is_one_chain_per_output() -> None:
+    code = ptx("matmul_f32", "sm_80", "$0")
+    assert len(re.findall(r"fma\.rn\.f32", code)) == 64 * 16
+    assert "cp.async.cg.shared.global" in code and "cp.async.ca.shared.global" in code
+
+
+def test_maps_use_16_byte_accesses() -> None:
+    code = ptx("add", "sm_80", "$0")
+    assert len(re.findall(r"ld\.global\.(?:nc\.)?v4", code)) == 2 * 8
+    assert len(re.findall(r"st\.global\.v4", code)) == 8
+
+
+def test_softmax_folds_by_lanes() -> None:
+    code = ptx("softmax_rows", "sm_80", "$0")
+    assert len(re.findall(r"shfl\.sync\.bfly", code)) == 2 * 16 + 2
+    assert len(re.findall(r"div\.rn\.f32", code)) == 32
+
+
+def test_an_unknown_intrinsic_never_reaches_the_code_generator() -> None:
+    body = "%y = call float @llvm.sin.f32(float %x)\nret float %y"
+    code = f"declare float @llvm.sin.f32(float)\ndefine float @f(float %x) {{\n{body}\n}}"
+    with pytest.raises(CodegenError, match="not known to be safe"):
+        emit_ptx(code, "sm_80")
+
+
+@needs_ptxas
+def test_all_kernels_of_a_program_are_one_text() -> None:
+    from tesserac.target.nvptx.build import SM_80, ptx_text
+    from tesserac.target.nvptx.ptx import assemble
+
+    code = ptx_text(tile("softmax_rows", "sm_80"), SM_80, verify=True)
+    assert re.findall(r"\.entry (\S+?)\(", code) == ["main_softmax_rows$0", "main_softmax_rows$0_workspace"]
+    assert assemble(code, "sm_80").cubin.startswith(b"\x7fELF")

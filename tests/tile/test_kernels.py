@@ -1,0 +1,177 @@
+"""Kernels of users on the CPU: the bits of the library in f32, NumPy's values within bounds, and mistakes are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tessera
+from tests.support.checking import check_text
+
+PROGRAM = """
+@kernel
+def product(a: KTile[M, K, f32], b: KTile[K, N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    acc = tile.zeros((T.m, T.n), f32)
+    for k in tile.range_k(a, T.k):
+        acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
+    return acc
+
+@kernel
+def stored(a: KTile[M, K, bf16 @accum(f32)], b: KTile[K, N, bf16 @accum(f32)], c: KTile[M, N, bf16 @accum(f32)]):
+    T = tile.context()
+    acc = tile.load(c, rows=T.m, cols=T.n)
+    for k in tile.range_k(a, T.k):
+        acc = tile.mma(tile.load(a, None, k), tile.load(b, k, None), acc)
+    tile.store(c, tile.relu(acc))
+
+@kernel
+def rows(x: KTile[M, N, f32]):
+    T = tile.context()
+    P, m, l = tile.softmax_online(tile.load(x, rows=T.m))
+    return P / l[:, None]
+
+@kernel
+def online(s: KTile[M, N, f32], v: KTile[N, D, f32]):
+    T = tile.context()
+    acc = tile.zeros((T.m, T.d), f32); m = tile.full((T.m,), -INF); l = tile.zeros((T.m,), f32)
+    for j in tile.range_n(v.shape, T.n):
+        P, mc, lc = tile.softmax_online(tile.load(s, None, j, rows=T.m))
+        acc, m, l = tile.softmax_accumulate(acc, m, l, P, tile.load(v, j, cols=T.d), mc, lc)
+    return acc / l[:, None], m
+
+@kernel.auto
+def scores(q: Tile, k: Tile) -> Tile:
+    return tile.dot(q, k.T)
+
+@kernel
+def causal(s: KTile["B*H", M, N, f32]) -> Tile["B*H", M, N, f32]:
+    T = tile.context()
+    x = tile.load(s, rows=T.m, cols=T.n)
+    tile.mask_causal(x, tile.row_index(), tile.col_index())
+    return x
+
+def library(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
+    return a @ b
+
+def library_rows(x: Tensor[M, N, f32]):
+    return softmax(x)
+
+def two_blocks(s: Tensor[M, N, f32], t: Tensor[M, L, f32], v: Tensor[N, D, f32], w: Tensor[L, D, f32]):
+    p, m, l = softmax_online(s)
+    q, mc, lc = softmax_online(t)
+    return softmax_accumulate(p @ v, m, l, q, w, mc, lc)
+
+def heads(q: Tensor[B, H, S, D, bf16 @accum(f32)], k: Tensor[B, H, T, D, bf16 @accum(f32)]):
+    return scores(q, k)
+
+def merged(s: Tensor[B, H, M, N, f32]):
+    return reshape(causal(s), (B, H, M, N))
+"""
+
+
+@pytest.fixture(scope="module")
+def m() -> Any:
+    return tessera.compile(PROGRAM)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype("f4")
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 9), st.integers(0, 40), st.integers(1, 9))
+def test_a_product_has_the_bits_of_the_library(m: Any, rows: int, inner: int, columns: int) -> None:
+    a, b = normal(rows, inner), normal(inner, columns)
+    assert np.array_equal(m.product(a, b), m.library(a, b))
+
+
+def test_a_long_contraction_is_cut_at_segments(m: Any) -> None:
+    a, b = normal(3, 9000), normal(9000, 4)
+    assert np.array_equal(m.product(a, b), m.library(a, b))
+
+
+def test_softmax_is_within_a_rounding_of_the_library(m: Any) -> None:
+    x = normal(7, 33) * 20
+    exact = np.exp(x.astype("f8") - x.max(1, keepdims=True))
+    exact /= exact.sum(1, keepdims=True)
+    assert np.allclose(m.rows(x), exact, rtol=3e-7, atol=1e-30)
+    assert np.allclose(m.rows(x), m.library_rows(x), rtol=3e-7, atol=1e-30)
+
+
+def test_stores_round_once(m: Any) -> None:
+    a, b, c = (x.astype(ml_dtypes.bfloat16) for x in (normal(4, 6), normal(6, 5), normal(4, 5)))
+    exact = np.maximum(c.astype("f8") + a.astype("f8") @ b.astype("f8"), 0)
+    found = m.stored(a, b, c)
+    assert found.dtype == ml_dtypes.bfloat16
+    assert np.allclose(found.astype("f8"), exact, rtol=2**-8)
+
+
+def test_online_softmax(m: Any) -> None:
+    s, v = normal(5, 12), normal(12, 3)
+    s[2] = -np.inf
+    p = np.exp(s.astype("f8"))
+    with np.errstate(invalid="ignore"):
+        expected = p / p.sum(1, keepdims=True) @ v
+    found, top = m.online(s, v)
+    assert np.allclose(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+    assert np.isnan(found[2]).all() and top[2] == -np.inf
+
+
+def test_blocks_of_a_row_join(m: Any) -> None:
+    s, t, v, w = normal(4, 6) * 9, normal(4, 7) * 9, normal(6, 3), normal(7, 3)
+    s[0] = -np.inf
+    acc, _, total = m.two_blocks(s, t, v, w)
+    p = np.exp(np.concatenate([s, t], 1).astype("f8"))
+    expected = p / p.sum(1, keepdims=True) @ np.concatenate([v, w])
+    assert np.allclose(acc / total[:, None], expected, rtol=2e-6, atol=1e-6)
+
+
+def test_leading_dims_are_one_program_each(m: Any) -> None:
+    q, k = (x.astype(ml_dtypes.bfloat16) for x in (normal(2, 3, 4, 8), normal(2, 3, 5, 8)))
+    found = m.heads(q, k)
+    assert found.dtype == np.float32 and found.shape == (2, 3, 4, 5)
+    assert np.allclose(found, q.astype("f4") @ k.astype("f4").transpose(0, 1, 3, 2), rtol=1e-5, atol=1e-5)
+
+
+def test_leading_dims_merge(m: Any) -> None:
+    s = normal(2, 3, 4, 6)
+    expected = np.where(np.arange(6)[None] <= np.arange(4)[:, None], s, -np.inf)
+    assert np.array_equal(m.merged(s), expected)
+    assert np.array_equal(m.causal(s.reshape(6, 4, 6)), expected.reshape(6, 4, 6))
+
+
+HEAD = "@kernel\ndef f(x: KTile[M, N, f32], y: KTile[N, L, f32]):\n    T = tile.context()\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("E0301", "return tile.dot(tile.load(x, rows=T.m), tile.load(x, cols=T.n))"),
+        ("E0302", "return tile.load(x, rows=T.m) + tile.load(y, cols=T.n)"),
+        ("E0208", "return tile.lod(x, rows=T.m)"),
+        ("E0208", "return tile.load(x, rows=T.q)"),
+        ("E0205", "return tile.load(x, row=T.m)"),
+        ("E0210", "return tile.load(T, rows=T.m)"),
+        ("E0502", "return tile.load(x, 3, rows=T.m)"),
+        ("E0502", "for k in tile.range_k(x, N): pass\n    return tile.load(x)"),
+        ("E0502", "for k in tile.range_k(x, T.k): z = tile.load(y, k, rows=T.m)\n    return tile.load(x)"),
+        ("E0503", "return tile.load(x, rows=T.m), tile.load(y, rows=T.m)"),
+        ("E0506", "for i in range(3): tile.store(y, tile.load(y))"),
+        ("E0308", "tile.store(y, tile.load(x))"),
+        ("E0212", "a = tile.zeros((T.m,))\n    for k in tile.range_k(x, T.k): a = tile.load(x, None, k, rows=T.m)"),
+    ],
+)
+def test_mistakes_in_kernels_are_told(code: str, lines: str) -> None:
+    found = check_text(HEAD + "    " + lines + "\n").diagnostics
+    assert code in [d.code for d in found], [d.title for d in found]
+
+
+def test_tiles_of_a_kernel_have_blocks_for_dims() -> None:
+    found = check_text(HEAD + "    return tile.load(x, rows=T.m) + tile.load(x, cols=T.n)\n").diagnostics
+    assert '"T_m" would be added along "M"' in found[0].title

@@ -1,0 +1,160 @@
+"""Lowering to the GPU dialect: it verifies, prints and parses back, and has the structure it promises."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tesserac.base.source import SourceFile
+from tesserac.ir.parser import parse_module
+from tesserac.ir.printer import print_module, print_op
+from tesserac.ir.verify import verify_module
+from tesserac.tile.gpu.dialect import integer, kernel_conditions, text
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.lower import lower_kernel, lower_module
+from tesserac.tile.gpu.types import StagesType
+from tesserac.tile.gpu.variants import SM_80, SM_90A, variants
+from tests.support.gpu_kernels import KERNELS, count, lowered, source, tile, tile_of, variants_of
+
+
+def neutral_text(name: str, arch: str) -> str:
+    return print_op(tile(name, arch).ops[0])
+
+
+@pytest.mark.parametrize(("name", "arch"), KERNELS)
+def test_lowered_kernels_print_and_parse_back(name: str, arch: str) -> None:
+    for kernel in lowered(name, arch).values():
+        printed = print_op(kernel)
+        again = parse_module(printed)
+        verify_module(again)
+        assert print_module(again).strip() == printed
+
+
+@pytest.mark.parametrize(("name", "arch"), KERNELS)
+def test_nothing_abstract_is_left(name: str, arch: str) -> None:
+    for kernel in lowered(name, arch).values():
+        for gone in ("gpu.stage", "gpu.dot", "gpu.reduce", "gpu.scratch", "gpu.convert"):
+            assert count(kernel, gone) == 0
+
+
+@pytest.mark.parametrize(("name", "arch"), KERNELS)
+def test_policies_survive(name: str, arch: str) -> None:
+    elements = set(re.findall(r"memref<\[[^\]]*\], ([^,>]*)", neutral_text(name, arch)))
+    for kernel in lowered(name, arch).values():
+        assert set(re.findall(r"memref<\[[^\]]*\], ([^,>]*)", print_op(kernel))) == elements
+
+
+@pytest.mark.parametrize(("name", "arch"), KERNELS)
+def test_the_last_variant_of_a_kernel_takes_every_size(name: str, arch: str) -> None:
+    last = {text(op, "variant_of"): op for op in lowered(name, arch).values()}
+    assert all(kernel_conditions(op) == () for op in last.values())
+
+
+def test_variants_of_the_bf16_product() -> None:
+    kernel = tile("matmul_bf16", "sm_90a").ops[0]
+    names = [(v.suffix, v.unit) for v in variants(kernel, SM_90A)]
+    assert names == [("", "wgmma"), ("_mma", "mma"), ("_deep", "mma")]
+    assert [v.unit for v in variants(kernel, SM_80)] == ["mma", "mma"]
+
+
+@pytest.mark.parametrize(("a", "b", "product"), [("M, K", "N, K", "a @ b.T"), ("B, M, K", "B, K, N", "a @ b")])
+def test_transposed_and_batched_operands_are_not_for_tensor_copies(a: str, b: str, product: str) -> None:
+    parameters = f"a: Tensor[{a}, half], b: Tensor[{b}, half]"
+    text = f"half = bf16 @accum(f32)\ndef f({parameters}):\n    return {product}\n"
+    kernels = variants_of(tile_of(SourceFile("product.tess", text), "f", "sm_90a"), "f", "sm_90a")
+    assert all(count(kernel, "gpu.tensor_copy") == 0 for kernel in kernels.values())
+
+
+@pytest.mark.parametrize(("variant", "warps", "registers"), [("$0", 12, [232, 40]), ("$1", 8, [0, 0])])
+def test_roles_of_the_wgmma_kernels(variant: str, warps: int, registers: list[int]) -> None:
+    kernel = lowered("matmul_bf16", "sm_90a")[variant]
+    roles = {text(op, "name"): op for op in kernel.walk() if op.name == "gpu.role"}
+    assert list(roles) == ["consumer", "producer"]
+    assert integer(kernel, "warps") == warps
+    assert count(roles["producer"], "gpu.tensor_copy") == 2
+    assert count(roles["producer"], "gpu.multiply") == 0
+    assert count(roles["consumer"], "gpu.multiply") == count(roles["consumer"], "gpu.settle") == 1
+    assert [integer(r, "registers") for r in roles.values()] == registers
+    assert sum(integer(r, "registers") * integer(r, "warps") * 32 for r in roles.values()) <= 65536
+
+
+@pytest.mark.parametrize(("name", "arch"), [("matmul_f32", "sm_80"), ("matmul_bf16", "sm_80")])
+def test_pipelines_copy_ahead(name: str, arch: str) -> None:
+    """Two operands, depth - 1 blocks before the loop and one inside."""
+    for kernel in lowered(name, arch).values():
+        rings = [op.result.type for op in kernel.walk() if op.name == "gpu.alloc"]
+        depth, other = [ring.depth for ring in rings if isinstance(ring, StagesType)]
+        assert depth == other >= 2
+        assert count(kernel, "gpu.copy") == 2 * depth
+        assert count(kernel, "gpu.commit") == depth
+        pending = [integer(op, "pending") for op in kernel.walk() if op.name == "gpu.wait"]
+        assert pending == [depth - 2, 0]
+        assert count(kernel, "gpu.barrier") == 2
+
+
+def test_softmax_is_dealt_to_teams() -> None:
+    kernel = lowered("softmax_rows", "sm_90a")["$0"]
+    steps = [integer(op, "step") for op in kernel.walk() if op.name == "gpu.for"]
+    assert steps == [4096, 4096], "eight teams of 16 threads take a block of 512 each"
+    lanes = [integer(op, "lane") for op in kernel.walk() if op.name == "gpu.butterfly"]
+    assert lanes == [8, 4, 2, 1] * 2, "32, 16, 8, 4 for the maximum and for the sum"
+    assert count(kernel, "gpu.publish") == count(kernel, "gpu.collect") == 2
+    assert all(op.attrs.get("team") == 16 for op in kernel.walk() if op.name == "gpu.store")
+
+
+def test_values_pass_through_shared_memory_behind_barriers() -> None:
+    kernel = lowered("softmax_rows", "sm_90a")["$0"]
+    for block in {op.parent for op in kernel.walk() if op.name == "gpu.collect"}:
+        assert block is not None
+        names = [op.name for op in block.ops]
+        between = names[names.index("gpu.publish") : names.index("gpu.collect")]
+        assert "gpu.barrier" in between
+
+
+def test_scratch_that_does_not_fit_becomes_workspace() -> None:
+    shared, outside = lowered("softmax_rows", "sm_80").values()
+    assert [g.kind for g in kernel_conditions(shared)] == ["at_least"]
+    assert "memref<[N], f32, shared>" in print_op(shared)
+    assert "memref<[M, N], f32, global>" in str(outside.body.args[-1].type)
+    assert count(outside, "gpu.program") == 1
+
+
+def test_a_loop_that_carries_a_sum_is_not_dealt() -> None:
+    printed = neutral_text("softmax_rows", "sm_80")
+    kernel = parse_module(printed.replace("scalar.max(%l, %r)", "scalar.add(%l, %r)")).ops[0]
+    first, *_ = lower_kernel(kernel, SM_80)
+    steps = [integer(op, "step") for op in first.walk() if op.name == "gpu.for"]
+    assert steps == [512, 4096]
+
+
+def test_columns_are_folded_by_all_warps() -> None:
+    """What eight warps hold of a column meets in shared memory, once for the maximum and once for the sum."""
+    name = "softmax_columns"
+    kernel = variants_of(tile_of(source("benchmarks/bits.tess"), name, "sm_80"), name, "sm_80")["$0"]
+    rooms = {op.result for op in kernel.walk() if op.name == "gpu.alloc" and op.result.name.startswith("exchange")}
+    touching = [op.name for op in kernel.walk() if rooms & set(op.operands)]
+    assert touching == ["gpu.store", "gpu.load"] * 2
+    assert count(kernel, "gpu.publish") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "old", "new", "message"),
+    [
+        ("matmul_f32", "sm_80", r" \{stage = #stage<[^>]*>\}", "", "not staged"),
+        ("softmax_rows", "sm_90a", "#blocks<block=512, lanes=64>", "#blocks<block=1024, lanes=32>", "in the order"),
+        ("matmul_bf16", "sm_90a", r"\{dim = `4096`\}", "{dim = `4100`}", "whole blocks"),
+        ("matmul_f32", "sm_90a", "128", "96", "power of two"),
+    ],
+)
+def test_what_has_no_rule_is_an_error(name: str, arch: str, old: str, new: str, message: str) -> None:
+    kernel = parse_module(re.sub(old, new, neutral_text(name, arch))).ops[0]
+    with pytest.raises(LoweringError, match=message):
+        lower_kernel(kernel, SM_90A)
+
+
+def test_lowering_leaves_the_neutral_module_alone() -> None:
+    module = tile("matmul_bf16", "sm_90a")
+    before = print_module(module)
+    lower_module(module, SM_90A)
+    assert print_module(module) == before
