@@ -19,7 +19,7 @@ class PreparedData(BuildHookInterface):  # type: ignore[type-arg]
         if version == "editable":
             return
         sys.path[:0] = [self.root, str(Path(self.root) / "runtime")]
-        from tesserac.prepare import prepared_files
+        from tesserac.driver.prepare import prepared_files
 
         for name, data in prepared_files().items():
             file = self._folder / name

@@ -15,9 +15,9 @@ import numpy as np
 
 import tessera
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import memory
-from tesserac.session import Session
 from tesserac.target.cpu.build import host_platform
 from tesserac.target.cpu.extents import largest, loop_bounds
 from tesserac.types.dims import product

@@ -122,7 +122,7 @@ def run_program(name: str, backend: str, arch: str) -> Iterator[tuple[str, str]]
 
 def build(name: str, backend: str, arch: str) -> tuple[Callable[..., object], Any]:
     from tesserac.base.source import SourceFile
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
 
     session = Session()
     source = SourceFile("bits.tess", (Path(__file__).parent / "bits.tess").read_text())

@@ -43,7 +43,7 @@ def tessera_cost(program: str, layers: int) -> tuple[float, float]:
     from tesserac.base.recursion import deep_recursion
     from tesserac.base.source import SourceFile
     from tesserac.commands.select import select_one
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
     from tesserac.target.cpu.build import host_platform
 
     session, source, cpu = Session(), SourceFile("layers.tess", text(program, layers)), host_platform()

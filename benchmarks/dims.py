@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from tesserac.base.source import SourceFile
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 
 def _parameters(count: int) -> str:

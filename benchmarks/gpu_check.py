@@ -156,7 +156,7 @@ def row(name: str, case: str, problem: str | None, figure: str = "equal") -> Row
 
 def build(file: str, function: str, arch: str) -> Any:
     from tesserac.base.source import SourceFile
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
     from tesserac.target.nvptx.build import PLATFORMS
 
     session = Session()

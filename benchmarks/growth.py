@@ -19,8 +19,8 @@ import numpy as np
 import tessera
 from benchmarks.growth_cases import CASES, Case
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.schedule.traffic import bytes_moved
-from tesserac.session import Session
 from tesserac.target.cpu.build import host_platform
 
 LENGTHS = {1: (1000, 2000, 4000, 8000), 2: (50, 100, 200, 400), 3: (12, 25, 50, 100)}

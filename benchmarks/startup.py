@@ -27,7 +27,7 @@ imported = time.perf_counter()
 if {cold}:
     import llvmlite.binding
     imported = time.perf_counter()
-    import tesserac.embed, tesserac.target.cpu.build
+    import tesserac.embed.compiler, tesserac.target.cpu.build
 x = np.random.default_rng(0).standard_normal((64, 64), dtype=np.float32)
 args = [x] * {arity}
 start = time.perf_counter()
@@ -36,7 +36,7 @@ module.{function}(*args)
 print(json.dumps([time.perf_counter() - start, start - imported]))
 """
 
-PREPARE = "from tesserac.library import load_library; load_library(); print(0)"
+PREPARE = "from tesserac.modules.library import load_library; load_library(); print(0)"
 """A wheel ships the parser's tables and the checked library; a checkout makes them once. No program waits for them."""
 
 IMPORT = """

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import tesserac.ops  # noqa: F401  (fills the registry)
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
-from tesserac.check.builtin_docs import BUILTIN_DOCS
-from tesserac.check.resolve import ALGEBRA
+from tesserac.check.names.builtin_docs import BUILTIN_DOCS
+from tesserac.check.names.resolve import ALGEBRA
 from tesserac.ops.registry import OPERATORS, Operator
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module

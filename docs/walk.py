@@ -16,8 +16,8 @@ from tesserac.commands.inspection import signature, source_lines
 from tesserac.commands.levels import FunctionLevels
 from tesserac.commands.select import select_one
 from tesserac.commands.targets import find_target
-from tesserac.library import library_sources
-from tesserac.session import Session
+from tesserac.driver.session import Session
+from tesserac.modules.library import library_sources
 
 PROGRAM = "examples/softmax.tess"
 LIBRARY = "stdlib/nn/softmax.tess"

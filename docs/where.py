@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from textwrap import dedent
 
 from tesserac.base.source import SourceFile
-from tesserac.check.typed import TypedFunction
+from tesserac.check.model.typed import TypedFunction
 from tesserac.commands.inspection import requests_not_taken
-from tesserac.session import ProgramError, Session
+from tesserac.driver.session import ProgramError, Session
 from tesserac.target.cpu.build import AARCH64
 from tesserac.target.nvptx.build import SM_90A
 

@@ -21,7 +21,7 @@ from tesserac.commands.inspection import source_lines
 from tesserac.commands.levels import FunctionLevels
 from tesserac.commands.select import read, select_one
 from tesserac.commands.targets import find_target
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 PROGRAM = Path(__file__).with_name("softmax.tess")
 FUNCTION = "softmax_rows"

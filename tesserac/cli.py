@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tessera import __version__
 from tessera.cache import unused_folder
+from tessera.version import __version__
 from tesserac.base.collecting import keep_to_the_end
 from tesserac.base.recursion import deep_recursion
 from tesserac.commands import names
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from tesserac.diag.render import Palette
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
 
 INTERRUPTED, CLOSED_PIPE = 130, 141
 """What a shell reports for a program that SIGINT or SIGPIPE ended."""
@@ -93,7 +93,7 @@ def check(
         raise UsageMistake("--diff shows what --fix would change: it goes with --fix")
     if fix:
         from tesserac.commands.fixing import fix_files
-        from tesserac.session import Session
+        from tesserac.driver.session import Session
 
         click.echo(fix_files(Session(), files, diff=diff), nl=False, err=not diff)
         if diff:
@@ -101,7 +101,7 @@ def check(
     wanted = Wanted(format_, palette_of(sys.stdout), explain_guards, explain_memory)
     if not (explain_guards or explain_memory or verify):
         return finish(check_files(files, wanted))
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
 
     return finish(check_deeply(Session(verify=verify), files, wanted))
 
@@ -127,7 +127,7 @@ def build(
 ) -> int:
     """Compile a program into a bundle that `tessera.load` runs without the compiler, or print a level of it."""
     from tesserac.commands.building import build_bundle, emit_level, read_sizes
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
 
     session, sizes = Session(release=release), read_sizes(specialize)
     goal = target or names.default_target(emit)
@@ -145,7 +145,7 @@ def build(
 def inspect(place: str, target: str | None, level: str | None) -> int:
     """Show a function at every level, its source lines beside it, and why it was scheduled as it was."""
     from tesserac.commands import inspection
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
 
     session = Session()
     return report(session, lambda: inspection.inspect(session, place, level, target))
@@ -157,7 +157,7 @@ def inspect(place: str, target: str | None, level: str | None) -> int:
 def why(place: str, name: str) -> int:
     """Say where the dims of a name came from, or what is known of a dim, at a line of a program."""
     from tesserac.commands.tracing import trace_name
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
 
     session = Session()
     return report(session, lambda: trace_name(session, place, name))
@@ -296,7 +296,7 @@ def train(
 def report(session: Session, action: Callable[[], Outcome]) -> int:
     """Runs what a command does; the mistakes of the program that end it are shown on standard error."""
     from tesserac.commands.checking import show
-    from tesserac.session import ProgramError
+    from tesserac.driver.session import ProgramError
 
     try:
         return finish(action())
@@ -355,7 +355,7 @@ def _invoke(program: click.Group, name: str, arguments: Sequence[str]) -> int:
 
 def _report_fault(error: Exception, arguments: Sequence[str]) -> int:
     from tessera.errors import render
-    from tesserac.faults import INTERNAL_FAULT, fault_report
+    from tesserac.driver.faults import INTERNAL_FAULT, fault_report
 
     message, notes = fault_report(error, _described(arguments))
     click.echo(render(INTERNAL_FAULT, message, notes), err=True)

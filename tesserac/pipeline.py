@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.typed import TypedFunction
+from tesserac.check.model.typed import TypedFunction
 from tesserac.graph.build import build_module
 from tesserac.graph.devices import alone
 from tesserac.graph.passes.absorb import absorb

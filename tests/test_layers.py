@@ -28,17 +28,21 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("target",),
     ("tune",),
     ("project",),
-    ("pipeline", "entry", "faults", "library", "incremental"),
-    ("specialize", "interfaces"),
-    ("imports",),
-    ("verdicts", "mending"),
-    ("session",),
-    ("tracing",),
-    ("embed", "prepare", "commands"),
+    ("pipeline", "entry", "incremental"),
+    ("modules",),
+    ("driver",),
+    ("embed", "commands"),
     ("repl",),
     ("cli",),
 )
+CHECK_LAYERS = (
+    *("model", "names", "sizes", "state", "guards", "provenance", "values", "declarations", "analysis", "operators"),
+    *("instances", "places", "devices", "transforms", "kernels", "calls", "algebra", "expressions", "statements"),
+    *("module", "infer"),
+)
+"""The rooms of the checker, lowest first: what is spoken of, what every rule has at hand, then the rules."""
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
+CHECK_RANK = {room: rank for rank, room in enumerate(CHECK_LAYERS)}
 
 COMPILER_FILES = sorted((ROOT / "tesserac").rglob("*.py"))
 RUNTIME_FILES = sorted((ROOT / "runtime").rglob("*.py"))
@@ -82,6 +86,31 @@ def test_imports_point_back(path: Path) -> None:
         assert RANK[parts[1]] < RANK[room], f"{room} must not import {module}"
 
 
+def test_rooms_of_the_checker_point_back() -> None:
+    for path in sorted((ROOT / "tesserac" / "check").rglob("*.py")):
+        room = path.relative_to(ROOT / "tesserac" / "check").parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        assert room in CHECK_RANK, f"check/{room} has no place in the order"
+        for _, module, _ in imports(path):
+            parts = module.split(".")
+            if parts[:2] != ["tesserac", "check"]:
+                continue
+            assert len(parts) > 2, f"{name(path)}: a module of the checker is imported from its room"
+            assert CHECK_RANK[parts[2]] <= CHECK_RANK[room], f"{name(path)} must not import {module}"
+
+
+def test_the_compiler_is_no_circle_with_the_runtime() -> None:
+    """`import tessera` leads to the compiler, which takes of the runtime what does not lead back."""
+    for path in COMPILER_FILES:
+        if room_of(path) in ("repl", "cli", "commands"):
+            continue
+        for node, module, _ in imports(path):
+            names = {alias.name for alias in names_of(node)} if module == "tessera" else set()
+            whole = [word for word in names if not (ROOT / "runtime" / "tessera" / f"{word}.py").exists()]
+            assert not whole and module != "tessera.loading", f"{name(path)} would come back to itself"
+
+
 @pytest.mark.parametrize("path", COMPILER_FILES, ids=name)
 def test_dataclasses_are_made_by_one_decorator(path: Path) -> None:
     """See Note [Why not the standard one] in `base/dataclass.py`."""
@@ -95,7 +124,7 @@ def names_of(node: ast.AST) -> list[ast.alias]:
 
 def test_checking_needs_no_arrays() -> None:
     """What `tesserac check` imports leaves NumPy alone: it would take a quarter of the time of a small file."""
-    program = "import sys, tesserac.verdicts; sys.exit('numpy' in sys.modules or 'ml_dtypes' in sys.modules)"
+    program = "import sys, tesserac.driver.check_cache; sys.exit('numpy' in sys.modules or 'ml_dtypes' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
@@ -144,6 +173,7 @@ def test_only_the_commands_talk_to_people(path: Path) -> None:
 
 
 def test_only_rules_name_a_composite_function() -> None:
-    """Softmax stands for all of them: the library says what there is to know of its functions (`check/said.py`)."""
+    """Softmax stands for all of them: the library says what there is to know of its functions itself
+    (`check/model/library_annotations.py`)."""
     named = [shown(path) for path in sources() if code_says(path, "softmax")]
     assert named in ([], ["tesserac/graph/rules.py"])

@@ -20,8 +20,8 @@ from tessera_lsp.features.diagnostics import shown
 from tessera_lsp.features.formatting import formatting, range_formatting
 from tessera_lsp.features.hover import hover
 from tessera_lsp.features.symbols import symbols
+from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
-from tesserac.session import Session
 
 
 def converter(session: Session, document: Document) -> Converter:

@@ -18,15 +18,15 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
-from tessera import __version__
+from tessera.version import __version__
 from tessera_lsp.collecting import Collector
 from tessera_lsp.documents import Change, Document, Encoding, Position, path_of
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 
 if TYPE_CHECKING:
+    from tesserac.driver.session import Session
     from tesserac.incremental.analyser import Analysis
-    from tesserac.session import Session
 
 R = TypeVar("R")
 
@@ -90,7 +90,7 @@ class TesseraServer(LanguageServer):
 
     @cached_property
     def session(self) -> Session:
-        from tesserac.session import Session
+        from tesserac.driver.session import Session
 
         return Session()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tessera.errors import TesseraError
 from tessera.scaled import Scaled
+from tessera.version import __version__
 
 if TYPE_CHECKING:
     import os
@@ -29,7 +30,6 @@ __all__ = [
     "Scaled", "TesseraError", "__version__", "compile", "freeze", "get_num_threads", "load", "pack_i4",
     "set_num_threads", "trace", "unpack_i4",
 ]  # fmt: skip
-__version__ = "0.1.0"
 
 
 def load(path: str | os.PathLike[str], *, release: bool = False, trusted: Key | Sequence[Key] | None = None) -> Module:

@@ -64,6 +64,6 @@ def module_of(name: str, source: Source) -> Module:
 
 @cache
 def compiler() -> Compiler:
-    from tesserac.embed import runtime_compiler
+    from tesserac.embed.compiler import runtime_compiler
 
     return runtime_compiler()

@@ -12,13 +12,13 @@ from functools import cached_property
 from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
-from tesserac.check import typed
-from tesserac.check.binding import substitute_type
-from tesserac.check.body import Instance
-from tesserac.check.checker import ModuleChecker
-from tesserac.check.entry import entry_types
-from tesserac.check.reach import reachable
-from tesserac.check.resolve import ImportPath, ImportProblem
+from tesserac.check.analysis.reach import reachable
+from tesserac.check.instances.binding import substitute_type
+from tesserac.check.instances.entry import entry_types
+from tesserac.check.model import typed
+from tesserac.check.module.checker import ModuleChecker
+from tesserac.check.names.resolve import ImportPath, ImportProblem
+from tesserac.check.state.body import Instance
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim

@@ -16,7 +16,7 @@ from tesserac.commands.levels import FunctionLevels, module_tree, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import Selected, Selection, default_makers, read, select_all, select_one, waits_for
 from tesserac.commands.targets import CpuTarget, GpuTarget, find_target
-from tesserac.session import ProgramError, Session, Sizes, SizesMissing, StaysInside
+from tesserac.driver.session import ProgramError, Session, Sizes, SizesMissing, StaysInside
 
 BUNDLE_SUFFIX = ".tessb"
 

@@ -21,9 +21,9 @@ from tesserac.diag.render import Palette, render
 from tesserac.diag.verdict import verdict_of
 
 if TYPE_CHECKING:
-    from tesserac.check.typed import Guard, Require
-    from tesserac.session import Checked, Session
-    from tesserac.verdicts import Verdicts
+    from tesserac.check.model.typed import Guard, Require
+    from tesserac.driver.check_cache import Verdicts
+    from tesserac.driver.session import Checked, Session
 
 
 _PROJECT_FILE = {code.id for code in (E0940, E0941, E0942, E0943, E0944, E0945)}
@@ -56,7 +56,7 @@ def check_files(paths: Sequence[str], wanted: Wanted) -> Outcome:
 
 
 def _verdicts(records: Records) -> Verdicts:
-    from tesserac.verdicts import Verdicts
+    from tesserac.driver.check_cache import Verdicts
 
     return Verdicts(records)
 
@@ -111,7 +111,7 @@ def _told_once(said: Sequence[Diagnostic]) -> list[Diagnostic]:
 def _lowering_mistakes(session: Session, checked: Checked) -> Sequence[Diagnostic]:
     """What the levels below the checker do not support yet."""
     from tesserac.commands.targets import find_target
-    from tesserac.session import ProgramError, SizesMissing
+    from tesserac.driver.session import ProgramError, SizesMissing
 
     target = find_target("cpu")
     found: list[Diagnostic] = []
@@ -154,7 +154,7 @@ def _count(number: int, word: str) -> str:
 def list_guards(checked: Checked) -> str:
     """The checks that calls of each function make, on entry and where they come to them, with where each came from and
     why it is left to them."""
-    from tesserac.check.reach import requirements
+    from tesserac.check.analysis.reach import requirements
 
     functions = checked.result.module.functions
     entry = [(function.name, guard) for function in functions for guard in function.guards]

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tesserac.base.source import SourceFile, Span
-from tesserac.check.typed import TypedFunction
+from tesserac.check.model.typed import TypedFunction
 from tesserac.commands.memory import line_of, size_text
 from tesserac.commands.targets import find_target
+from tesserac.driver.session import Checked, ProgramError, Session, SizesMissing
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import Copied, launch_outs, memory
-from tesserac.session import Checked, ProgramError, Session, SizesMissing
 from tesserac.types.dims import product
 
 LOOPS = ("schedule.loop", "schedule.while")

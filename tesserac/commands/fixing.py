@@ -2,7 +2,7 @@
 
 Enters: files. Leaves: their new texts. Fixes are made in rounds: after each the files are checked again, since one
 mistake may have hidden another. A round takes fixes in the order of the text and leaves out one that would touch what
-another has changed: the next round has it. One is made only if the program with it is better: see `mending.py`.
+another has changed: the next round has it. One is made only if the program with it is better: see `driver/mending.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, lines_of
 from tesserac.commands.files import files_of, program_files, project_here, rewrite
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix
-from tesserac.mending import is_clean, with_edits
-from tesserac.session import Session
+from tesserac.driver.mending import is_clean, with_edits
+from tesserac.driver.session import Session
 
 MAX_ROUNDS = 20
 

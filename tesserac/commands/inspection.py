@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tesserac.base.source import SourceFile
-from tesserac.check.typed import Request, TypedFunction
+from tesserac.check.model.typed import Request, TypedFunction
 from tesserac.commands import names
 from tesserac.commands.beside import print_beside
 from tesserac.commands.decisions import describe_schedule
@@ -13,7 +13,7 @@ from tesserac.commands.levels import FunctionLevels, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import read, select_one
 from tesserac.commands.targets import find_target
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 

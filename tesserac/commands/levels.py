@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 
 from tesserac.base.source import SourceFile
-from tesserac.check.typed import TypedFunction
+from tesserac.check.model.typed import TypedFunction
 from tesserac.commands import names
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import Target
+from tesserac.driver.session import NO_SIZES, ProgramError, Session, Sizes
 from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import Levels
-from tesserac.session import NO_SIZES, ProgramError, Session, Sizes
 from tesserac.syntax import ast
 from tesserac.syntax.dump import dump
 from tesserac.syntax.parse import parse_module

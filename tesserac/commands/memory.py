@@ -14,11 +14,11 @@ import re
 from collections.abc import Iterator
 
 from tesserac.base.source import SourceFile, Span
-from tesserac.check.typed import TypedFunction
-from tesserac.check.words import dims_text
+from tesserac.check.model.message_text import dims_text
+from tesserac.check.model.typed import TypedFunction
+from tesserac.driver.session import Checked
 from tesserac.graph.autodiff.errors import NotDifferentiable
 from tesserac.graph.keeping import KeptLoop, KeptValue, kept_loops
-from tesserac.session import Checked
 from tesserac.types.dims import Dim
 
 LONGEST_NAME = 40

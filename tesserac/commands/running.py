@@ -12,7 +12,7 @@ from tesserac.commands.main_arguments import MainSignature, main_arguments
 from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, Outcome
 from tesserac.commands.saving import refuse_ending, save_value
 from tesserac.commands.showing import show_value
-from tesserac.faults import INTERNAL_FAULT
+from tesserac.driver.faults import INTERNAL_FAULT
 
 _STATUS = {INTERNAL_FAULT: FAULT, WRONG_ARGUMENTS: BAD_USAGE}
 

@@ -25,12 +25,12 @@ from tessera.interface import (
 )
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
-from tesserac.check.instances import is_export
-from tesserac.check.typed import TypedFunction
+from tesserac.check.instances.checking import is_export
+from tesserac.check.model.typed import TypedFunction
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.variants import Given, given_by, variants
 from tesserac.diag.diagnostic import Diagnostic
-from tesserac.session import NO_SIZES, PROGRAM, ProgramError, Session, Sizes
+from tesserac.driver.session import NO_SIZES, PROGRAM, ProgramError, Session, Sizes
 
 
 @dataclass(frozen=True)

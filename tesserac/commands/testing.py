@@ -21,7 +21,7 @@ from tesserac.commands.files import program_files
 from tesserac.commands.outcome import MISTAKES, OK
 from tesserac.diag.render import Palette
 from tesserac.diag.snippet import Piece
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 NO_TESTS = 5
 WIDTH = 80

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
-from tesserac.check.why import Origin, origin_of
+from tesserac.check.provenance.why import Origin, origin_of
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import read
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 

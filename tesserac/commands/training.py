@@ -25,7 +25,7 @@ from tesserac.commands.loss_plot import loss_plot
 from tesserac.commands.outcome import FAULT, MISTAKES, OK, UsageMistake
 from tesserac.commands.progress import Progress
 from tesserac.commands.showing import show_value
-from tesserac.faults import INTERNAL_FAULT
+from tesserac.driver.faults import INTERNAL_FAULT
 
 INTERRUPTED = 130
 Say = Callable[[str], None]

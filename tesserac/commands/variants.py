@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from tessera.interface import Choice, Compound, Declared, Kind, StructInterface, Tree
-from tesserac.entry import struct_key
+from tesserac.entry.interface import struct_key
 from tesserac.types.ty import NoneType, StructType, Type, parts
 
 MOST_VARIANTS = 64

@@ -1,4 +1,4 @@
-"""Collectives stand only where all devices come: the rule of `check/agreement.py`, held against the IR.
+"""Collectives stand only where all devices come: the rule of `check/analysis/uniformity.py`, held against the IR.
 
 Enters: a function of the graph. Leaves: nothing, or VerifyError where a collective is under a test that may differ from
 device to device: a pass has moved it there, or moved the test.

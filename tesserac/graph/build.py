@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.check import typed
-from tesserac.check.donation import donated_arguments
-from tesserac.check.scope import HIDDEN
-from tesserac.check.typed import STREAM
+from tesserac.check.declarations.donation import donated_arguments
+from tesserac.check.model import typed
+from tesserac.check.model.scope import HIDDEN
+from tesserac.check.model.typed import STREAM
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.at_random import rounded_at_random
 from tesserac.graph.autodiff.dialect import AUX, CHECKPOINT, EVERY, JVP, MAX_STEPS, SLOTS, VJP, smooth

@@ -7,7 +7,7 @@ Enters: an entry with the axes across which it communicates. Leaves: the sizes o
 from __future__ import annotations
 
 from tesserac.base.source import Span
-from tesserac.check import typed
+from tesserac.check.model import typed
 from tesserac.ops.collective import FREE, free_size
 from tesserac.types.dims import ONE, Dim
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.check.typed import TypedFunction
+from tesserac.check.model.typed import TypedFunction
 from tesserac.graph.autodiff.dialect import ROWS
 from tesserac.graph.build import build_module
 from tesserac.graph.passes.hoist import hoist

@@ -7,7 +7,7 @@ what is done to a program later (inlining, moving, doing it twice) never changes
 
 from __future__ import annotations
 
-from tesserac.check import typed
+from tesserac.check.model import typed
 from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value

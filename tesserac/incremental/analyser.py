@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, SourceFile, Span
-from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, Imported, check_module
-from tesserac.check.lint import Piece, lint
-from tesserac.check.resolve import ImportPath
+from tesserac.check.names.cascades import all_said
+from tesserac.check.names.lint import Piece, lint
+from tesserac.check.names.resolve import ImportPath
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.incremental.findings import Finding, Key, key_of
 from tesserac.incremental.outline import Outline, OutlineItem, defined_names, usage

@@ -15,8 +15,8 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from tesserac.base.source import SourceFile, Span
-from tesserac.check.resolve import rule_of
-from tesserac.check.usage import Usage, usage_of
+from tesserac.check.names.resolve import rule_of
+from tesserac.check.names.usage import Usage, usage_of
 from tesserac.syntax import ast
 from tesserac.syntax.parse import ParsedItem, parse_items
 from tesserac.syntax.walk import descendants

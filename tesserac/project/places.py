@@ -12,7 +12,7 @@ from dataclasses import field, replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
-from tesserac.check.resolve import LIBRARY_PATHS
+from tesserac.check.names.resolve import LIBRARY_PATHS
 from tesserac.project.layout import PACKAGE, SUFFIX, Project, module_file
 from tesserac.project.manifest import find_manifest, read_project
 from tesserac.syntax import ast

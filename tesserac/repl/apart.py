@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from tessera.dtypes import numpy_dtype
 from tessera.errors import OUT_OF_MEMORY, Place, TesseraError, failure
 from tessera.signature import TensorSpec
-from tesserac.faults import INTERNAL_FAULT, fault_report
+from tesserac.driver.faults import INTERNAL_FAULT, fault_report
 
 if TYPE_CHECKING:
     from tessera.arguments import Array

@@ -14,17 +14,17 @@ from tessera.stream import Stream
 from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import NO_SPAN, SourceFile, Span
-from tesserac.check.cascades import all_said
-from tesserac.check.checker import ModuleChecker
 from tesserac.check.infer import CheckResult, Earlier
-from tesserac.check.resolve import BuiltinRef
-from tesserac.check.typed import TypedFunction
+from tesserac.check.model.typed import TypedFunction
+from tesserac.check.module.checker import ModuleChecker
+from tesserac.check.names.cascades import all_said
+from tesserac.check.names.resolve import BuiltinRef
 from tesserac.diag.codes.names import E0201
 from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.driver.session import Checked, ProgramError, Session
 from tesserac.repl.transcript import Transcript
 from tesserac.repl.values import Value, count_leaves, split
 from tesserac.repl.workspace import INPUT, Workspace, assigned_names, input_function
-from tesserac.session import Checked, ProgramError, Session
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_input, parse_module
 from tesserac.types.ty import DTypeType, ErrorType, FunctionType, OperatorType, Type, parts

@@ -14,7 +14,8 @@ from tessera.errors import TesseraError, failure
 from tesserac.commands.outcome import MISTAKES, OK, UsageMistake
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.render import Palette, render
-from tesserac.faults import INTERNAL_FAULT, fault_report
+from tesserac.driver.faults import INTERNAL_FAULT, fault_report
+from tesserac.driver.session import ProgramError
 from tesserac.repl.apart import Died
 from tesserac.repl.completion import complete
 from tesserac.repl.console import Console
@@ -22,7 +23,6 @@ from tesserac.repl.engine import Engine
 from tesserac.repl.lines import COMMAND, LineReader
 from tesserac.repl.meta import Quit, run_command
 from tesserac.repl.show import show
-from tesserac.session import ProgramError
 
 GREETING = f"Tessera {tessera.__version__}. `:help` shows what can be typed; Ctrl-D leaves.\n"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 
-from tesserac.check.builtin_docs import BUILTIN_DOCS
-from tesserac.check.checker import ModuleChecker
-from tesserac.check.resolve import BuiltinRef, ConstantRef, FunctionRef, OperatorRef, StructRef
-from tesserac.check.specs import StructDecl
+from tesserac.check.model.specs import StructDecl
+from tesserac.check.module.checker import ModuleChecker
+from tesserac.check.names.builtin_docs import BUILTIN_DOCS
+from tesserac.check.names.resolve import BuiltinRef, ConstantRef, FunctionRef, OperatorRef, StructRef
 from tesserac.repl.engine import Engine
 from tesserac.syntax import ast
 

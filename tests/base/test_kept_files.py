@@ -20,8 +20,8 @@ from tessera.errors import TesseraWarning
 from tesserac import cli
 from tesserac.base.records import Records
 from tesserac.base.resources import stdlib_files
-from tesserac.library import decode_library, encode_library
-from tesserac.verdicts import Verdicts
+from tesserac.driver.check_cache import Verdicts
+from tesserac.modules.library import decode_library, encode_library
 from tests.check.test_incremental import library_session
 from tests.support.caches import new_cache
 from tests.support.paths import ROOT
@@ -56,7 +56,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def said(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A project that was checked, and what was said of it."""
-    monkeypatch.setattr("tesserac.verdicts.load_library", lambda: library_session().library)
+    monkeypatch.setattr("tesserac.driver.check_cache.load_library", lambda: library_session().library)
     (tmp_path / "base.tess").write_text(BASE)
     (tmp_path / "user.tess").write_text(USER)
     monkeypatch.chdir(tmp_path)

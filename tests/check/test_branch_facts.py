@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tessera
-from tesserac.check.reach import requirements
+from tesserac.check.analysis.reach import requirements
 from tests.support.branch_gen import branch_program
 from tests.support.branch_runs import check_many, check_slopes, check_values, is_refused
 from tests.support.source_support import check_text, library

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tesserac.base.source import SourceFile
-from tesserac.check.cascades import all_said
 from tesserac.check.infer import check_module
+from tesserac.check.names.cascades import all_said
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 from tesserac.syntax.walk import descendants

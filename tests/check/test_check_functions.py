@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tesserac.check import typed
-from tesserac.check.facts import Facts
 from tesserac.check.infer import CheckResult
+from tesserac.check.model import typed
+from tesserac.check.sizes.facts import Facts
 from tesserac.types.dims import Dim, DimError, parse_dim
 from tesserac.types.dtype import BF16, F32
 from tesserac.types.policy import NO_POLICY, Policy

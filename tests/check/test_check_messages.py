@@ -10,12 +10,12 @@ import pytest
 
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
-from tesserac.check.elsewhere import NAMES, WORDS, called_here
+from tesserac.check.names.foreign_names import NAMES, WORDS, called_here
 from tesserac.diag.diagnostic import Diagnostic, Fix, Severity
 from tesserac.diag.pages import load_page, page_codes
 from tesserac.diag.render import apply_edits, render
-from tesserac.session import Session
-from tesserac.verdicts import Verdicts
+from tesserac.driver.check_cache import Verdicts
+from tesserac.driver.session import Session
 from tests.conftest import Golden
 from tests.support.checking import check_text, diagnose
 from tests.support.message_rules import assert_reads_well, source_files

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tesserac.base.source import SourceFile
-from tesserac.check import typed
-from tesserac.check.undecided import STATED
+from tesserac.check.guards.undecided import STATED
+from tesserac.check.model import typed
 from tests.support.checking import check_text
 from tests.support.paths import CASES as PROGRAMS
 

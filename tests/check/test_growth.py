@@ -13,10 +13,10 @@ import tessera
 from benchmarks.compile_programs import text
 from tesserac.base.source import SourceFile
 from tesserac.commands.select import select_one
+from tesserac.driver.session import Session
 from tesserac.ir.core import Module
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.machine import AARCH64
-from tesserac.session import Session
 from tesserac.target import emit
 from tesserac.target.cpu.pystub import emit_stub
 from tesserac.target.cpu.pytables import Shapes

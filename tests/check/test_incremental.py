@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.incremental.outline import Outline
-from tesserac.session import Session
 from tesserac.syntax import split
 from tesserac.syntax.split import split_items
 from tests.support.paths import ROOT

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tesserac.base.source import SourceFile
-from tesserac.check.lint import lint_module
+from tesserac.check.names.lint import lint_module
 from tesserac.diag.diagnostic import Applicability
 from tesserac.diag.render import apply_edits
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tesserac.syntax.parse import parse_module
 from tests.support.checking import diagnose
 from tests.support.paths import ROOT

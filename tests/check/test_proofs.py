@@ -12,9 +12,9 @@ from fractions import Fraction
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tesserac.check.elimination import Budget, contradicts
-from tesserac.check.facts import Facts
-from tesserac.check.typed import GuardKind
+from tesserac.check.model.typed import GuardKind
+from tesserac.check.sizes.elimination import Budget, contradicts
+from tesserac.check.sizes.facts import Facts
 from tesserac.types.dims import Dim, parse_dim
 from tesserac.types.terms import Atom, Symbol
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import tessera
 from tesserac.base.source import SourceFile
-from tesserac.check.facts import Facts
-from tesserac.check.ranges import Ranges, extent_of, ranges_of
+from tesserac.check.analysis.ranges import Ranges, extent_of, ranges_of
+from tesserac.check.sizes.facts import Facts
 from tesserac.commands.checking import list_promises
+from tesserac.driver.session import Session
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
@@ -23,7 +24,6 @@ from tesserac.numerics import interval
 from tesserac.numerics.interval import INF, Interval, stored
 from tesserac.numerics.narrow import convert
 from tesserac.ops.registry import Operator
-from tesserac.session import Session
 from tesserac.types.dtype import BF16, F16, F32, FP8_E4M3, DType
 from tesserac.types.ty import TensorType
 from tests.ops.test_graph_lower import CASES, module_of, parse_type

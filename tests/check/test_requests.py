@@ -8,7 +8,7 @@ import tessera
 from docs.where import ASKS, MESH, Row
 from tesserac.base.source import SourceFile
 from tesserac.commands.inspection import inspect
-from tesserac.session import ProgramError, Session
+from tesserac.driver.session import ProgramError, Session
 from tesserac.target.cpu.build import AARCH64
 from tesserac.target.nvptx.build import SM_90A
 from tests.runtime.test_runtime_codes import programs

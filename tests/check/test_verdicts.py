@@ -11,7 +11,7 @@ from tesserac import cli
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.commands import checking
-from tesserac.verdicts import Verdicts
+from tesserac.driver.check_cache import Verdicts
 from tests.check.test_incremental import FILES, TEXTS, edited, library_session, new_session
 
 BASE = """
@@ -44,7 +44,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own for every test, where the library is at hand."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("TESSERA_CACHE_DIR", str(folder))
-    monkeypatch.setattr("tesserac.verdicts.load_library", lambda: library_session().library)
+    monkeypatch.setattr("tesserac.driver.check_cache.load_library", lambda: library_session().library)
     return folder
 
 
@@ -62,7 +62,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(f"{place}.check_module", watched)
 
-    watch("tesserac.imports")
+    watch("tesserac.modules.imports")
     watch("tesserac.incremental.analyser")
     return seen
 

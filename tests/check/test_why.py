@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.tracing import trace_name
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tesserac.types.forest import ProofForest
 from tests.support.checking import check_text
 
@@ -165,8 +165,8 @@ def test_a_demand_is_followed_through_the_calls_that_pass_it_on() -> None:
 def test_what_the_user_wrote_goes_before_the_library() -> None:
     """Five steps: the one inside the library is left out, wherever it stands."""
     from tesserac.base.source import Span
-    from tesserac.check.body import Body
-    from tesserac.check.chains import Chain
+    from tesserac.check.provenance.chains import Chain
+    from tesserac.check.state.body import Body
     from tesserac.diag.codes.shapes import E0309
     from tesserac.diag.sink import Sink
 

@@ -407,7 +407,7 @@ def test_help_and_explain_import_nothing_heavy(arguments: tuple[str, ...]) -> No
 import sys
 from tesserac import cli
 cli.main(cli.compiler, "tesserac", {list(arguments)!r})
-heavy = ("numpy", "llvmlite", "lark", "tesserac.check", "tesserac.ir", "tesserac.session", "tesserac.syntax")
+heavy = ("numpy", "llvmlite", "lark", "tesserac.check", "tesserac.ir", "tesserac.driver.session", "tesserac.syntax")
 print([name for name in heavy if name in sys.modules], file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

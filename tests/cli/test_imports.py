@@ -9,7 +9,7 @@ import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 LAYERS = """
 from parts.config import half, WIDTH

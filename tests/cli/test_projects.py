@@ -10,8 +10,8 @@ import pytest
 
 from tesserac import cli
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.project.manifest import read_project
-from tesserac.session import Session
 from tests.conftest import Golden
 from tests.support.message_rules import assert_all_read_well
 from tests.support.paths import CASES as PROGRAMS
@@ -127,7 +127,7 @@ def test_what_a_project_file_says(project: Path) -> None:
 
 
 def test_a_project_file_that_changes_is_read_again(project: Path) -> None:
-    from tesserac.session import Session
+    from tesserac.driver.session import Session
 
     session = Session()
     path = str(project / "src/user.tess")

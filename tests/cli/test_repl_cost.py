@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from tesserac.check.body import Body
-from tesserac.check.checker import ModuleChecker
+from tesserac.check.module.checker import ModuleChecker
+from tesserac.check.state.body import Body
+from tesserac.driver.session import ProgramError
 from tesserac.repl.engine import Engine
-from tesserac.session import ProgramError
 from tesserac.syntax import ast
 
 

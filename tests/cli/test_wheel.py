@@ -15,9 +15,9 @@ import pytest
 
 from tesserac.base.resources import CHECKED_LIBRARY, TABLES, stdlib_files
 from tesserac.commands.building import emit_level
-from tesserac.library import check_library, decode_library, encode_library
-from tesserac.prepare import prepared_files
-from tesserac.session import NO_SIZES, Session
+from tesserac.driver.prepare import prepared_files
+from tesserac.driver.session import NO_SIZES, Session
+from tesserac.modules.library import check_library, decode_library, encode_library
 from tests.support.paths import ROOT
 
 PACKAGED = ("tesserac", "runtime", "lsp", "grammar", "stdlib", "pyproject.toml", "hatch_build.py", "README.md")
@@ -112,6 +112,6 @@ def test_a_prepared_library_serves_only_the_files_it_was_made_of() -> None:
 
 def test_a_library_with_a_mistake_is_not_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {"prelude.tess": "def f(x: Tensor[N, f32]): return y\n"}
-    monkeypatch.setattr("tesserac.prepare.stdlib_files", lambda: broken)
+    monkeypatch.setattr("tesserac.driver.prepare.stdlib_files", lambda: broken)
     with pytest.raises(AssertionError, match="the library has a mistake"):
         prepared_files()

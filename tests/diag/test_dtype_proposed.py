@@ -7,7 +7,7 @@ import pytest
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Severity
 from tesserac.diag.render import apply_edits
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 SESSION = Session()
 

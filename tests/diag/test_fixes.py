@@ -16,7 +16,7 @@ from tesserac.diag.diagnostic import Applicability, Code, Diagnostic, Edit, Seve
 from tesserac.diag.pages import load_page, page_codes
 from tesserac.diag.render import apply_edits
 from tesserac.diag.sink import Sink
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tests.support.checking import diagnose
 
 MISSPELT = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tesserac.check.elsewhere import ABSENT, NAMES, WORDS, called_here
+from tesserac.check.names.foreign_names import ABSENT, NAMES, WORDS, called_here
 from tests.support.checking import check_text, library
 
 

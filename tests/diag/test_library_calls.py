@@ -10,8 +10,8 @@ import pytest
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.render import apply_edits
-from tesserac.library import library_sources
-from tesserac.session import Session
+from tesserac.driver.session import Session
+from tesserac.modules.library import library_sources
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 

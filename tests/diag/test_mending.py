@@ -11,8 +11,8 @@ from tesserac.base.source import SourceFile
 from tesserac.commands import fixing
 from tesserac.commands.fixing import fix_source
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
-from tesserac.mending import is_clean, with_edits, with_mending_fixes
-from tesserac.session import Session
+from tesserac.driver.mending import is_clean, with_edits, with_mending_fixes
+from tesserac.driver.session import Session
 from tests.mutation.mutate import mutants
 
 SESSION = Session()

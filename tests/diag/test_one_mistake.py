@@ -9,7 +9,7 @@ import pytest
 
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic, Severity
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 SESSION = Session()
 

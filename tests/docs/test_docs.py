@@ -20,16 +20,16 @@ from tessera.function import CompiledFunction
 from tesserac import check
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
-from tesserac.check.builtin_docs import BUILTIN_DOCS
-from tesserac.check.resolve import ALGEBRA, BUILTINS, OPERATIONS
+from tesserac.check.names.builtin_docs import BUILTIN_DOCS
+from tesserac.check.names.resolve import ALGEBRA, BUILTINS, OPERATIONS
 from tesserac.commands.select import Selected, select_all
 from tesserac.diag.formats import render_short
 from tesserac.diag.pages import page_codes
+from tesserac.driver.session import Session
 from tesserac.graph.interp import run_function
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.narrow import storage
 from tesserac.ops.registry import OPERATORS
-from tesserac.session import Session
 from tesserac.syntax import ast as syntax
 from tesserac.syntax.parse import parse_module
 from tesserac.target.cpu.build import host_platform
@@ -92,7 +92,7 @@ def test_every_gap_that_the_checker_names_is_on_the_page() -> None:
     """Found in the source: the texts of `feature=` where E0299 is reported."""
     page = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     features = set()
-    for path in Path(check.__path__[0]).glob("*.py"):
+    for path in Path(check.__path__[0]).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "feature" and isinstance(node.value, ast.Constant):
                 features.add(str(node.value.value))

@@ -11,7 +11,7 @@ import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 HEADER = """
 def f{number}(

@@ -7,6 +7,7 @@ import pytest
 import tesserac.graph.dialect  # noqa: F401  (registers the operations in the texts)
 from tesserac.base.source import SourceFile
 from tesserac.commands.select import select_all
+from tesserac.driver.session import Session
 from tesserac.graph.passes.inline import inline
 from tesserac.ir.core import Module, VerifyError
 from tesserac.ir.parser import parse_module
@@ -15,7 +16,6 @@ from tesserac.ir.printer import print_module
 from tesserac.ir.verify import verify_module
 from tesserac.pipeline import Levels
 from tesserac.schedule.machine import AARCH64
-from tesserac.session import Session
 
 PROGRAM = """
 def quiet(x: Tensor[N, f32]) -> Tensor[N, f32]: return x + 1.0

@@ -13,12 +13,12 @@ import pytest
 import tessera
 from tessera.function import CompiledFunction
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.graph.build import build_module
 from tesserac.graph.dialect import NUMERICS, is_operator
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.transforms import transforms
 from tesserac.ir.passes import run_passes
-from tesserac.session import Session
 from tesserac.target.cpu.build import host_platform
 from tests.graph.test_grad import numerically
 from tests.support.random_runs import nothing_fused

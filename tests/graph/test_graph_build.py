@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tesserac.base.source import NO_SPAN
-from tesserac.check import typed
+from tesserac.check.model import typed
 from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.absorb import absorb

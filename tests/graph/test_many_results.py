@@ -12,7 +12,7 @@ import pytest
 import tessera
 from tessera import TesseraError
 from tesserac.base.source import SourceFile
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tesserac.target.cpu.build import host_platform
 
 KINDS = {"maps": "x + {}.0", "sums": "sum(x * {}.0)", "the argument": "x", "products": "x @ x.T * {}.0"}

@@ -6,8 +6,8 @@ import numpy as np
 
 import tessera
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.schedule.machine import AARCH64
-from tesserac.session import Session
 from tests.support.cpu_kernels import same_bits
 
 LAYERS = """

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.ir.passes import run_passes
-from tesserac.session import Session
 from tesserac.target.cpu.build import PLATFORMS, CpuPlatform, cpu_pass, kernel_code
 from tests.support.source_support import normal, run_both
 

@@ -11,8 +11,8 @@ import pytest
 import tessera
 from tesserac import cli
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import ProgramError, Session
 from tesserac.ops.elementary import Erf
-from tesserac.session import ProgramError, Session
 from tesserac.target.cpu.build import host_platform
 from tests.graph.test_grad import numerically
 from tests.support.checking import diagnose

@@ -23,10 +23,10 @@ from tessera_lsp.features.hover import hover
 from tessera_lsp.features.symbols import symbols
 from tessera_lsp.server import OPTIONS
 from tesserac.base.source import SourceFile
-from tesserac.check.builtin_docs import BUILTIN_DOCS
-from tesserac.check.resolve import ALGEBRA, BUILTINS, OPERATIONS
+from tesserac.check.names.builtin_docs import BUILTIN_DOCS
+from tesserac.check.names.resolve import ALGEBRA, BUILTINS, OPERATIONS
 from tesserac.diag.render import apply_edits
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = '''half = bf16 @accum(f32)
@@ -333,7 +333,7 @@ def test_random_edits(seed: int) -> None:
 def test_opening_a_file_runs_none_of_it() -> None:
     """Neither the code generator nor the runtime's kernels are even loaded."""
     program = (
-        "import sys; from tesserac.session import Session; from tesserac.base.source import SourceFile\n"
+        "import sys; from tesserac.driver.session import Session; from tesserac.base.source import SourceFile\n"
         "from tessera_lsp.features.hover import hover\n"
         f"source = SourceFile('a.tess', {TEXT!r}); session = Session()\n"
         "session.analyse(source); hover(session, source, 9)\n"

@@ -10,7 +10,7 @@ from lsprotocol import types as lsp
 from pytest_lsp import LanguageClient
 
 from tesserac.base.source import SourceFile
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 URI = "file:///models/mlp.tess"
 TEXT = '''"""A model."""

@@ -10,13 +10,13 @@ import pytest
 import tessera
 from tesserac import cli
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.graph.build import build_module
 from tesserac.graph.dialect import NUMERICS, is_operator
 from tesserac.graph.passes.inline import inline
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
-from tesserac.session import Session
 
 MODES = """
 def inner(x: Tensor[N, f32]) -> Tensor[N, f32]:

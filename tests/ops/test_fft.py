@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tessera
 from tesserac import cli
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import ProgramError, Session
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.fix_sizes import fix_sizes
@@ -26,7 +27,6 @@ from tesserac.ir.printer import print_module
 from tesserac.numerics.roots import roots
 from tesserac.ops.registry import OPERATORS
 from tesserac.ops.spectral import plan, prime_factors
-from tesserac.session import ProgramError, Session
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import C64, C128
 from tesserac.types.ty import TensorType

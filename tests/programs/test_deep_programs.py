@@ -6,8 +6,8 @@ import pytest
 
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.graph.build import build_module
-from tesserac.session import Session
 from tesserac.syntax.dump import dump
 from tesserac.syntax.fmt import format_source
 from tesserac.syntax.parse import parse_module

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import tessera
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.graph.interp import run_function
 from tesserac.schedule.machine import AARCH64
-from tesserac.session import Session
 from tests.support.paths import ROOT
 
 EXAMPLES = ROOT / "examples"

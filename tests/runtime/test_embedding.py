@@ -12,7 +12,7 @@ import pytest
 
 import tessera
 from tesserac.commands.building import build_bundle
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 PROGRAM = """
 struct Linear[D, H]:

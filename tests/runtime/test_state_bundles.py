@@ -14,7 +14,7 @@ import tessera
 from tesserac.commands.building import build_bundle
 from tesserac.commands.inspection import inspect
 from tesserac.commands.outcome import UsageMistake
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tests.support.paths import ROOT
 
 EXAMPLE = ROOT / "examples" / "train_step.tess"

@@ -121,7 +121,7 @@ def test_from_python_on_and_off(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_values_are_those_of_the_call(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from tesserac import tracing as shown
+    from tesserac.embed import tracing as shown
 
     x = np.array([1, 2, 3, 4], "f4")
     tessera.trace("shapes")

@@ -16,11 +16,11 @@ import pytest
 import tessera
 from tessera.function import CompiledFunction
 from tesserac.base.source import SourceFile
-from tesserac.check.donation import donated_arguments
+from tesserac.check.declarations.donation import donated_arguments
 from tesserac.commands.building import build_bundle
+from tesserac.driver.session import Session
 from tesserac.graph.interp import run_function
 from tesserac.ir.core import Op
-from tesserac.session import Session
 from tesserac.target.cpu.build import host_platform
 from tests.support.cpu_kernels import same_bits
 from tests.support.edge_statements import random_program

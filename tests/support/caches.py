@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tessera.cache import seal
 from tesserac.base.resources import stdlib_files
-from tesserac.library import encode_library, library_name, load_library
+from tesserac.modules.library import encode_library, library_name, load_library
 from tesserac.syntax.tables import encode, load_tables, tables_name
 
 

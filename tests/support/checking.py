@@ -6,11 +6,11 @@ from functools import cache
 
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
-from tesserac.check.cascades import all_said
 from tesserac.check.infer import CheckResult, check_module
-from tesserac.check.lint import lint_module
+from tesserac.check.names.cascades import all_said
+from tesserac.check.names.lint import lint_module
 from tesserac.diag.diagnostic import Diagnostic, Severity
-from tesserac.library import place_of
+from tesserac.modules.library import place_of
 from tesserac.syntax.parse import parse_module
 
 

@@ -6,9 +6,9 @@ from functools import cache
 
 from tessera.gpu_program import GpuProgram
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import run_passes
-from tesserac.session import Session
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import KernelText, emit_kernel
 from tesserac.target.nvptx.ptx import Assembled, assemble, emit_ptx

@@ -15,12 +15,12 @@ import numpy as np
 from tessera.function import CompiledFunction
 from tessera.threads import get_num_threads, set_num_threads
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES
-from tesserac.session import Session
 from tesserac.target.cpu.build import host_platform
 from tests.support.cpu_kernels import same_bits
 from tests.support.derivative_runs import Arrays, agree

@@ -15,10 +15,10 @@ import numpy as np
 from tessera.function import CompiledFunction
 from tesserac.base.source import SourceFile
 from tesserac.diag.render import render
+from tesserac.driver.session import ProgramError, Session
 from tesserac.graph.interp import run_function
 from tesserac.numerics.narrow import convert, storage
 from tesserac.schedule import fuse, launches
-from tesserac.session import ProgramError, Session
 from tesserac.target.cpu.build import host_platform
 from tesserac.types.dtype import BOOL, F32, F64
 from tesserac.types.ty import TensorType

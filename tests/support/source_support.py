@@ -28,7 +28,7 @@ from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.passes import run_passes
-from tesserac.library import check_library
+from tesserac.modules.library import check_library
 from tesserac.pipeline import CALL_PASSES
 from tesserac.syntax.parse import parse_module
 from tests.support.cpu_kernels import same_bits

@@ -17,7 +17,7 @@ from tesserac.base.codec import Codec
 from tesserac.base.columns import Unencodable, fields_of
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
-from tesserac.check.stored import CHECKED, NAMED
+from tesserac.check.module.stored import CHECKED, NAMED
 from tesserac.diag.stored import DIAGNOSTICS
 from tesserac.syntax.parse import parse_module
 from tests.support.paths import ROOT

@@ -34,11 +34,11 @@ from tessera.gpu_program import (
 )
 from tessera.sizes import Size
 from tesserac.base.source import SourceFile
+from tesserac.driver.session import ProgramError
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
 from tesserac.schedule.auto import schedule_pass
-from tesserac.session import ProgramError
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas

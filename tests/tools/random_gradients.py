@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from tesserac.base.source import SourceFile
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tests.support.gradient_gen import gradient_program
 from tests.support.gradient_runs import BOUND, MODES, Unclear, check_bits, check_gradients
 from tests.tools.seeds import Outcome, main, outcome

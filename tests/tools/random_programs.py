@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from tesserac.base.source import SourceFile
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tests.support.edge_statements import random_program
 from tests.support.random_runs import run_program
 from tests.tools.seeds import Outcome, main, outcome

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tesserac.session import ProgramError
+from tesserac.driver.session import ProgramError
 from tests.support.program_gen import Program
 from tests.support.random_runs import shown
 

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.dims import PATHOLOGICAL
 from tesserac.base.source import SourceFile
-from tesserac.check.bounds import BUDGET, Prover
-from tesserac.check.elimination import Budget, contradicts
+from tesserac.check.sizes.bounds import BUDGET, Prover
+from tesserac.check.sizes.elimination import Budget, contradicts
 from tesserac.types.dims import Dim, TooComplex
 from tests.support.checking import diagnose
 

@@ -8,8 +8,8 @@ from tessera_lsp.features.diagnostics import shown
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix
-from tesserac.mending import with_mending_fixes
-from tesserac.session import Session
+from tesserac.driver.mending import with_mending_fixes
+from tesserac.driver.session import Session
 
 
 @dataclass(frozen=True)

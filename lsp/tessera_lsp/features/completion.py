@@ -18,12 +18,12 @@ from tessera_lsp.features.places import Place, place_at
 from tessera_lsp.features.scopes import visible
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
-from tesserac.check.decorators import ACCEPTED
-from tesserac.check.resolve import BUILTINS, OPERATIONS, LibraryRef, NamespaceRef
+from tesserac.check.declarations.decorators import ACCEPTED
+from tesserac.check.names.resolve import BUILTINS, OPERATIONS, LibraryRef, NamespaceRef
+from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
 from tesserac.incremental.outline import defined_names
 from tesserac.ops.registry import OPERATORS
-from tesserac.session import Session
 from tesserac.syntax import ast
 from tesserac.syntax.lexer import vocabulary
 from tesserac.types import dtype as dtypes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tessera_lsp.features.meanings import ItemMeaning, LocalMeaning, meaning_of
 from tessera_lsp.features.places import place_at, word_at
 from tesserac.base.source import SourceFile, Span
-from tesserac.session import Session
+from tesserac.driver.session import Session
 
 
 def definition(session: Session, source: SourceFile, offset: int) -> Span | None:

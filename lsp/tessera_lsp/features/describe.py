@@ -12,7 +12,7 @@ from tessera_lsp.features.meanings import (
     checked_function,
 )
 from tesserac.base.source import SourceFile, Span
-from tesserac.check.builtin_docs import BUILTIN_DOCS
+from tesserac.check.names.builtin_docs import BUILTIN_DOCS
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dtype import DType

@@ -11,7 +11,7 @@ from tessera_lsp.features.places import Place, place_at, word_at
 from tessera_lsp.features.scopes import dim_names
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
-from tesserac.session import Session
+from tesserac.driver.session import Session
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType, Type
 

@@ -13,7 +13,8 @@ from tessera_lsp.features.scopes import Binding, binding_of
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.infer import CheckResult
-from tesserac.check.resolve import (
+from tesserac.check.model.typed import TypedFunction
+from tesserac.check.names.resolve import (
     BuiltinRef,
     ConstantRef,
     DTypeRef,
@@ -22,11 +23,10 @@ from tesserac.check.resolve import (
     Resolved,
     StructRef,
 )
-from tesserac.check.typed import TypedFunction
+from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
 from tesserac.incremental.outline import defined_names
 from tesserac.ops.registry import Operator
-from tesserac.session import Session
 from tesserac.syntax import ast
 from tesserac.types.dtype import DType
 from tesserac.types.ty import Type

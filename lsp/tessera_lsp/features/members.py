@@ -13,8 +13,8 @@ from tessera_lsp.features.meanings import ItemMeaning, global_meaning
 from tessera_lsp.features.places import Place
 from tessera_lsp.features.scopes import Binding, visible
 from tesserac.base.source import Span
+from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
-from tesserac.session import Session
 from tesserac.syntax import ast
 from tesserac.types.ty import StructType
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
+from tesserac.driver.session import Session
 from tesserac.incremental.analyser import ItemView
-from tesserac.session import Session
 from tesserac.syntax import ast
 
 Kind = Literal["function", "struct", "field", "method", "constant", "param", "test"]

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.check import typed
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.kinds import Dense
 from tesserac.check.algebra.pool import Pool
-from tesserac.check.apply import apply_operator
-from tesserac.check.arguments import Arg, Callee
-from tesserac.check.body import Body
-from tesserac.check.calls import call_function
-from tesserac.check.function_values import call_closure
-from tesserac.check.resolve import FunctionRef
-from tesserac.check.scalars import to_float
+from tesserac.check.calls.function_values import call_closure
+from tesserac.check.calls.functions import call_function
+from tesserac.check.model import typed
+from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.operators.apply import apply_operator
+from tesserac.check.state.arguments import Arg, Callee
+from tesserac.check.state.body import Body
+from tesserac.check.values.scalars import to_float
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Eye as EyeTensor
 from tesserac.ops.elementwise import Div, Mul

@@ -10,8 +10,8 @@ from abc import abstractmethod
 from typing import Protocol
 
 from tesserac.base.source import Span
-from tesserac.check import typed
 from tesserac.check.algebra.pool import Pool
+from tesserac.check.model import typed
 from tesserac.types.algebra import Leaf, Tree
 from tesserac.types.dims import Dim
 

@@ -15,9 +15,9 @@ from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN
-from tesserac.check import typed
 from tesserac.check.algebra.base import Kind, Use
 from tesserac.check.algebra.pool import Pool
+from tesserac.check.model import typed
 from tesserac.types.algebra import Leaf, Shape
 from tesserac.types.dims import Dim
 from tesserac.types.ty import FloatType, IntType, TensorType, Type

@@ -5,17 +5,17 @@ Enters: checked arguments by name. Leaves: an operator value, or an error expres
 
 from __future__ import annotations
 
-from tesserac.check import typed
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero
 from tesserac.check.algebra.kinds import BlockSparse, Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
 from tesserac.check.algebra.operands import read, refuse, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import direct_sum, kronecker
-from tesserac.check.arguments import Callee
-from tesserac.check.body import Body
-from tesserac.check.globals import BUILT_IN
-from tesserac.check.words import type_text
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
+from tesserac.check.state.arguments import Callee
+from tesserac.check.state.body import Body
+from tesserac.check.values.globals import BUILT_IN
 from tesserac.diag.codes.names import E0210
 from tesserac.types.algebra import Leaf
 from tesserac.types.dims import Dim

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from tesserac.base.source import NO_SPAN, Span
-from tesserac.check import typed
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.kinds import Dense, Fourier
 from tesserac.check.algebra.pool import Pool
-from tesserac.check.arguments import Callee
-from tesserac.check.body import Body
-from tesserac.check.globals import BUILT_IN
-from tesserac.check.words import dim_text, type_text
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import dim_text, type_text
+from tesserac.check.state.arguments import Callee
+from tesserac.check.state.body import Body
+from tesserac.check.values.globals import BUILT_IN
 from tesserac.diag.codes.operators import E0801, E0802, E0803, E0804
 from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf, Tree

@@ -6,7 +6,6 @@ compared, or an error expression after a diagnostic.
 
 from __future__ import annotations
 
-from tesserac.check import typed
 from tesserac.check.algebra.applying import Application, element, real_dtype
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Factor, added, canonical, composed, inverse, scaled
@@ -22,9 +21,10 @@ from tesserac.check.algebra.operands import (
     require_square,
 )
 from tesserac.check.algebra.pool import Pool
-from tesserac.check.arguments import Callee
-from tesserac.check.body import Body
-from tesserac.check.words import dims_text, type_text
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import dims_text, type_text
+from tesserac.check.state.arguments import Callee
+from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.operators import E0802
 from tesserac.types.algebra import leaves_of

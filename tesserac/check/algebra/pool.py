@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import cast
 
 from tesserac.base.source import Span
-from tesserac.check import typed
-from tesserac.check.body import Body
-from tesserac.check.tuples import make_value, tuple_items
+from tesserac.check.model import typed
+from tesserac.check.state.body import Body
+from tesserac.check.values.tuples import make_value, tuple_items
 from tesserac.types.algebra import Leaf, Tree, leaves_of, renumbered
 from tesserac.types.dims import Dim
 from tesserac.types.ty import IntType, OperatorType, Type

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.check import typed
 from tesserac.check.algebra import constructors, operations, spectra
 from tesserac.check.algebra.operands import as_kind, note_operand, refuse
 from tesserac.check.algebra.pool import Pool
-from tesserac.check.arguments import Arg, Callee, Slot, sort_arguments
-from tesserac.check.body import Body
+from tesserac.check.model import typed
+from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.state.body import Body
 from tesserac.diag.codes.operators import E0802
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim

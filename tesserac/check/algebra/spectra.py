@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tesserac.check import typed
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero
@@ -17,9 +16,10 @@ from tesserac.check.algebra.kinds import Dense, Diag, Spectral
 from tesserac.check.algebra.operands import read, refuse, require_size, require_square
 from tesserac.check.algebra.operations import is_normal, is_self_adjoint, is_skew
 from tesserac.check.algebra.pool import Pool
-from tesserac.check.arguments import Callee
-from tesserac.check.body import Body
-from tesserac.check.tuples import item_of
+from tesserac.check.model import typed
+from tesserac.check.state.arguments import Callee
+from tesserac.check.state.body import Body
+from tesserac.check.values.tuples import item_of
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
 
 Rule = Callable[[Application, Kind, typed.Expr], typed.Expr]

@@ -1,0 +1,1 @@
+"""Questions about a whole checked function: ranges, derivatives, uniformity."""

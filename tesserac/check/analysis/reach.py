@@ -1,0 +1,58 @@
+"""Which functions a program needs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+
+from tesserac.check.model import typed
+
+
+def reachable(
+    roots: Iterable[typed.TypedFunction], find: Callable[[str], typed.TypedFunction]
+) -> dict[str, typed.TypedFunction]:
+    """The functions given and all that they call, by symbol; a callee may stand after its caller."""
+    reached: dict[str, typed.TypedFunction] = {}
+    waiting = list(roots)
+    while waiting:
+        function = waiting.pop(0)
+        if function.symbol not in reached:
+            reached[function.symbol] = function
+            for call in _calls(function.body):
+                waiting += [find(symbol) for symbol in (call.function, *(rule.function for rule in call.rules))]
+    return reached
+
+
+def _calls(body: typed.Block) -> Iterator[typed.Call]:
+    """All calls in typed statements. Expressions share parts, such as a struct whose fields are read one by one: each
+    part is looked at once."""
+    seen: set[int] = set()
+    waiting: list[object] = [body]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            if isinstance(part, typed.Call):
+                yield part
+            waiting += reversed(list(children(part)))
+
+
+def requirements(block: typed.Block) -> list[typed.Require]:
+    """The checks of sizes inside statements, in the order of the program."""
+    found: dict[typed.Require, None] = {}
+    waiting: list[object] = [block]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, typed.Require):
+            found[part] = None
+        else:
+            waiting += reversed(list(children(part)))
+    return list(found)
+
+
+def children(part: object) -> Iterator[object]:
+    """What a typed statement or expression, or a tuple of them, consists of."""
+    if isinstance(part, tuple):
+        yield from part
+    elif dataclasses.is_dataclass(part) and type(part).__module__ == typed.__name__:
+        yield from (getattr(part, field.name) for field in dataclasses.fields(part))

@@ -1,0 +1,1 @@
+"""Calls of functions and structs, and what is said where arguments do not fit."""

@@ -1,0 +1,125 @@
+"""Values made of tensors, leaf by leaf: `tree_map(f, a, b)`, `leaves(a)`.
+
+Enters: structs, tuples and lists of the same kind. Leaves: what a function makes of the leaves that stand at the same
+place, put together as they were; or all leaves, as a tuple. What is known while compiling is no leaf: it stays. Where a
+gradient has None, since an integer has no derivative, the first tree keeps its leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
+from tesserac.check.state.arguments import Arg, Callee
+from tesserac.check.state.body import Body, is_static
+from tesserac.check.values.generic_items import any_item, stand_in
+from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
+from tesserac.diag.codes.names import E0205, E0210
+from tesserac.types.dims import Dim
+from tesserac.types.ty import Aggregate, ErrorType, ListType, NoneType, StructType, TupleType, Type, parts
+
+Call = Callable[[Body, typed.Expr, Sequence[Arg], Callee], typed.Expr]
+
+
+def tree_map(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
+    """`tree_map(f, a, b)`; a function that gives a tuple makes a tuple of trees."""
+    if len(args) < 2 or any(arg.name for arg in args):
+        problem = f"`{callee.name}` takes a function and one or more trees, by position"
+        body.sink.error(E0205, at=callee.at, problem=problem)
+        return body.error(callee.span)
+    function, *trees = (arg.value for arg in args)
+
+    def apply(found: Sequence[typed.Expr]) -> typed.Expr:
+        return call(body, function, [Arg(None, leaf.span, leaf) for leaf in found], callee)
+
+    mapped = _map(body, trees, callee, apply)
+    if mapped is None:
+        return body.error(callee.span)
+    return mapped[0] if len(mapped) == 1 else make_tuple(mapped, callee.span)
+
+
+def _map(
+    body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Callable[[Sequence[typed.Expr]], typed.Expr]
+) -> list[typed.Expr] | None:
+    """One tree per value that the function gives for a leaf; None after a diagnostic."""
+    first = trees[0]
+    if isinstance(first.type, ErrorType) or not _alike(body, trees, callee):
+        return None
+    if is_static(first.type) or any(isinstance(tree.type, NoneType) for tree in trees):
+        return [first]
+    if isinstance(first.type, ListType):
+        return _map_any(body, trees, first.type.count, callee, apply)
+    if not isinstance(first.type, Aggregate):
+        value = apply(trees)
+        if isinstance(value.type, ErrorType):
+            return None
+        return list(tuple_items(value, callee.span)) if isinstance(value.type, TupleType) else [value]
+    inner = [tuple_items(tree, tree.span) for tree in trees]
+    mapped = [_map(body, items, callee, apply) for items in zip(*inner, strict=True)]
+    found = [items for items in mapped if items is not None]
+    if len(found) < len(mapped):
+        return None
+    count = max((len(items) for items in found), default=1)
+    return [rebuilt(first, [items[min(i, len(items) - 1)] for items in found]) for i in range(count)]
+
+
+def _map_any(
+    body: Body,
+    trees: Sequence[typed.Expr],
+    count: Dim,
+    callee: Callee,
+    apply: Callable[[Sequence[typed.Expr]], typed.Expr],
+) -> list[typed.Expr] | None:
+    """The same for lists whose length only a call knows, with one item for all of them."""
+    items = [any_item(body, tree, tree.span) for tree in trees]
+    found = [item for item in items if item is not None]
+    if len(found) < len(items):
+        body.unknown_count(count, callee.span)
+        return None
+    mapped = _map(body, found, callee, apply)
+    return None if mapped is None else [stand_in(ListType(count, one.type), callee.span) for one in mapped]
+
+
+def _alike(body: Body, trees: Sequence[typed.Expr], callee: Callee) -> bool:
+    """Whether all trees branch as the first does."""
+    first = trees[0].type
+    for tree in trees[1:]:
+        if ListType in (type(first), type(tree.type)):
+            continue  # a call tells how many items each has
+        if not isinstance(tree.type, NoneType) and not _same_kind(first, tree.type):
+            wanted, found = f"a tree like {type_text(first)}", type_text(tree.type)
+            draft = body.sink.error(E0210, at=tree.span, expected=wanted, found=found)
+            draft.note(trees[0].span, "the first tree")
+            return False
+    return True
+
+
+def _same_kind(left: Type, right: Type) -> bool:
+    if isinstance(left, StructType) and isinstance(right, StructType):
+        return (left.module, left.name) == (right.module, right.name)
+    branches = [parts(type_) for type_ in (left, right)]
+    if branches[0] is None or branches[1] is None:
+        return branches[0] is branches[1]
+    return type(left) is type(right) and len(branches[0]) == len(branches[1])
+
+
+def tree_leaves(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """`leaves(a)`: every tensor of a tree, from left to right."""
+    if len(args) != 1 or args[0].name:
+        body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` takes one tree")
+        return body.error(callee.span)
+    found: list[typed.Expr] = []
+
+    def collect(tree: typed.Expr) -> bool:
+        if isinstance(tree.type, ListType):
+            body.unknown_count(tree.type.count, callee.span)
+            return False
+        if is_static(tree.type):
+            return not isinstance(tree.type, ErrorType)
+        if isinstance(tree.type, Aggregate):
+            return all([collect(item) for item in tuple_items(tree, tree.span)])
+        found.append(tree)
+        return True
+
+    return make_tuple(found, callee.span) if collect(args[0].value) else body.error(callee.span)

@@ -1,0 +1,1 @@
+"""What definitions declare: annotations, signatures, structs, decorators, schedules."""

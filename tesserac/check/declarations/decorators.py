@@ -1,0 +1,339 @@
+"""Decorators of functions: what each takes, and which are still to come.
+
+Enters: a function as written. Leaves: diagnostics, and what its decorators say: a schedule, bounds of its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.resources import of_library
+from tesserac.base.source import Span
+from tesserac.check.declarations.donation import DONATE, check_names, donated_names
+from tesserac.check.declarations.schedules import SCHEDULE, check_space, is_schedule, pinned_blocks, space_entries
+from tesserac.check.model import typed
+from tesserac.check.model.library_annotations import WORDS
+from tesserac.check.model.message_text import type_text
+from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
+from tesserac.check.names.resolve import DERIVATIVE_RULES, FunctionRef
+from tesserac.check.state.body import Body
+from tesserac.check.state.requests import NOT_CHOSEN, NOT_SCHEDULED, NOT_TUNED, ask
+from tesserac.diag.codes.differentiation import E0705
+from tesserac.diag.codes.kernels import E0508
+from tesserac.diag.codes.names import E0201, E0299
+from tesserac.syntax import ast
+from tesserac.types.ty import (
+    BoolType,
+    ErrorType,
+    FloatType,
+    FunctionType,
+    IntType,
+    RecordType,
+    StrType,
+    TupleType,
+    Type,
+)
+
+UPDATE = "update"
+"""Marks a function whose call, as a statement, binds the name that it is given first to its result."""
+ACCEPTED = ("export", *NOTHING_NEW, UPDATE, "kernel", "kernel.auto")
+"""What may stand alone. `@export` marks what a bundle shows. Transforms are not among them: what they make of a
+function has no such decorators any more, see `names/decorating.py`."""
+WITHIN, EFFECT = "within", "effect"
+OF_LIBRARY = (WITHIN, EFFECT, *WORDS)
+"""What only the library may say."""
+METRICS = ("latency_ms", "throughput")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What `@verify.numerics` promises of every element of a result: that it is finite, or within bounds."""
+
+    low: float = -float("inf")
+    high: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Decorations:
+    """What the decorators of a function say."""
+
+    schedule: RecordType | None = None
+    pins: frozenset[str] = frozenset()
+    bounds: Bounds | None = None
+    within: tuple[float, float] | None = None
+    donated: tuple[ast.Name, ...] = ()
+    implements: ast.Expr | None = None
+    """The function whose body stays the meaning of a kernel."""
+    effects: tuple[str, ...] = ()
+    """What the library says a function does, besides what its body shows."""
+    graph: str = ""
+    """What `@graph.module` calls the function."""
+    requests: tuple[typed.Request, ...] = ()
+    is_known: bool = True
+
+
+def is_update(node: ast.FunctionDef) -> bool:
+    return any(dotted_name(decorator.expression) == UPDATE for decorator in node.decorators)
+
+
+def dotted_name(node: ast.Expr) -> str:
+    """`kernel.auto` for itself and for calls of it."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, name=name):
+            return f"{dotted_name(value)}.{name}"
+        case ast.Call(function=function):
+            return dotted_name(function)
+    return "of this form"
+
+
+def is_kernel(node: ast.FunctionDef) -> bool:
+    """Whether a function is written for one tile of its result."""
+    return any(dotted_name(decorator.expression).partition(".")[0] == "kernel" for decorator in node.decorators)
+
+
+def read_decorators(body: Body, node: ast.FunctionDef) -> Decorations:
+    """What they say, from top to bottom; a later one adds to an earlier one."""
+    found = Decorations()
+    for decorator in node.decorators:
+        found = _read(body, decorator, found)
+    return replace(found, donated=check_names(body, node, found.donated), requests=tuple(body.requests))
+
+
+def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
+    node = decorator.expression
+    name = dotted_name(node)
+    if name in DERIVATIVE_RULES and not isinstance(node, ast.Call):
+        node = ast.Call(node.span, node, ())
+    if not isinstance(node, ast.Call):
+        return found if name in ACCEPTED else _unknown(body, decorator, found)
+    reader = _READERS.get(name)
+    return _unknown(body, decorator, found) if reader is None else reader(body, node, found)
+
+
+def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
+    node = decorator.expression
+    name, known = dotted_name(node), _known_names()
+    if name in known:
+        body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}`")
+    else:
+        at = node.function.span if isinstance(node, ast.Call) else node.span
+        draft = body.sink.error(E0201, at=at, name=f"@{name}")
+        draft.did_you_mean(name, known, at)
+        draft.remark(f"decorators are {', '.join(f'`@{each}`' for each in known)}")
+    return replace(found, is_known=False)
+
+
+def _known_names() -> list[str]:
+    return [each for each in dict.fromkeys([*ACCEPTED, *_READERS, *TRANSFORMING]) if each not in OF_LIBRARY]
+
+
+def _given(body: Body, node: ast.Call, names: Sequence[str]) -> dict[str, ast.Expr]:
+    """Arguments by name; one that the decorator does not have, or a positional one, is reported."""
+    given: dict[str, ast.Expr] = {}
+    for argument in node.arguments:
+        if argument.name in names and argument.name is not None:
+            given[argument.name] = argument.value
+            continue
+        shown = dotted_name(node)
+        what = "no argument by position" if argument.name is None else f"no `{argument.name}`"
+        draft = body.sink.error(E0508, at=argument.span, problem=f"`@{shown}` takes {what}")
+        draft.remark(f"it takes {', '.join(f'`{name}=`' for name in names)}")
+    return given
+
+
+def _wrong(body: Body, at: ast.Expr, name: str, takes: str, found: Type) -> None:
+    body.sink.error(E0508, at=at.span, problem=f"`{name}` takes {takes}, not {type_text(found)}")
+
+
+# ---------------------------------------------------------------------------------------------------------- kernels
+
+
+def _schedule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@kernel.schedule(s)`."""
+    values = [body.expression(argument.value).type for argument in node.arguments]
+    if len(values) == 1 and isinstance(values[0], RecordType) and is_schedule(values[0]):
+        ask(body, node.span, NOT_SCHEDULED, "@")
+        return replace(found, schedule=values[0], pins=pinned_blocks(values[0]))
+    if not body.sink.has_errors:
+        problem = "`@kernel.schedule` takes one `Schedule`, with one value per setting"
+        body.sink.error(E0508, at=node.span, problem=problem)
+    return found
+
+
+def _autotune(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@kernel.autotune(space=dict(BM=[64, 128]), metric="latency_ms", budget_ms=180, cache="~/.sched")`."""
+    given = _given(body, node, ("space", "metric", "budget_ms", "cache"))
+    _check_word(body, given.get("metric"), "metric", METRICS)
+    for name, fits, takes in _TUNING:
+        value = body.expression(given[name]).type if name in given else None
+        if value is not None and not isinstance(value, ErrorType) and not fits(value):
+            _wrong(body, given[name], name, takes, value)
+    ask(body, node.span, NOT_TUNED, "@")
+    space = given.get("space")
+    entries = _entries(body, space) if space is not None else []
+    first = None if entries is None else check_space(body, entries)
+    return replace(found, schedule=first)
+
+
+def _is_budget(type_: Type) -> bool:
+    number = type_.value.constant if isinstance(type_, IntType) else None
+    return number is not None and number > 0
+
+
+def _is_path(type_: Type) -> bool:
+    return isinstance(type_, StrType) and bool(type_.value)
+
+
+_TUNING = (("budget_ms", _is_budget, "a positive number of milliseconds"), ("cache", _is_path, "a path"))
+
+
+def _check_word(body: Body, node: ast.Expr | None, name: str, words: Sequence[str]) -> None:
+    value = body.expression(node).type if node is not None else None
+    if node is not None and value is not None and not (isinstance(value, StrType) and value.value in words):
+        takes = " or ".join(f'"{word}"' for word in words)
+        body.sink.error(E0508, at=node.span, problem=f"`{name}` takes {takes}")
+
+
+def _entries(body: Body, node: ast.Expr) -> list[tuple[str, Span, typed.Expr]] | None:
+    """The settings of a space: `dict(warps=[4, 8])`, `{"warps": [4, 8]}`, or a schedule with lists."""
+    match node:
+        case ast.Call(function=ast.Name(id="dict"), arguments=arguments) if all(a.name for a in arguments):
+            return [(a.name or "", a.name_span, body.expression(a.value)) for a in arguments]
+        case ast.DictExpr(entries=entries):
+            named = [(e.key, e.value) for e in entries if isinstance(e.key, ast.StringLiteral)]
+            if len(named) == len(entries):
+                return [(key.value, key.span, body.expression(value)) for key, value in named]
+        case ast.Call() | ast.Name():
+            value = body.expression(node).type
+            if isinstance(value, ErrorType):
+                return None
+            if isinstance(value, RecordType) and value.kind == SCHEDULE:
+                return space_entries(value, node.span)
+    body.sink.error(E0508, at=node.span, problem="a space is `dict(BM=[64, 128], warps=[4, 8])`")
+    return None
+
+
+def _implements(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@kernel(implements=f, target="cpu")`: the function's body stays its meaning."""
+    given = _given(body, node, ("implements", "target"))
+    if "implements" in given:
+        function = body.expression(given["implements"]).type
+        if not isinstance(function, FunctionType):
+            _wrong(body, given["implements"], "implements", "a function", function)
+            return found
+        ask(body, node.span, NOT_CHOSEN, "@")
+    elif "target" in given:
+        problem = "`target=` says where a kernel may stand for a function, and this one implements none"
+        body.sink.error(E0508, at=given["target"].span, problem=problem)
+    _check_word(body, given.get("target"), "target", ("cpu", "cuda"))
+    return replace(found, implements=given.get("implements"))
+
+
+# ------------------------------------------------------------------------------------------------- names and checks
+
+
+def _export(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@export(donate=(m, state))`."""
+    given = _given(body, node, (DONATE,))
+    return replace(found, donated=donated_names(body, given[DONATE])) if DONATE in given else found
+
+
+def _module(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@graph.module("attention")`."""
+    values = [body.expression(argument.value).type for argument in node.arguments]
+    if len(values) == 1 and isinstance(values[0], StrType) and values[0].value:
+        return replace(found, graph=values[0].value)
+    body.sink.error(E0508, at=node.span, problem="`@graph.module` takes the name of the graph")
+    return found
+
+
+def _rule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@vjp_of(f)`: a derivative of a function of the same file, which finds it by its name."""
+    given = node.arguments[0].value if len(node.arguments) == 1 and node.arguments[0].name is None else None
+    meaning = body.rules.resolve(given.id) if isinstance(given, ast.Name) else None
+    if isinstance(meaning, FunctionRef) and given is not None and body.rules.is_own(meaning):
+        return found
+    draft = body.sink.error(E0705, at=node.span, problem=f"`@{dotted_name(node)}` takes a function of the same file")
+    if isinstance(given, ast.Name) and meaning is None:
+        draft.did_you_mean(given.id, body.rules.suggestions(), given.span)
+    draft.remark("the derivative of an operator or of a function of another file is its own")
+    return replace(found, is_known=False)
+
+
+def _numerics(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@verify.numerics(stable=True, bounded=[-100, 100])`."""
+    given = _given(body, node, ("stable", "bounded"))
+    stable = body.expression(given["stable"]).type if "stable" in given else BoolType(True)
+    if not isinstance(stable, BoolType):
+        _wrong(body, given["stable"], "stable", "True or False", stable)
+        return found
+    if "bounded" not in given:
+        return replace(found, bounds=Bounds() if stable.value else None)
+    value = body.expression(given["bounded"]).type
+    ends = _ends(value.items) if isinstance(value, TupleType) else None
+    if ends is None:
+        _wrong(body, given["bounded"], "bounded", "two numbers, the lower one first", value)
+        return found
+    return replace(found, bounds=Bounds(*ends))
+
+
+def _within(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@within(0, 1)`: what the library says of every element that a function returns for finite arguments. It is
+    believed, so that a program cannot say it: `@verify.numerics` is checked."""
+    ends = _ends([body.expression(argument.value).type for argument in node.arguments])
+    if ends is None or not of_library(node.span.file):
+        body.sink.error(E0508, at=node.span, problem="`@within` is what the library says of its results")
+        return replace(found, is_known=False)
+    return replace(found, within=ends)
+
+
+def _effect(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@effect(state)`: a functional update of what outlives a call, such as a cache."""
+    names = [argument.value.id for argument in node.arguments if isinstance(argument.value, ast.Name)]
+    if len(names) != len(node.arguments) or not of_library(node.span.file):
+        body.sink.error(E0508, at=node.span, problem="`@effect` is what the library says of its functions")
+        return replace(found, is_known=False)
+    return replace(found, effects=tuple(names))
+
+
+def _word(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@along_axis("weights")`: what the library says of a function, for rules that then need not know its name."""
+    name = dotted_name(node)
+    values = [argument.value for argument in node.arguments]
+    fits = len(values) == 1 and isinstance(values[0], ast.StringLiteral) and values[0].value in WORDS[name]
+    if fits and of_library(node.span.file):
+        return found
+    body.sink.error(E0508, at=node.span, problem=f"`@{name}` is what the library says of its functions")
+    return replace(found, is_known=False)
+
+
+def _ends(types: Sequence[Type]) -> tuple[float, float] | None:
+    """Two numbers, the lower one first."""
+    numbers = [end for end in map(_number, types) if end is not None]
+    ordered = len(types) == len(numbers) == 2 and numbers[0] <= numbers[1]
+    return (numbers[0], numbers[1]) if ordered else None
+
+
+def _number(type_: Type) -> float | None:
+    if isinstance(type_, IntType) and type_.value.constant is not None:
+        return float(type_.value.constant)
+    return type_.value if isinstance(type_, FloatType) else None
+
+
+_READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
+    "export": _export,
+    "kernel": _implements,
+    "kernel.schedule": _schedule,
+    "kernel.autotune": _autotune,
+    "graph.module": _module,
+    "verify.numerics": _numerics,
+    WITHIN: _within,
+    EFFECT: _effect,
+    "vjp_of": _rule,
+    "jvp_of": _rule,
+    **dict.fromkeys(WORDS, _word),
+}

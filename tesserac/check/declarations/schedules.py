@@ -1,0 +1,262 @@
+"""Schedules as values: `Schedule(block=(128, 128), warps=8)`, copies with one setting changed, and their spaces.
+
+Enters: checked arguments. Leaves: a compile-time record of kind `Schedule`, or a diagnostic. What a schedule says never
+changes a bit; a target that has no use for a setting checks it all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
+from tesserac.check.state.arguments import Arg, Callee
+from tesserac.check.state.body import Body
+from tesserac.check.state.requests import NOT_FETCHED, NOT_SCHEDULED, NOT_TILED, NOT_VECTORIZED, ask
+from tesserac.diag.codes.kernels import E0507
+from tesserac.types.ty import BoolType, ErrorType, IntType, RecordType, StrType, TupleType, Type, sizes_in
+
+SCHEDULE = "Schedule"
+Rule = Callable[[Type], bool]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one setting of a schedule takes, in a rule and in words."""
+
+    fits: Rule
+    takes: str
+
+
+def _int(low: int, high: int) -> Rule:
+    def fits(type_: Type) -> bool:
+        number = type_.value.constant if isinstance(type_, IntType) else None
+        return number is not None and low <= number <= high
+
+    return fits
+
+
+def _power(high: int) -> Rule:
+    in_range = _int(1, high)
+
+    def fits(type_: Type) -> bool:
+        number = type_.value.constant if isinstance(type_, IntType) else None
+        return in_range(type_) and number is not None and number & (number - 1) == 0
+
+    return fits
+
+
+def _tuple(item: Rule, lengths: range) -> Rule:
+    return lambda type_: isinstance(type_, TupleType) and len(type_.items) in lengths and all(map(item, type_.items))
+
+
+def _word(*words: str) -> Rule:
+    return lambda type_: isinstance(type_, StrType) and type_.value in words
+
+
+_SIZE = Setting(_int(1, 4096), "a number from 1 to 4096")
+SETTINGS: dict[str, Setting] = {
+    "block": Setting(_tuple(_int(1, 4096), range(1, 4)), "one to three numbers from 1 to 4096: rows, columns, k"),
+    "BM": _SIZE,
+    "BN": _SIZE,
+    "k": _SIZE,
+    "d": _SIZE,
+    "warps": Setting(_power(32), "1, 2, 4, 8, 16 or 32"),
+    "stages": Setting(_int(1, 8), "a number from 1 to 8"),
+    "vector": Setting(_power(16), "1, 2, 4, 8 or 16"),
+    "swizzle": Setting(_word("none", "xor"), '"none" or "xor"'),
+    "persistent": Setting(lambda type_: isinstance(type_, BoolType), "True or False"),
+    "cluster": Setting(_tuple(_int(1, 16), range(1, 4)), "one to three numbers from 1 to 16"),
+    "raster": Setting(_word("rows", "columns"), '"rows" or "columns"'),
+    "roles": Setting(_tuple(_int(1, 32), range(2, 3)), "two numbers of warps: producers and consumers"),
+    "skew": Setting(lambda type_: isinstance(type_, StrType), "the label of a statement"),
+    "regs": Setting(_int(16, 256), "a number from 16 to 256"),
+}
+IN_SPACES = {"BK": "k", "BD": "d"}
+"""What a space calls the sizes of blocks."""
+BLOCK_NAMES = {"m": "BM", "n": "BN", "k": "k", "d": "d"}
+"""What `block` calls them."""
+
+
+def make_schedule(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """`Schedule(block=(128, 128, 64), warps=8)`."""
+    made = RecordType(SCHEDULE)
+    for arg in args:
+        if arg.name is None:
+            body.sink.error(E0507, at=arg.value.span, problem="settings of a schedule are given by name")
+            return body.error(callee.span)
+        changed = with_setting(body, made, arg.name, arg.span, arg.value.type, arg.value.span)
+        if changed is None:
+            return body.error(callee.span)
+        made = changed
+    return typed.Static(made, callee.span)
+
+
+def call_schedule_method(
+    body: Body, schedule: RecordType, name: str, at: Span, args: Sequence[Arg], span: Span
+) -> typed.Expr:
+    """`s.warps(4)`, `s.with_block(64, 64)`: a copy that differs in one setting."""
+    values = [arg.value for arg in args]
+    if values and name.removeprefix("with_") == "block" and all(arg.name in BLOCK_NAMES for arg in args):
+        return _with_blocks(body, schedule, args, span)
+    if not values or any(arg.name is not None for arg in args):
+        body.sink.error(E0507, at=at, problem=f"`{name}` takes the value of the setting, by position")
+        return body.error(span)
+    several = len(values) > 1 or (name.removeprefix("with_") in ("block", "cluster") and _is_number(values[0].type))
+    value = TupleType(tuple(v.type for v in values)) if several else values[0].type
+    made = with_setting(body, schedule, name.removeprefix("with_"), at, value, values[0].span.to(values[-1].span))
+    return body.error(span) if made is None else typed.Static(made, span)
+
+
+def _with_blocks(body: Body, schedule: RecordType, args: Sequence[Arg], span: Span) -> typed.Expr:
+    """`s.block(m=[64, 128], n=64)`: sizes of blocks by name, where several may be tried."""
+    made: RecordType | None = schedule
+    for arg in args:
+        setting = BLOCK_NAMES[arg.name or ""]
+        made = made and with_setting(body, made, setting, arg.span, arg.value.type, arg.value.span)
+    return body.error(span) if made is None else typed.Static(made, span)
+
+
+def with_schedule(body: Body, function: typed.Expr, args: Sequence[Arg], span: Span) -> typed.Expr:
+    """`f.with_schedule(s)`: the same function, for which a target that schedules kernels takes `s`."""
+    given = args[0].value.type if len(args) == 1 else None
+    if isinstance(given, ErrorType):
+        return body.error(span)
+    if not is_schedule(given):
+        body.sink.error(E0507, at=span, problem="`with_schedule` takes one `Schedule`, with one value per setting")
+        return body.error(span)
+    ask(body, span, NOT_SCHEDULED)
+    return function
+
+
+def _is_number(type_: Type) -> bool:
+    return isinstance(type_, IntType)
+
+
+def with_setting(
+    body: Body, schedule: RecordType, name: str, at: Span, value: Type, value_at: Span
+) -> RecordType | None:
+    """A copy with one setting changed; None after a diagnostic."""
+    if isinstance(value, ErrorType):
+        return None
+    if name not in SETTINGS:
+        draft = body.sink.error(E0507, at=at, problem=f"a schedule has no setting `{name}`")
+        draft.did_you_mean(name, SETTINGS, at)
+        return None
+    if any(body.wants_value(size) for size in sizes_in(value)):
+        return None
+    if not SETTINGS[name].fits(value) and not _are_options(SETTINGS[name], value):
+        _no_fit(body, name, value, value_at)
+        return None
+    others = tuple(field for field in schedule.fields if field[0] != name)
+    return RecordType(SCHEDULE, (*others, (name, value)))
+
+
+def _are_options(setting: Setting, value: Type) -> bool:
+    return isinstance(value, TupleType) and bool(value.items) and all(map(setting.fits, value.items))
+
+
+def is_schedule(type_: Type | None) -> bool:
+    """Whether this is a schedule with one value for each setting, and not a space of them."""
+    is_record = isinstance(type_, RecordType) and type_.kind == SCHEDULE
+    return is_record and all(SETTINGS[name].fits(value) for name, value in type_.fields)  # type: ignore[union-attr]
+
+
+def space_entries(space: RecordType, at: Span) -> list[tuple[str, Span, typed.Expr]]:
+    """The settings of a schedule with lists, as those of a space."""
+    return [(name, at, typed.Static(value, at)) for name, value in space.fields]
+
+
+def _no_fit(body: Body, name: str, value: Type, at: Span) -> None:
+    problem = f"`{name}` takes {SETTINGS[name].takes}, not {_value_text(value)}"
+    body.sink.error(E0507, at=at, problem=problem)
+
+
+def _value_text(value: Type) -> str:
+    match value:
+        case IntType(value=size):
+            return str(size)
+        case StrType(value=text):
+            return repr(text)
+        case TupleType(items=items):
+            return f"({', '.join(map(_value_text, items))})"
+    return type_text(value)
+
+
+# ------------------------------------------------------------------------------------------------------------ spaces
+
+
+def check_space(body: Body, entries: Sequence[tuple[str, Span, typed.Expr]]) -> RecordType | None:
+    """A schedule of the first values of a space: `dict(BM=[64, 128], warps=[4, 8])`; None after a diagnostic."""
+    first = RecordType(SCHEDULE)
+    block: list[Type] = []
+    for name, at, value in entries:
+        setting = IN_SPACES.get(name, name)
+        options = _options(setting, value.type)
+        if not options:
+            body.sink.error(E0507, at=value.span, problem=f"there is no value to choose for `{name}`")
+            return None
+        if any(with_setting(body, first, setting, at, option, value.span) is None for option in options):
+            return None
+        if name in ("BM", "BN"):
+            block.append(options[0])
+        else:
+            first = RecordType(SCHEDULE, (*first.fields, (setting, options[0])))
+    return RecordType(SCHEDULE, (*first.fields, ("block", TupleType(tuple(block))))) if block else first
+
+
+def _options(setting: str, type_: Type) -> tuple[Type, ...]:
+    """What a space lists; one value stands for itself."""
+    whole = setting in SETTINGS and SETTINGS[setting].fits(type_)
+    return type_.items if isinstance(type_, TupleType) and not whole else (type_,)
+
+
+def check_tile_shape(body: Body, value: typed.Expr) -> bool:
+    """`op.matmul(a, b, tile_shape=(128, 128, 64))` is a schedule for one operator."""
+    if isinstance(value.type, ErrorType):
+        return False
+    if SETTINGS["block"].fits(value.type):
+        ask(body, value.span, NOT_TILED, "tile_shape=")
+        return True
+    problem = f"`tile_shape` takes {SETTINGS['block'].takes}, not {_value_text(value.type)}"
+    body.sink.error(E0507, at=value.span, problem=problem)
+    return False
+
+
+def check_hints(body: Body, given: Mapping[str, typed.Expr]) -> bool:
+    """`tile.load(x, vector=8, prefetch=2)`: the width of loads, and how many blocks ahead they are fetched; False after
+    a diagnostic."""
+    for name, setting, why in _HINTS:
+        if name not in given:
+            continue
+        value = given[name]
+        if not setting.fits(value.type):
+            problem = f"`{name}` takes {setting.takes}, not {_value_text(value.type)}"
+            body.sink.error(E0507, at=value.span, problem=problem)
+            return False
+        ask(body, value.span, why, f"{name}=")
+    return True
+
+
+_HINTS = (
+    ("vector", SETTINGS["vector"], NOT_VECTORIZED),
+    ("prefetch", Setting(_int(0, 8), "a number from 0 to 8"), NOT_FETCHED),
+)
+
+
+def pinned_blocks(schedule: RecordType) -> frozenset[str]:
+    """The blocks that a schedule says the size of: `T.m`, `T.n`, `T.k`."""
+    given = dict(schedule.fields)
+    block = given.get("block")
+    count = len(block.items) if isinstance(block, TupleType) else 0
+    named = [name for name in ("m", "n", "k") if BLOCK_NAMES[name] in given]
+    return frozenset(f"T.{name}" for name in (*"mnk"[:count], *named))
+
+
+def int_settings(schedule: RecordType | None) -> dict[str, int]:
+    """The settings that are one number, for the context of a kernel."""
+    fields = schedule.fields if schedule is not None else ()
+    found = ((name, value.value.constant) for name, value in fields if isinstance(value, IntType))
+    return {name: number for name, number in found if number is not None}

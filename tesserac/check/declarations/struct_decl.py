@@ -1,0 +1,95 @@
+"""Declarations of structs.
+
+Enters: a struct of the syntax tree and what names mean in its module. Leaves: a `StructDecl`, whose fields have
+complete types in the struct's own sizes, or are a `Tree`, which is what each value of the struct has there.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.source import Span
+from tesserac.check.declarations.annotations import AnnotationReader
+from tesserac.check.declarations.signatures import SignatureNames
+from tesserac.check.model.specs import (
+    AnyDType,
+    AnySpec,
+    ErrorSpec,
+    FieldSpec,
+    ListSpec,
+    ScalarSpec,
+    Storage,
+    StructDecl,
+    StructSpec,
+    TensorSpec,
+    TupleSpec,
+    TypeSpec,
+    untold_sizes,
+)
+from tesserac.check.names.type_attributes import refuse_attributes
+from tesserac.diag.codes.names import E0202, E0204
+from tesserac.diag.sink import Sink
+from tesserac.syntax import ast
+
+
+def read_struct(node: ast.StructDef, owner: str, names: SignatureNames, sink: Sink) -> StructDecl:
+    """`names` knows the struct's parameters as ints; any other new name of a size is a mistake."""
+    reader = AnnotationReader(names, sink)
+    fields = tuple(_field(reader, field, sink) for field in node.fields)
+    refuse_attributes(sink, reader.attributes, "a field")
+    parameters = tuple(parameter.id for parameter in node.parameters)
+    _check_names(node, sink)
+    _check_sizes(node, names, fields, sink)
+    methods = frozenset(method.name for method in node.methods)
+    return StructDecl(owner, node.name, parameters, fields, methods, node.name_span)
+
+
+def _field(reader: AnnotationReader, node: ast.FieldDef, sink: Sink) -> FieldSpec:
+    spec = reader.read(node.annotation, node.name_span)
+    if not _is_complete(spec):
+        problem = f"the type of the field `{node.name}` is not complete"
+        draft = sink.error(E0204, at=node.annotation.span, problem=problem)
+        draft.remark("a field is a tensor with its dims, a number, a struct with its sizes, or a list of one")
+        spec = ErrorSpec(spec.span)
+    return FieldSpec(node.name, spec, node.init, node.name_span)
+
+
+def _is_complete(spec: TypeSpec) -> bool:
+    match spec:
+        case TensorSpec():
+            return isinstance(spec.element, Storage | AnyDType) and not spec.leading
+        case StructSpec():
+            return spec.args is not None
+        case ListSpec():
+            return _is_complete(spec.item)
+        case TupleSpec():
+            return all(map(_is_complete, spec.items))
+        case ScalarSpec():
+            return spec.kind not in ("Axis", "Shape")
+    return isinstance(spec, AnySpec | ErrorSpec)
+
+
+def _check_names(node: ast.StructDef, sink: Sink) -> None:
+    """Parameters, fields and methods share one set of names."""
+    seen: dict[str, Span] = {}
+    named = [(p.id, p.span) for p in node.parameters]
+    named += [(field.name, field.name_span) for field in node.fields]
+    named += [(method.name, method.name_span) for method in node.methods]
+    for name, span in named:
+        if name in seen:
+            sink.error(E0202, at=span, name=name).note(seen[name], "first defined here")
+        seen.setdefault(name, span)
+
+
+def _check_sizes(
+    node: ast.StructDef, names: SignatureNames, fields: tuple[FieldSpec, ...], sink: Sink
+) -> None:
+    """Sizes of fields are the struct's, and each of the struct's sizes is that of some field."""
+    parameters = [parameter.id for parameter in node.parameters]
+    for name, spans in names.spans.items():
+        if name not in parameters and name not in names.refused:
+            draft = sink.error(E0204, at=spans[0], problem=f"`{name}` is not a size of `{node.name}`")
+            draft.did_you_mean(name, parameters, spans[0])
+    broken = any(isinstance(field.spec, ErrorSpec) for field in fields) or not names.spans.keys() <= set(parameters)
+    untold = frozenset() if broken else untold_sizes(frozenset(parameters), [field.spec for field in fields])
+    for parameter in node.parameters:
+        if parameter.id in untold:
+            sink.error(E0204, at=parameter.span, problem=f"no field of `{node.name}` tells the size `{parameter.id}`")

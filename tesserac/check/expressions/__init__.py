@@ -1,0 +1,1 @@
+"""Expressions of the syntax tree, each to the rule that it has."""

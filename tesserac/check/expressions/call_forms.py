@@ -1,0 +1,458 @@
+"""Calls and attributes as they are written: `f(x)`, `x.f()`, `op.f(x)`, `x.T`.
+
+Enters: a call or attribute of the syntax tree. Leaves: what it means, applied. A method is the function of that name
+with the value as its first argument.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tesserac.base.source import Span
+from tesserac.check.algebra import rules as algebra
+from tesserac.check.calls.builtins import call_builtin, transpose
+from tesserac.check.calls.construct import construct, read_sizes
+from tesserac.check.calls.function_values import call_closure, call_declared
+from tesserac.check.calls.functions import call_function
+from tesserac.check.calls.trees import tree_leaves, tree_map
+from tesserac.check.declarations.schedules import call_schedule_method, make_schedule, with_schedule
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
+from tesserac.check.model.specs import StructDecl
+from tesserac.check.names.foreign_names import called_here
+from tesserac.check.names.resolve import (
+    ALGEBRA,
+    TRANSFORMS,
+    BuiltinRef,
+    ConstantRef,
+    DTypeRef,
+    FunctionRef,
+    LibraryRef,
+    ModuleRef,
+    NamespaceRef,
+    OperatorRef,
+    ParamRef,
+    ReportedRef,
+    Resolved,
+    StructRef,
+)
+from tesserac.check.names.struct_items import method_name
+from tesserac.check.operators.apply import apply_operator
+from tesserac.check.operators.calls import call_operator
+from tesserac.check.operators.extremes import EXTREMES, are_numbers, extreme
+from tesserac.check.places.iteration import numbers_of
+from tesserac.check.places.updates import call_update, is_update
+from tesserac.check.state.arguments import Arg, Callee, check_arguments
+from tesserac.check.state.body import Body
+from tesserac.check.transforms.dispatch import call_transform, make_transform
+from tesserac.check.values.dicts import call_dict_method
+from tesserac.check.values.globals import BUILT_IN, global_value, unknown_name
+from tesserac.check.values.kinds import QUESTION, infer_isinstance
+from tesserac.check.values.methods import bound_method, method_of_struct
+from tesserac.check.values.tuples import item_of, make_tuple, tuple_items
+from tesserac.check.values.type_values import dtype_call
+from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
+from tesserac.diag.codes.projects import E0946
+from tesserac.ops.complex import Conj, Imag, Real
+from tesserac.syntax import ast
+from tesserac.types.dims import ONE, Dim
+from tesserac.types.ty import (
+    SCALED_NAMES,
+    DictType,
+    DTypeType,
+    ErrorType,
+    FloatType,
+    FunctionType,
+    IntType,
+    OperatorType,
+    RecordType,
+    StrType,
+    StructType,
+    TensorType,
+    TransformType,
+    TupleType,
+    Type,
+    scaled_parts,
+)
+
+
+def infer_call(body: Body, node: ast.Call) -> typed.Expr:
+    function = node.function
+    if is_update(node):
+        return call_update(body, node)
+    if isinstance(function, ast.Attribute):
+        return _call_attribute(body, node, function)
+    dtype = dtype_call(node)
+    if dtype is not None:
+        return typed.Static(dtype, node.span)
+    if isinstance(function, ast.Name) and not _is_local(body, function.id):
+        return _call_global(body, node, function)
+    if isinstance(function, ast.Subscript):
+        decl = body.rules.struct(function.value)
+        if decl is not None:
+            return _construct_applied(body, decl, node, function)
+    return call_value(body, body.expression(function), node)
+
+
+def _is_local(body: Body, name: str) -> bool:
+    return name in body.scope.bindings or name in body.scope.half_bound or name in body.symbols
+
+
+def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
+    """A call of a name that means something outside the function."""
+    meaning = body.rules.resolve(function.id)
+    if meaning == BuiltinRef(QUESTION):
+        return infer_isinstance(body, node)
+    if meaning is None:
+        unknown_name(body, function, is_called=True)
+    if meaning == BuiltinRef("range"):
+        items = numbers_of(body, node, node.span)
+        return body.error(node.span) if items is None else make_tuple(items, node.span)
+    return _call_meant(body, node, meaning, Callee(function.id, function.span, node.span))
+
+
+def _call_meant(body: Body, node: ast.Call, meaning: Resolved | None, callee: Callee) -> typed.Expr:
+    if isinstance(meaning, ReportedRef):
+        return body.error(node.function.span)
+    if isinstance(meaning, ConstantRef | ParamRef):
+        return call_value(body, body.expression(node.function), node)
+    return call_meaning(body, meaning, check_arguments(body, node.arguments), callee)
+
+
+def _construct_applied(body: Body, decl: StructDecl, node: ast.Call, applied: ast.Subscript) -> typed.Expr:
+    """`MLP[8, 16, 4](...)`."""
+    read = read_sizes(body, decl, applied)
+    args, callee = check_arguments(body, node.arguments), Callee(decl.name, applied.span, node.span)
+    if read is None:
+        return body.error(node.span)
+    sizes, storage = read
+    return construct(body, decl, sizes, args, callee, storage)
+
+
+def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
+    """A call of a value: of a function, or of a struct, which is one of its `apply`."""
+    at = node.function.span
+    if isinstance(value.type, FunctionType):
+        return call_function_value(body, value, node)
+    if isinstance(value.type, TransformType):
+        callee = Callee(value.type.transform, at, node.span)
+        return call_transform(body, value, check_arguments(body, node.arguments), callee, _call_value_of)
+    if isinstance(value.type, StructType):
+        return call_method(body, value, "apply", check_arguments(body, node.arguments), at, node.span)
+    if isinstance(value.type, OperatorType):
+        args = [Arg(None, value.span, value), *check_arguments(body, node.arguments)]
+        return algebra.call_rule(body, "apply", args, Callee("apply", at, node.span))
+    if not isinstance(value.type, ErrorType):
+        body.sink.error(E0207, at=at, what=type_text(value.type))
+    return body.error(node.span)
+
+
+def call_function_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
+    """A call of a function that is a value; one declared `fn(A) -> B` is held to that."""
+    assert isinstance(value.type, FunctionType)
+    type_, args = value.type, check_arguments(body, node.arguments)
+    callee = Callee(type_.name.partition("$")[0], node.function.span, node.span)
+
+    def call(given: Sequence[Arg]) -> typed.Expr:
+        return _call_value_of(body, value, given, callee)
+
+    name = node.function.id if isinstance(node.function, ast.Name) else ""
+    declared = body.function_specs.get(name) if isinstance(value, typed.Local | typed.Static) else None
+    if declared is None or body.scope.bindings[name].value is not None:
+        return call(args)
+    return call_declared(body, declared, args, Callee(name, node.function.span, node.span), call)
+
+
+def call_method(
+    body: Body, value: typed.Expr, name: str, args: list[Arg], at: Span, span: Span
+) -> typed.Expr:
+    """`value.name(args)`, a method of a struct."""
+    type_ = value.type
+    assert isinstance(type_, StructType)
+    if name not in body.rules.methods(type_):
+        draft = body.sink.error(E0208, at=at, what=f"`{type_.name}`", name=name)
+        draft.did_you_mean(name, sorted(body.rules.methods(type_)), at)
+        return body.error(span)
+    ref = FunctionRef(type_.module, method_name(type_.name, name))
+    return call_function(body, ref, [Arg(None, value.span, value), *args], Callee(ref.name, at, span))
+
+
+def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: Callee) -> typed.Expr:
+    """A call of what a name outside the function means."""
+    rule = _algebra_rule(meaning, args)
+    return algebra.call_rule(body, rule, args, callee) if rule else _call_other(body, meaning, args, callee)
+
+
+def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: Callee) -> typed.Expr:
+    match meaning:
+        case FunctionRef():
+            return call_function(body, meaning, args, callee)
+        case OperatorRef(op) if op.name in EXTREMES and are_numbers(args):
+            return extreme(body, op.name, args, callee)
+        case OperatorRef(op) if op.name in EXTREMES and _are_values(args):
+            return _of_two(body, op.name, args, callee)
+        case OperatorRef(op):
+            return call_operator(body, op, args, callee)
+        case BuiltinRef(name):
+            return _call_known(body, name, args, callee)
+        case StructRef():
+            decl = body.rules.own_struct(meaning)
+            sizes = None if decl is None or decl.parameters else ()
+            return body.error(callee.span) if decl is None else construct(body, decl, sizes, args, callee)
+        case ReportedRef():
+            return body.error(callee.at)
+        case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
+            body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
+    return body.error(callee.span)
+
+
+def _call_known(body: Body, name: str, args: list[Arg], callee: Callee) -> typed.Expr:
+    """A call of a function that the checker itself knows."""
+    if name == "Schedule":
+        return make_schedule(body, args, callee)
+    if name == "pipeline":
+        return _pipeline(body, args, callee)
+    if name == "tree_map":
+        return tree_map(body, args, callee, _call_value_of)
+    if name == "leaves":
+        return tree_leaves(body, args, callee)
+    if name in TRANSFORMS:
+        return make_transform(body, name, args, callee, _call_value_of)
+    return call_builtin(body, name, args, callee)
+
+
+def _algebra_rule(meaning: Resolved | None, args: Sequence[Arg]) -> str:
+    """The rule for operators that a call means: by its name, or since `norm` or `expm` is given one; empty if none."""
+    match meaning:
+        case BuiltinRef(name) if name.startswith(ALGEBRA):
+            return name.removeprefix(ALGEBRA)
+        case FunctionRef(name=name) if algebra.takes(name, args):
+            return name
+        case OperatorRef(op) if algebra.takes(op.name, args):
+            return op.name
+    return ""
+
+
+def _pipeline(body: Body, args: list[Arg], callee: Callee) -> typed.Expr:
+    """`op.pipeline([v, f, g])` is `g(f(v))`."""
+    stages = args[0].value if len(args) == 1 and args[0].name is None else None
+    if stages is None or not isinstance(stages.type, TupleType) or not stages.type.items:
+        problem = "`pipeline` takes a list: a value, and functions to apply one after the other"
+        body.sink.error(E0205, at=callee.at, problem=problem)
+        return body.error(callee.span)
+    value, *functions = tuple_items(stages, callee.span)
+    for function in functions:
+        if isinstance(function.type, OperatorType):
+            value = algebra.call_rule(body, "apply", [Arg(None, v.span, v) for v in (function, value)], callee)
+            continue
+        if not isinstance(function.type, FunctionType):
+            body.sink.error(E0207, at=stages.span, what=type_text(function.type))
+            return body.error(callee.span)
+        named = Callee(function.type.name.partition("$")[0], callee.at, callee.span)
+        value = _call_value_of(body, function, [Arg(None, value.span, value)], named)
+    return value
+
+
+def _call_value_of(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """A call of a function that is a value: of the language itself, or of a module."""
+    if isinstance(function.type, TransformType):
+        return call_transform(body, function, args, callee, _call_value_of)
+    assert isinstance(function.type, FunctionType)
+    if function.type.module == BUILT_IN and function.type.name.startswith(ALGEBRA):
+        return call_meaning(body, BuiltinRef(function.type.name), list(args), callee)
+    if function.type.module == BUILT_IN:
+        return call_meaning(body, body.rules.library(function.type.name), list(args), callee)
+    return call_closure(body, function, args, callee)
+
+
+def _are_values(args: Sequence[Arg]) -> bool:
+    """Whether these are two values, the second of which is no axis: `max(a, b)`."""
+    second = args[1].value.type if len(args) == 2 and args[1].name is None else None
+    is_pair = isinstance(second, TensorType) and isinstance(args[0].value.type, TensorType)
+    return is_pair or isinstance(second, FloatType)
+
+
+def _of_two(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """`max` is the largest element along axes; of two values, element by element, it is `maximum`."""
+    found, own = type_text(args[1].value.type), EXTREMES[name].name
+    expected = "an axis: a position or the name of a dim"
+    draft = body.sink.error(E0210, at=args[1].value.span, expected=expected, found=found)
+    draft.remark(f"`{name}(x)` is over the elements of one tensor; of two, element by element, it is `{own}(a, b)`")
+    draft.replace(f"take the `{own}` of both", callee.at, own)
+    return body.error(callee.span)
+
+
+def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> typed.Expr:
+    """`op.name(...)`, or a method: the function of that name with the value as its first argument."""
+    callee = Callee(function.name, function.name_span, node.span)
+    base = function.value
+    container = _container(body, base)
+    if container is not None:
+        meaning = body.rules.member(container, function.name)
+        if meaning is None:
+            _no_member(body, container, function)
+        return _call_meant(body, node, meaning, callee)
+    method = method_of_struct(body, function)
+    if method is not None:
+        return call_function(body, method, check_arguments(body, node.arguments), callee)
+    receiver = body.expression(base)
+    if isinstance(receiver.type, ErrorType):
+        return receiver
+    own = _own_method(body, receiver, node, function)
+    if own is not None:
+        return own
+    meaning = body.rules.resolve(function.name)
+    if isinstance(meaning, ReportedRef):
+        return body.error(function.name_span)
+    if not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef):
+        _unknown_attribute(body, receiver.type, function)
+        return body.error(node.span)
+    args = [Arg(None, base.span, receiver), *check_arguments(body, node.arguments)]
+    return call_meaning(body, meaning, args, callee)
+
+
+def _own_method(
+    body: Body, receiver: typed.Expr, node: ast.Call, function: ast.Attribute
+) -> typed.Expr | None:
+    """A method that values of this type have for themselves; None where it is a function of that name."""
+    match receiver.type:
+        case StructType() as struct if struct.position(function.name) is not None:
+            return call_value(body, field_of(body, receiver, function), node)
+        case StructType():
+            args = check_arguments(body, node.arguments)
+            return call_method(body, receiver, function.name, args, function.name_span, node.span)
+        case DictType():
+            return call_dict_method(body, receiver, node, Callee(function.name, function.name_span, node.span))
+        case RecordType(kind="Schedule") as schedule:
+            args = check_arguments(body, node.arguments)
+            return call_schedule_method(body, schedule, function.name, function.name_span, args, node.span)
+        case FunctionType() if function.name == "with_schedule":
+            return with_schedule(body, receiver, check_arguments(body, node.arguments), node.span)
+    return None
+
+
+def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | NamespaceRef | None:
+    """The library or the module that a name before a dot means, if it is one."""
+    if not isinstance(base, ast.Name) or base.id in body.scope.bindings or base.id in body.symbols:
+        return None
+    meaning = body.rules.resolve(base.id)
+    return meaning if isinstance(meaning, LibraryRef | ModuleRef | NamespaceRef) else None
+
+
+def _no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node: ast.Attribute) -> None:
+    hidden = body.rules.private(container, node.name)
+    if isinstance(container, ModuleRef) and hidden is not None:
+        draft = body.sink.error(E0946, at=node.name_span, name=node.name, module=container.owner)
+        draft.note(hidden, "the `_` it starts with makes it so")
+        return
+    names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
+    what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
+    draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
+    draft.did_you_mean(node.name, body.rules.members(container), node.name_span)
+
+
+def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
+    base = node.value
+    container = _container(body, base)
+    if container is not None:
+        meaning = body.rules.member(container, node.name)
+        if meaning is None:
+            _no_member(body, container, node)
+            return body.error(node.span)
+        return global_value(body, ast.Name(node.span, node.name), meaning)
+    method = method_of_struct(body, node)
+    if method is not None:
+        return typed.Static(FunctionType(method.owner, method.name), node.span)
+    value = body.expression(base)
+    type_ = value.type
+    if isinstance(type_, StructType):
+        return field_of(body, value, node)
+    if isinstance(type_, OperatorType) and node.name in algebra.ATTRIBUTES:
+        return algebra.attribute(body, value, node)
+    known = type_.field(node.name) if isinstance(type_, RecordType) else None
+    if known is not None:
+        return _known_field(body, known, node)
+    found = _dtype_attribute(type_, node)
+    if isinstance(type_, TensorType):
+        found = _tensor_attribute(body, value, type_, node)
+    if found is not None:
+        return found
+    if not isinstance(type_, ErrorType):
+        _unknown_attribute(body, type_, node)
+    return body.error(node.span)
+
+
+DTYPE_ATTRIBUTES = ("kind", "itemsize")
+TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "size", "real", "imag")
+
+
+def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: ast.Attribute) -> typed.Expr | None:
+    callee = Callee(f".{node.name}", node.name_span, node.span)
+    match node.name:
+        case "T":
+            return transpose(body, value, callee)
+        case "H":
+            return apply_operator(body, Conj(), [transpose(body, value, callee)], node.name_span, node.span)
+        case "real" | "imag":
+            part = Real() if node.name == "real" else Imag()
+            return apply_operator(body, part, [value], node.name_span, node.span)
+        case "shape":
+            return typed.Static(TupleType(tuple(map(IntType, type_.dims))), node.span)
+        case "dtype":
+            return typed.Static(DTypeType(type_.dtype, type_.policy), node.span)
+        case "rank" | "ndim":
+            return typed.Static(IntType(Dim.const(type_.rank)), node.span)
+        case "size":
+            return typed.Static(IntType(math.prod(type_.dims, start=ONE)), node.span)
+    if type_.is_scaled and node.name in SCALED_NAMES:
+        place = SCALED_NAMES.index(node.name)
+        return typed.Item(scaled_parts(type_).items[place], node.span, value, place)
+    return None
+
+
+def _dtype_attribute(type_: Type, node: ast.Attribute) -> typed.Expr | None:
+    """What NumPy says of a dtype: the letter of its kind, and the bytes of an element."""
+    if not isinstance(type_, DTypeType) or node.name not in DTYPE_ATTRIBUTES:
+        return None
+    found = StrType(type_.dtype.kind) if node.name == "kind" else IntType(Dim.const(type_.dtype.bytes))
+    return typed.Static(found, node.span)
+
+
+def _known_field(body: Body, known: Type, node: ast.Attribute) -> typed.Expr:
+    """A field of a compile-time value; a kernel notes which of its blocks are asked for."""
+    if body.kernel is not None and isinstance(known, IntType):
+        body.kernel.used.setdefault(known.value, node.span)
+    return typed.Static(known, node.span)
+
+
+def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
+    """`value.name`, a field of a struct, or a method as a value."""
+    type_ = value.type
+    assert isinstance(type_, StructType)
+    position = type_.position(node.name)
+    if position is not None:
+        return item_of(value, position, node.span)
+    method = bound_method(body, value, node.name, node.span)
+    if method is not None:
+        return method
+    draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
+    known = [*(name for name, _ in type_.fields), *sorted(body.rules.methods(type_))]
+    draft.did_you_mean(node.name, known, node.name_span)
+    return body.error(node.span)
+
+
+def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
+    draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
+    here = called_here(node.name) if isinstance(type_, TensorType) else None
+    if here is not None:
+        draft.remark(here)
+        return
+    if isinstance(type_, TensorType) and node.name.endswith("_"):
+        draft.remark("nothing changes a tensor in place: bind the name again, `x = x + y` or `x += y`")
+        return
+    known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
+    known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
+    known += DTYPE_ATTRIBUTES if isinstance(type_, DTypeType) else []
+    known += algebra.ATTRIBUTES if isinstance(type_, OperatorType) else []
+    draft.did_you_mean(node.name, known, node.name_span)

@@ -1,0 +1,201 @@
+"""Operations written with signs: arithmetic, comparison, logic, powers, policies.
+
+Enters: an operation of the syntax tree. Leaves: the operator it stands for, applied to its checked operands.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.source import Span
+from tesserac.check.algebra import rules as algebra
+from tesserac.check.analysis.uniformity import require_agreement
+from tesserac.check.declarations.annotations import read_attribute
+from tesserac.check.expressions.membership import membership
+from tesserac.check.guards.assumed import assuming, compares_sizes, relies_on
+from tesserac.check.model import typed
+from tesserac.check.operators.apply import apply_operator
+from tesserac.check.operators.vectors import apply_to_structs, has_struct
+from tesserac.check.state.arguments import Callee
+from tesserac.check.state.body import Body
+from tesserac.check.state.evaluation import apart
+from tesserac.check.values.bits import power_of_ints
+from tesserac.check.values.conditions import is_elementwise, refuse_elementwise, require_condition
+from tesserac.check.values.generic_items import join_lists
+from tesserac.check.values.tuples import join_tuples
+from tesserac.check.values.type_values import TYPE, first_alternative, with_type_attribute
+from tesserac.diag.codes.names import E0218
+from tesserac.diag.codes.precision import E0408
+from tesserac.ops.compare import (
+    BitAnd,
+    BitNot,
+    BitOr,
+    BitXor,
+    Equal,
+    LeftShift,
+    Less,
+    LessEqual,
+    NotEqual,
+    RightShift,
+)
+from tesserac.ops.contract import MatMul
+from tesserac.ops.elementary import Pow
+from tesserac.ops.elementwise import Add, Div, FloorDiv, Mod, Mul, Neg, Power, Sub
+from tesserac.ops.registry import Operator
+from tesserac.syntax import ast
+from tesserac.types.dtype import BOOL
+from tesserac.types.policy import PolicyError, fitting
+from tesserac.types.ty import (
+    BoolType,
+    DTypeType,
+    ErrorType,
+    IntType,
+    ListType,
+    NoneType,
+    RecordType,
+    StrType,
+    TensorType,
+    TupleType,
+)
+
+_BINARY: dict[str, Operator] = {
+    "+": Add(), "-": Sub(), "*": Mul(), "/": Div(), "//": FloorDiv(), "%": Mod(), "@": MatMul(),
+    "&": BitAnd(), "|": BitOr(), "^": BitXor(), "<<": LeftShift(), ">>": RightShift(),
+}  # fmt: skip
+_COMPARISONS: dict[str, Operator] = {
+    "==": Equal(), "!=": NotEqual(), "<": Less(), "<=": LessEqual(), ">": Less(), ">=": LessEqual(),
+}  # fmt: skip
+_EXCHANGED = (">", ">=")
+
+
+def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
+    left = body.expression(node.left)
+    if node.op == "@" and isinstance(left.type, DTypeType):
+        return _policy(body, node, left.type)
+    if node.op == "@" and isinstance(left.type, RecordType) and left.type.kind == TYPE:
+        return with_type_attribute(body, node, left.type)
+    right = body.expression(node.right)
+    if node.op == "∘" or algebra.has_operator(left, right):
+        return algebra.binary(body, node, left, right)
+    if node.op == "**":
+        return _power(body, node, left, right)
+    if isinstance(left.type, TupleType) and isinstance(right.type, TupleType) and node.op == "+":
+        return join_tuples(left, right, node.span)
+    if node.op == "+" and {type(left.type), type(right.type)} in ({ListType}, {ListType, TupleType}):
+        return join_lists(body, left, right, node.span)
+    return _apply(body, _BINARY[node.op], [left, right], node.op_span, node.span)
+
+
+def _apply(body: Body, op: Operator, operands: list[typed.Expr], at: Span, span: Span) -> typed.Expr:
+    rule = apply_to_structs if has_struct(operands) else apply_operator
+    return rule(body, op, operands, at, span)
+
+
+def _policy(body: Body, node: ast.BinaryOp, dtype: DTypeType) -> typed.Expr:
+    try:
+        policy = fitting(dtype.dtype, read_attribute(dtype.policy, first_alternative(body, node.right)))
+        return typed.Static(DTypeType(dtype.dtype, policy), node.span)
+    except PolicyError as error:
+        body.sink.error(E0408, at=node.right.span, problem=str(error))
+        return body.error(node.span)
+
+
+def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) -> typed.Expr:
+    exponent = right.type.value.constant if isinstance(right.type, IntType) else None
+    if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
+        return body.error(node.span)
+    written = isinstance(node.right, ast.UnaryOp) and exponent is not None and exponent < 0
+    if isinstance(left.type, IntType) and isinstance(right.type, IntType) and not written:
+        return power_of_ints(body, left.type.value, right.type.value, node.op_span, node.span)
+    if exponent is None or abs(exponent) > 64:
+        return apply_operator(body, Pow(), [left, right], node.op_span, node.span)
+    return apply_operator(body, Power(exponent), [left], node.op_span, node.span)
+
+
+def infer_unary(body: Body, node: ast.UnaryOp) -> typed.Expr:
+    operand = body.expression(node.operand)
+    if algebra.has_operator(operand):
+        return algebra.negative(body, node, operand)
+    if node.op == "not":
+        return apply_operator(body, BitNot(), [require_condition(body, operand)], node.op_span, node.span)
+    if node.op == "+":
+        return operand
+    op: Operator = Neg() if node.op == "-" else BitNot()
+    return _apply(body, op, [operand], node.op_span, node.span)
+
+
+def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
+    """`and`, `or`: one bool each. What the first decides while compiling leaves the second unasked."""
+    first = body.expression(node.left)
+    if is_elementwise(first):
+        return refuse_elementwise(body, node, first)
+    left = require_condition(body, first)
+    if isinstance(left.type, BoolType) and left.type.value == (node.op == "or"):
+        return left
+    if isinstance(left.type, BoolType):
+        return require_condition(body, body.expression(node.right))
+    if isinstance(left.type, ErrorType) and body.needs_value:
+        return left  # a call knows whether the second is asked
+    met, checked = len(body.meetings), body.checked
+    with assuming(body, left, holds=node.op == "and"):
+        right = apart(body, lambda: body.expression(node.right))
+    if isinstance(left.type, ErrorType):
+        return left
+    right = require_condition(body, right)
+    sized = relies_on(body, left, checked) and not compares_sizes(right) and not isinstance(right.type, ErrorType)
+    if sized or isinstance(right, typed.Let):
+        require_agreement(body, met, left, node.left.span)
+        return _decided_first(left, right, node, sized=sized)
+    op: Operator = BitAnd() if node.op == "and" else BitOr()
+    return apply_operator(body, op, [left, right], node.op_span, node.span)
+
+
+def _decided_first(left: typed.Expr, right: typed.Expr, node: ast.LogicalOp, *, sized: bool) -> typed.Expr:
+    """The second side has an effect, or relies on sizes that are so only where the first does not decide."""
+    one = TensorType((), BOOL)
+    decided = typed.Coerce(one, node.span, typed.Static(BoolType(node.op == "or"), node.span))
+    asked = typed.Coerce(one, right.span, right) if isinstance(right.type, BoolType) else right
+    sides = (asked, decided) if node.op == "and" else (decided, asked)
+    return typed.Conditional(one, node.span, left, sides[0], sides[1], sized)
+
+
+def infer_comparison(body: Body, node: ast.Comparison) -> typed.Expr:
+    """A chain is all of its comparisons, joined by halves: one of many links is not a deep tree."""
+    left = body.expression(node.first)
+    joined: list[tuple[typed.Expr, Span]] = []
+    for link in node.links:
+        right = body.expression(link.operand)
+        joined.append((_compare(body, link, left, right, node.span), link.op_span))
+        left = right
+    while len(joined) > 1:
+        pairs = zip(joined[::2], joined[1::2], strict=False)
+        halves = [(apply_operator(body, BitAnd(), [a, b], at, node.span), at) for (a, _), (b, at) in pairs]
+        joined = halves + joined[len(halves) * 2 :]
+    return joined[0][0]
+
+
+def _compare(
+    body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed.Expr, span: Span
+) -> typed.Expr:
+    if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
+        return body.error(span)
+    if link.op in ("in", "not in"):
+        return membership(body, link, left, right, span)
+    identity = link.op in ("is", "is not")
+    if not identity and algebra.has_operator(left, right):
+        return algebra.compare(body, link, left, right, Callee(link.op, link.op_span, span))
+    plain = (StrType, NoneType, DTypeType, TupleType)
+    if identity or (isinstance(left.type, plain) and isinstance(right.type, plain)):
+        return _identity(body, link, left, right, span)
+    operands = [right, left] if link.op in _EXCHANGED else [left, right]
+    return apply_operator(body, _COMPARISONS[link.op], operands, link.op_span, span)
+
+
+def _identity(
+    body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed.Expr, span: Span
+) -> typed.Expr:
+    """Values known while compiling compare by value; `is` only asks for None."""
+    if link.op in ("is", "is not") and not isinstance(right.type, NoneType):
+        draft = body.sink.error(E0218, at=link.op_span)
+        draft.replace("compare the values", link.op_span, "==" if link.op == "is" else "!=")
+        return body.error(span)
+    same = left.type == right.type
+    return typed.Static(BoolType(same if link.op in ("is", "==") else not same), span)

@@ -1,0 +1,1 @@
+"""Questions about sizes that compiling leaves to the run."""

@@ -1,0 +1,1 @@
+"""Signatures bound to types, and bodies checked with them."""

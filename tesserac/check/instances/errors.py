@@ -1,0 +1,140 @@
+"""Says why a function that is right by itself does not work with the arguments of a call.
+
+Enters: a call, and what is wrong with the callee's body for these types. Leaves: one diagnostic at the call. The body
+of a function of the user's is shown, since either may have to change. The library is not the user's to change: the
+message names the argument that it does not take, and where in the library that shows is a reason among others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.provenance.declared import show_declared
+from tesserac.check.provenance.in_use import in_use
+from tesserac.check.state.arguments import Callee
+from tesserac.check.state.body import Body, Instance
+from tesserac.diag.codes.names import E0216, E0217
+from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.types.dtype import F32, I32, DType
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import TensorType, Type
+
+_SHAPES = "E03"
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """What is wrong within a body, and where: in the innermost of the calls that fail one because of another."""
+
+    code: str
+    text: str
+    span: Span
+    label: str
+
+
+def report_instance(
+    body: Body,
+    ref: FunctionRef,
+    instance: Instance,
+    types: tuple[Type, ...],
+    values: Sequence[typed.Expr],
+    callee: Callee,
+) -> None:
+    """A body that fails only for these types is reported where they were given."""
+    errors = [d for d in instance.diagnostics if d.severity is Severity.ERROR]
+    if not errors:
+        return
+    named = body.rules.recheck(ref.owner, ref.name, types)
+    cause = _cause(next((d for d in named if d.severity is Severity.ERROR), errors[0]))
+    if body.rules.library(ref.name) == ref:
+        _report_argument(body, ref, cause, types, values, callee)
+        return
+    draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause.text)
+    draft.note(cause.span, cause.label or "here")
+    show_declared(body, draft, *values)
+
+
+def _cause(first: Diagnostic) -> _Cause:
+    if first.code == E0217.id and first.secondary:
+        return _Cause(first.code, first.primary.text, first.secondary[0].span, first.secondary[0].text)
+    if first.code == E0217.id and first.because:
+        return _Cause(first.code, first.because[0].text, first.because[0].span, "")
+    if first.code == E0216.id and first.primary.text:  # what the assertion itself says is the reason
+        return _Cause(first.code, f"{first.title}: {first.primary.text}", first.primary.span, first.primary.text)
+    return _Cause(first.code, first.title, first.primary.span, first.primary.text)
+
+
+def _report_argument(
+    body: Body,
+    ref: FunctionRef,
+    cause: _Cause,
+    types: tuple[Type, ...],
+    values: Sequence[typed.Expr],
+    callee: Callee,
+) -> None:
+    """What the library does not take: the argument with its dtype or its lack of dims, then what that breaks."""
+    trial = next(_right(body, ref, types), None)
+    told = _no_dims_text(body, cause, values) if trial is None else _dtypes_text(body, callee, trial, values)
+    draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.text)
+    draft.because(cause.text, cause.span)
+    show_declared(body, draft, *values)
+    if trial is not None and len(trial.places) == 1 and _element(types[trial.places[0]]).kind != "c":
+        span = values[trial.places[0]].span
+        text = body.rules.text(span)
+        if text:
+            draft.replace(f"cast it to {trial.dtype}", span, f"cast({text}, {trial.dtype})")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Arguments, and a dtype that they might have."""
+
+    places: tuple[int, ...]
+    dtype: DType
+
+
+def _right(body: Body, ref: FunctionRef, types: tuple[Type, ...]) -> Iterator[_Trial]:
+    """The arguments with which, were they floats and not ints or the other way round, the body would be right."""
+    for trial in _trials(types, in_use(body, "f", F32), in_use(body, "iu", I32)):
+        tried = tuple(_with_dtype(type_, trial.dtype) if place in trial.places else type_
+                      for place, type_ in enumerate(types))  # fmt: skip
+        if not any(d.severity is Severity.ERROR for d in body.rules.recheck(ref.owner, ref.name, tried)):
+            yield trial
+
+
+def _trials(types: tuple[Type, ...], real: DType, whole: DType) -> Iterator[_Trial]:
+    """Each tensor by itself, then all of a kind; with the dtype that others beside it have, or that is in use."""
+    elements = {place: type_.dtype for place, type_ in enumerate(types) if isinstance(type_, TensorType)}
+    floats = tuple(place for place, dtype in elements.items() if dtype.is_float)
+    others = tuple(place for place in elements if place not in floats)
+    for places, like, default in ((others, floats, real), (floats, others, whole)):
+        wanted = next((elements[place] for place in like), default)
+        groups = dict.fromkeys([*((place,) for place in places), places])
+        yield from (_Trial(group, wanted) for group in groups if group)
+
+
+def _with_dtype(type_: Type, dtype: DType) -> Type:
+    return replace(type_, dtype=dtype, policy=NO_POLICY) if isinstance(type_, TensorType) else type_
+
+
+def _element(type_: Type) -> DType:
+    assert isinstance(type_, TensorType)
+    return type_.dtype
+
+
+def _dtypes_text(body: Body, callee: Callee, trial: _Trial, values: Sequence[typed.Expr]) -> str:
+    given = [f"`{body.rules.text(values[place].span)}` is {_element(values[place].type)}" for place in trial.places]
+    wanted = "floats" if trial.dtype.is_float else "ints" if trial.dtype.is_integer else str(trial.dtype)
+    return f"{', '.join(given)}: `{callee.name}` takes {wanted}"
+
+
+def _no_dims_text(body: Body, cause: _Cause, values: Sequence[typed.Expr]) -> str:
+    bare = [value for value in values if isinstance(value.type, TensorType) and not value.type.dims]
+    if not bare or not cause.code.startswith((_SHAPES, E0217.id)):
+        return ""
+    return f"`{body.rules.text(bare[0].span)}` has no dims"

@@ -1,0 +1,1 @@
+"""Kernels: one tile of a result, and the grid that runs it."""

@@ -1,0 +1,30 @@
+"""Loops over blocks: `for i in tile.range_n(shape, T.n)`.
+
+Enters: the expression after `in`. Leaves: the block that the loop counts.
+"""
+
+from __future__ import annotations
+
+from tesserac.check.kernels.tiles import RANGE_SLOTS, RANGES, block_range
+from tesserac.check.names.resolve import NamespaceRef
+from tesserac.check.state.arguments import Callee, check_arguments, sort_arguments
+from tesserac.check.state.body import Body
+from tesserac.syntax import ast
+from tesserac.types.dims import Dim
+
+
+def is_block_range(body: Body, node: ast.Expr) -> bool:
+    match node:
+        case ast.Call(function=ast.Attribute(value=ast.Name(id=name), name=function)):
+            is_local = name in body.scope.bindings
+            return function in RANGES and not is_local and body.rules.resolve(name) == NamespaceRef("tile")
+    return False
+
+
+def read_block_range(body: Body, call: ast.Call) -> Dim | None:
+    """The block that is counted; None after a diagnostic."""
+    function = call.function
+    assert isinstance(function, ast.Attribute)
+    callee = Callee(function.name, function.name_span, call.span)
+    given = sort_arguments(body, callee, check_arguments(body, call.arguments), RANGE_SLOTS)
+    return None if given is None else block_range(body, callee, given)

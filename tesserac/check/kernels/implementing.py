@@ -1,0 +1,131 @@
+"""What a kernel is attached to: `@kernel(implements=f)`.
+
+Enters: a checked kernel and the function that is its meaning. Leaves: a diagnostic where the function does not take
+what the kernel takes, gives another type, or does less; else the kernel with an assertion that both give the same bits,
+and with the derivative of its meaning. A release leaves assertions out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tesserac.base.source import Span
+from tesserac.check.instances.checking import enter
+from tesserac.check.instances.verify import every, with_checks
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
+from tesserac.check.model.specs import Signature
+from tesserac.check.operators.apply import apply_operator
+from tesserac.check.state.body import Body
+from tesserac.check.transforms.meaning_rule import forward_rule
+from tesserac.check.values.tangents import has_tangent
+from tesserac.check.values.tuples import tuple_items
+from tesserac.diag.codes.kernels import E0509
+from tesserac.diag.diagnostic import Severity
+from tesserac.diag.sink import Draft, Sink
+from tesserac.ops.compare import BitAnd, BitOr, Equal, NotEqual
+from tesserac.syntax import ast
+from tesserac.types.dtype import F32, F64
+from tesserac.types.ty import Aggregate, TensorType, Type, parts
+
+_RANDOM = "random"
+
+
+def implementing(
+    body: Body, signature: Signature, function: typed.TypedFunction, meaning: ast.Expr
+) -> typed.TypedFunction | None:
+    """The kernel, which gives what its meaning gives; None after an error."""
+    inner = Body(body.rules, Sink(), body.name)
+    enter(inner, signature, tuple(param.type for param in function.params), body.dim_spans)
+    expected = inner.expression(_call(signature, meaning))
+    if _differs(body, function, meaning, inner, expected):
+        return None
+    if _RANDOM in function.effects:
+        return replace(function, closed=False)  # each draws its own numbers: a derivative replays those of the kernel
+    guards = dict.fromkeys([*function.guards, *inner.guards.values()])
+    reads = {param.name: param for param in (*function.reads, *inner.reads.values())}
+    if reads:
+        function = replace(function, closed=False)  # a rule is given no params, and the body is what the meaning is
+    elif has_tangent(function.result):
+        rule = forward_rule(function, expected)
+        body.functions.append(rule)
+        function = replace(function, forward=rule.symbol)
+    function = replace(function, guards=tuple(guards), reads=tuple(reads.values()))
+    said = f"`{function.name}` gives the bits of `{body.rules.text(meaning.span)}`, which it implements"
+
+    def checks(result: typed.Expr) -> Iterator[typed.Stmt]:
+        name = "meaning$"
+        yield typed.Bind(function.span, name, expected)
+        other = typed.Local(expected.type, function.span, name)
+        for own, wanted in zip(_compared(result), _compared(other), strict=True):
+            same = every(body, _same_bits(body, own, wanted, function.span), function.span)
+            yield typed.Assert(function.span, same, said)
+
+    return with_checks(body, function, "alone", checks)
+
+
+def _call(signature: Signature, meaning: ast.Expr) -> ast.Call:
+    """The meaning called with the kernel's parameters."""
+    arguments = tuple(
+        ast.Argument(p.span, p.name if p.keyword_only else None, p.span, ast.Name(p.span, p.name))
+        for p in signature.parameters
+    )
+    return ast.Call(meaning.span, meaning, arguments)
+
+
+def _differs(
+    body: Body, function: typed.TypedFunction, meaning: ast.Expr, inner: Body, expected: typed.Expr
+) -> bool:
+    """Whether the kernel and its meaning have different types or effects: reported."""
+    text = body.rules.text(meaning.span)
+    wrong = next((d for d in inner.sink.diagnostics if d.severity is Severity.ERROR), None)
+    if wrong is not None:
+        draft = _report(body, function, meaning, f"`{text}` does not take what `{function.name}` takes")
+        draft.remark(f"as a call of `{text}`: {wrong.title}")
+        return True
+    if not _same_type(inner, function.result, expected.type):
+        draft = _report(body, function, meaning, f"`{function.name}` does not give what `{text}` gives")
+        draft.because(f"`{function.name}` gives {type_text(function.result)}")
+        draft.because(f"`{text}` gives {type_text(expected.type)}")
+        return True
+    more = sorted(function.effects - inner.effects.keys())
+    if more:
+        problem = f"`{function.name}` has the effect {more[0]}, which `{text}` has not"
+        _report(body, function, meaning, problem).note(body.effects[more[0]], f"{more[0]} happens here")
+    return bool(more)
+
+
+def _report(body: Body, function: typed.TypedFunction, meaning: ast.Expr, problem: str) -> Draft:
+    draft = body.sink.error(E0509, at=function.span, problem=problem)
+    return draft.note(meaning.span, "what it implements")
+
+
+def _same_type(body: Body, own: Type, wanted: Type) -> bool:
+    """Of one shape and dtype; one of the two may leave the policy open."""
+    if isinstance(own, TensorType) and isinstance(wanted, TensorType):
+        open_policy = not str(own.policy) or not str(wanted.policy)
+        same_element = own.dtype == wanted.dtype and (open_policy or own.policy == wanted.policy)
+        sizes = zip(own.dims, wanted.dims, strict=False)
+        return same_element and own.rank == wanted.rank and all(body.facts.same(*pair) for pair in sizes)
+    inner, theirs = parts(own), parts(wanted)
+    if inner is None or theirs is None or type(own) is not type(wanted):
+        return own == wanted
+    return len(inner) == len(theirs) and all(_same_type(body, *pair) for pair in zip(inner, theirs, strict=True))
+
+
+def _compared(value: typed.Expr) -> Iterator[typed.Expr]:
+    """The tensors whose bits are the same on every machine."""
+    if isinstance(value.type, Aggregate):
+        for item in tuple_items(value, value.span):
+            yield from _compared(item)
+    elif isinstance(value.type, TensorType) and (value.type.dtype in (F32, F64) or value.type.dtype.is_integer):
+        yield value
+
+
+def _same_bits(body: Body, own: typed.Expr, wanted: typed.Expr, span: Span) -> typed.Expr:
+    """Equal, or both NaN."""
+    same = apply_operator(body, Equal(), [own, wanted], span, span)
+    nans = [apply_operator(body, NotEqual(), [value, value], span, span) for value in (own, wanted)]
+    both = apply_operator(body, BitAnd(), nans, span, span)
+    return apply_operator(body, BitOr(), [same, both], span, span)

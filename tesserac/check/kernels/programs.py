@@ -1,0 +1,191 @@
+"""Kernels: a function for one tile of its result becomes a program, and a function that runs it for every tile.
+
+Enters: the signature of a `@kernel` and the types of its parameters. Leaves: two typed functions. The *program* has the
+body, over tensors of at most two dims, and is polymorphic in the blocks `T.m`, `T.n`, ... as in any other size. The
+*grid* has the kernel's name: it says what the blocks are, and calls the program once per index of the leading dims.
+
+    q: [BH, S, D]                       out = zeros(BH, S, D)
+    return tile.cast(acc, bf16)         for program in range(BH): out[program] = body(q[program], T.m = S, T.d = D)
+
+See Note [One block spans its dim].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tesserac.base.source import Span
+from tesserac.check.analysis.block_free import block_dependence
+from tesserac.check.analysis.walking import Find
+from tesserac.check.guards.guarding import require_guard
+from tesserac.check.guards.undecided import code_at
+from tesserac.check.instances.checking import check_end, enter, result_type, symbols_of, typed_function, where_guards
+from tesserac.check.kernels.grid import declared, grid
+from tesserac.check.kernels.tiles import cache_length
+from tesserac.check.model import typed
+from tesserac.check.model.kernel_state import TILE_RANK, Kernel, new_kernel
+from tesserac.check.model.message_text import dims_text
+from tesserac.check.model.scope import Binding
+from tesserac.check.model.specs import BareTileSpec, Signature
+from tesserac.check.operators.apply import apply_operator
+from tesserac.check.state.body import Body
+from tesserac.check.state.effects import check_effects
+from tesserac.check.values.tuples import make_tuple
+from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511
+from tesserac.ops.convert import Wide
+from tesserac.types.dims import Dim, product
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import Aggregate, TensorType, Type, parts, sizes_in, with_parts
+
+
+def check_kernel(
+    body: Body,
+    signature: Signature,
+    types: tuple[Type, ...],
+    spans: dict[str, list[Span]],
+    symbol: str,
+    settings: dict[str, int],
+) -> typed.TypedFunction | None:
+    """Checks a kernel for these types. None after errors. The program is left among the functions of the body."""
+    inner = tuple(map(_of_one_program, types))
+    enter(body, signature, types, spans)
+    names = tuple(dict.fromkeys((*signature.symbols, *symbols_of(types))))
+    spec, body.result_spec = body.result_spec, None
+    body.kernel = kernel = new_kernel(names, settings)
+    leading = _leading(body, signature, types)
+    entered = _enter_tiles(body, signature, inner, kernel)
+    block = (*entered, *body.rules.block(body, signature.node.body))
+    block = _return_stored(kernel, block, body)
+    if not kernel.stored:
+        check_end(body, signature)
+    check_effects(body, signature.node)
+    result = result_type(body)
+    _check_blocks(body, kernel, result)
+    if body.has_failed:
+        return None
+    sizes = (*names, *_block_names(kernel))
+    program = typed_function(body, signature, inner, f"{symbol}.program", block, result, sizes, ())
+    body.functions.append(program)
+    value = grid(types, signature, kernel.sizes(), program, leading)
+    block, whole = value.block, declared(body, spec, value.result)
+    if body.has_failed:
+        return None
+    block = (*block, typed.Return(program.span, whole))
+    guards = _guards(body, signature, kernel)
+    function = typed_function(body, signature, types, symbol, block, whole.type, names, guards)
+    return replace(function, closed=True)
+
+
+def is_block_free(body: Body, find: Find, pins: frozenset[str]) -> bool:
+    """Whether a kernel's result depends on no block, which a schedule may choose; else says where. A kernel that pins
+    such a block means it, and is told of where it is compiled."""
+    kernel, program = body.kernel, body.functions[-1]
+    found = None if kernel is None else block_dependence(kernel, program, find)
+    if found is None:
+        return True
+    if found.block in pins:
+        why = "every target must use the blocks that its `Schedule` pins"
+        body.requests.append(typed.Request(f"this {found.how}", found.at, why, blocks=program.name))
+        return True
+    shown = code_at(body, found.at)
+    draft = body.sink.error(E0511, at=found.at, block=found.block, expression=shown, how=found.how)
+    draft.remark("a schedule chooses blocks, and no schedule changes a result")
+    draft.remark("load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`, and add what they give")
+    return False
+
+
+def _of_one_program(type_: Type) -> Type:
+    """What one program sees of an argument."""
+    if isinstance(type_, TensorType):
+        return TensorType(type_.dims[-TILE_RANK:], type_.dtype, type_.policy)
+    return with_parts(type_, map(_of_one_program, parts(type_) or ())) if isinstance(type_, Aggregate) else type_
+
+
+def _leading(body: Body, signature: Signature, types: Sequence[Type]) -> tuple[Dim, ...]:
+    """The leading dims of the grid: those of the first parameter that has some. All have as many programs."""
+    first: tuple[Dim, ...] = ()
+    for parameter, type_ in zip(signature.parameters, types, strict=True):
+        for own in _leading_dims(type_):
+            first = first or own
+            left, right = product(first), product(own)
+            if body.facts.same(left, right):
+                continue
+            if body.may_agree(left, right):
+                require_guard(body, "equal", left, right, parameter.span)
+                continue
+            problem = f"`{parameter.name}` has leading dims {dims_text(own)}, another parameter {dims_text(first)}"
+            body.sink.error(E0506, at=parameter.span, problem=problem)
+    return first
+
+
+def _leading_dims(type_: Type) -> list[tuple[Dim, ...]]:
+    if isinstance(type_, TensorType):
+        return [type_.dims[:-TILE_RANK]] if type_.rank > TILE_RANK else []
+    return [dims for part in parts(type_) or () for dims in _leading_dims(part)]
+
+
+def _enter_tiles(
+    body: Body, signature: Signature, types: Sequence[Type], kernel: Kernel
+) -> list[typed.Stmt]:
+    """Parameters as one program sees them: one that is a tile itself is in its accumulation type, and a cache tells how
+    much of it is valid."""
+    statements: list[typed.Stmt] = []
+    for parameter, type_ in zip(signature.parameters, types, strict=True):
+        body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
+        body.parameter_dims[parameter.name] = body.parameter_dims.get(parameter.name, ())[-TILE_RANK:]
+        if isinstance(type_, TensorType) and type_.policy != NO_POLICY:
+            kernel.policies.setdefault(type_.dtype, type_.policy)
+        value = body.local(parameter.name, parameter.span)
+        kernel.cache = kernel.cache or cache_length(value)
+        if isinstance(parameter.spec, BareTileSpec) and isinstance(value.type, TensorType):
+            wide = apply_operator(body, Wide(), [value], parameter.span, parameter.span)
+            body.scope.bind(Binding(parameter.name, wide.type, parameter.span, wide))
+            statements.append(typed.Bind(parameter.span, parameter.name, wide))
+    return statements
+
+
+def _return_stored(kernel: Kernel, block: typed.Block, body: Body) -> typed.Block:
+    """A kernel that stores returns what it stored, in the order of the first stores."""
+    if not kernel.stored or body.returns:
+        return block
+    span = block[-1].span
+    lost = [name for name in kernel.stored if name not in body.scope.bindings]
+    if lost:
+        body.sink.error(E0506, at=kernel.stored[lost[0]].span, problem=f"`{lost[0]}` is stored in one branch only")
+        return block
+    stored = [body.local(name, span) for name in kernel.stored]
+    value = stored[0] if len(stored) == 1 else make_tuple(stored, span)
+    body.returns.append(value)
+    return (*block, typed.Return(span, value))
+
+
+def _check_blocks(body: Body, kernel: Kernel, result: Type) -> None:
+    """A block of this program's own is one of the result; every block that is used cuts something."""
+    if body.has_failed:
+        return
+    in_result = sizes_in(result)
+    for block, span in kernel.own.items():
+        if block not in in_result:
+            draft = body.sink.error(E0504, at=span, block=kernel.block_name(block))
+            draft.remark("load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`")
+    for block, span in kernel.used.items():
+        if block in kernel.blocks.values() and block not in kernel.cuts:
+            body.sink.error(E0505, at=span, block=kernel.block_name(block))
+
+
+def _guards(body: Body, signature: Signature, kernel: Kernel) -> tuple[typed.Guard, ...]:
+    sizes = kernel.sizes()
+    found = where_guards(body, signature)
+    return tuple(replace(g, left=g.left.substitute(sizes), right=g.right.substitute(sizes)) for g in found)
+
+
+def _block_names(kernel: Kernel) -> list[str]:
+    return [block.symbol for block in kernel.cuts if block.symbol is not None]
+
+
+# Note [One block spans its dim]
+# Bits never depend on the sizes of blocks, so any schedule may stand for all. Here every block is as large as the dim
+# it cuts: `T.m` is the number of rows of the problem, and a loop over blocks has one turn, whose sums are contractions
+# of the whole dim, cut at segments and joined by the tree as everywhere. What tiles of another size make of the same
+# body is for the tile room to say; the program is what it starts from, since its sizes of blocks are still symbols.

@@ -1,0 +1,298 @@
+"""Calls of `tile.*` that are more than functions of the library: they read blocks, or mind where the valid part ends.
+
+Enters: checked arguments, in the body of a kernel. Leaves: typed expressions over tensors whose dims are the kernel's
+blocks. A loaded tile is in the accumulation type; the part of it beyond the length of a cache is 0, and reductions take
+the identity there. What functions of the library take there, they say themselves (`model/library_annotations.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import Span
+from tesserac.check.declarations.schedules import check_hints
+from tesserac.check.guards.guarding import require_guard
+from tesserac.check.kernels.extents import indices, within
+from tesserac.check.model import typed
+from tesserac.check.model.kernel_state import CutDim, Kernel
+from tesserac.check.model.message_text import dim_text, type_text
+from tesserac.check.operators.apply import apply_operator, meet_storage
+from tesserac.check.operators.calls import call_operator
+from tesserac.check.state.arguments import Arg, Callee, Slot
+from tesserac.check.state.body import Body
+from tesserac.check.values.tuples import item_of
+from tesserac.diag.codes.kernels import E0501, E0502, E0503
+from tesserac.diag.codes.names import E0210
+from tesserac.ops.contract import MatMul
+from tesserac.ops.convert import Wide
+from tesserac.ops.elementwise import Add, Sub
+from tesserac.ops.registry import OPERATORS
+from tesserac.ops.shape import Slice
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import ErrorType, IntType, NoneType, StructType, TensorType, TupleType, Type
+
+Given = dict[str, typed.Expr]
+Rule = Callable[[Body, Callee, Given], typed.Expr]
+
+CACHE = "KVCache"
+LENGTH = "len"
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a block is of one dim."""
+
+    start: Dim
+    size: Dim
+
+
+def kernel_of(body: Body, callee: Callee) -> Kernel | None:
+    if body.kernel is None:
+        draft = body.sink.error(E0501, at=callee.at, name=f"tile.{callee.name}")
+        draft.remark("mark the function that it stands in with `@kernel`")
+    return body.kernel
+
+
+# --------------------------------------------------------------------------------------------------- load and store
+
+
+def _context(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    kernel = kernel_of(body, callee)
+    return body.error(callee.span) if kernel is None else typed.Static(kernel.context(), callee.span)
+
+
+def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    kernel, x = kernel_of(body, callee), given["x"]
+    if kernel is None or any(isinstance(value.type, ErrorType) for value in given.values()):
+        return body.error(callee.span)
+    if not isinstance(x.type, TensorType) or not 1 <= x.type.rank <= 2:
+        body.sink.error(E0210, at=x.span, expected="a tensor with rows and columns", found=type_text(x.type))
+        return body.error(callee.span)
+    ranges = _ranges(body, kernel, x.type, given, callee)
+    if ranges is None or not check_hints(body, given):
+        return body.error(callee.span)
+    starts, sizes = tuple(r.start for r in ranges), tuple(r.size for r in ranges)
+    type_ = TensorType(sizes, x.type.dtype, x.type.policy)
+    tile: typed.Expr = typed.Apply(type_, callee.span, Slice(starts, sizes, (1,) * len(ranges)), (x,))
+    kernel.reads.add(tile)
+    length = length_of(body, x)
+    if length is not None:
+        kernel.limits[sizes[0]] = length
+    policy = kernel.policies.get(x.type.dtype, NO_POLICY)
+    tile = meet_storage(body, tile, x.type.dtype, policy) or tile
+    tile = apply_operator(body, Wide(), [tile], callee.at, callee.span)
+    return within(body, tile, 0.0, (0,), callee)
+
+
+def _ranges(body: Body, kernel: Kernel, type_: TensorType, given: Given, callee: Callee) -> list[Range] | None:
+    """The block of each dim; None after a diagnostic."""
+    if type_.rank == 1:
+        found = [_range(body, kernel, type_.dims[0], given.get("i"), given.get("rows", given.get("cols")), "m", callee)]
+    else:
+        rows, cols = type_.dims
+        found = [
+            _range(body, kernel, rows, given.get("i"), given.get("rows"), "m", callee),
+            _range(body, kernel, cols, given.get("j"), given.get("cols"), "n", callee),
+        ]
+    ranges = [r for r in found if r is not None]
+    return ranges if len(ranges) == len(found) else None
+
+
+def _range(
+    body: Body,
+    kernel: Kernel,
+    size: Dim,
+    number: typed.Expr | None,
+    extent: typed.Expr | None,
+    usual: str,
+    callee: Callee,
+) -> Range | None:
+    """A block by its number, this program's by its size (`None` as a number means it too), or the whole dim."""
+    own = number is not None and isinstance(number.type, NoneType)
+    if number is not None and not own:
+        return _numbered(body, kernel, size, number, extent)
+    if extent is None and not own:
+        return Range(ZERO, size)
+    block = kernel.blocks[usual] if extent is None else _extent(body, kernel, size, extent)
+    if block is None or block not in kernel.blocks.values():
+        return None if block is None else Range(ZERO, block)
+    place = callee.at if extent is None else extent.span
+    if block != kernel.blocks["d"]:
+        kernel.own.setdefault(block, place)
+    return Range(ZERO, block) if bind_block(body, kernel, block, size, place) else None
+
+
+def _extent(body: Body, kernel: Kernel, size: Dim, extent: typed.Expr) -> Dim | None:
+    found = extent.type.value if isinstance(extent.type, IntType) else None
+    if found is not None and (found in kernel.blocks.values() or body.facts.same(found, size)):
+        return found
+    label = f"neither a block nor {dim_text(size)}"
+    problem = f"this is not a block of a dim of size {dim_text(size)}"
+    draft = body.sink.error(E0502, at=extent.span, label=label, problem=problem)
+    draft.remark("a block is `T.m`, `T.n`, `T.k` or `T.d` of `T = tile.context()`, or the whole dim")
+    return None
+
+
+def _numbered(
+    body: Body, kernel: Kernel, size: Dim, number: typed.Expr, extent: typed.Expr | None
+) -> Range | None:
+    counter = number.type.value.symbol if isinstance(number.type, IntType) else None
+    block = kernel.counters.get(counter or "")
+    if counter is None or block is None:
+        draft = body.sink.error(E0502, at=number.span, problem="this is not the number of a block")
+        draft.remark("blocks are counted by `for i in tile.range_n(shape, T.n)` and `tile.range_k(x, T.k)`")
+        return None
+    if extent is not None and extent.type != IntType(block):
+        problem = f"this number counts blocks of size {kernel.block_name(block)}"
+        body.sink.error(E0502, at=number.span, problem=problem).note(extent.span, "another size is given here")
+        return None
+    if not bind_block(body, kernel, block, size, number.span):
+        return None
+    return Range(Dim.sym(counter) * block, block)
+
+
+def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span) -> bool:
+    """Notes that a block cuts a dim; False after a diagnostic. All dims that one block cuts are equal."""
+    known = kernel.cuts.setdefault(block, CutDim(size, at))
+    if block == kernel.blocks["d"]:
+        body.facts.state("equal", block, size)
+    if body.facts.same(known.size, size):
+        return True
+    if body.may_agree(known.size, size):
+        require_guard(body, "equal", known.size, size, at)
+        return True
+    name = kernel.block_name(block)
+    first, second = dim_text(known.size), dim_text(size)
+    draft = body.sink.error(E0503, at=at, label=f"here it would cut {second}", block=name, first=first, second=second)
+    draft.note(known.span, f"here it cuts {first}")
+    free = [f"T.{other}" for other, own in kernel.blocks.items() if own not in kernel.cuts and other != "d"]
+    other_block = f"cut {second} by a block of its own, {' or '.join(free)}" if free else f"load {second} whole"
+    draft.remark(f"if the two are one size, give them one name in the signature; else {other_block}")
+    return False
+
+
+def length_of(body: Body, x: typed.Expr) -> typed.Expr | None:
+    """How many rows of a tensor are valid, where it is part of a cache."""
+    while isinstance(x, typed.Local) and (binding := body.origins.get(x)) is not None and binding.value is not None:
+        x = binding.value
+    return cache_length(x.value) if isinstance(x, typed.Item) else None
+
+
+def cache_length(value: typed.Expr) -> typed.Expr | None:
+    type_ = value.type
+    if not isinstance(type_, StructType) or type_.name != CACHE:
+        return None
+    position = type_.position(LENGTH)
+    return None if position is None else item_of(value, position, value.span)
+
+
+# ------------------------------------------------------------------------------------------------ indices and edges
+
+
+def _row_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """The rows of this program; the queries of a cache are the last of its rows."""
+    kernel = kernel_of(body, callee)
+    if kernel is None:
+        return body.error(callee.span)
+    block = kernel.blocks["m"]
+    rows = indices(kernel, block, ZERO, callee.span)
+    if kernel.cache is None or block not in kernel.cuts:
+        return rows
+    size = typed.Static(IntType(kernel.cuts[block].size), callee.span)
+    first = apply_operator(body, Sub(), [kernel.cache, size], callee.at, callee.span)
+    return apply_operator(body, Add(), [rows, first], callee.at, callee.span)
+
+
+def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    kernel, number = kernel_of(body, callee), given.get("i")
+    if kernel is None:
+        return body.error(callee.span)
+    if number is None or isinstance(number.type, NoneType):
+        return indices(kernel, kernel.blocks["n"], ZERO, callee.span)
+    counter = number.type.value.symbol if isinstance(number.type, IntType) else None
+    block = kernel.counters.get(counter or "")
+    if counter is None or block is None:
+        body.sink.error(E0502, at=number.span, problem="this is not the number of a block")
+        return body.error(callee.span)
+    return indices(kernel, block, Dim.sym(counter) * block, callee.span)
+
+
+# ------------------------------------------------------------------------------------------- products and reductions
+
+
+def _dot(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    product = apply_operator(body, MatMul(), [given["a"], given["b"]], callee.at, callee.span)
+    if "acc" not in given:
+        return product
+    return apply_operator(body, Add(), [given["acc"], product], callee.at, callee.span)
+
+
+def _reduction(operator: str, identity: float) -> Rule:
+    def rule(body: Body, callee: Callee, given: Given) -> typed.Expr:
+        x = given["x"]
+        if isinstance(x.type, TensorType):
+            x = within(body, x, identity, tuple(range(x.type.rank)), callee)
+        args = [Arg(name, value.span, x if name == "x" else value) for name, value in given.items()]
+        return call_operator(body, OPERATORS[operator], args, callee)
+
+    return rule
+
+
+# --------------------------------------------------------------------------------------------------- loops of blocks
+
+
+def block_range(body: Body, callee: Callee, given: Given) -> Dim | None:
+    """The block that a loop over `tile.range_n` or `tile.range_k` counts; None after a diagnostic."""
+    kernel, over, extent = kernel_of(body, callee), given["x"], given["extent"]
+    if kernel is None or isinstance(over.type, ErrorType) or isinstance(extent.type, ErrorType):
+        return None
+    if not check_hints(body, given):
+        return None
+    size = _counted_dim(over.type, last=callee.name == "range_k")
+    if size is None:
+        body.sink.error(E0210, at=over.span, expected="a tensor or its shape", found=type_text(over.type))
+        return None
+    block = extent.type.value if isinstance(extent.type, IntType) else None
+    if block is None or block not in kernel.blocks.values():
+        problem = f"`tile.{callee.name}` counts blocks of `T.n` or `T.k`, of `T = tile.context()`"
+        body.sink.error(E0502, at=extent.span, problem=problem)
+        return None
+    return block if bind_block(body, kernel, block, size, extent.span) else None
+
+
+def _counted_dim(type_: Type, *, last: bool) -> Dim | None:
+    """`range_n` counts along the rows of a tensor, `range_k` along its columns."""
+    dims: tuple[Dim, ...] = type_.dims if isinstance(type_, TensorType) else ()
+    if isinstance(type_, TupleType):
+        dims = tuple(item.value for item in type_.items if isinstance(item, IntType))
+    if not dims:
+        return None
+    return dims[-1] if last or len(dims) == 1 else dims[-2]
+
+
+
+_X = Slot("x", True, False)
+_NUMBER = Slot("i", False, False)
+_HINTS = (Slot("vector", False, True), Slot("prefetch", False, True))
+_REDUCED = (_X, Slot("axis", False, False), Slot("keep", False, False))
+_FACTORS = (Slot("a", True, False), Slot("b", True, False), Slot("acc", False, False))
+RANGE_SLOTS = (_X, Slot("extent", True, False), Slot("prefetch", False, True))
+RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
+    "context": ((), _context),
+    "load": (
+        (_X, _NUMBER, Slot("j", False, False), Slot("rows", False, True), Slot("cols", False, True), *_HINTS),
+        _load,
+    ),
+    "dot": (_FACTORS, _dot),
+    "mma": (_FACTORS, _dot),
+    "row_index": ((), _row_index),
+    "col_index": ((_NUMBER,), _col_index),
+    "reduce_sum": (_REDUCED, _reduction("sum", 0.0)),
+    "reduce_max": (_REDUCED, _reduction("max", -float("inf"))),
+    "reduce_min": (_REDUCED, _reduction("min", float("inf"))),
+}
+"""Functions of `tile` with rules of their own; every other name is the library's function of that name."""
+RANGES = ("range_n", "range_k")
+"""What only a `for` can go over."""

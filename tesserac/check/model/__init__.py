@@ -1,0 +1,1 @@
+"""What the checker speaks of: the typed program, signatures as written, scopes."""

@@ -1,0 +1,81 @@
+"""What is known of a kernel while its body is checked: its blocks, and which dims of the problem they cut.
+
+Enters: nothing; `kernels/programs.py` makes one, its tiles and loops fill it. Leaves: what the grid needs: the size of
+each block, and the blocks that belong to one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import field
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import DType
+from tesserac.types.policy import Policy
+from tesserac.types.ty import IntType, RecordType, Type
+
+TILE_RANK = 2
+"""A tile has rows and columns; the dims of a tensor before them are one program each."""
+CONTEXT = "tile.context"
+BLOCKS = ("m", "n", "k", "d")
+"""The sizes that a context has: rows and columns of the result, the contracted dim, and a dim that is never cut."""
+SETTINGS = ("warps", "stages", "vector")
+
+
+@dataclass(frozen=True)
+class CutDim:
+    """A dim of the problem that is cut into blocks, and the place that said so."""
+
+    size: Dim
+    span: Span
+
+
+@dataclass
+class Kernel:
+    """Blocks are symbols of sizes, of which a schedule says what they are. `limits` are dims of which only the first
+    elements are valid, and how many: the length of a cache. `counters` are indices of loops over blocks. `policies` are
+    those that parameters have: what is loaded without one takes that of its dtype. `reads` are the blocks that are
+    loaded, and the indices of their rows and columns: what is said of those is said of the problem. `said` is what the
+    library says of calls: that they give parts of a dim, or join them."""
+
+    blocks: dict[str, Dim]
+    settings: dict[str, int]
+    cuts: dict[Dim, CutDim] = field(default_factory=dict)
+    used: dict[Dim, Span] = field(default_factory=dict)
+    own: dict[Dim, Span] = field(default_factory=dict)
+    counters: dict[str, Dim] = field(default_factory=dict)
+    limits: dict[Dim, typed.Expr] = field(default_factory=dict)
+    policies: dict[DType, Policy] = field(default_factory=dict)
+    cache: typed.Expr | None = None
+    stored: dict[str, typed.Expr] = field(default_factory=dict)
+    reads: set[typed.Expr] = field(default_factory=set)
+    said: dict[typed.Expr, str] = field(default_factory=dict)
+
+    def context(self) -> RecordType:
+        """The value of `tile.context()`."""
+        sizes: list[tuple[str, Type]] = [(name, IntType(dim)) for name, dim in self.blocks.items()]
+        settings = [(name, IntType(Dim.const(self.settings.get(name, 1)))) for name in SETTINGS]
+        return RecordType(CONTEXT, (*sizes, *settings))
+
+    def block_name(self, block: Dim) -> str:
+        """A block as a program writes it."""
+        return next(f"T.{name}" for name, dim in self.blocks.items() if dim == block)
+
+    def sizes(self) -> dict[str, Dim]:
+        """The one schedule point that is built here: every block spans the dim that it cuts."""
+        names = {block.symbol: cut.size for block, cut in self.cuts.items()}
+        return {name: size for name, size in names.items() if name is not None}
+
+
+def new_kernel(taken: Collection[str], settings: dict[str, int]) -> Kernel:
+    """A kernel in a signature that has these names of sizes."""
+    blocks: dict[str, Dim] = {}
+    for name in BLOCKS:
+        symbol = f"T_{name}"
+        while symbol in taken:
+            symbol += "_"
+        blocks[name] = Dim.sym(symbol)
+    return Kernel(blocks, settings)

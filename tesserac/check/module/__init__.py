@@ -1,0 +1,1 @@
+"""The checker of one module, which ties the rules together."""

@@ -1,0 +1,603 @@
+"""The checker of one module: ties the rules together and remembers what is checked.
+
+Enters: a module of the syntax tree, its source, and the modules it can see. Leaves: typed functions and diagnostics, as
+they are asked for. Nothing is raised for what a user wrote. See Note [Checking on demand].
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from copy import copy
+from dataclasses import replace
+
+from tesserac.base.resources import of_library
+from tesserac.base.source import NO_SPAN, SourceFile, Span
+from tesserac.check.analysis.differentiable import check_derivatives
+from tesserac.check.analysis.range_warnings import warn_of_ranges
+from tesserac.check.declarations.decorators import Decorations, is_kernel, read_decorators
+from tesserac.check.declarations.donation import with_donation
+from tesserac.check.declarations.params import ModuleParams, read_params
+from tesserac.check.declarations.schedules import int_settings
+from tesserac.check.declarations.signatures import SignatureNames, read_signature
+from tesserac.check.declarations.struct_decl import read_struct
+from tesserac.check.expressions.dispatch import infer_expression
+from tesserac.check.instances.checking import (
+    check_instance,
+    instance_symbol,
+    is_generic,
+    representative,
+    without_optionals,
+)
+from tesserac.check.instances.verify import verified
+from tesserac.check.kernels.implementing import implementing
+from tesserac.check.kernels.programs import check_kernel, is_block_free
+from tesserac.check.model import typed
+from tesserac.check.model.specs import Signature, StructDecl
+from tesserac.check.module.namespaces import namespace_member, namespace_names
+from tesserac.check.names.cascades import without_cascades
+from tesserac.check.names.resolve import (
+    ConstantRef,
+    Exports,
+    FunctionRef,
+    ImportPath,
+    ImportProblem,
+    LibraryRef,
+    ModuleNames,
+    ModuleRef,
+    NamespaceRef,
+    Resolved,
+    StructRef,
+)
+from tesserac.check.names.struct_items import is_constructor, is_test
+from tesserac.check.places.assignment import assign
+from tesserac.check.state.body import Body, Instance
+from tesserac.check.state.certainty import certain
+from tesserac.check.state.evaluation import apart, once
+from tesserac.check.state.requests import ask_by_types
+from tesserac.check.statements.dispatch import check_block
+from tesserac.check.transforms.custom_rules import check_rules
+from tesserac.check.values.globals import BUILT_IN
+from tesserac.check.values.names import check_names
+from tesserac.diag.codes.names import E0202, E0204
+from tesserac.diag.codes.shapes import E0316
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.sink import Sink
+from tesserac.syntax import ast
+from tesserac.types.dims import Dim, TooComplex
+from tesserac.types.ty import IntType, StructType, Type, modules_in
+
+MAX_RECHECKS = 4
+"""Calls in a row whose failure is explained by that of the next."""
+MAX_DEPTH = 64
+"""Instances of one function within one another: recursion on compile-time arguments ends before this, or not at all."""
+MAX_CALLS = 300
+"""Instances of any functions within one another."""
+
+
+class ModuleChecker:
+    """Implements the rules that bodies call back, for one module."""
+
+    def __init__(
+        self,
+        module: ast.Module,
+        source: SourceFile,
+        name: str,
+        libraries: Sequence[ModuleChecker],
+        imports: Mapping[ImportPath, ModuleChecker | ImportProblem] | None,
+        qualifier: str = "",
+    ) -> None:
+        self.name = name
+        self._qualifier = qualifier
+        self.sink = Sink()
+        self._modules: dict[str, ModuleChecker] = {name: self}
+        self._file = source.path
+        self._sources = {source.path: source}
+        imported = dict(imports or {})
+        for other in (*libraries, *(found for found in imported.values() if isinstance(found, ModuleChecker))):
+            self._modules.update(other._modules)
+            self._sources.update(other._sources)
+        self._modules[name] = self
+        exports = Exports([library.names for library in libraries])
+        files = {path: f.names if isinstance(f, ModuleChecker) else f for path, f in imported.items()}
+        self.names: ModuleNames = ModuleNames(name, module, exports, None if imports is None else files, self.sink)
+        self.types: dict[ast.Expr, Type] = {}
+        self._structs: dict[str, StructDecl | None] = {}
+        self._params: ModuleParams | None = None
+        self._signatures: dict[str, tuple[Signature, dict[str, list[Span]]]] = {}
+        self._instances: dict[tuple[str, tuple[Type, ...]], Instance | None] = {}
+        self._decorated: dict[str, Decorations] = {}
+        self._by_symbol: dict[str, typed.TypedFunction] = {}
+        self._representatives: dict[str, tuple[tuple[Type, ...], ...]] = {}
+        self._found: list[Diagnostic] = []
+        self._constants: list[str] = []
+        self._settled_constants: dict[str, typed.Expr] = {}
+        self._open: Counter[str] = Counter()
+        self._waiting: list[Callable[[Sink], None]] = []
+        self._rechecks = 0
+        self._asked: list[typed.Derivative] = []
+        self._home = self
+        self._guests: dict[str, ModuleChecker] = {}
+
+    def run(self) -> tuple[typed.TypedModule, tuple[Diagnostic, ...]]:
+        """Checks every definition; what is wrong with the module, in the order of the text."""
+        for struct in self.names.structs:
+            self._struct(struct)
+        self.params()
+        for name in self.names.derivative_rules:
+            self._check_rules(name)
+        functions = [f for node in self.names.functions.values() if (f := self._define(node)) is not None]
+        hidden = [node for node in self.names.hidden.values() if not is_constructor(node.name)]
+        checked = {node.name: self._define(node) for node in hidden}
+        tests = [f for name, f in checked.items() if f is not None and is_test(name)]
+        unpacked = [self._unpacks(target, value) for target, value in self.names.unpackings]
+        for name in self.names.constants if all(unpacked) else ():
+            self._check_constant(name)
+        return typed.TypedModule(self.name, tuple(functions), tuple(tests)), self._diagnostics()
+
+    def definitions(self) -> Iterator[tuple[str, tuple[Type, ...], typed.TypedFunction]]:
+        """The functions that have one instance only, whoever calls them, each with the types of its parameters."""
+        for name in self.names.functions:
+            signature = self.own_signature(name)
+            if not signature.has_open_parameters and not is_generic(signature):
+                types = self.representatives(name)[0]
+                function = self.own_instance(name, types).function
+                if function is not None:
+                    yield name, types, function
+
+    def adopt(self, functions: Iterable[tuple[str, tuple[Type, ...], typed.TypedFunction]]) -> None:
+        """Takes in what `definitions` gave for the same module."""
+        for name, types, function in functions:
+            self._instances[name, types] = Instance(function)
+            self._by_symbol[function.symbol] = function
+
+    def inherit(self, earlier: ModuleChecker, changed: Set[str]) -> None:
+        """Takes over what a checker of the same module with fewer items found out: nothing in those items mentions a
+        name that is `changed`, so that all of it holds."""
+        for name in ("_structs", "_signatures", "_decorated", "_by_symbol", "_representatives", "types"):
+            getattr(self, name).update(getattr(earlier, name))
+        self._instances.update((key, known) for key, known in earlier._instances.items() if known is not None)
+        self._settled_constants.update(
+            (name, value) for name, value in earlier._settled_constants.items() if name not in changed
+        )
+        self.names.inner.update(earlier.names.inner)
+        self._found += [*earlier.sink.diagnostics, *earlier._found]
+        for owner, guest in earlier._guests.items():
+            self._guests[owner] = taken = copy(guest)
+            taken._home, taken._modules = self, {**guest._modules, self.name: self}
+            taken._instances, taken._by_symbol = dict(guest._instances), dict(guest._by_symbol)
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        """In the order of the text, each once."""
+        unique = {(d.code, d.primary.span): d for d in (*self.sink.diagnostics, *self._found)}
+        own = without_cascades(list(unique.values()), (*self.names.functions.values(), *self.names.hidden.values()))
+        return tuple(sorted(own, key=lambda d: (d.primary.span.start, d.code)))
+
+    def find(self, symbol: str) -> typed.TypedFunction:
+        """A checked instance of this module or of the library."""
+        for checker in self._modules.values():
+            for own in (checker, *checker._guests.values()):
+                if symbol in own._by_symbol:
+                    return own._by_symbol[symbol]
+        raise KeyError(symbol)
+
+    # ------------------------------------------------------------------------------------------- definitions
+
+    def _define(self, node: ast.FunctionDef) -> typed.TypedFunction | None:
+        """Checks a function where it is defined; one that only calls can complete gets its names checked."""
+        signature = self.own_signature(node.name)
+        if not self._decorations(node.name).is_known:
+            return None
+        if signature.has_open_parameters:
+            check_names(Body(self, self.sink, node.name), signature)
+            return None
+        instances = [self.own_instance(node.name, types) for types in self.representatives(node.name)]
+        return instances[0].function
+
+    def _check_rules(self, name: str) -> None:
+        """Rules that do not fit are reported where they stand, and forgotten."""
+        if name not in self.names.functions or self.own_signature(name).has_open_parameters:
+            return
+        function = self.own_instance(name, self.representatives(name)[0]).function
+        if function is not None:
+            rules = self.names.derivative_rules[name]
+            wrong = check_rules(Body(self, self.sink, name), function, FunctionRef(self.name, name))
+            self.names.derivative_rules[name] = {kind: rule for kind, rule in rules.items() if rule not in wrong}
+
+    def representatives(self, name: str) -> tuple[tuple[Type, ...], ...]:
+        """The types with which a definition alone is checked: optional arguments given, and not given."""
+        if name not in self._representatives:
+            signature = self.own_signature(name)
+            given = representative(Body(self, Sink(), name), signature)
+            self._representatives[name] = tuple(dict.fromkeys((given, without_optionals(signature, given))))
+        return self._representatives[name]
+
+    def _check_constant(self, name: str) -> None:
+        """A constant may name a type; anything else is an expression."""
+        if self.names.constant_is_type(name):
+            return
+        self.constant(Body(self, self.sink, name), self.name, name, self.names.constants[name].span)
+
+    def _unpacks(self, target: ast.Expr, value: ast.Expr) -> bool:
+        """Whether `A, B = value` has as many values as names."""
+        body = Body(self, self.sink, "")
+        assign(body, target, self.expression(body, value), value.span)
+        return not self.sink.has_errors
+
+    def own_signature(self, name: str) -> Signature:
+        if name not in self._signatures:
+            node = self.names.function(name)
+            struct = self.names.structs.get(name.partition(".")[0]) if name in self.names.hidden else None
+            hidden = {parameter.id for parameter in struct.parameters} if struct is not None else set()
+            sizes = {size: dim for size, dim in self.module_sizes().items() if size not in hidden}
+            found = read_signature(node, self._constant_size, self.names, self.struct, self.sink, sizes)
+            self._signatures[name] = found
+        return self._signatures[name][0]
+
+    def _struct(self, name: str) -> StructDecl | None:
+        """A struct of this module; None for one that would contain itself, after a diagnostic."""
+        if name not in self._structs:
+            self._structs[name] = None
+            node = self.names.structs[name]
+            parameters = frozenset(parameter.id for parameter in node.parameters)
+            names = SignatureNames(parameters, self._constant_size, self.names, self.struct, self.sink)
+            self._structs[name] = read_struct(node, self.name, names, self.sink)
+        elif self._structs[name] is None:
+            span = self.names.structs[name].name_span
+            self.sink.error(E0204, at=span, problem=f"`{name}` would contain itself")
+        return self._structs[name]
+
+    def own_instance(self, name: str, types: tuple[Type, ...]) -> Instance:
+        known = self._instances.get((name, types))
+        if known is not None:
+            return known
+        if (name, types) in self._instances or self._open[name] >= MAX_DEPTH:
+            return Instance(None, recursive=True)
+        if self._open.total() >= MAX_CALLS:
+            raise TooComplex(f"more than {MAX_CALLS} calls stand in one another")
+        self._instances[name, types] = None
+        self._open[name] += 1
+        self._instances[name, types] = instance = self._check(name, types)
+        self._open[name] -= 1
+        if self._waiting and not self._open.total():
+            self._instances[name, types] = instance = self._settled(name, types, instance)
+        return instance
+
+    def _settled(self, name: str, types: tuple[Type, ...], instance: Instance) -> Instance:
+        """What waited until nothing else is under way; an instance that this shows to be wrong is none."""
+        late = Sink()
+        while self._waiting:
+            self._waiting.pop()(late)
+        if not late.has_errors:
+            return instance
+        if types in self.representatives(name):
+            self._found += late.diagnostics
+            return Instance(None)
+        return Instance(None, (*instance.diagnostics, *late.diagnostics))
+
+    def _check(self, name: str, types: tuple[Type, ...]) -> Instance:
+        """Diagnostics of a definition belong to the module, those of another instance to the call that made it."""
+        signature, spans = self.own_signature(name), self._signatures[name][1]
+        body = Body(self, Sink(), name)
+        body.at_definition = types in self.representatives(name)
+        body.at_call = not body.at_definition
+        around, self._asked = self._asked, []
+        function = self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        body.asked += self._asked
+        self._asked = around
+        if name in self.names.inner:
+            self._asked += body.asked
+        if body.needs_value:
+            check_names(Body(self, self.sink, name), signature)
+            if body.at_definition and not is_kernel(signature.node):
+                self._found += certain(body, body.sink.diagnostics, self.types)
+            return Instance(None, outline=function, needs_value=True)
+        if function is not None:
+            self._by_symbol.update({part.symbol: part for part in (*body.functions, function)})
+        if not body.at_definition:
+            return Instance(function, body.sink.diagnostics)
+        if function is not None and not of_library(self._file):
+            check_derivatives(body, body.asked, self.known)
+        self._found += body.sink.diagnostics
+        return Instance(function)
+
+    def checked_body(self, name: str) -> Body:
+        """What checking a definition leaves: names, and where each came from. Its diagnostics were given before."""
+        signature, spans = self.own_signature(name), self._signatures[name][1]
+        body, types = Body(self, Sink(), name), self.representatives(name)[0]
+        self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        return body
+
+    def _check_body(
+        self, body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
+    ) -> typed.TypedFunction | None:
+        said = self._decorations(signature.name)
+        try:
+            return self._check_kind(body, signature, types, spans, symbol, said)
+        except TooComplex as problem:
+            where = signature.node.where
+            at = where[0].span.to(where[-1].span) if where else signature.node.name_span
+            body.sink.error(E0316, at=at, label=str(problem))
+            return None
+
+    def _check_kind(
+        self,
+        body: Body,
+        signature: Signature,
+        types: tuple[Type, ...],
+        spans: dict[str, list[Span]],
+        symbol: str,
+        said: Decorations,
+    ) -> typed.TypedFunction | None:
+        for effect in said.effects:
+            body.add_effect(effect, signature.node.name_span)
+        if is_kernel(signature.node):
+            settings = int_settings(said.schedule)
+            function = check_kernel(body, signature, types, spans, symbol, settings)
+            if function is not None and not is_block_free(body, self.known, said.pins):
+                return None
+            if function is not None and said.implements is not None:
+                function = implementing(body, signature, function, said.implements)
+        else:
+            function = check_instance(body, signature, types, spans, symbol)
+        if function is None or body.needs_value:
+            return function
+        if body.at_definition and not is_kernel(signature.node) and not of_library(function.span.file):
+            warn_of_ranges(body, function, self.known)
+        ask_by_types(body, signature.attributes)
+        asked = tuple(dict.fromkeys([*said.requests, *body.requests]))
+        function = replace(function, within=said.within, graph=said.graph, requests=asked)
+        function = with_donation(body, function, said.donated)
+        return function if said.bounds is None else verified(body, function, said.bounds, self.known)
+
+    def known(self, symbol: str) -> typed.TypedFunction | None:
+        """A function that is checked already; of one under way nothing is known. Of one in another file of the program
+        only what it promises: its body may change without this module being checked again."""
+        try:
+            function = self.find(symbol)
+        except KeyError:
+            return None
+        own = function.span.file == self._file or of_library(function.span.file)
+        return function if own else replace(function, body=())
+
+    def _decorations(self, name: str) -> Decorations:
+        """What the decorators of a function say; reported once."""
+        if name not in self._decorated:
+            self._decorated[name] = read_decorators(Body(self, self.sink, name), self.names.function(name))
+        return self._decorated[name]
+
+    def _constant_size(self, name: str) -> Dim | None:
+        """The value of a module constant that is an int, as a size."""
+        meaning = self.names.lookup(name)
+        if not isinstance(meaning, ConstantRef) or self._modules[meaning.owner].names.constant_is_type(meaning.name):
+            return None
+        value = self.constant(Body(self, Sink(), name), meaning.owner, meaning.name, NO_SPAN)
+        return value.type.value if isinstance(value.type, IntType) else None
+
+    # ------------------------------------------------------------------------------------- rules for bodies
+
+    def expression(self, body: Body, node: ast.Expr) -> typed.Expr:
+        known = body.frame.known.get(node)
+        if known is not None:
+            return known
+        around, body.acts, body.draws = (body.acts, body.draws), False, False
+        try:
+            result = infer_expression(body, node)
+        except TooComplex as problem:
+            body.sink.error(E0316, at=node.span, label=str(problem))
+            result = body.error(node.span)
+        if body.acts or body.draws:
+            result = once(body, node, result, body.acts)
+        body.acts, body.draws = around
+        if body.at_definition:
+            self.types[node] = result.type
+        else:
+            self.types.setdefault(node, result.type)
+        return result
+
+    def block(self, body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
+        return check_block(body, statements)
+
+    def constant(self, body: Body, owner: str, name: str, span: Span) -> typed.Expr:
+        """A constant is its expression, evaluated where it is used; what is known while compiling is so once."""
+        checker = self._modules[owner]
+        if name in checker._settled_constants:
+            return checker._settled_constants[name]
+        if name in checker._constants:
+            body.sink.error(E0202, at=span, name=name).remark("its value depends on itself")
+            return body.error(span)
+        checker._constants.append(name)
+        inner = Body(checker, body.sink if owner == self.name else Sink(), name)
+        value = apart(inner, lambda: checker.expression(inner, checker.names.constants[name].value))
+        checker._constants.pop()
+        body.reads.update(inner.reads)
+        body.requests.extend(inner.requests)
+        for effect in inner.effects:
+            body.add_effect(effect, span)
+        if isinstance(value, typed.Static) and not inner.has_failed and not inner.reads and not inner.effects:
+            checker._settled_constants[name] = value
+        return value
+
+    def signature(self, owner: str, name: str) -> Signature:
+        return self._modules[owner].own_signature(name)
+
+    def default(self, owner: str, node: ast.Expr) -> typed.Expr:
+        checker = self._modules[owner]
+        return checker.expression(Body(checker, checker.sink, "default"), node)
+
+    def derivative_rules(self, owner: str, name: str) -> Mapping[str, str]:
+        """The functions that are derivatives of this one, by the decorator that says so."""
+        return self._modules[owner].names.derivative_rules.get(name, {})
+
+    def when_free(self, owner: str, types: tuple[Type, ...], sink: Sink, check: Callable[[Sink], None]) -> None:
+        """Runs a check of an instance, at once or as soon as no other of that module is under way: then it has another
+        sink to report to, since that of its place may have been read."""
+        checker = self._checker_for(owner, types)
+        if checker._open.total():
+            checker._waiting.append(check)
+        else:
+            check(sink)
+
+    def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance:
+        return self._checker_for(owner, types).own_instance(name, types)
+
+    def _checker_for(self, owner: str, types: Iterable[Type]) -> ModuleChecker:
+        """The checker of a module, or its guest here. See Note [Guests]."""
+        checker = self._modules[owner]
+        if all(module in checker._modules or module == BUILT_IN for type_ in types for module in modules_in(type_)):
+            return checker
+        guests = self._home._guests
+        if owner not in guests:
+            guests[owner] = checker._guest_of(self._home)
+        return guests[owner]
+
+    def _guest_of(self, home: ModuleChecker) -> ModuleChecker:
+        """This module with what another one sees; what it finds out is its own."""
+        guest = copy(self)
+        guest._home, guest._guests = home, {}
+        guest._modules = {**self._modules, **home._modules}
+        guest._sources = {**self._sources, **home._sources}
+        guest.sink, guest.types, guest._found = Sink(), {}, []
+        guest._instances, guest._by_symbol = {}, {}
+        guest._open, guest._waiting, guest._constants, guest._asked = Counter(), [], [], []
+        return guest
+
+    def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]:
+        """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered. Reasons of
+        reasons are followed a few calls deep: a recursion that does not end has no last one."""
+        checker = self._checker_for(owner, types)
+        if checker._rechecks >= MAX_RECHECKS:
+            return ()
+        signature, spans = checker.own_signature(name), checker._signatures[name][1]
+        body = Body(checker, Sink(), name)
+        checker._rechecks += 1
+        checker._check_body(body, signature, types, spans, name)
+        checker._rechecks -= 1
+        return body.sink.diagnostics
+
+    def is_own(self, ref: FunctionRef) -> bool:
+        return ref.owner == self.name
+
+    def resolve(self, name: str) -> Resolved | None:
+        return self.names.lookup(name)
+
+    def struct(self, node: ast.Expr) -> StructDecl | None:
+        """The struct that a name, or a name of another module, stands for."""
+        meaning = self.meaning(node)
+        return self.own_struct(meaning) if isinstance(meaning, StructRef) else None
+
+    def own_struct(self, ref: StructRef) -> StructDecl | None:
+        return self._modules[ref.owner]._struct(ref.name)
+
+    def methods(self, type_: StructType) -> frozenset[str]:
+        decl = self.own_struct(StructRef(type_.module, type_.name))
+        return frozenset() if decl is None else decl.methods
+
+    # -------------------------------------------------------------------------------------------------- params
+
+    def params(self) -> ModuleParams:
+        if self._params is None:
+            self._params = ModuleParams()  # while they are read: a type of one may not depend on another's size
+            names = SignatureNames(frozenset(), self._constant_size, self.names, self.struct, self.sink)
+            self._params = read_params(self.names.params, names, self._qualifier, self.sink)
+        return self._params
+
+    def module_sizes(self) -> Mapping[str, Dim]:
+        return self.params().sizes
+
+    def teller(self, size: str) -> typed.Param | None:
+        """The param that tells a size of this module, or of one that it imports; None for any other size."""
+        found = (checker.params().tellers.get(size) for checker in (self, *self._modules.values()))
+        return next((param for param in found if param is not None), None)
+
+    def param(self, owner: str, name: str) -> typed.Param:
+        return self._modules[owner].params().params[name]
+
+    def imported(self) -> tuple[ModuleChecker, ...]:
+        """This module and all that it can see, the library among them."""
+        return (self, *(checker for checker in self._modules.values() if checker is not self))
+
+    def definer(self, name: str) -> tuple[ModuleChecker, str] | None:
+        """Whose function is called so from outside, and its name there; `layers.W$init` is one of a file imported."""
+        if name in self.names.functions or name in self.names.hidden:
+            return self, name
+        for other in self.imported():
+            local = name.removeprefix(f"{other.name}.")
+            if local != name and local in other.names.hidden:
+                return other, local
+        return None
+
+    # ----------------------------------------------------------------------------------------------------------
+
+    def structs(self) -> tuple[StructDecl, ...]:
+        """Every struct that this module can see, its own first."""
+        found = [checker._struct(name) for checker in self.imported() for name in checker.names.structs]
+        return tuple(decl for decl in found if decl is not None)
+
+    def meaning(self, node: ast.Expr) -> Resolved | None:
+        """What `name` or `module.name` means outside of functions."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self.member(self.names.lookup(node.value.id), node.name)
+        return self.names.lookup(node.id) if isinstance(node, ast.Name) else None
+
+    def member(self, container: Resolved | None, name: str) -> Resolved | None:
+        """What `name` means in the library or in another module."""
+        if isinstance(container, NamespaceRef):
+            return namespace_member(container.name, name, self.names.library)
+        if isinstance(container, ModuleRef):
+            return self._modules[container.owner].names.public().get(name)
+        return self.names.library(name) if isinstance(container, LibraryRef) else None
+
+    def members(self, container: Resolved) -> Sequence[str]:
+        """Names to suggest for a misspelt one after a dot."""
+        if isinstance(container, NamespaceRef) and container.name != "op":
+            return namespace_names(container.name, self.suggestions())
+        if isinstance(container, ModuleRef):
+            return list(self._modules[container.owner].names.public())
+        return self.suggestions() if isinstance(container, LibraryRef | NamespaceRef) else ()
+
+    def private(self, container: Resolved, name: str) -> Span | None:
+        """Where another module defines a name that it keeps to itself."""
+        own = self._modules[container.owner].names.private() if isinstance(container, ModuleRef) else {}
+        return own.get(name)
+
+    def define_inner(self, node: ast.FunctionDef) -> FunctionRef:
+        """Takes in a function that was written inside another one."""
+        self.names.inner.setdefault(node.name, node)
+        return FunctionRef(self.name, node.name)
+
+    def library(self, name: str) -> Resolved | None:
+        return self.names.library(name)
+
+    def suggestions(self) -> Sequence[str]:
+        return self.names.names()
+
+    def alias(self, name: str) -> ast.Expr | None:
+        return self.names.alias(name)
+
+    def is_reported(self, name: str) -> bool:
+        return self.names.is_reported(name)
+
+    def type_names(self, module: str = "") -> Sequence[str]:
+        return self.names.type_names(module)
+
+    def text(self, span: Span) -> str:
+        source = self._sources.get(span.file)
+        return source.slice(span) if source is not None and span.known else ""
+
+    def line(self, span: Span) -> int:
+        source = self._sources.get(span.file)
+        return source.position(span.start)[0] if source is not None else 0
+
+
+# Note [Checking on demand]
+# A function is checked when it is defined and when a call needs an instance that does not exist yet; both go through
+# one table, keyed by the types of its parameters in its own symbols. A call needs the callee's instance first, for
+# its guards and effects, so the order of definitions does not matter and recursion shows as an entry under way.
+
+
+# Note [Guests]
+# A module sees those that it imports, and the library beneath it. A program may give a function of its own to a
+# function of such a module, `fixed_point(f, ...)`: the instance of that one calls what its module does not see. It is
+# checked by a guest, which has the names of its module and sees what the program (its home) sees. A guest belongs to
+# its home, so that the library, which outlives programs, never remembers an `f` that is gone.

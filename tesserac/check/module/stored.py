@@ -1,0 +1,27 @@
+"""What checked modules are made of on disk: the classes of data that a tree may hold, those of the checker itself, and
+operators, which a tree names.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.codec import classes_in
+from tesserac.check.algebra import combined, constructors, kinds, products, spectra
+from tesserac.check.declarations import decorators, params
+from tesserac.check.model import specs, typed
+from tesserac.check.module.checker import ModuleChecker
+from tesserac.check.names import resolve
+from tesserac.check.names.resolve import Exports, ModuleNames
+from tesserac.check.state import body
+from tesserac.diag import stored
+from tesserac.diag.sink import Draft, Sink
+from tesserac.ops.registry import OPERATORS
+from tesserac.syntax.stored import PARSED
+from tesserac.types import algebra, dtype, policy, polynomial, terms, ty
+
+_TYPES = classes_in(algebra, dtype, policy, polynomial, terms, ty)
+_TREES = classes_in(body, decorators, params, resolve, specs, typed)
+_MATRICES = classes_in(combined, constructors, kinds, products, spectra)
+
+CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())
+CHECKERS = (ModuleChecker, ModuleNames, Exports, Sink, Draft)
+NAMED: dict[str, object] = {**stored.NAMED, **OPERATORS}

@@ -1,0 +1,1 @@
+"""What names mean, found in the syntax tree alone."""

@@ -1,0 +1,1 @@
+"""Uses of tier-1 operators, and what is said where operands do not fit."""

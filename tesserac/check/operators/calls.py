@@ -1,0 +1,286 @@
+"""Calls of operators by name: `sum(x, axis=N)`, `x.reshape(B, S)`, `zeros(N, 4)`.
+
+Enters: an operator's class and checked arguments. Leaves: the operator with its static attributes, applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tesserac.check.declarations.schedules import check_tile_shape
+from tesserac.check.model import typed
+from tesserac.check.model.library_annotations import ORDERED
+from tesserac.check.model.message_text import dims_text, type_text
+from tesserac.check.operators.apply import apply_operator, fits_dtype, meet_storage
+from tesserac.check.operators.einsum import call_einsum
+from tesserac.check.operators.fills import fill, is_fill
+from tesserac.check.operators.join_errors import check_join
+from tesserac.check.operators.keys import KEY, fold_key
+from tesserac.check.operators.reshape import check_expand, check_reshape
+from tesserac.check.operators.scaled import refuse_scaled
+from tesserac.check.operators.statics import (
+    read_axes,
+    read_axis,
+    read_bool,
+    read_dims,
+    read_dtype,
+    read_int,
+    read_number,
+    read_order,
+    read_size,
+)
+from tesserac.check.operators.unusual import check_axis
+from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.state.body import Body
+from tesserac.check.values.tuples import make_tuple, tuple_items
+from tesserac.diag.codes.names import E0205, E0210
+from tesserac.diag.codes.precision import E0406
+from tesserac.diag.codes.shapes import E0314
+from tesserac.ops.complex import Complex
+from tesserac.ops.contract import MatMul
+from tesserac.ops.convert import Cast
+from tesserac.ops.cumulative import Cumulative
+from tesserac.ops.einsum import Einsum
+from tesserac.ops.join import Concat, Stack
+from tesserac.ops.rearrange import Split
+from tesserac.ops.reduce import Reduction
+from tesserac.ops.registry import Operator
+from tesserac.ops.shape import Expand, Permute, Reshape
+from tesserac.ops.signature import Signature, StaticParameter
+from tesserac.types.dtype import BOOL, F32, F64, I64
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import BoolType, DTypeType, ErrorType, FloatType, IntType, RunIntType, TensorType, TupleType
+
+Fields = dict[str, object]
+
+
+def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """A call of an operator with arguments as a program writes them."""
+    if operator is Einsum:
+        return call_einsum(body, args, callee)
+    if operator is MatMul and not all(check_tile_shape(body, arg.value) for arg in _tile_shapes(args)):
+        return body.error(callee.span)
+    if operator is MatMul:
+        args = [arg for arg in args if arg not in _tile_shapes(args)]
+    signature = operator.parsed[0]
+    many = _many(signature)
+    grouped, rest = _take_many(signature, many, args) if many else ((), args)
+    slots = [Slot(operand.name, True, False) for operand in signature.operands]
+    slots += [Slot(s.name, s.default is None, False) for s in signature.statics if s is not many]
+    given = sort_arguments(body, callee, rest, slots)
+    if given is None:
+        return body.error(callee.span)
+    operands = _operands(body, signature, given)
+    if operands is None:
+        return body.error(callee.span)
+    if any(isinstance(value.type, ErrorType) for value in (*given.values(), *grouped)):
+        return body.error(callee.span)
+    if many is not None and not grouped:
+        body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs `{many.name}`")
+        return body.error(callee.span)
+    if is_fill(operator, given):
+        return fill(body, operator, given, grouped, callee)
+    return _call_along(body, operator, given, grouped, operands, callee)
+
+
+def _call_along(
+    body: Body,
+    operator: type[Operator],
+    given: Mapping[str, typed.Expr],
+    grouped: tuple[typed.Expr, ...],
+    operands: Sequence[typed.Expr],
+    callee: Callee,
+) -> typed.Expr:
+    """The call, once its arguments are sorted."""
+    signature = operator.parsed[0]
+    if operator is Split and operands[0].type == KEY:
+        return _split_key(body, given, operands[0], callee)
+    fields = _fields(body, signature, given, grouped, operands) if _has_axis(body, signature, given, operands) else None
+    if fields is None or not _numbers_fit(body, operator(**fields), given, operands):
+        return body.error(callee.span)
+    return _build_along(body, operator(**fields), operands, given.get("axis"), callee)
+
+
+def _split_key(body: Body, given: Mapping[str, typed.Expr], key: typed.Expr, callee: Callee) -> typed.Expr:
+    """`split(key, n)`: as many keys, and no axis."""
+    parts = given["parts"].type.value.constant if isinstance(given["parts"].type, IntType) else None
+    if parts is None or parts < 1 or "axis" in given:
+        body.sink.error(E0205, at=callee.at, problem="`split` of a key takes how many keys to make, and nothing else")
+        return body.error(callee.span)
+    return make_tuple([fold_key(key, part) for part in range(parts)], callee.span)
+
+
+def _tile_shapes(args: Sequence[Arg]) -> list[Arg]:
+    return [arg for arg in args if arg.name == "tile_shape"]
+
+
+def _build_along(
+    body: Body, op: Operator, operands: Sequence[typed.Expr], axis: typed.Expr | None, callee: Callee
+) -> typed.Expr:
+    """`_build`, after what there is to say about the axis that the program gives."""
+    if isinstance(op, Concat | Stack) and not _has_dtype(body, operands, callee):
+        return body.error(callee.span)
+    if isinstance(op, Concat | Stack) and not check_join(body, op, operands, axis, callee):
+        return body.error(callee.span)
+    axes = op.axes if isinstance(op, Reduction) else (op.axis,) if isinstance(op, Cumulative) else ()
+    if axis is not None and len(axes) == 1:
+        check_axis(body, op.name, ORDERED if op.ordered else None, operands[0], axes[0], axis.span)
+    return _build(body, op, operands, callee)
+
+
+def _has_dtype(body: Body, operands: Sequence[typed.Expr], callee: Callee) -> bool:
+    """Whether among the parts of a tensor there is one that tells its dtype."""
+    if not all(isinstance(operand.type, IntType | RunIntType | FloatType | BoolType) for operand in operands):
+        return True
+    draft = body.sink.error(E0406, at=callee.at, operation=f"`{callee.name}`")
+    draft.remark("`array([...], dtype=f32)` makes a tensor of plain numbers")
+    return False
+
+
+def _numbers_fit(
+    body: Body, op: Operator, given: Mapping[str, typed.Expr], operands: Sequence[typed.Expr]
+) -> bool:
+    """Whether the elements of the result hold the numbers that the call gives, as in `full(N, 2, dtype=u8)`."""
+    signature = op.parsed[0]
+    numbers = [given[static.name] for static in signature.statics if static.kind == "number" and static.name in given]
+    if signature.result.element.variable == "{dtype}":
+        dtype, _ = op.storage()
+    elif operands and isinstance(operands[0].type, TensorType):
+        dtype = operands[0].type.dtype
+    else:
+        return True
+    return all(fits_dtype(body, number, dtype) for number in numbers)
+
+
+def _operands(body: Body, signature: Signature, given: Mapping[str, typed.Expr]) -> list[typed.Expr] | None:
+    """The operands in order; those of a list each on its own."""
+    operands: list[typed.Expr] = []
+    for operand in signature.operands:
+        value = given[operand.name]
+        if not operand.many or isinstance(value.type, ErrorType):
+            operands.append(value)
+        elif isinstance(value.type, TupleType) and value.type.items:
+            operands.extend(tuple_items(value, value.span))
+        else:
+            body.sink.error(E0210, at=value.span, expected="a list of tensors", found=type_text(value.type))
+            return None
+    return operands
+
+
+def _many(signature: Signature) -> StaticParameter | None:
+    """The parameter that takes several positional arguments, or one tuple: a shape or an order."""
+    return next((s for s in signature.statics if s.kind in ("dims", "order")), None)
+
+
+def _take_many(
+    signature: Signature, many: StaticParameter, args: Sequence[Arg]
+) -> tuple[tuple[typed.Expr, ...], Sequence[Arg]]:
+    """Splits off the arguments of a shape: `zeros(N, 4)`, `zeros((N, 4), f32)`, `full((N,), 0.5)`."""
+    named = [arg for arg in args if arg.name == many.name]
+    if named:
+        return (named[0].value,), [arg for arg in args if arg is not named[0]]
+    positional = [arg for arg in args if arg.name is None and not isinstance(arg.value.type, DTypeType)]
+    before = len(signature.operands)
+    after = sum(s.default is None for s in signature.statics if s is not many)
+    named_after = sum(arg.name in {s.name for s in signature.statics if s.default is None} for arg in args)
+    taken = positional[before : len(positional) - max(after - named_after, 0)]
+    return tuple(arg.value for arg in taken), [arg for arg in args if arg not in taken]
+
+
+def _fields(
+    body: Body,
+    signature: Signature,
+    given: Mapping[str, typed.Expr],
+    grouped: tuple[typed.Expr, ...],
+    operands: Sequence[typed.Expr],
+) -> Fields | None:
+    fields: Fields = {}
+    for static in signature.statics:
+        arg = given.get(static.name)
+        if static.kind == "axes":
+            value: Fields | None = _field("axes", read_axes(body, arg, operands[0]))
+        elif static.kind in ("dims", "order"):
+            value = _grouped_field(body, static, grouped, operands)
+        elif arg is None:
+            continue
+        elif static.kind == "axis":
+            value = _field(static.name, read_axis(body, arg.type, arg.span, operands[0]))
+        else:
+            value = _one_field(body, static, arg)
+        if value is None:
+            return None
+        fields.update(value)
+    return fields
+
+
+def _has_axis(
+    body: Body, signature: Signature, given: Mapping[str, typed.Expr], operands: Sequence[typed.Expr]
+) -> bool:
+    """Whether there is an axis to work along where the call names none: a number has not."""
+    unsaid = [static for static in signature.statics if static.kind == "axis" and static.name not in given]
+    first = operands[0].type if operands else None
+    if not unsaid or not isinstance(first, TensorType) or first.rank:
+        return True
+    body.sink.error(E0314, at=operands[0].span, problem=f"axis {unsaid[0].default} is out of range for []")
+    return False
+
+
+def _field(name: str, value: object) -> Fields | None:
+    return None if value is None else {name: value}
+
+
+def _grouped_field(
+    body: Body, static: StaticParameter, grouped: tuple[typed.Expr, ...], operands: Sequence[typed.Expr]
+) -> Fields | None:
+    if static.kind == "dims":
+        return _field("shape", read_dims(body, grouped))
+    types = grouped[0].type if len(grouped) == 1 else TupleType(tuple(arg.type for arg in grouped))
+    return _field("order", read_order(body, types, grouped[0].span.to(grouped[-1].span), operands[0]))
+
+
+def _one_field(body: Body, static: StaticParameter, arg: typed.Expr) -> Fields | None:
+    if static.kind == "dtype":
+        found: DTypeType | None = read_dtype(body, arg)
+        return None if found is None else {"dtype": found.dtype, "policy": found.policy}
+    readers = {"bool": read_bool, "int": read_int, "size": read_size, "number": read_number}
+    return _field(static.name, readers[static.kind](body, arg))
+
+
+def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Callee) -> typed.Expr:
+    operand_type = operands[0].type if operands else None
+    if isinstance(op, Cast) and not isinstance(operand_type, TensorType):
+        return _cast_number(body, op, operands[0], callee)
+    if isinstance(op, Complex) and not any(isinstance(o.type, TensorType) for o in operands):
+        operands = [meet_storage(body, o, F32, NO_POLICY) or body.error(o.span) for o in operands]
+    if isinstance(op, Reshape) and isinstance(operand_type, TensorType):
+        shape = check_reshape(body, operands[0], op.shape, callee)
+        return body.error(callee.span) if shape is None else _apply(body, Reshape(shape), operands, callee)
+    if isinstance(op, Expand) and not check_expand(body, operands[0], op.shape, callee):
+        return body.error(callee.span)
+    if isinstance(op, Split):
+        parts = [_apply(body, replace(op, part=part), operands, callee) for part in range(op.parts)]
+        return make_tuple(parts, callee.span)
+    if isinstance(op, Permute) and isinstance(operand_type, TensorType) and len(op.order) != operand_type.rank:
+        problem = f"`permute` needs every axis of {dims_text(operand_type.dims)} once"
+        body.sink.error(E0314, at=callee.at, problem=problem).note(operands[0].span, dims_text(operand_type.dims))
+        return body.error(callee.span)
+    return _apply(body, op, operands, callee)
+
+
+def _cast_number(body: Body, op: Cast, number: typed.Expr, callee: Callee) -> typed.Expr:
+    if op.policy.scale_axis is not None:
+        return refuse_scaled(body, None, "`cast` of one number", callee.span)
+    if not isinstance(number.type, IntType | RunIntType | FloatType | BoolType):
+        draft = body.sink.error(E0210, at=number.span, expected="a tensor or a number", found=type_text(number.type))
+        if isinstance(number.type, TupleType):
+            draft.remark("`array` makes a tensor of a list of numbers")
+        return body.error(callee.span)
+    if op.dtype == BOOL and not isinstance(number.type, BoolType):
+        wide = TensorType((), F64 if isinstance(number.type, FloatType) else I64)
+        return typed.Apply(TensorType((), BOOL), callee.span, op, (typed.Coerce(wide, callee.span, number),))
+    return typed.Coerce(TensorType((), op.dtype, op.policy), callee.span, number)
+
+
+def _apply(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Callee) -> typed.Expr:
+    return apply_operator(body, op, operands, callee.at, callee.span)

@@ -1,0 +1,93 @@
+"""Says why tensors cannot be joined: `concat` along a dim, `stack` in a new one.
+
+Enters: a call of either with checked operands. Leaves: True, or False after a diagnostic; where the shapes differ in
+one dim only, the fix joins along that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import dim_text, dims_text
+from tesserac.check.model.operator_use import Use
+from tesserac.check.operators.mismatch import suggest_renaming
+from tesserac.check.provenance.sides import Side, show_origin, show_steps
+from tesserac.check.state.arguments import Callee
+from tesserac.check.state.body import Body
+from tesserac.diag.codes.shapes import E0321
+from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
+from tesserac.ops.join import Concat, Stack
+from tesserac.ops.unify import BroadcastMismatch
+from tesserac.types.ty import TensorType
+
+
+def check_join(
+    body: Body, op: Concat | Stack, operands: Sequence[typed.Expr], axis: typed.Expr | None, callee: Callee
+) -> bool:
+    """Whether the shapes allow it; what else may be wrong is for the operator's own rules."""
+    types = [operand.type for operand in operands if isinstance(operand.type, TensorType)]
+    if len(types) != len(operands):
+        return True
+    mismatch = op.mismatch(types, body.facts.same)
+    if not isinstance(mismatch, BroadcastMismatch):
+        return True
+    use = Use(op, tuple(operands), callee.at, callee.span)
+    first, second = Side.of(body, use, mismatch.left), Side.of(body, use, mismatch.right)
+    if body.first_telling(first.dim, second.dim):
+        draft = _explain(body, op, first, second, axis, callee)
+        _suggest_axis(body, draft, types, axis, callee, (first, second))
+    return False
+
+
+def _explain(
+    body: Body, op: Concat | Stack, first: Side, second: Side, axis: typed.Expr | None, callee: Callee
+) -> Draft:
+    pair = f"{dim_text(first.dim)} is not {dim_text(second.dim)}"
+    if isinstance(op, Concat):
+        along = dim_text(first.dims[op.axis])
+        problem = f"joined along {along}, all other dims must be equal, but {pair}"
+    else:
+        problem = f"stacked tensors must have one shape, but {pair}"
+    at = callee.at if axis is None or not axis.span.known else axis.span
+    label = f"the join runs along {dim_text(first.dims[op.axis])}" if isinstance(op, Concat) else ""
+    draft = body.sink.error(E0321, at=at, label=label, problem=problem)
+    for side in (first, second):
+        draft.note(side.operand.span, f"{side.name}{dims_text(side.dims)}")
+        show_origin(body, draft, side)
+    show_steps(body, draft, first, second)
+    return draft
+
+
+def _suggest_axis(
+    body: Body,
+    draft: Draft,
+    types: Sequence[TensorType],
+    axis: typed.Expr | None,
+    callee: Callee,
+    sides: tuple[Side, Side],
+) -> None:
+    """The one dim in which the shapes differ is the one to join along; of several, one may be misnamed."""
+    shapes = [ty.dims for ty in types]
+    differing = [
+        place
+        for place, dims in enumerate(zip(*shapes, strict=True))
+        if not all(body.facts.same(dims[0], dim) for dim in dims)
+    ]
+    if len(differing) != 1:
+        suggest_renaming(body, draft, *sides)
+        return
+    (place,) = differing
+    along = " + ".join(dim_text(dims[place]) for dims in shapes)
+    given = axis is not None and axis.span.known
+    edits = [Edit(axis.span, str(place))] if given and axis is not None else [_insertion(callee, place)]
+    if callee.name == "stack":
+        edits.append(Edit(callee.at, "concat"))
+    draft.fix(f"join along the dim in which they differ, giving {along}", *edits)
+
+
+def _insertion(callee: Callee, place: int) -> Edit:
+    end = callee.span.end - 1
+    return Edit(Span(callee.span.file, end, end), f", axis={place}")

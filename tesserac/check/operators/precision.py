@@ -1,0 +1,236 @@
+"""The rules of precision: one dtype and one policy per operator, and nothing accumulates in a narrow type unsaid.
+
+Enters: a use of an operator. Leaves: E04xx and W04xx diagnostics that name the cast or the policy.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import SYMBOLS, dim_text, kinds_text, storage_text, written
+from tesserac.check.model.operator_use import Use
+from tesserac.check.provenance.declared import declared_element, show_dtypes
+from tesserac.check.provenance.in_use import in_use
+from tesserac.check.state.body import Body
+from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, W0401, W0402
+from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
+from tesserac.ops.contract import MatMul
+from tesserac.ops.convert import Cast
+from tesserac.ops.cumulative import Cumulative
+from tesserac.ops.einsum import Einsum
+from tesserac.ops.reduce import Reduction
+from tesserac.ops.registry import Operator
+from tesserac.types.dtype import F32, DType, component, lookup
+from tesserac.types.policy import NO_POLICY, compute_dtype
+from tesserac.types.ty import TensorType
+
+
+def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:
+    """Two dtypes in one operator: the program decides which one, by a cast."""
+    left_type, right_type = _tensor(left), _tensor(right)
+    if not body.first_telling(left_type.dtype, right_type.dtype):
+        return
+    operation = SYMBOLS.get(use.op.name, "and")
+    draft = body.sink.error(
+        E0402,
+        at=use.at,
+        label="one dtype is needed here",
+        left=left_type.dtype,
+        operation=operation,
+        right=right_type.dtype,
+    )
+    for operand, ty in ((left, left_type), (right, right_type)):
+        draft.note(operand.span, storage_text(ty))
+    show_dtypes(body, draft, left, right)
+    wide, narrow = _by_width(left, right)
+    wide_type, narrow_type = _tensor(wide), _tensor(narrow)
+    if wide_type.dtype.is_complex != narrow_type.dtype.is_complex:
+        real, numbers = (narrow, wide_type) if wide_type.dtype.is_complex else (wide, narrow_type)
+        _suggest_cast(body, draft, real, storage_text(numbers), "a real number is a complex one without imaginary part")
+        return
+    if wide_type.dtype.is_float != narrow_type.dtype.is_float:
+        _suggest_kind(body, draft, use, *((wide, narrow) if wide_type.dtype.is_float else (narrow, wide)))
+        return
+    casts = [
+        (wide, storage_text(narrow_type), f"narrow to {narrow_type.dtype}"),
+        (narrow, storage_text(wide_type), f"widen to {wide_type.dtype}"),
+    ]
+    if _adds_up(use.op) and not narrow_type.policy.accum:
+        casts.reverse()  # sums in the narrow dtype would be the next thing to be said
+    for operand, storage, title in casts:
+        _suggest_cast(body, draft, operand, storage, title)
+
+
+def _adds_up(op: Operator) -> bool:
+    """Whether an operator sums products of its operands."""
+    return isinstance(op, MatMul | Einsum)
+
+
+def _suggest_kind(body: Body, draft: Draft, use: Use, floats: typed.Expr, whole: typed.Expr) -> None:
+    """An integer and a float: which is to become the other, and what that costs. `x += y` keeps the dtype of x."""
+    dtype, kept = _tensor(floats).dtype, is_update(body, use)
+    draft.remark(f"{dtype} holds every whole number up to 2**{dtype.significand}, and not all above")
+    if dtype.significand < F32.significand and not kept:
+        texts = [(operand.span, body.rules.text(operand.span)) for operand in use.operands]
+        edits = [Edit(span, f"cast({text}, {F32})") for span, text in texts if text]
+        draft.fix(f"compute in {F32}, which loses less", *edits)
+    to_float = (whole, storage_text(_tensor(floats)), f"compute in {dtype}")
+    to_whole = (floats, storage_text(_tensor(whole)), f"drop the fraction, to {_tensor(whole).dtype}")
+    for operand, storage, title in (to_float, to_whole):
+        if not (kept and operand is use.operands[0]):
+            _suggest_cast(body, draft, operand, storage, title)
+
+
+_UPDATES = frozenset({"+=", "-=", "*=", "/=", "//=", "%=", "@="})
+
+
+def is_update(body: Body, use: Use) -> bool:
+    """Whether a use is written `x += y`: it keeps the dtype of x."""
+    return body.rules.text(use.at) in _UPDATES
+
+
+def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:
+    """Two policies in one operator. Of two parameters it is the signature that says so, and is to be changed."""
+    left_type, right_type = _tensor(left), _tensor(right)
+    operation = f"`{written(use.op.name)}`"
+    ours, theirs = declared_element(body, left), declared_element(body, right)
+    values = {"operation": operation, "left": storage_text(left_type), "right": storage_text(right_type)}
+    if ours is not None and theirs is not None:
+        draft = body.sink.error(E0401, at=theirs, label="another policy", **values)
+        draft.note(ours, "one policy").note(use.at, "here they meet")
+        draft.replace("give both one policy", theirs, storage_text(left_type))
+        _suggest_cast(body, draft, right, storage_text(left_type), "or cast one where they meet")
+        return
+    draft = body.sink.error(E0401, at=use.at, label="one policy is needed here", **values)
+    draft.note(left.span, storage_text(left_type)).note(right.span, storage_text(right_type))
+    show_dtypes(body, draft, left, right)
+    _suggest_cast(body, draft, right, storage_text(left_type), "use the policy of the left operand")
+
+
+def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
+    dtype = _tensor(operand).dtype
+    operation = f"`{written(use.op.name)}`"
+    if not body.first_telling(dtype, dtype):
+        return
+    draft = body.sink.error(E0405, at=use.at, operation=operation, dtype=dtype)
+    draft.note(operand.span, f"this is {dtype}").remark(f"{operation} works on {kinds_text(kinds)}")
+    show_dtypes(body, draft, operand)
+    if use.op.name == "div" and dtype.is_integer:
+        draft.replace("round down", use.at, "//")
+    elif dtype.is_complex:
+        draft.remark("a complex number has no order and is no float; `real`, `imag` and `abs` give floats")
+    elif "f" in kinds:
+        same = [o for o in use.operands if isinstance(o.type, TensorType) and o.type.dtype == dtype]
+        wanted = in_use(body, "f", F32)
+        edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, {wanted})") for o in same]
+        draft.fix("cast to a float first", *edits)
+
+
+def explain_lost_part(body: Body, use: Use, operand: typed.Expr, dtype: DType) -> None:
+    """A cast that would forget the imaginary part."""
+    found, text = _tensor(operand).dtype, body.rules.text(operand.span)
+    draft = body.sink.error(E0415, at=use.at, source=found, target=dtype).note(operand.span, f"this is {found}")
+    part = f"real({text})"
+    kept = part if component(found) == dtype else f"cast({part}, {dtype})"
+    draft.replace("take the real part, if that is meant", use.span, kept)
+
+
+def check_precision(body: Body, use: Use) -> None:
+    """Warns of, or forbids, a contraction or reduction whose running sum would be narrow."""
+    if not use.op.accumulates:
+        return
+    contraction = use.op.mixes_fp8
+    operand = next((o for o in use.operands if _needs_accumulator(_tensor(o).dtype)), None)
+    if operand is None:
+        return
+    ty = _tensor(operand)
+    operation = "a contraction" if contraction else f"`{use.op.name}`"
+    is_unsaid = ty.dtype.is_fp8 and ty.policy.accum is None  # whatever its other policies compute in
+    if is_unsaid or compute_dtype(ty.dtype, ty.policy) == ty.dtype:
+        _report_narrow(body, use, operand, operation)
+    elif ty.dtype.is_fp8 and not ty.policy.saturate and ty.policy.scale_axis is None:
+        draft = body.sink.warning(W0402, at=use.at, operation="contraction" if contraction else f"`{use.op.name}`")
+        draft.note(operand.span, f"{storage_text(ty)}: values above {ty.dtype.largest:g} do not fit")
+        draft.remark("say `@saturate`, which clamps them, or scale the operands")
+
+
+def _needs_accumulator(dtype: DType) -> bool:
+    return dtype.is_float and dtype.bits < 32
+
+
+def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) -> None:
+    ty = _tensor(operand)
+    if ty.dtype.is_fp8:
+        is_narrow = compute_dtype(ty.dtype, ty.policy) == ty.dtype
+        label = "every partial sum would be rounded to fp8" if is_narrow else "nothing says what the sum runs in"
+        draft = body.sink.error(E0404, at=use.at, label=label, operation=operation, dtype=ty.dtype)
+        draft.because(f"{ty.dtype} has {ty.dtype.significand} significant bits and ends at {ty.dtype.largest:g}")
+        draft.remark("PyTorch clamps what does not fit without a word; the result is fp8 too")
+    else:
+        label = f"{ty.dtype.significand} significant bits, {_terms(use, ty)} terms"
+        draft = body.sink.warning(W0401, at=use.at, label=label, operation=operation, dtype=ty.dtype)
+        limit = 2**ty.dtype.significand
+        draft.remark(f"a running {ty.dtype} sum of ones stops at {limit}; the same sum in f32 stays exact to 2**24")
+    policy = "@accum(f32) @saturate" if ty.dtype.is_fp8 else "@accum(f32)"
+    declared = _declared_element(body, operand)
+    if declared is None:
+        draft.note(operand.span, f"{storage_text(ty)} has no @accum policy")
+        edits = _cast_edits(body, use, policy)
+    else:
+        is_narrow = compute_dtype(ty.dtype, ty.policy) == ty.dtype
+        draft.note(declared, f"no @accum policy here{f', so the sum runs in {ty.dtype}' if is_narrow else ''}")
+        edits = _policy_edits(body, ty.dtype, policy)
+    if edits:
+        draft.fix(f"keep {ty.dtype} storage, make only the running sum f32", *edits)
+
+
+def _policy_edits(body: Body, dtype: DType, policy: str) -> list[Edit]:
+    """The policy where the signature writes the dtype; what is said there already is not said again."""
+    edits: list[Edit] = []
+    for place in body.element_spans:
+        text = body.rules.text(place)
+        if lookup(text.partition("@")[0].strip()) == dtype and "@accum" not in text:
+            more = [part for part in policy.split() if part not in text]
+            edits.append(Edit(place, " ".join((text, *more))))
+    return edits
+
+
+def _cast_edits(body: Body, use: Use, policy: str) -> list[Edit]:
+    """Where operands are casts on the spot, their dtype can take the policy."""
+    edits: list[Edit] = []
+    for operand in use.operands:
+        if isinstance(operand, typed.Apply) and isinstance(operand.op, Cast) and _tensor(operand).policy == NO_POLICY:
+            inner = body.rules.text(operand.operands[0].span)
+            edits.append(Edit(operand.span, f"cast({inner}, {operand.op.dtype} {policy})"))
+    return edits
+
+
+def _terms(use: Use, ty: TensorType) -> str:
+    if isinstance(use.op, Reduction):
+        return " * ".join(dim_text(ty.dims[axis]) for axis in use.op.axes) or "1"
+    if isinstance(use.op, Einsum):
+        sizes = {label: dim for term, o in zip(use.op.terms, use.operands, strict=True)
+                 for label, dim in zip(term, _tensor(o).dims, strict=True)}  # fmt: skip
+        return " * ".join(dim_text(dim) for label, dim in sizes.items() if label not in use.op.output) or "1"
+    return dim_text(ty.dims[use.op.axis if isinstance(use.op, Cumulative) else -1])
+
+
+def _declared_element(body: Body, operand: typed.Expr) -> Span | None:
+    """Where the dtype of a parameter is written."""
+    return body.parameter_elements.get(operand.name) if isinstance(operand, typed.Local) else None
+
+
+def _suggest_cast(body: Body, draft: Draft, operand: typed.Expr, storage: str, title: str) -> None:
+    text = body.rules.text(operand.span)
+    if text:
+        draft.replace(title, operand.span, f"cast({text}, {storage})")
+
+
+def _by_width(left: typed.Expr, right: typed.Expr) -> tuple[typed.Expr, typed.Expr]:
+    return (left, right) if _tensor(left).dtype.bits >= _tensor(right).dtype.bits else (right, left)
+
+
+def _tensor(operand: typed.Expr) -> TensorType:
+    assert isinstance(operand.type, TensorType)
+    return operand.type

@@ -1,0 +1,275 @@
+"""Assignments: what binds a name, and what rebinds one.
+
+Enters: assignments of the syntax tree. Leaves: typed bindings. A name that a loop carries keeps its type; `m.w = v` and
+`x += v` bind the name on the left again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.source import Span
+from tesserac.check.declarations.annotations import AnnotationReader
+from tesserac.check.instances.conform import conform
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import storage_text, type_text
+from tesserac.check.model.scope import HIDDEN, RESULT, Binding, Pinned
+from tesserac.check.model.specs import StructDecl, TensorSpec, TypeSpec
+from tesserac.check.model.struct_uses import field_spec
+from tesserac.check.names.resolve import StructRef
+from tesserac.check.places.indexing import tuple_position
+from tesserac.check.places.updates import AUGMENTED, Way, updated
+from tesserac.check.state.body import Body, is_static
+from tesserac.check.state.requests import ask_by_types
+from tesserac.check.state.trials import rise
+from tesserac.check.values.common_types import agree, converted
+from tesserac.check.values.dicts import dict_with
+from tesserac.check.values.generic_items import any_item
+from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
+from tesserac.diag.codes.names import E0205, E0208, E0210, E0212, E0220
+from tesserac.diag.sink import Draft
+from tesserac.syntax import ast
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import F32
+from tesserac.types.policy import NO_POLICY
+from tesserac.types.ty import (
+    DictType,
+    ErrorType,
+    FloatType,
+    IntType,
+    RunIntType,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+
+def check_assignment(body: Body, node: ast.Assignment) -> list[typed.Stmt]:
+    value = body.expression(node.value)
+    return [statement for target in node.targets for statement in assign(body, target, value, node.span)]
+
+
+def assign(body: Body, target: ast.Expr, value: typed.Expr, span: Span) -> list[typed.Stmt]:
+    if isinstance(target, ast.Name):
+        return bind(body, target.id, target.span, value, span)
+    if isinstance(target, ast.TupleExpr | ast.ListExpr):
+        return _unpack(body, target, value, span)
+    if isinstance(target, ast.Attribute):
+        return _assign_field(body, target, value, span)
+    if isinstance(target, ast.Subscript):
+        return _assign_index(body, target, value, "set", span)
+    return []  # the parser has said that this cannot be assigned to
+
+
+def _assign_index(
+    body: Body, target: ast.Subscript, value: typed.Expr, way: Way, span: Span
+) -> list[typed.Stmt]:
+    """`x[i] = v` rebinds `x` to a tensor that differs there."""
+    whole = body.expression(target.value)
+    changed = _with_item(body, whole, target, value) or updated(body, whole, target, value, way)
+    return [] if isinstance(changed.type, ErrorType) else assign(body, target.value, changed, span)
+
+
+def _with_item(body: Body, whole: typed.Expr, target: ast.Subscript, value: typed.Expr) -> typed.Expr | None:
+    """A tuple or a dict with one item changed; None for anything else."""
+    index = target.arguments[0].value
+    if isinstance(value.type, ErrorType) or isinstance(whole.type, ErrorType):
+        return body.error(target.span)
+    if isinstance(whole.type, DictType):
+        return dict_with(body, whole, index, value)
+    if not isinstance(whole.type, TupleType):
+        return None
+    position = tuple_position(body, whole.type, [index])
+    if position is None:
+        return body.error(target.span)
+    items = list(tuple_items(whole, target.span))
+    items[position] = value
+    return make_tuple(items, target.span)
+
+
+def _assign_field(body: Body, target: ast.Attribute, value: typed.Expr, span: Span) -> list[typed.Stmt]:
+    """`m.w = v` rebinds `m` to a struct that differs in one field."""
+    struct = body.expression(target.value)
+    type_ = struct.type
+    position = type_.position(target.name) if isinstance(type_, StructType) else None
+    if not isinstance(type_, StructType) or position is None:
+        if not isinstance(type_, ErrorType):
+            draft = body.sink.error(E0208, at=target.name_span, what=type_text(type_), name=target.name)
+            fields = [name for name, _ in type_.fields] if isinstance(type_, StructType) else []
+            draft.did_you_mean(target.name, fields, target.name_span)
+        return []
+    decl = body.rules.own_struct(StructRef(type_.module, type_.name))
+    assert decl is not None
+    spec = field_spec(decl, type_.dims, position, target.span)
+    items = list(tuple_items(struct, target.span))
+    items[position] = conform(body, spec, value)
+    if isinstance(items[position].type, ErrorType):
+        return []
+    return assign(body, target.value, rebuilt(struct, items), span)
+
+
+def bind(body: Body, name: str, at: Span, value: typed.Expr, span: Span) -> list[typed.Stmt]:
+    """`name = value`; a name that a loop carries keeps its type."""
+    pinned = body.scope.pinned.get(name)
+    type_ = value.type
+    if pinned is not None:
+        kept = kept_type(body, name, at, pinned, type_)
+        value, type_ = (value, pinned.binding.type) if kept is None else (converted(value, kept), kept)
+    body.scope.bind(Binding(name, type_, at, value))
+    return [] if is_static(type_) else [typed.Bind(span, name, value)]
+
+
+def kept_type(body: Body, name: str, at: Span, pinned: Pinned, found: Type) -> Type | None:
+    """The type of a name that a loop carries, where it is bound to a value of this type. One that does not hold it
+    makes the loop start further up; where nothing holds both there is a diagnostic."""
+    before = pinned.binding.type
+    kept = agree(before, found)
+    if kept is None or (kept != before and not rise(body, name, pinned, kept)):
+        _report_change(body, name, at, pinned.binding, found, pinned.loop)
+        return None
+    return kept
+
+
+def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type, loop: Span) -> None:
+    shown = "the result" if name.startswith(RESULT) else name
+    draft = body.sink.error(E0212, at=at, name=shown, before=before.type.show(), after=after.show())
+    if name.startswith(RESULT):
+        draft.remark("what a loop returns has one type, wherever it does")
+        return
+    draft.note(before.span, f"this is {type_text(before.type)} when the loop starts")
+    draft.note(loop, "every turn starts with the same type")
+    if before.value is None or not isinstance(after, TensorType):
+        return
+    if isinstance(before.type, IntType | RunIntType | FloatType) and after.dims:
+        _suggest_shape(body, draft, before.value, after)
+    elif isinstance(before.type, TensorType) and before.type.dims == after.dims:
+        _suggest_start(body, draft, before.value, storage_text(after))
+
+
+def _suggest_shape(body: Body, draft: Draft, start: typed.Expr, after: TensorType) -> None:
+    """A number at every point of the tensor that turns make of it."""
+    text = body.rules.text(start.span)
+    inside = any(body.facts.is_index(name) for dim in after.dims for name in dim.symbols())
+    if not text or inside:
+        return
+    dims = ", ".join(map(str, after.dims))
+    dtype = "" if (after.dtype, after.policy) == (F32, NO_POLICY) else f", dtype={storage_text(after)}"
+    zero = (isinstance(start.type, IntType) and start.type.value == ZERO) or start.type == FloatType(0.0)
+    made = f"zeros({dims}{dtype})" if zero else f"full(({dims},), {text}{dtype})"
+    draft.replace(f"start with {type_text(after)}", start.span, made)
+
+
+def _suggest_start(body: Body, draft: Draft, start: typed.Expr, storage: str) -> None:
+    """The value before the loop in the dtype that turns make of it; a cast there is replaced."""
+    text = body.rules.text(start.span)
+    own, comma, _ = text.removeprefix("cast(").rpartition(", ")
+    written = own if comma and text.startswith("cast(") else text
+    if text:
+        draft.replace(f"start as {storage}", start.span, f"cast({written}, {storage})")
+
+
+def _unpack(
+    body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Expr, span: Span
+) -> list[typed.Stmt]:
+    parts = _parts_for(body, target, value)
+    names = [item for item in target.items if isinstance(item, ast.Name)]
+    if len(names) != len(target.items):
+        return _unpack_places(body, target.items, parts, value, span)
+    if any(name.id in body.scope.pinned for name in names):
+        return _unpack_places(body, target.items, parts, value, span)
+    for name, part in zip(names, parts, strict=True):
+        bind(body, name.id, name.span, part, span)
+    if not isinstance(value.type, TupleType) or is_static(value.type):
+        return []
+    return [typed.BindTuple(span, tuple(name.id for name in names), value)]
+
+
+def _parts_for(body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Expr) -> Sequence[typed.Expr]:
+    """One value per target; where they do not fit there is a diagnostic, and each is an error."""
+    wanted, item = len(target.items), any_item(body, value, value.span)
+    if item is not None:
+        return [item] * wanted
+    if isinstance(value.type, TupleType):
+        if len(value.type.items) == wanted:
+            return tuple_items(value, value.span)
+        problem = f"{len(value.type.items)} values for {wanted} names"
+        body.sink.error(E0205, at=target.span, problem=problem)
+    elif not isinstance(value.type, ErrorType):
+        body.sink.error(E0210, at=value.span, expected=f"a tuple of {wanted}", found=type_text(value.type))
+    return [body.error(value.span)] * wanted
+
+
+def _unpack_places(
+    body: Body, targets: Sequence[ast.Expr], parts: Sequence[typed.Expr], value: typed.Expr, span: Span
+) -> list[typed.Stmt]:
+    """`x[0], y = a, b`: all values are there before the first of them is put in its place."""
+    hidden = [f"{HIDDEN}{target.span.start}" for target in targets]
+    block: list[typed.Stmt] = []
+    if isinstance(value.type, TupleType) and not is_static(value.type):
+        block.append(typed.BindTuple(span, tuple(hidden), value))
+    for name, target, part in zip(hidden, targets, parts, strict=True):
+        body.scope.bind(Binding(name, part.type, part.span, part))
+        block += assign(body, target, body.local(name, part.span), span)
+        body.scope.bindings.pop(name)
+    return block
+
+
+class _LocalNames:
+    """Names in an annotation inside a body: known sizes, or a new name for the size found there."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self.fresh: dict[str, Dim] = {}
+
+    def alias(self, name: str) -> ast.Expr | None:
+        return self._body.rules.alias(name)
+
+    def is_reported(self, name: str) -> bool:
+        return self._body.rules.is_reported(name)
+
+    def struct(self, node: ast.Expr) -> StructDecl | None:
+        return self._body.rules.struct(node)
+
+    def type_names(self, module: str = "") -> Sequence[str]:
+        return self._body.rules.type_names(module)
+
+    def dim(self, name: str, span: Span) -> Dim | None:
+        known = self._body.symbols.get(name)
+        if known is None:
+            self.fresh[name] = Dim.sym(name)
+        return known or Dim.sym(name)
+
+
+def check_annotated(body: Body, node: ast.AnnotatedAssignment) -> list[typed.Stmt]:
+    names = _LocalNames(body)
+    reader = AnnotationReader(names, body.sink)
+    spec = reader.read(node.annotation, node.target.span)
+    ask_by_types(body, reader.attributes)
+    if node.value is None or not isinstance(node.target, ast.Name):
+        body.sink.error(E0220, at=node.span).remark("a name gets its type together with its value: `x: T = value`")
+        return []
+    value = body.expression(node.value)
+    _name_sizes(body, names.fresh, spec, value)
+    return bind(body, node.target.id, node.target.span, conform(body, spec, value), node.span)
+
+
+def _name_sizes(body: Body, fresh: dict[str, Dim], spec: TypeSpec, value: typed.Expr) -> None:
+    """A new dim name in the annotation is from here on a name of the size it meets."""
+    if isinstance(spec, TensorSpec) and isinstance(value.type, TensorType) and len(spec.dims) == value.type.rank:
+        for dim, found in zip(spec.dims, value.type.dims, strict=True):
+            if dim.dim.symbol in fresh and dim.dim.symbol is not None:
+                body.symbols.setdefault(dim.dim.symbol, found)
+
+
+def check_augmented(body: Body, node: ast.AugmentedAssignment) -> list[typed.Stmt]:
+    if isinstance(node.target, ast.Subscript) and node.op in AUGMENTED and _is_tensor(body, node.target.value):
+        return _assign_index(body, node.target, body.expression(node.value), AUGMENTED[node.op], node.span)
+    combined = body.expression(ast.BinaryOp(node.span, node.target, node.op, node.op_span, node.value))
+    if isinstance(node.target, ast.Subscript):
+        return _assign_index(body, node.target, combined, "rebind", node.span)
+    return assign(body, node.target, combined, node.span)
+
+
+def _is_tensor(body: Body, node: ast.Expr) -> bool:
+    return isinstance(body.expression(node).type, TensorType | ErrorType)

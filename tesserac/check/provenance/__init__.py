@@ -1,0 +1,1 @@
+"""Where sizes and elements came from: the reasons below a message."""

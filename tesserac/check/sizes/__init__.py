@@ -1,0 +1,1 @@
+"""What is known about sizes, and what follows from it."""

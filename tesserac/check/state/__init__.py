@@ -1,0 +1,1 @@
+"""The state of checking one body, which every rule has at hand."""

@@ -1,0 +1,97 @@
+"""Sorts the arguments of a call under the names of parameters.
+
+Enters: arguments as written, and the parameters' names. Leaves: arguments by name; wrong ones have a diagnostic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import NO_SPAN, Span
+from tesserac.check.model import typed
+from tesserac.check.state.body import Body
+from tesserac.diag.codes.names import E0205
+from tesserac.syntax import ast
+
+ALIASES = {"dim": "axis", "keepdim": "keep", "keepdims": "keep"}
+"""Names that other libraries use; the formatter rewrites them."""
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One checked argument; `name` is None for a positional one."""
+
+    name: str | None
+    span: Span
+    value: typed.Expr
+
+
+@dataclass(frozen=True)
+class Callee:
+    """What is called, for messages: its name and the place a message points to."""
+
+    name: str
+    at: Span
+    span: Span
+
+
+def check_arguments(body: Body, arguments: Sequence[ast.Argument]) -> list[Arg]:
+    return [Arg(a.name, a.name_span, body.expression(a.value)) for a in arguments]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A parameter, as sorting sees it."""
+
+    name: str
+    required: bool
+    keyword_only: bool
+    declared: Span = NO_SPAN
+
+
+def sort_arguments(
+    body: Body, callee: Callee, args: Sequence[Arg], slots: Sequence[Slot]
+) -> dict[str, typed.Expr] | None:
+    """Arguments by parameter name, or None after a diagnostic."""
+    names = [slot.name for slot in slots]
+    positional = [slot.name for slot in slots if not slot.keyword_only]
+    given: dict[str, typed.Expr] = {}
+    ordered = [arg for arg in args if arg.name is None]
+    if len(ordered) > len(positional):
+        many = f"`{callee.name}` takes {_count(len(positional))}, {len(ordered)} were given"
+        body.sink.error(E0205, at=ordered[len(positional)].value.span, problem=many)
+        return None
+    given.update({name: arg.value for name, arg in zip(positional, ordered, strict=False)})
+    for arg in args:
+        if arg.name is not None and not _put(body, callee, arg, arg.name, names, given):
+            return None
+    missing = [slot for slot in slots if slot.required and slot.name not in given]
+    if missing:
+        listed = ", ".join(f"`{slot.name}`" for slot in missing)
+        draft = body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs {listed}")
+        if missing[0].declared.known:
+            draft.note(missing[0].declared, "declared here, without a default")
+        return None
+    return given
+
+
+def _put(
+    body: Body, callee: Callee, arg: Arg, name: str, names: list[str], given: dict[str, typed.Expr]
+) -> bool:
+    name = name if name in names else ALIASES.get(name, name)
+    if name in given:
+        problem = f"`{callee.name}` is given `{name}` twice"
+    elif name not in names:
+        problem = f"`{callee.name}` has no parameter `{name}`"
+    else:
+        given[name] = arg.value
+        return True
+    draft = body.sink.error(E0205, at=arg.span, problem=problem)
+    if name not in names:
+        draft.did_you_mean(name, names, arg.span)
+    return False
+
+
+def _count(number: int) -> str:
+    return "no arguments" if number == 0 else "1 argument" if number == 1 else f"{number} arguments"

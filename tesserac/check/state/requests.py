@@ -1,0 +1,60 @@
+"""What a program asks of where and how it runs, besides what it computes: placements, schedules, hints.
+
+Enters: the node that asks, checked. Leaves: a `Request` of the function that it stands in. A placement must be had, or
+the function does not run; a hint that no target takes is told by `tesserac inspect`. Nothing is accepted in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.check.names.type_attributes import DEVICE, attribute_name, read_device
+from tesserac.check.state.body import Body
+from tesserac.diag.sink import Sink
+from tesserac.syntax import ast
+
+NOT_FETCHED = "no target fetches ahead of what reads it yet"
+NOT_FAST = "no target uses the freedom yet: the bits are those without it"
+NOT_SCHEDULED = "blocks span their dims, so that only `tile.context()` shows what the schedule says"
+NOT_TILED = "the compiler chooses the blocks of a product itself"
+NOT_TUNED = "nothing is measured: the first value of every setting is taken"
+NOT_VECTORIZED = "the compiler chooses the width of loads itself"
+NOT_CHOSEN = "a call of that function does not take the kernel yet"
+ONE_DEVICE = "one device takes all devices of a mesh, and every tensor lies whole on it"
+
+_ATTRIBUTES = {
+    "rolling_window": "`append` to a full cache ends the call, whatever its type says; use `append_rolling`",
+    "paged": "the state lies in memory as a whole",
+    "checkpointable": "every state can be saved, with or without it",
+}
+"""Why an attribute of a type makes no difference."""
+_RELIED_ON = ("rolling_window",)
+"""Attributes that say what a program computes, and not only how."""
+
+
+def ask(body: Body, span: Span, why: str, before: str = "") -> None:
+    """A hint, written at `span` behind `before`, that is checked and not taken."""
+    _add(body, typed.Request(f"{before}{body.rules.text(span)}", span, why))
+
+
+def ask_device(body: Body, device: str, span: Span) -> None:
+    """A part of the body has to run on a device."""
+    _add(body, typed.Request(body.rules.text(span), span, "", device=device))
+
+
+def ask_by_types(body: Body, attributes: Iterable[ast.Expr]) -> None:
+    """What stands after the `@` of types, each checked, in a signature or in a body."""
+    for node in attributes:
+        name, text = attribute_name(node), f"@{body.rules.text(node.span)}"
+        if name == DEVICE and isinstance(node, ast.Call):
+            device = read_device(Sink(), node.arguments[0].value)
+            _add(body, typed.Request(text, node.span, "", device=device))
+        elif name in _ATTRIBUTES:
+            _add(body, typed.Request(text, node.span, _ATTRIBUTES[name], is_needed=name in _RELIED_ON))
+
+
+def _add(body: Body, request: typed.Request) -> None:
+    if body.dead == 0 and request not in body.requests:
+        body.requests.append(request)

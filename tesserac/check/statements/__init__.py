@@ -1,0 +1,1 @@
+"""Statements of a body, and what control flow carries."""

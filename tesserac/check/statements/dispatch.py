@@ -1,0 +1,137 @@
+"""Types of statements.
+
+Enters: the statements of a body, in order. Leaves: typed statements in which branches and loops say what they carry.
+A `return` in a branch takes what follows the branch into the other one, so that control stays structured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tesserac.check.expressions.closures import check_inner
+from tesserac.check.instances.conform import conform
+from tesserac.check.kernels.tile_stores import check_store, is_store
+from tesserac.check.model import typed
+from tesserac.check.model.control import KeepResult, holds_return, may_exit
+from tesserac.check.places.assignment import check_annotated, check_assignment, check_augmented
+from tesserac.check.places.update_calls import check_update, update_place
+from tesserac.check.state.body import Body
+from tesserac.check.state.effects import UPDATES
+from tesserac.check.state.evaluation import framed
+from tesserac.check.statements.branches import check_if
+from tesserac.check.statements.contexts import EndWith, enter_with, set_numerics
+from tesserac.check.statements.early_returns import check_returning_loop, keep_result
+from tesserac.check.statements.loops import check_loop, raise_flag
+from tesserac.check.statements.printing import check_assert, check_print, is_print
+from tesserac.diag.codes.names import W0201
+from tesserac.syntax import ast
+from tesserac.types.ty import ErrorType, NoneType
+
+
+def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
+    """The typed form of statements in sequence."""
+    block: list[typed.Stmt] = []
+    for position, statement in enumerate(statements):
+        rest = statements[position + 1 :]
+        if isinstance(statement, ast.If):
+            with framed(body) as frame:
+                branches = check_if(body, statement, rest)
+            block += [*frame.statements, *branches]
+            if may_exit(statement):
+                return tuple(block)
+            continue
+        if isinstance(statement, ast.With):
+            inner = (*statement.body, EndWith(statement.span, body.numerics, body.memory, body.mesh), *rest)
+            with framed(body) as frame:
+                entered = enter_with(body, statement)
+            return (*block, *frame.statements, *entered, *check_block(body, inner))
+        if isinstance(statement, ast.For | ast.While) and holds_return(statement.body):
+            return (*block, *check_returning_loop(body, statement, rest))
+        block += _check_statement(body, statement)
+        if isinstance(statement, ast.Return | ast.Break | ast.Continue):
+            return tuple(block)
+    return tuple(block)
+
+
+def _check_statement(body: Body, node: ast.Stmt) -> list[typed.Stmt]:
+    rule = _RULES.get(type(node))
+    with framed(body) as frame:
+        made = [] if rule is None else rule(body, node)
+    return [*frame.statements, *made]
+
+
+def _unread(body: Body, node: ast.ErrorStatement) -> list[typed.Stmt]:
+    """What did not parse may be anything, a `return` too: nobody is told what the function gives."""
+    body.error(node.span)
+    return []
+
+
+def _end_with(body: Body, node: EndWith) -> list[typed.Stmt]:
+    body.memory, body.mesh = node.memory, node.mesh
+    return set_numerics(body, node.numerics, node.span)
+
+
+def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
+    if isinstance(node.value, ast.StringLiteral | ast.EllipsisLiteral):
+        return []
+    if is_print(body, node.value):
+        return check_print(body, node.value)
+    if is_store(body, node.value):
+        assert isinstance(node.value, ast.Call)
+        return check_store(body, node.value)
+    place = update_place(body, node.value)
+    if place is not None:
+        assert isinstance(node.value, ast.Call)
+        return check_update(body, node.value, place)
+    before, body.effects = body.effects, {}
+    value = body.expression(node.value)
+    own, body.effects = body.effects, {**body.effects, **before}
+    if isinstance(value.type, ErrorType):
+        return []
+    if not own.keys() - UPDATES:
+        _report_unused(body, node)
+        return [typed.Evaluate(node.span, value)] if isinstance(value, typed.Call) else []  # it may assert
+    return [] if isinstance(value, typed.Static | typed.Local) else [typed.Evaluate(node.span, value)]
+
+
+def _report_unused(body: Body, node: ast.ExpressionStatement) -> None:
+    """A value that nobody reads. An update that is written as an expression was most likely to be kept."""
+    draft = body.sink.warning(W0201, at=node.span)
+    text = body.rules.text(node.span)
+    target, updates, _ = text.partition(".at[")
+    if updates and target.isidentifier():
+        draft.because("`.at` gives an updated copy and leaves the tensor as it is")
+        draft.replace("keep the updated tensor", node.span, f"{target} = {text}")
+    else:
+        draft.remark("bind it to a name, or remove the statement")
+
+
+# ---------------------------------------------------------------------------------------- return --------
+
+
+def _return(body: Body, node: ast.Return) -> list[typed.Stmt]:
+    value = typed.Static(NoneType(), node.span) if node.value is None else body.expression(node.value)
+    if body.result_spec is not None:
+        value = conform(body, body.result_spec, value)
+    if body.dead == 0:
+        body.returns.append(value)
+    return [typed.Return(node.span, value)]
+
+
+_RULES: dict[type[ast.Stmt], Callable[[Body, Any], list[typed.Stmt]]] = {
+    ast.Assignment: check_assignment,
+    ast.AnnotatedAssignment: check_annotated,
+    ast.AugmentedAssignment: check_augmented,
+    ast.ExpressionStatement: _expression,
+    ast.Return: _return,
+    ast.Assert: check_assert,
+    ast.For: check_loop,
+    ast.While: check_loop,
+    ast.Break: raise_flag,
+    ast.FunctionDef: check_inner,
+    ast.ErrorStatement: _unread,
+    EndWith: _end_with,
+    KeepResult: keep_result,
+}
+"""By kind of statement. `continue` only ends its block; `pass` is nothing."""

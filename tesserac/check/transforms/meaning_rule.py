@@ -1,0 +1,66 @@
+"""The derivative of a kernel: that of the function it implements, as a rule for both modes.
+
+Enters: a kernel, and a call of its meaning with the kernel's parameters. Leaves: a function like a
+`@jvp_of(kernel)`,
+
+    def rule(x, ..., y, dx, ...): return jvp(meaning, (x, ...), (dx, ...))[1]
+
+The value stays what the kernel computes; only changes of it go by its meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesserac.check.model import typed
+from tesserac.check.state.body import is_static
+from tesserac.check.values.tangents import has_tangent, tangent_type
+from tesserac.check.values.tuples import item_of, rebuilt, tuple_items
+from tesserac.ops.convert import Cast
+from tesserac.ops.shape import Reshape
+from tesserac.types.ty import TensorType, TupleType, Type, parts
+
+
+def forward_rule(kernel: typed.TypedFunction, meaning: typed.Expr) -> typed.TypedFunction:
+    """The rule of a kernel that reads no params; its meaning is an expression of the kernel's parameters."""
+    span = kernel.span
+    given = [param for param in kernel.params if not is_static(param.type)]
+    places = tuple(place for place, param in enumerate(given) if has_tangent(param.type))
+    tangents = [typed.Param(f"d{given[place].name}$", tangent_type(given[place].type), span) for place in places]
+    pair = TupleType((meaning.type, tangent_type(meaning.type)))
+    changes = typed.Derivative(
+        pair,
+        span,
+        False,
+        tuple(param.name for param in given),
+        tuple(typed.Local(param.type, span, param.name) for param in given),
+        places,
+        tuple(typed.Local(param.type, span, param.name) for param in tangents),
+        meaning,
+    )
+    wanted = tangent_type(kernel.result)
+    change = _stored(wanted, item_of(changes, 1, span))
+    return replace(
+        kernel,
+        symbol=f"{kernel.symbol}.forward",
+        params=(*kernel.params, typed.Param("result$", kernel.result, span), *tangents),
+        result=wanted,
+        body=(typed.Return(span, change),),
+        closed=False,
+    )
+
+
+def _stored(wanted: Type, value: typed.Expr) -> typed.Expr:
+    """The change as the kernel's result is stored: one of the two may leave the policy open, and write sizes
+    otherwise."""
+    if isinstance(wanted, TensorType) and isinstance(value.type, TensorType):
+        if (wanted.dtype, wanted.policy) != (value.type.dtype, value.type.policy):
+            cast = Cast(wanted.dtype, wanted.policy)
+            value = typed.Apply(TensorType(value.type.dims, wanted.dtype, wanted.policy), value.span, cast, (value,))
+        same = value.type == wanted
+        return value if same else typed.Apply(wanted, value.span, Reshape(wanted.dims), (value,))
+    inner = parts(wanted)
+    if inner is None or is_static(wanted):
+        return value
+    items = tuple_items(value, value.span)
+    return rebuilt(value, [_stored(own, item) for own, item in zip(inner, items, strict=True)])

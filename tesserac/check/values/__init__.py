@@ -1,0 +1,1 @@
+"""Values while compiling: names, numbers, tuples, dicts, types."""

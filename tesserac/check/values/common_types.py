@@ -1,0 +1,90 @@
+"""What two values have in common where control flow joins: branches, turns of a loop, returns.
+
+Enters: the types of both. Leaves: the least type that holds them, or none; and a value as that type. Numbers that are
+known while compiling, and differ, are values of the run. See Note [How numbers rise].
+"""
+
+from __future__ import annotations
+
+from tesserac.check.model import typed
+from tesserac.check.values.tuples import make_value, tuple_items
+from tesserac.types.dtype import BOOL
+from tesserac.types.ty import (
+    Aggregate,
+    BoolType,
+    ErrorType,
+    FloatType,
+    IntType,
+    RunIntType,
+    TensorType,
+    Type,
+    parts,
+    with_parts,
+)
+
+
+def agree(left: Type, right: Type) -> Type | None:
+    """The type that values of both types have, as results of two branches or turns of a loop; None if none."""
+    if isinstance(left, ErrorType) or isinstance(right, ErrorType):
+        return ErrorType()
+    if left == right:
+        return left
+    if isinstance(left, Aggregate) and isinstance(right, Aggregate):
+        return _agree_parts(left, right)
+    return _number(left, right) or _number(right, left)
+
+
+def _agree_parts(left: Aggregate, right: Aggregate) -> Type | None:
+    ours, theirs = parts(left) or (), parts(right) or ()
+    if len(ours) != len(theirs) or with_parts(left, theirs) != right:
+        return None
+    items = [agree(a, b) for a, b in zip(ours, theirs, strict=True)]
+    return None if None in items else with_parts(left, (item for item in items if item is not None))
+
+
+def _number(low: Type, high: Type) -> Type | None:
+    """What a number and something at least as far up are together."""
+    match low, high:
+        case IntType() | RunIntType(), IntType() | RunIntType():
+            return RunIntType()
+        case IntType() | RunIntType() | FloatType(), FloatType():
+            return FloatType()
+        case BoolType(), BoolType():
+            return TensorType((), BOOL)
+        case _, TensorType(dims=(), is_scaled=False):
+            return high if _takes(high, low) else None
+    return None
+
+
+def _takes(tensor: TensorType, number: Type) -> bool:
+    """Whether a number may be one of this dtype, as beside such a tensor."""
+    match number:
+        case IntType(value=value):
+            known = value.constant
+            return tensor.dtype.kind != "b" and (known is None or tensor.dtype.holds(known))
+        case RunIntType():
+            return tensor.dtype.kind != "b"
+        case FloatType():
+            return tensor.dtype.kind in "fc"
+    return isinstance(number, BoolType) and tensor.dtype == BOOL
+
+
+def converted(value: typed.Expr, type_: Type) -> typed.Expr:
+    """A value as a type that it agrees with others on."""
+    if value.type == type_ or isinstance(type_, ErrorType) or isinstance(value.type, ErrorType):
+        return value
+    if not isinstance(type_, Aggregate):
+        return typed.Coerce(type_, value.span, value)
+    pairs = zip(tuple_items(value, value.span), parts(type_) or (), strict=True)
+    return make_value(type_, [converted(item, own) for item, own in pairs], value.span)
+
+
+# Note [How numbers rise]
+# An int is known while compiling: its type holds it. Where two ways meet that leave different ints under one name, only
+# the run knows which: it is an int of the run, without a dtype. A fraction among them makes it a float, which has none
+# either, and a 0-d tensor makes it one of that dtype. So
+#
+#     int (3) < int < float < Tensor[f32]        int < Tensor[i32]        bool (True) < Tensor[bool]
+#
+# and operators keep the order: operands further up give results further up. A loop is checked with what is known before
+# it; where a turn leaves something further up under a name, the loop is checked again from there (`loops.py`).

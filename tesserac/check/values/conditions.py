@@ -1,0 +1,109 @@
+"""Conditions: what `if`, `while`, `assert`, `and`, `or` and `not` decide on.
+
+Enters: a checked value. Leaves: the value, known to be one bool, or an error expression after a diagnostic.
+"""
+
+from __future__ import annotations
+
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
+from tesserac.check.state.body import Body
+from tesserac.check.values.kinds import asks_kind
+from tesserac.check.values.scalars import apply_to_scalars
+from tesserac.diag.codes.names import E0214
+from tesserac.diag.sink import Draft
+from tesserac.ops.compare import NotEqual
+from tesserac.syntax import ast
+from tesserac.types.dims import ZERO
+from tesserac.types.dtype import BOOL
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
+
+
+def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
+    """A compile-time bool or a `Tensor[bool]` without dims."""
+    type_ = value.type
+    if isinstance(type_, BoolType | ErrorType) or type_ == TensorType((), BOOL):
+        return value
+    if isinstance(type_, FloatType):
+        return _is_not_zero(body, value)
+    draft = body.sink.error(E0214, at=value.span, found=type_text(type_))
+    if isinstance(type_, IntType | RunIntType) or (isinstance(type_, TensorType) and not type_.dims):
+        draft.replace("ask whether it is zero", value.span, f"{_operand_text(body, value)} != 0")
+    elif isinstance(type_, TensorType) and type_.dtype != BOOL:
+        draft.remark("compare it: `x != 0` gives bools; `&`, `|` and `~` combine them element by element")
+    elif isinstance(type_, TensorType):
+        draft.remark("for every element use `&`, `|`, `~` and `where`")
+        _suggest_whole(body, draft, value)
+    return body.error(value.span)
+
+
+def _operand_text(body: Body, value: typed.Expr) -> str:
+    """What is written there, as an operand of a comparison."""
+    text = body.rules.text(value.span)
+    return text if text.isidentifier() else f"({text})"
+
+
+def refuse_elementwise(body: Body, node: ast.LogicalOp, value: typed.Expr) -> typed.Expr:
+    """`x > 0 and x < 1` of tensors: the sign that works on every element is `&`."""
+    draft = body.sink.error(E0214, at=value.span, found=type_text(value.type))
+    draft.note(node.op_span, f"`{node.op}` decides between two bools")
+    sign = "&" if node.op == "and" else "|"
+    left, right = body.rules.text(node.left.span), body.rules.text(node.right.span)
+    draft.replace(f"`{sign}` works on every element", node.span, f"({left}) {sign} ({right})")
+    return body.error(node.span)
+
+
+def is_elementwise(value: typed.Expr) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype == BOOL and value.type.rank > 0
+
+
+def _suggest_whole(body: Body, draft: Draft, value: typed.Expr) -> None:
+    """What one bool can be made of a tensor of them."""
+    text = body.rules.text(value.span)
+    draft.replace("ask whether it holds anywhere", value.span, f"any({text})")
+    draft.replace("or everywhere", value.span, f"all({text})")
+
+
+def _is_not_zero(body: Body, value: typed.Expr) -> typed.Expr:
+    """A number decides by whether it is zero: while compiling where it is known, else in the run."""
+    zero = typed.Static(IntType(ZERO), value.span)
+    return apply_to_scalars(body, NotEqual(), [value, zero], value.span, value.span)
+
+
+def checks_excluded(body: Body, test: ast.Expr) -> bool:
+    """Whether the branch that a known test excludes is checked too: where the function is defined, for mistakes are
+    mistakes whichever branch is kept; not for the types and values of a call, which the test may keep out."""
+    return not body.at_call and not _decides_types(test)
+
+
+def _decides_types(test: ast.Expr) -> bool:
+    """Whether a test asks for None, a kind, a rank or a dtype: then the other branch may rely on the answer."""
+    if asks_kind(test):
+        return True
+    match test:
+        case ast.Comparison(first=first, links=links):
+            asked = (first, *(link.operand for link in links))
+            return any(link.op in ("is", "is not") for link in links) or any(map(_is_property, asked))
+        case ast.LogicalOp(left=left, right=right):
+            return _decides_types(left) or _decides_types(right)
+        case ast.UnaryOp(op="not", operand=operand):
+            return _decides_types(operand)
+    return False
+
+
+def compares_ints(body: Body, test: ast.Expr) -> bool:
+    """Whether a test that compiling decides compares ints or sizes."""
+    match test:
+        case ast.Comparison(first=first, links=links):
+            asked = (first, *(link.operand for link in links))
+            return all(isinstance(body.expression(node).type, IntType) for node in asked)
+        case ast.LogicalOp(left=left, right=right):
+            return compares_ints(body, left) or compares_ints(body, right)
+        case ast.UnaryOp(op="not", operand=operand):
+            return compares_ints(body, operand)
+    return False
+
+
+def _is_property(node: ast.Expr) -> bool:
+    """`x.rank`, `x.dtype.kind`: what is known of a tensor's type, and decides which operators take it."""
+    return isinstance(node, ast.Attribute) and node.name in ("rank", "ndim", "dtype", "kind", "itemsize")

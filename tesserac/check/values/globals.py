@@ -1,0 +1,120 @@
+"""Names as values: locals, sizes, constants, functions, dtypes.
+
+Enters: a name of the syntax tree. Leaves: the value it has here, or a diagnostic with the name most likely meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tesserac.base.spelling import is_one_slip
+from tesserac.check.model import typed
+from tesserac.check.names.foreign_names import called_here
+from tesserac.check.names.resolve import (
+    ALGEBRA,
+    COLLECTIVES,
+    TRANSFORMS,
+    BuiltinRef,
+    ConstantRef,
+    DTypeRef,
+    FunctionRef,
+    LibraryRef,
+    ModuleRef,
+    NamespaceRef,
+    OperatorRef,
+    ParamRef,
+    ReportedRef,
+    Resolved,
+    StructRef,
+)
+from tesserac.check.state.body import Body
+from tesserac.diag.codes.names import E0201, E0203, E0299
+from tesserac.diag.codes.shapes import E0306
+from tesserac.syntax import ast
+from tesserac.types.dtype import spellings
+from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, OperatorType, StructType, TransformType
+
+BUILT_IN = "built in"
+"""The module that operators are functions of, where they are values."""
+
+
+def infer_name(body: Body, node: ast.Name) -> typed.Expr:
+    scope, name = body.scope, node.id
+    if name in scope.bindings:
+        return body.local(name, node.span)
+    if name in scope.half_bound:
+        draft = body.sink.error(E0203, at=node.span, name=name)
+        draft.note(scope.half_bound[name], "it has a value only after this")
+        return body.error(node.span)
+    if name in body.untold_symbols:
+        draft = body.sink.error(E0306, at=node.span, name=name)
+        draft.remark("it may stand in types; take it as an int parameter to have its value")
+        return body.error(node.span)
+    if name in body.symbols:
+        for size in sorted(body.symbols[name].symbols()):
+            body.mention(size)
+        return typed.Static(IntType(body.symbols[name]), node.span)
+    return global_value(body, node, body.rules.resolve(name))
+
+
+def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.Expr:
+    built_in = _built_in(node, meaning)
+    if built_in:
+        return typed.Static(FunctionType(BUILT_IN, built_in), node.span)
+    match meaning:
+        case ConstantRef(owner, name):
+            return body.rules.constant(body, owner, name, node.span)
+        case FunctionRef(owner, name):
+            return typed.Static(FunctionType(owner, name), node.span)
+        case ParamRef(owner, name):
+            param = body.rules.param(owner, name)
+            body.reads.setdefault(param.name, param)
+            known = not isinstance(param.type, ErrorType)
+            return typed.Weight(param.type, node.span, param.name) if known else body.error(node.span)
+        case DTypeRef(dtype):
+            return typed.Static(DTypeType(dtype), node.span)
+        case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
+            body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
+        case ReportedRef():
+            pass
+        case None:
+            unknown_name(body, node)
+    return body.error(node.span)
+
+
+def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
+    """The name of a function of the language itself that may be a value; empty where there is none."""
+    match meaning:
+        case OperatorRef(op):
+            return op.name
+        case BuiltinRef(name) if name.startswith(ALGEBRA) or name in (*TRANSFORMS, *COLLECTIVES):
+            return name
+    return ""
+
+
+def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None:
+    known = [name for name in _candidates(body, is_called) if is_called or _fits_value(body, node.id, name)]
+    draft = body.sink.error(E0201, at=node.span, name=node.id)
+    here = called_here(node.id)
+    if here is not None:
+        draft.remark(here)
+    elif len(node.id) > 2:  # two letters are like too many names
+        draft.did_you_mean(node.id, known, node.span)
+    if node.id[0].isupper() and body.dim_spans:
+        first = min((span for spans in body.dim_spans.values() for span in spans), key=lambda span: span.start)
+        draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.dim_spans)}")
+
+
+def _candidates(body: Body, is_called: bool) -> Iterator[str]:
+    """Names of a kind that may stand there: what is called is no size and no dtype."""
+    callable_ = (FunctionType, StructType, TransformType, OperatorType)
+    yield from (name for name, own in body.scope.bindings.items() if not is_called or isinstance(own.type, callable_))
+    yield from body.rules.suggestions()
+    yield from () if is_called else (*body.symbols, *spellings())
+
+
+def _fits_value(body: Body, name: str, candidate: str) -> bool:
+    """A function is a value too, but seldom meant: only where the name is one slip away from it."""
+    is_function = isinstance(body.rules.resolve(candidate), FunctionRef | OperatorRef | BuiltinRef)
+    local = candidate in body.scope.bindings or candidate in body.symbols
+    return local or not is_function or is_one_slip(name.lower(), candidate.lower())

@@ -1,0 +1,35 @@
+"""The types of derivatives.
+
+Enters: the type of a value. Leaves: that of its tangent: the same, without what has none. A float tensor has one of its
+own type; integers, bools and strings have none, and leave None where they were; what is known while compiling stays.
+"""
+
+from __future__ import annotations
+
+from tesserac.check.state.body import is_static
+from tesserac.types.ty import Aggregate, FloatType, ListType, NoneType, TensorType, Type, parts, with_parts
+
+
+def is_smooth(type_: Type) -> bool:
+    """Whether single values of this type have a tangent."""
+    if isinstance(type_, TensorType):
+        return type_.dtype.kind in "fc" and not type_.is_scaled
+    return isinstance(type_, FloatType) and type_.value is None
+
+
+def has_tangent(type_: Type) -> bool:
+    """Whether anything in a value of this type has a tangent."""
+    if isinstance(type_, ListType):
+        return has_tangent(type_.item)
+    inner = parts(type_)
+    return is_smooth(type_) if inner is None else any(map(has_tangent, inner))
+
+
+def tangent_type(type_: Type) -> Type:
+    if isinstance(type_, ListType):
+        return ListType(type_.count, tangent_type(type_.item))
+    inner = parts(type_)
+    if inner is not None:
+        assert isinstance(type_, Aggregate)
+        return with_parts(type_, map(tangent_type, inner))
+    return type_ if is_smooth(type_) or is_static(type_) else NoneType()

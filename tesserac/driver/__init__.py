@@ -1,0 +1,1 @@
+"""What drives the compiler: sessions, the check cache, faults, fixes, packaging."""

@@ -1,0 +1,403 @@
+"""The one stateful object: files, the library, and what is known of both, each computed once.
+
+Used by the commands, the REPL, the editor's server and the runtime alike. Programs with mistakes give diagnostics;
+asking for compiled code of such a program raises `ProgramError`, which carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tessera.returned import VALUE, Returned
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import SourceFile, Span
+from tesserac.check.infer import CheckResult, Earlier, check_module
+from tesserac.check.model import typed
+from tesserac.check.names.cascades import all_said
+from tesserac.check.names.lint import lint_module
+from tesserac.diag.codes.differentiation import E0702, E0720
+from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
+from tesserac.diag.codes.kernels import E0512
+from tesserac.diag.codes.names import E0217, E0299
+from tesserac.diag.codes.runtime import E0925, E0949
+from tesserac.diag.codes.shapes import E0316
+from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.diag.sink import Sink
+from tesserac.diag.verdict import Reads
+from tesserac.entry.interface import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
+from tesserac.entry.specialize import argument_types
+from tesserac.graph.autodiff.errors import NotDifferentiable
+from tesserac.graph.batching.dialect import MappedResult
+from tesserac.graph.build import Unsupported, build_module
+from tesserac.graph.devices import DevicesMissing, alone
+from tesserac.graph.dialect import PREFIX
+from tesserac.graph.interp import AssertionFailed, InterpreterError
+from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused, with_sizes
+from tesserac.graph.trace import Observe, run_traced, without_transforms
+from tesserac.incremental.analyser import Analyser, Analysis
+from tesserac.ir.forms import Guard
+from tesserac.ir.passes import run_passes
+from tesserac.modules.imports import Importer, fresh
+from tesserac.modules.library import Library, library_sources, load_library
+from tesserac.numerics.exact import Array
+from tesserac.pipeline import Levels, lower
+from tesserac.project.layout import Project
+from tesserac.syntax import ast
+from tesserac.syntax.files import read_source
+from tesserac.syntax.parse import parse_module
+from tesserac.types.dims import Dim, DimError, TooComplex
+from tesserac.types.ty import map_dims
+
+if TYPE_CHECKING:
+    from tessera.artifact import Artifact
+    from tessera.gpu_program import GpuProgram
+    from tesserac.schedule.machine import Machine
+    from tesserac.target.cpu.build import CpuPlatform
+    from tesserac.target.nvptx.build import GpuPlatform
+
+Sizes = Mapping[str, int]
+NO_SIZES: Sizes = {}
+
+PROGRAM = "main"
+"""What symbols of the program being compiled start with."""
+
+
+class ProgramError(Exception):
+    """The program has mistakes, so there is nothing to compile."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        super().__init__("; ".join(d.title for d in diagnostics))
+        self.diagnostics = diagnostics
+
+
+class SizesMissing(ProgramError):
+    """Code is made for each value of some sizes, and none was said."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], demanded: SizesDemanded) -> None:
+        super().__init__(diagnostics)
+        self.demanded = demanded
+
+
+class StaysInside(ProgramError):
+    """A function whose result cannot leave the language: an operator, a function."""
+
+
+class NoSuchFunction(Exception):
+    """The program has no function of that name."""
+
+
+def _no_fit(function: ast.FunctionDef) -> tuple[Diagnostic, ...]:
+    sink = Sink()
+    label = "what is known while compiling is of another kind than declared"
+    sink.error(E0217, at=function.name_span, name=function.name, label=label)
+    return sink.diagnostics
+
+
+def _sizes_refused(function: typed.TypedFunction, guard: Guard) -> tuple[Diagnostic, ...]:
+    sink, sides = Sink(), {"left": str(guard.left), "right": str(guard.right)}
+    sink.error(E0925, at=function.span, function=function.name, rule=guard.text, **sides)
+    return sink.diagnostics
+
+
+def _devices_missing(function: typed.TypedFunction, problem: DevicesMissing) -> tuple[Diagnostic, ...]:
+    sink, given = Sink(), {"axis": problem.axis, "devices": str(problem.devices)}
+    draft = sink.error(E0905, at=problem.span, function=function.name, **given)
+    draft.remark(f'`pmap(..., axis_name="{problem.axis}")` computes for all devices on one')
+    return sink.diagnostics
+
+
+def _check_requests(reached: Iterable[typed.TypedFunction], entry: str, machine: Machine) -> None:
+    """What functions ask of where they run, and this machine is not, ends the compilation. Raises ProgramError."""
+    sink = Sink()
+    for request in (request for function in reached for request in function.requests):
+        if request.device and request.device != machine.kind:
+            named = {"request": request.text, "device": request.device.upper()}
+            draft = sink.error(E0906, at=request.span, function=entry, arch=machine.arch, **named)
+            draft.remark("a part that is placed on a device runs there or not at all")
+        elif request.blocks:
+            sink.error(E0512, at=request.span, label=request.text, function=request.blocks).remark(request.why)
+        elif request.is_needed:
+            sink.error(E0907, at=request.span, request=request.text).remark(request.why)
+    if sink.has_errors:
+        raise ProgramError(sink.diagnostics)
+
+
+def _sizes_missing(function: typed.TypedFunction, problem: SizesDemanded) -> tuple[Diagnostic, ...]:
+    sink, names = Sink(), " and ".join(f'"{symbol}"' for symbol in problem.symbols)
+    operator = problem.first.name.removeprefix(PREFIX)
+    draft = sink.error(E0904, at=function.span, function=function.name, sizes=names)
+    draft.remark(f"there is code of its own for every size of an `{operator}`")
+    options = " ".join(f"--specialize {symbol}=..." for symbol in problem.symbols)
+    draft.remark(f"write the size in the type, or say it: {options}")
+    return sink.diagnostics
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A parsed and checked program, with all that is to be said about it in the order of the text."""
+
+    source: SourceFile
+    result: CheckResult
+    diagnostics: tuple[Diagnostic, ...]
+    reads: Reads = ()
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+
+
+class Session:
+    """`verify` checks the IR after every pass; a `release` leaves out the run-time checks that `assert` makes."""
+
+    def __init__(self, *, verify: bool = False, release: bool = False) -> None:
+        self.verify = verify
+        self.release = release
+        self._checked: dict[str, Checked] = {}
+        self._analysers: dict[str, Analyser] = {}
+        self._supposed: dict[str, Analyser] = {}
+
+    # ------------------------------------------------------------------------------------------------- sources
+
+    @cached_property
+    def library(self) -> Library:
+        """The standard library, each module in the scope of those before it; the prelude is first."""
+        return load_library()
+
+    @cached_property
+    def _importer(self) -> Importer:
+        return Importer(self.library, frozenset({PROGRAM}))
+
+    def sources(self) -> Mapping[str, SourceFile]:
+        """Every file that a diagnostic may speak of, by path."""
+        programs = {path: checked.source for path, checked in self._checked.items()}
+        return self._library_sources | self._importer.sources() | programs
+
+    @cached_property
+    def _library_sources(self) -> dict[str, SourceFile]:
+        return library_sources()
+
+    def locate(self, span: Span) -> tuple[str, int, int]:
+        """File, line and column of a place, for messages at run time; nothing where it is unknown."""
+        source = self.sources().get(span.file)
+        return (span.file, *source.position(span.start)) if source is not None and span.known else ("", 0, 0)
+
+    def read(self, path: str | Path) -> SourceFile | Diagnostic:
+        return read_source(path)
+
+    def project_of(self, path: str) -> Project | None:
+        """The project that a file or folder belongs to, as its project file says now."""
+        return self._importer.places.project_of(path)
+
+    # ------------------------------------------------------------------------------------------------ programs
+
+    def check(self, source: SourceFile) -> Checked:
+        """Parses and checks a program; unchanged text is not looked at again."""
+        known = self._checked.get(source.path)
+        if known is not None and known.source.text == source.text and fresh(known.reads):
+            return known
+        parsed = parse_module(source)
+        imports, reads = self._importer.imports_of(parsed.module, source.path)
+        result = check_module(parsed.module, source, PROGRAM, self.library, imports)
+        said = all_said(source, parsed.diagnostics, result.diagnostics)
+        if not any(d.severity is Severity.ERROR for d in said):
+            said += lint_module(parsed.module, source)
+        said.sort(key=lambda d: d.primary.span.start)
+        self._checked[source.path] = Checked(source, result, tuple(said), reads)
+        return self._checked[source.path]
+
+    def adopt(
+        self, source: SourceFile, module: ast.Module, name: str, scope: Library, earlier: Earlier | None = None
+    ) -> Checked:
+        """Checks a program whose tree the caller has put together from pieces of `source`, in a scope of its own."""
+        result = check_module(module, source, name, scope, earlier=earlier)
+        self._checked[source.path] = Checked(source, result, result.diagnostics)
+        return self._checked[source.path]
+
+    def glance(self, source: SourceFile) -> Analysis:
+        """What is known of a file being edited: items whose text is new are checked, others may be `pending`."""
+        return self._analyser(self._analysers, source.path).update(source)
+
+    def suppose(self, source: SourceFile) -> Analysis:
+        """What `analyse` would say if this were the text: what is known of the text being edited stays as it is."""
+        analyser = self._analyser(self._supposed, source.path)
+        analysis = analyser.update(source)
+        while analysis.pending:
+            analysis = analyser.advance()
+        return analysis
+
+    def _analyser(self, known: dict[str, Analyser], path: str) -> Analyser:
+        analyser = known.get(path)
+        if analyser is None or not fresh(analyser.reads):
+            analyser = known[path] = Analyser(PROGRAM, self.library, self._importer.imports_of)
+        return analyser
+
+    def look(self, source: SourceFile, offset: int) -> Analysis:
+        """The same with the item at an offset checked in any case."""
+        self.glance(source)
+        return self._analysers[source.path].focus(offset)
+
+    def advance(self, source: SourceFile) -> Analysis:
+        """The same after checking some of the items that are pending."""
+        analysis = self.glance(source)
+        return self._analysers[source.path].advance() if analysis.pending else analysis
+
+    def analyse(self, source: SourceFile) -> Analysis:
+        """The same with nothing pending: what `check` says, at the cost of what the last edits can have changed."""
+        analysis = self.glance(source)
+        while analysis.pending:
+            analysis = self.advance(source)
+        return analysis
+
+    def forget(self, path: str) -> None:
+        """Lets go of a file that is no longer edited."""
+        self._analysers.pop(path, None)
+        self._supposed.pop(path, None)
+        self._checked.pop(path, None)
+
+    def interface(self, source: SourceFile) -> ModuleInterface:
+        """What a program offers to callers. Raises ProgramError."""
+        checked = self._sound(source)
+        return interface_of(checked.result)._replace(reads=checked.reads)
+
+    def function(self, source: SourceFile, name: str, chosen: Specialization = ()) -> typed.TypedFunction:
+        """A function, for the compile-time arguments chosen. Raises ProgramError or NoSuchFunction."""
+        checked = self._sound(source)
+        found = checked.result.checker.definer(name)
+        if found is None:
+            raise NoSuchFunction(name)
+        instance = checked.result.instantiate(name, *argument_types(checked.result, name, chosen))
+        if instance.function is None:
+            raise ProgramError(instance.diagnostics or _no_fit(found[0].names.function(found[1])))
+        return instance.function
+
+    def _sound(self, source: SourceFile) -> Checked:
+        checked = self.check(source)
+        if checked.errors:
+            raise ProgramError(checked.errors)
+        return checked
+
+    # -------------------------------------------------------------------------------------------------- levels
+
+    def levels(
+        self, source: SourceFile, function: typed.TypedFunction, machine: Machine, sizes: Sizes = NO_SIZES
+    ) -> Levels:
+        """A function at every level that all targets share; `sizes` are numbers for this compilation. Raises
+        ProgramError; where a size has to be said, SizesMissing."""
+        reached = self.check(source).result.reach(function)
+        _check_requests(reached.values(), function.name, machine)
+        try:
+            asserts = not self.release
+            return lower(reached, function.symbol, machine, sizes, verify=self.verify, asserts=asserts)
+        except Unsupported as problem:
+            sink = Sink()
+            sink.error(E0299, at=problem.span, feature=str(problem))
+            raise ProgramError(sink.diagnostics) from None
+        except NotDifferentiable as problem:
+            sink = Sink()
+            sink.error(E0702, at=problem.span, what=problem.what, why=problem.why)
+            raise ProgramError(sink.diagnostics) from None
+        except TooComplex as problem:
+            sink = Sink()
+            sink.error(E0316, at=function.span, label=str(problem))
+            raise ProgramError(sink.diagnostics) from None
+        except DevicesMissing as problem:
+            raise ProgramError(_devices_missing(function, problem)) from None
+        except MappedResult as problem:
+            sink = Sink()
+            sink.error(E0720, at=problem.span, problem=str(problem))
+            raise ProgramError(sink.diagnostics) from None
+        except SizesRefused as problem:
+            raise ProgramError(_sizes_refused(function, problem.guard)) from None
+        except SizesDemanded as problem:
+            raise SizesMissing(_sizes_missing(function, problem), problem) from None
+
+    def trace(
+        self,
+        source: SourceFile,
+        function: typed.TypedFunction,
+        args: Sequence[Array],
+        observe: Observe,
+        printed: Callable[[], object],
+    ) -> None:
+        """Runs a function operator by operator; it ends where the program cannot go on, which a call then explains.
+        `printed` is told where the program would print."""
+        reached = self.check(source).result.reach(function)
+        module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
+        with suppress(AssertionFailed, InterpreterError, DimError):
+            whole = with_sizes(without_transforms(module), alone(function))
+            run_traced(whole, function.symbol, args, observe, printed)
+
+    @contextmanager
+    def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:
+        """Inside, what a target does not have yet ends as a ProgramError at the function."""
+        from tesserac.target.cpu.registers import UnsupportedError
+        from tesserac.target.magnitudes import TooLargeError
+        from tesserac.target.sizes import UnboundSymbolError
+        from tesserac.tile.gpu.errors import LoweringError
+
+        try:
+            yield
+        except (UnsupportedError, LoweringError, UnboundSymbolError, NotImplementedError) as problem:
+            sink = Sink()
+            sink.error(E0299, at=function.span, feature=f"`{function.name}` on {arch}").remark(str(problem))
+            raise ProgramError(sink.diagnostics) from None
+        except TooLargeError as problem:
+            sink = Sink()
+            sink.error(E0949, at=function.span, function=function.name, what=problem.what)
+            raise ProgramError(sink.diagnostics) from None
+
+    def artifact(
+        self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes = NO_SIZES
+    ) -> Artifact:
+        return self.artifact_of(self.levels(source, function, cpu.schedule, sizes), function, cpu, sizes)
+
+    def artifact_of(
+        self, levels: Levels, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes = NO_SIZES
+    ) -> Artifact:
+        """The same for who has looked at the levels of the function."""
+        from tesserac.target.cpu.build import artifact, cpu_pass
+
+        returned = self._returned(function, sizes)
+        with self.target_gaps(function, cpu.schedule.arch):
+            tiles = run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
+            several = returned != VALUE
+            made = artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
+            return made._replace(returned=returned, params=tuple(param.name for param in function.reads))
+
+    def artifact_of_each_size(
+        self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes
+    ) -> Artifact:
+        """The same; where a size has to be said, what a caller needs to find it."""
+        from tesserac.target.artifact import unsized_artifact
+
+        try:
+            return self.artifact(source, function, cpu, sizes)
+        except SizesMissing as problem:
+            made = unsized_artifact(problem.demanded.function, problem.demanded.symbols, name=function.name)
+            return made._replace(params=tuple(param.name for param in function.reads))
+
+    def _returned(self, function: typed.TypedFunction, sizes: Sizes = NO_SIZES) -> Returned:
+        """The shape of a function's result. Raises ProgramError for one that cannot leave the language."""
+        try:
+            numbers = {name: Dim.const(size) for name, size in {**alone(function), **sizes}.items()}
+            return returned_of(map_dims(function.result, lambda dim: dim.substitute(numbers)), PROGRAM)
+        except NotReturnable as problem:
+            sink = Sink()
+            draft = sink.error(E0299, at=function.span, feature=f"a result that is {problem}, called from outside")
+            if str(problem).startswith("function"):
+                draft.remark("functions stay inside the language: call it where it is made, as in `vjp(f, x)[1](dy)`")
+            raise StaysInside(sink.diagnostics) from None
+
+    def gpu_program(self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform) -> GpuProgram:
+        """A function for one kind of GPU, without the code of its kernels, which is made when it is first needed."""
+        from tesserac.target.nvptx.build import gpu_pass, gpu_program
+
+        levels = self.levels(source, function, gpu.schedule)
+        several = self._returned(function) != VALUE
+        with self.target_gaps(function, gpu.schedule.arch):
+            tiles = run_passes(levels.tile, [gpu_pass(gpu.tiles)], verify=self.verify)
+            return gpu_program(tiles, function.symbol, gpu, self.locate, name=function.name, returns_tuple=several)

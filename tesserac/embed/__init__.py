@@ -1,0 +1,1 @@
+"""What the runtime calls: the compiler behind `import tessera`."""

@@ -1,0 +1,79 @@
+"""The compiler as `import tessera` sees it: sources in, artifacts out, and every mistake a `TesseraError`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tessera.arguments import Array
+from tessera.artifact import Artifact
+from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
+from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
+from tessera.tracing import Wanted
+from tesserac.base.collecting import collection_paused
+from tesserac.base.recursion import deep_recursion
+from tesserac.base.source import SourceFile
+from tesserac.diag.diagnostic import Diagnostic
+from tesserac.diag.render import render
+from tesserac.driver.faults import INTERNAL_FAULT, fault_report
+from tesserac.driver.session import NoSuchFunction, ProgramError, Session
+
+
+class EmbeddedCompiler:
+    """Implements the runtime's `Compiler` over one session."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[bool, Session] = {}
+
+    def _session(self, source: Source) -> Session:
+        """One for programs with their assertions, one for those without."""
+        return self._sessions.setdefault(source.release, Session(release=source.release))
+
+    def interface(self, source: Source) -> ModuleInterface:
+        with self._mistakes(source):
+            return self._session(source).interface(SourceFile(source.path, source.text))
+
+    def compile_function(self, source: Source, name: str, specialization: Specialization) -> Artifact:
+        with self._mistakes(source):
+            from tesserac.target.cpu.build import host_platform
+
+            file = SourceFile(source.path, source.text)
+            session = self._session(source)
+            function = session.function(file, name, specialization)
+            return session.artifact_of_each_size(file, function, host_platform(), chosen_sizes(specialization))
+
+    def trace(
+        self, source: Source, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted
+    ) -> None:
+        from tesserac.embed.tracing import observers
+
+        with self._mistakes(source):
+            file, session = SourceFile(source.path, source.text), self._session(source)
+            function = session.function(file, name, specialization)
+            watching = observers(wanted.modes, name, wanted.say, session.locate)
+            session.trace(file, function, args, watching, wanted.printed)
+
+    @contextmanager
+    def _mistakes(self, source: Source) -> Iterator[None]:
+        try:
+            with collection_paused(), deep_recursion():
+                yield
+        except ProgramError as error:
+            raise _program_error(self._session(source), error.diagnostics) from None
+        except NoSuchFunction as error:
+            raise failure(NO_SUCH_FUNCTION, f"`{source.path}` has no function `{error}`") from None
+        except TesseraError:
+            raise
+        except Exception as error:  # a fault of the compiler must reach the user as such, with what to report
+            raise failure(INTERNAL_FAULT, *fault_report(error, source.text)) from error
+
+
+def _program_error(session: Session, diagnostics: tuple[Diagnostic, ...]) -> TesseraError:
+    sources = session.sources()
+    text = "\n".join(render(d, sources) for d in diagnostics)
+    places = (session.locate(d.primary.span) for d in diagnostics)
+    return TesseraError(diagnostics[0].code, text, tuple(Place(*place) for place in places))
+
+
+def runtime_compiler() -> EmbeddedCompiler:
+    return EmbeddedCompiler()

@@ -1,0 +1,1 @@
+"""What loads modules: the library, files that a program imports, interfaces kept on disk."""
