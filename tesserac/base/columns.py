@@ -137,7 +137,7 @@ class Writer:
         self._plain[cls] += group
         if issubclass(cls, dict):
             return [list(chain.from_iterable(group)), list(chain.from_iterable(map(dict.values, group)))]
-        return [] if cls in _ATOMS else [list(chain.from_iterable(group))]
+        return [] if cls in _ATOMS else [list(_members(group))]
 
     def _fields(self, cls: type, group: Group) -> list[Group]:
         names = self._listed[cls]
@@ -201,10 +201,18 @@ class Writer:
 
     def _write_members(self, group: Group) -> list[Any]:
         self._words.extend(map(len, group))
-        self._write(chain.from_iterable(group))
+        self._write(_members(group))
         if isinstance(group[0], dict):
             self._write(chain.from_iterable(map(dict.values, group)))
         return [class_name(type(group[0])), len(group)]
+
+
+def _members(group: Group) -> Iterator[Any]:
+    """What containers of one class hold. A set has no order of its own; here it has one, so that equal trees are equal
+    bytes in every process."""
+    if isinstance(group[0], set | frozenset):
+        return chain.from_iterable(sorted(one, key=repr) for one in group)
+    return chain.from_iterable(group)
 
 
 def _column(path: str, group: Group) -> Group:

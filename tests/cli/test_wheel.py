@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tessera
 from tesserac.base.resources import CHECKED_LIBRARY, TABLES, stdlib_files
 from tesserac.commands.building import emit_level
 from tesserac.driver.prepare import prepared_files
@@ -20,7 +21,9 @@ from tesserac.driver.session import NO_SIZES, Session
 from tesserac.modules.library import check_library, decode_library, encode_library
 from tests.support.paths import ROOT
 
-PACKAGED = ("tesserac", "runtime", "lsp", "grammar", "stdlib", "pyproject.toml", "hatch_build.py", "README.md")
+PACKAGED = (
+    "tesserac", "runtime", "lsp", "grammar", "stdlib", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE",
+)  # fmt: skip
 EXAMPLE = ROOT / "examples" / "softmax.tess"
 
 OPENED = """
@@ -35,16 +38,22 @@ print(json.dumps([sorted(opened), sorted(sys.modules), tessera.__file__, y.tolis
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("copy"))
+
+
+def built(folder: Path, hash_seed: int = 0) -> Path:
     """Built from a copy, so that nothing that stands in the checkout unseen can help."""
-    folder = tmp_path_factory.mktemp("copy")
     for name in PACKAGED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"), copy_function=shutil.copyfile
+            )
         else:
-            shutil.copy(ROOT / name, folder / name)
-    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", ".", cwd=folder)
-    (built,) = (folder / "dist").iterdir()
-    return built
+            shutil.copyfile(ROOT / name, folder / name)
+    command = ("-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", ".")
+    run(sys.executable, *command, cwd=folder, PYTHONHASHSEED=str(hash_seed))
+    (found,) = (folder / "dist").iterdir()
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +68,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def run(*command: str, cwd: Path | None = None, cache: Path | None = None) -> str:
-    variables = {"PATH": "/usr/bin:/bin", "HOME": str(cwd or Path.cwd())}
+def run(*command: str, cwd: Path | None = None, cache: Path | None = None, **more: str) -> str:
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(cwd or Path.cwd()), **more}
     if cache is not None:
         variables["TESSERA_CACHE_DIR"] = str(cache)
     done = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
@@ -75,6 +84,24 @@ def test_the_wheel_holds_code_data_and_what_was_prepared(wheel: Path) -> None:
     assert {"tessera/__init__.py", "tesserac/cli.py", "tessera_lsp/server.py", "tesserac/diag/codes/E0301.md"} <= names
     strays = {name.split("/")[0] for name in names} - {"tesserac", "tessera", "tessera_lsp"}
     assert [stray for stray in strays if not stray.endswith(".dist-info")] == []
+
+
+def test_a_second_build_gives_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
+    """From other files of other times, in another folder, with another order of sets."""
+    assert built(tmp_path, hash_seed=1).read_bytes() == wheel.read_bytes()
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    """One version everywhere, and the licence with its text."""
+    with zipfile.ZipFile(wheel) as files:
+        (folder,) = {name.split("/")[0] for name in files.namelist() if ".dist-info/" in name}
+        metadata = files.read(f"{folder}/METADATA").decode()
+        assert files.read(f"{folder}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+    assert folder == f"tessera_lang-{tessera.__version__}.dist-info"
+    assert "License-Expression: Apache-2.0\n" in metadata
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {tessera.__version__}\n" in citation
+    assert f"\n## {tessera.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_a_program_runs_without_the_checkout_and_without_lark(environment: Path, tmp_path: Path) -> None:
