@@ -11,18 +11,18 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.model.typed import TypedFunction
 from tesserac.graph.build import build_module
 from tesserac.graph.devices import alone
-from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
-from tesserac.graph.passes.defer import defer
 from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
+from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
-from tesserac.graph.passes.once import once
+from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
+from tesserac.graph.passes.unroll_unit_loops import unroll_unit_loops
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
@@ -37,15 +37,15 @@ CALL_PASSES: tuple[Pass, ...] = (
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
 )
 GRAPH_PASSES: tuple[Pass, ...] = (
-    once,  # loops over blocks that span their dim; constants and sizes in their bodies become known
+    unroll_unit_loops,  # loops over blocks that span their dim; constants and sizes in their bodies become known
     apply_rules,  # what inlining brought side by side
     fold,  # constants that inlining made known
     cse,  # after folding, since equal constants make equal operators
     dce,  # what the steps before left unused
     generalize,  # names stop here: every operator becomes structural forms
     split_complex,  # complex tensors become pairs of real ones: what follows knows only those
-    absorb,  # views and constants go into the forms that read them
-    defer,  # sums that the turns of a gradient's loop do not wait for, once their products are plain
+    fold_views,  # views and constants go into the forms that read them
+    sink_weight_gradients,  # sums that the turns of a gradient's loop do not wait for, once their products are plain
 )
 
 

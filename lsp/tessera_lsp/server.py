@@ -151,7 +151,7 @@ class TesseraServer(LanguageServer):
             await asyncio.sleep(BREATH)
             document = self.documents[uri]
             self.collector.work_begins()
-            analysis = self.session.glance(document.source)
+            analysis = self.session.check_visible(document.source)
             if not self.is_asked and (uri in self._told or not analysis.pending):
                 self.publish(document, analysis)
             await self._check_rest(document, analysis)
@@ -168,7 +168,7 @@ class TesseraServer(LanguageServer):
             await asyncio.sleep(SETTLE)
         while analysis.pending:
             await asyncio.sleep(BREATH)
-            analysis = self.session.advance(document.source)
+            analysis = self.session.check_step(document.source)
         if not self.is_asked:
             self.publish(document, analysis)
         elif self.can_ask_again:
@@ -189,8 +189,8 @@ class TesseraServer(LanguageServer):
         document = self.documents.get(uri)
         if document is None:
             return lsp.RelatedFullDocumentDiagnosticReport(items=[])
-        look = self.session.glance if self.can_ask_again else self.session.analyse
-        analysis = look(document.source)
+        check = self.session.check_visible if self.can_ask_again else self.session.analyse
+        analysis = check(document.source)
         identity = result_id(document, analysis)
         if identity == previous:
             return lsp.RelatedUnchangedDocumentDiagnosticReport(result_id=identity)

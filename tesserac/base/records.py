@@ -22,7 +22,7 @@ from tesserac.base.codec import Codec
 from tesserac.base.collecting import collection_paused
 from tesserac.base.columns import Unencodable
 
-Kind = Literal["verdict", "ledger", "interface"]
+Kind = Literal["checked", "ledger", "interface"]
 
 FOLDER = "check-"
 KEPT_SECONDS = 7 * 24 * 3600

@@ -13,16 +13,16 @@ from tesserac.base.source import SourceFile
 from tesserac.commands.files import FoundSources, wanted_files
 from tesserac.commands.memory import list_memory
 from tesserac.commands.outcome import MISTAKES, OK, Outcome
+from tesserac.diag.check_record import record_of
 from tesserac.diag.codes.names import E0209
 from tesserac.diag.codes.projects import E0940, E0941, E0942, E0943, E0944, E0945, E0947
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.formats import render_json, render_short
 from tesserac.diag.render import Palette, render
-from tesserac.diag.verdict import verdict_of
 
 if TYPE_CHECKING:
     from tesserac.check.model.typed import Guard, Require
-    from tesserac.driver.check_cache import Verdicts
+    from tesserac.driver.check_cache import CheckCache
     from tesserac.driver.session import Checked, Session
 
 
@@ -45,20 +45,20 @@ def check_files(paths: Sequence[str], wanted: Wanted) -> Outcome:
     run has found of files that have not changed is said again, without looking at them."""
     files, said = wanted_files(paths)
     records = Records()
-    verdicts: Verdicts | None = None
+    cache: CheckCache | None = None
     for path in files:
-        verdict = verdict_of(path, records)
-        if verdict is None:
-            verdicts = verdicts or _verdicts(records)
-            verdict = verdicts.of(path)
-        said += verdict.diagnostics
+        record = record_of(path, records)
+        if record is None:
+            cache = cache or _check_cache(records)
+            record = cache.of(path)
+        said += record.diagnostics
     return _outcome(_told_once(said), len(files), FoundSources(), wanted)
 
 
-def _verdicts(records: Records) -> Verdicts:
-    from tesserac.driver.check_cache import Verdicts
+def _check_cache(records: Records) -> CheckCache:
+    from tesserac.driver.check_cache import CheckCache
 
-    return Verdicts(records)
+    return CheckCache(records)
 
 
 def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outcome:

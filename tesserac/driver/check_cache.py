@@ -1,7 +1,7 @@
 """What `tesserac check` says about files, at the cost of what has changed since an earlier run.
 
-Enters: paths. Leaves: a `Verdict` for each, kept on disk with all that makes the next one cheap: an unchanged file is
-not looked at, one whose imports have the same interfaces keeps its verdict, and in one that was edited only the items
+Enters: paths. Leaves: a `CheckRecord` for each, kept on disk with all that makes the next one cheap: an unchanged file
+is not looked at, one whose imports have the same interfaces keeps its record, and in one that was edited only the items
 are checked that the edit can have changed.
 """
 
@@ -15,8 +15,8 @@ from tesserac.base.collecting import collection_paused, keep_to_the_end
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.check.names.lint import lint_module
+from tesserac.diag.check_record import CheckRecord, Reads, keep_record, last_record, points_elsewhere
 from tesserac.diag.diagnostic import Diagnostic, Severity
-from tesserac.diag.verdict import Reads, Verdict, keep_verdict, last_verdict, points_elsewhere
 from tesserac.incremental.analyser import Analyser
 from tesserac.incremental.ledger import Ledger, read_ledger, write_ledger
 from tesserac.modules.imports import ImportedFile, Importer
@@ -30,7 +30,7 @@ MODULE = "main"
 """What symbols of a file start with that is checked item by item."""
 
 
-class Verdicts:
+class CheckCache:
     """One run of the command."""
 
     def __init__(self, records: Records) -> None:
@@ -44,19 +44,19 @@ class Verdicts:
     def _importer(self) -> Importer:
         return Importer(self._library, frozenset({MODULE}), self._records)
 
-    def of(self, path: str) -> Verdict:
+    def of(self, path: str) -> CheckRecord:
         source = read_source(path)
         if isinstance(source, Diagnostic):
-            return Verdict("", (), (), True, (source,))
+            return CheckRecord("", (), (), True, (source,))
         with collection_paused():
-            verdict = self._same_imports(source) or self._edited(source) or self._whole(source)
-            keep_verdict(path, self._records, verdict)
+            record = self._same_imports(source) or self._edited(source) or self._whole(source)
+            keep_record(path, self._records, record)
             keep_to_the_end()
-        return verdict
+        return record
 
-    def _same_imports(self, source: SourceFile) -> Verdict | None:
-        """The last verdict about the same text, if no interface has changed that it depends on."""
-        known = last_verdict(source.path, self._records)
+    def _same_imports(self, source: SourceFile) -> CheckRecord | None:
+        """The last record about the same text, if no interface has changed that it depends on."""
+        known = last_record(source.path, self._records)
         if known is None or known.text != self._records.digest(source.path) or not known.alone:
             return None
         ledger = read_ledger(self._records, source.path)
@@ -65,7 +65,7 @@ class Verdicts:
         imports, reads = self._imports(source)
         return replace(known, reads=reads) if imports == known.imports else None
 
-    def _edited(self, source: SourceFile) -> Verdict | None:
+    def _edited(self, source: SourceFile) -> CheckRecord | None:
         """Item by item, where an earlier run has left what it knew."""
         ledger = read_ledger(self._records, source.path)
         if ledger is None:
@@ -76,9 +76,9 @@ class Verdicts:
         if analysis is None:
             return None
         write_ledger(self._records, source, analyser, imports)
-        return self._verdict(source, analysis.diagnostics, imports, reads)
+        return self._record(source, analysis.diagnostics, imports, reads)
 
-    def _whole(self, source: SourceFile) -> Verdict:
+    def _whole(self, source: SourceFile) -> CheckRecord:
         """The file as one module."""
         parse_ahead(source)
         found: ImportedFile = self._importer.program(source.path)
@@ -88,7 +88,7 @@ class Verdicts:
         analyser = self._analyser(None)
         analyser.learn(source, found.said or ())
         write_ledger(self._records, source, analyser, found.imports)
-        return self._verdict(source, said, found.imports, found.reads)
+        return self._record(source, said, found.imports, found.reads)
 
     def _analyser(self, ledger: Ledger | None) -> Analyser:
         analyser = Analyser(MODULE, self._library, self._importer.imports_of)
@@ -103,10 +103,10 @@ class Verdicts:
         module = ast.Module(source.span(0, len(source.text)), None, imports)
         return self._importer.interfaces_of(module, source.path)
 
-    def _verdict(
+    def _record(
         self, source: SourceFile, said: Sequence[Diagnostic], imports: Reads, reads: Reads
-    ) -> Verdict:
+    ) -> CheckRecord:
         ordered = tuple(sorted(said, key=lambda d: d.primary.span.start))
         others = [path for path, _ in reads if path != source.path]
         alone = not points_elsewhere(ordered, others)
-        return Verdict(self._records.digest(source.path), reads, imports, alone, ordered)
+        return CheckRecord(self._records.digest(source.path), reads, imports, alone, ordered)

@@ -19,6 +19,7 @@ from tesserac.check.infer import CheckResult, Earlier, check_module
 from tesserac.check.model import typed
 from tesserac.check.names.cascades import all_said
 from tesserac.check.names.lint import lint_module
+from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
 from tesserac.diag.codes.kernels import E0512
@@ -27,7 +28,6 @@ from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
-from tesserac.diag.verdict import Reads
 from tesserac.entry.interface import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.entry.specialize import argument_types
 from tesserac.graph.autodiff.errors import NotDifferentiable
@@ -217,7 +217,7 @@ class Session:
         self._checked[source.path] = Checked(source, result, result.diagnostics)
         return self._checked[source.path]
 
-    def glance(self, source: SourceFile) -> Analysis:
+    def check_visible(self, source: SourceFile) -> Analysis:
         """What is known of a file being edited: items whose text is new are checked, others may be `pending`."""
         return self._analyser(self._analysers, source.path).update(source)
 
@@ -226,7 +226,7 @@ class Session:
         analyser = self._analyser(self._supposed, source.path)
         analysis = analyser.update(source)
         while analysis.pending:
-            analysis = analyser.advance()
+            analysis = analyser.step()
         return analysis
 
     def _analyser(self, known: dict[str, Analyser], path: str) -> Analyser:
@@ -235,21 +235,21 @@ class Session:
             analyser = known[path] = Analyser(PROGRAM, self.library, self._importer.imports_of)
         return analyser
 
-    def look(self, source: SourceFile, offset: int) -> Analysis:
+    def check_at(self, source: SourceFile, offset: int) -> Analysis:
         """The same with the item at an offset checked in any case."""
-        self.glance(source)
+        self.check_visible(source)
         return self._analysers[source.path].focus(offset)
 
-    def advance(self, source: SourceFile) -> Analysis:
+    def check_step(self, source: SourceFile) -> Analysis:
         """The same after checking some of the items that are pending."""
-        analysis = self.glance(source)
-        return self._analysers[source.path].advance() if analysis.pending else analysis
+        analysis = self.check_visible(source)
+        return self._analysers[source.path].step() if analysis.pending else analysis
 
     def analyse(self, source: SourceFile) -> Analysis:
         """The same with nothing pending: what `check` says, at the cost of what the last edits can have changed."""
-        analysis = self.glance(source)
+        analysis = self.check_visible(source)
         while analysis.pending:
-            analysis = self.advance(source)
+            analysis = self.check_step(source)
         return analysis
 
     def forget(self, path: str) -> None:

@@ -17,14 +17,14 @@ from tesserac.check.model import typed
 from tesserac.check.model.scope import HIDDEN
 from tesserac.check.model.typed import STREAM
 from tesserac.graph.applying import apply_operator
-from tesserac.graph.at_random import rounded_at_random
+from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.dialect import AUX, CHECKPOINT, EVERY, JVP, MAX_STEPS, SLOTS, VJP, smooth
 from tesserac.graph.batching.dialect import VMAP
-from tesserac.graph.blame import library_name
 from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, PREFIX, READS, REVERSE_RULE, operator_attrs
 from tesserac.graph.printing import Pieces
+from tesserac.graph.rng_keys import KEY, RngKeys
 from tesserac.graph.scaled import dequantise, quantise
-from tesserac.graph.sites import KEY, Sites
+from tesserac.graph.stochastic_rounding import rounded_stochastically
 from tesserac.graph.substitute import copy_block
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
@@ -139,7 +139,7 @@ class _Body:
         self.builder = builder
         self.result = result
         self.asserts = asserts
-        self.sites = Sites(builder)
+        self.keys = RngKeys(builder)
         self.numerics: dict[str, Attr] = {}
         self._built: list[dict[typed.Expr, Built]] = [{}]
 
@@ -256,7 +256,7 @@ class _Body:
         inner[statement.index] = Known(IntType(Dim.sym(statement.index)))
         with self._inside(block):
             if _draws(names):
-                turn = self.sites.turn(_stream(names), statement, self.sites.index(statement.index))
+                turn = self.keys.turn(_stream(names), statement, self.keys.index(statement.index))
                 inner[_weight(STREAM)] = turn
             self.statements(statement.body, inner)
             self._yield(inner, statement.carried)
@@ -282,15 +282,15 @@ class _Body:
             turns = [block.add_arg(KEY, "turn")] if _draws(names) else []
             with self._inside(block):
                 for turn in turns:
-                    inner[_weight(STREAM)] = self.sites.turn(_stream(names), statement, turn)
+                    inner[_weight(STREAM)] = self.keys.turn(_stream(names), statement, turn)
                 if is_test:
                     self.builder.op("form.yield", (self._value(statement.test, inner),))
                 else:
                     self.statements(statement.body, inner)
-                    self._yield(inner, statement.carried, [self.sites.next(turn) for turn in turns])
+                    self._yield(inner, statement.carried, [self.keys.next(turn) for turn in turns])
             blocks.append(block)
         initial = self._carried(names, statement.carried)
-        initial += [self.sites.number(0)] if _draws(names) else []
+        initial += [self.keys.number(0)] if _draws(names) else []
         op = self.builder.op("form.while", initial, [v.type for v in initial], _memory(statement.memory), blocks)
         self._rebind(names, statement.carried, op)
 
@@ -425,7 +425,7 @@ class _Body:
             inner[param.name] = _argument(block, param.name, param.type)
         with self._inside(block):
             if _draws(names):
-                inner[_weight(STREAM)] = self.sites.turn(_stream(names), expression, block.add_arg(KEY, "turn"))
+                inner[_weight(STREAM)] = self.keys.turn(_stream(names), expression, block.add_arg(KEY, "turn"))
             value = self._settled(self.expression(expression.value, inner), expression.value.type)
             self.builder.op("form.yield", _leaves(value))
         if _draws(names):
@@ -438,7 +438,7 @@ class _Body:
 
     def _read(self, expression: typed.Local | typed.Weight | typed.NextKey, names: Names) -> Built:
         if isinstance(expression, typed.NextKey):
-            return self.sites.key(_stream(names), expression)
+            return self.keys.key(_stream(names), expression)
         is_weight = isinstance(expression, typed.Weight)
         return names[_weight(expression.name) if is_weight else expression.name]
 
@@ -458,8 +458,8 @@ class _Body:
         operands = [self._operand(e, names) for e in expression.operands]
         result = run_time_type(expression.type)
         if result is not None and _rounds_at_random(expression):
-            key = self.sites.key(_stream(names), expression)
-            return rounded_at_random(self.builder, expression.op, operands, result, key)
+            key = self.keys.key(_stream(names), expression)
+            return rounded_stochastically(self.builder, expression.op, operands, result, key)
         return self._apply(expression.op, operands, expression.type)
 
     def _apply_scaled(self, operator: Operator, operand: typed.Expr, ty: Type, names: Names) -> Built:
@@ -505,7 +505,7 @@ class _Body:
 
     def _stream_of(self, call: typed.Call, names: Names) -> Value:
         """The random stream of a callee: the key that the call gives, else one of this place."""
-        return self._value(call.key, names) if call.key is not None else self.sites.key(_stream(names), call)
+        return self._value(call.key, names) if call.key is not None else self.keys.key(_stream(names), call)
 
     def _conditional(self, expression: typed.Conditional, names: Names) -> Built:
         flag = self._value(expression.test, names)

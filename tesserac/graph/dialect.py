@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from tesserac.graph.agreement import verify_agreement
+from tesserac.graph.uniformity import verify_uniformity
 from tesserac.ir import effects as _effects  # noqa: F401  (assert and print)
 from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indices)
 from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex arguments and results)
@@ -147,7 +147,7 @@ def _verify_func(op: Op) -> None:
     require(op.body.terminator.name == "graph.return", "ends in graph.return", op)
     _verify_tensors(op)
     verify_effects(op)
-    verify_agreement(op)
+    verify_uniformity(op)
 
 
 def _verify_tensors(op: Op) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.graph.blame import library_name
+from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.dialect import PREFIX, call_dims, is_operator
 from tesserac.graph.interp import Frame, bind_sizes, run_function
 from tesserac.graph.passes.generalize import generalize

@@ -1,7 +1,7 @@
 """A file that is being edited: what is known of its text now, kept between edits.
 
 In: the text after each edit. Out: an `Analysis`, with every item as it was last checked and all diagnostics. Items
-whose own text is new are checked at once. Those that only use something new are read as before until `advance` gets
+whose own text is new are checked at once. Those that only use something new are read as before until `step` gets
 to them, so that the line under the cursor never waits for the rest of the file.
 """
 
@@ -25,10 +25,10 @@ from tesserac.syntax.parse import ParsedItem, moved_item, stray_docs, too_large
 from tesserac.types.ty import Type
 
 BATCH = 24
-"""Items that one step of `advance` takes."""
+"""Items that one step of `step` takes."""
 
 AT_ONCE = 4
-"""More new items than this, as when a file is opened, wait for `advance` too."""
+"""More new items than this, as when a file is opened, wait for `step` too."""
 
 KEPT_FINDINGS = 128
 """Findings kept beyond those in use, so that undoing an edit finds them again."""
@@ -108,7 +108,7 @@ class Analyser:
             self._check_alone(state, index)
         return state.analysis(self._latest)
 
-    def advance(self) -> Analysis:
+    def step(self) -> Analysis:
         """Checks the next few items that wait. The text is the one of the last `update`."""
         state = self._state
         assert state is not None, "nothing was read yet"

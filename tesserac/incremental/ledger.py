@@ -10,8 +10,8 @@ from tesserac.base.codec import Codec
 from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
+from tesserac.diag.check_record import Reads
 from tesserac.diag.stored import NAMED
-from tesserac.diag.verdict import Reads
 from tesserac.incremental.analyser import Analyser
 from tesserac.incremental.findings import Finding, Key
 from tesserac.incremental.outline import OutlineItem

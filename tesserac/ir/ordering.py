@@ -129,6 +129,6 @@ def _place(op: Op, effect: str) -> Place:
 # Devices that compute together wait for each other, so all must come to the same collectives in one order. What has a
 # place is never dropped, even if nobody reads it; two are never exchanged, since places ascend, and never merged, since
 # their places differ. None is under a condition on which devices may differ: the checker refuses such a program, and
-# `graph/agreement.py` such IR. As operators they are `pure`: what a rule of differentiation writes has no place yet,
+# `graph/uniformity.py` such IR. As operators they are `pure`: what a rule of differentiation writes has no place yet,
 # and goes if it is not needed. A place ends with the collective: where `pmap` takes all devices, or one device is all
 # there are, it becomes operators that compute.

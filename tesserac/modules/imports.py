@@ -17,9 +17,9 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.check.infer import CheckResult, Imported, check_module
 from tesserac.check.names.cascades import all_said
 from tesserac.check.names.resolve import LIBRARY_PATHS, ImportPath, ImportProblem
+from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.projects import E0947
 from tesserac.diag.diagnostic import Diagnostic, Severity, Step
-from tesserac.diag.verdict import Reads
 from tesserac.modules.interfaces import interface_of, keep_interface, load_interface, restore
 from tesserac.modules.library import Library
 from tesserac.project.layout import PACKAGE, SUFFIX

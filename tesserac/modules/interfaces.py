@@ -18,7 +18,7 @@ from tesserac.check.infer import CheckResult, Imported, unchecked_module
 from tesserac.check.model import typed
 from tesserac.check.module.stored import CHECKED, NAMED
 from tesserac.check.names.resolve import ImportPath
-from tesserac.diag.verdict import Reads
+from tesserac.diag.check_record import Reads
 from tesserac.modules.library import Library
 from tesserac.syntax import ast
 from tesserac.types.ty import FunctionType, Type, parts
@@ -106,4 +106,4 @@ def _summary(function: typed.TypedFunction) -> str:
 # caller reads of it the result, the guards, the effects and the params: its summary. Its body may change without anyone
 # noticing. Everything else is instantiated by its callers, so its text is part of the interface, as are constants and
 # structs. The tree is kept whole, so that nothing is parsed again. Places are no part of the digest: a file whose
-# diagnostics show a place in another is not alone (see `Verdict`), and depends on its text.
+# diagnostics show a place in another is not alone (see `CheckRecord`), and depends on its text.

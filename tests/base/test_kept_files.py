@@ -20,7 +20,7 @@ from tessera.errors import TesseraWarning
 from tesserac import cli
 from tesserac.base.records import Records
 from tesserac.base.resources import stdlib_files
-from tesserac.driver.check_cache import Verdicts
+from tesserac.driver.check_cache import CheckCache
 from tesserac.modules.library import decode_library, encode_library
 from tests.check.test_incremental import library_session
 from tests.support.caches import new_cache
@@ -65,7 +65,7 @@ def said(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def answers() -> str:
     """What a new run says."""
-    run = Verdicts(Records())
+    run = CheckCache(Records())
     return "".join(repr(run.of(name).diagnostics) for name in ("base.tess", "user.tess"))
 
 
@@ -79,7 +79,7 @@ def flipped(data: bytes, count: int, seed: int = 1) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-@pytest.mark.parametrize("kind", ["verdict", "ledger", "interface"])
+@pytest.mark.parametrize("kind", ["checked", "ledger", "interface"])
 def test_bits_that_flip_in_records_change_nothing(said: str, cache: Path, kind: str) -> None:
     assert "E0201" in said
     for file in cache.rglob(f"*.{kind}"):

@@ -14,7 +14,7 @@ from tesserac.check.names.foreign_names import NAMES, WORDS, called_here
 from tesserac.diag.diagnostic import Diagnostic, Fix, Severity
 from tesserac.diag.pages import load_page, page_codes
 from tesserac.diag.render import apply_edits, render
-from tesserac.driver.check_cache import Verdicts
+from tesserac.driver.check_cache import CheckCache
 from tesserac.driver.session import Session
 from tests.conftest import Golden
 from tests.support.checking import check_text, diagnose
@@ -110,7 +110,7 @@ def test_what_stands_in_a_line_that_does_not_parse_is_not_missing_elsewhere(text
     file = tmp_path / "m.tess"
     file.write_text(text)
     session, source = Session(), SourceFile(str(file), text)
-    for found in (session.check(source), session.glance(source), Verdicts(Records()).of(str(file))):
+    for found in (session.check(source), session.check_visible(source), CheckCache(Records()).of(str(file))):
         assert [d.code[:3] for d in found.diagnostics] == ["E01"]
     missing = SourceFile(str(file), text + "def h():\n    return nobody\n")
     assert [d.code[:3] for d in session.check(missing).diagnostics] == ["E01", "E02"]

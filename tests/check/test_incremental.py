@@ -104,11 +104,11 @@ def test_the_edited_item_comes_first() -> None:
     session = new_session()
     session.analyse(SourceFile("a.tess", PROGRAM))
     broken = PROGRAM.replace("def callee(x: Tensor[N, f32])", "def callee(x: Tensor[N, f64])")
-    glance = session.glance(SourceFile("a.tess", broken))
-    assert glance.pending == 1, "the caller waits"
-    assert [d.primary.span.start for d in glance.diagnostics] == [broken.index("x * 2.0")] or glance.diagnostics
+    visible = session.check_visible(SourceFile("a.tess", broken))
+    assert visible.pending == 1, "the caller waits"
+    assert [d.primary.span.start for d in visible.diagnostics] == [broken.index("x * 2.0")] or visible.diagnostics
     assert not session.analyse(SourceFile("a.tess", broken)).pending
-    mended = session.glance(SourceFile("a.tess", PROGRAM))
+    mended = session.check_visible(SourceFile("a.tess", PROGRAM))
     assert not mended.pending and not mended.diagnostics, "undoing an edit costs nothing"
 
 

@@ -7,9 +7,9 @@ from tesserac.base.source import NO_SPAN
 from tesserac.check.model import typed
 from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.fold import fold
+from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
@@ -30,7 +30,7 @@ N = Dim.sym("N")
 VECTOR = TensorType((N,), F32)
 NUMBER = TensorType((), F32)
 FLAG = TensorType((), BOOL)
-PASSES = [apply_rules, inline, fold, cse, generalize, split_complex, absorb]
+PASSES = [apply_rules, inline, fold, cse, generalize, split_complex, fold_views]
 
 
 def local(name: str, ty: Type = VECTOR) -> typed.Local:

@@ -9,17 +9,17 @@ import tesserac.graph.dialect  # noqa: F401  (registers the operations in the pi
 from tesserac.graph import rules
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes import (
-    absorb,
     cse,
     dce,
-    defer,
     fold,
+    fold_views,
     generalize,
     hoist,
     inline,
-    once,
+    sink_weight_gradients,
     split_complex,
     transforms,
+    unroll_unit_loops,
 )
 from tesserac.ir.core import Module, VerifyError
 from tesserac.ir.parser import parse_module
@@ -32,14 +32,14 @@ PASSES = {
     "inline": (inline.inline, inline.__doc__),
     "hoist": (hoist.hoist, hoist.__doc__),
     "transforms": (transforms.transforms, transforms.__doc__),
-    "once": (once.once, once.__doc__),
+    "unroll_unit_loops": (unroll_unit_loops.unroll_unit_loops, unroll_unit_loops.__doc__),
     "fold": (fold.fold, fold.__doc__),
     "cse": (cse.cse, cse.__doc__),
     "dce": (dce.dce, dce.__doc__),
     "generalize": (generalize.generalize, generalize.__doc__),
     "split_complex": (split_complex.split_complex, split_complex.__doc__),
-    "absorb": (absorb.absorb, absorb.__doc__),
-    "defer": (defer.defer, defer.__doc__),
+    "fold_views": (fold_views.fold_views, fold_views.__doc__),
+    "sink_weight_gradients": (sink_weight_gradients.sink_weight_gradients, sink_weight_gradients.__doc__),
 }
 
 
@@ -182,7 +182,7 @@ def test_inline_refuses_recursion() -> None:
 
 def test_absorb_leaves_reshape_and_counted_maps() -> None:
     module = apply(
-        absorb.absorb,
+        fold_views.fold_views,
         """func.func @f {guards = [], params = ["x"]} {
           ^(%x: tensor<[4, N], f32>):
             %v = form.view(%x) {view = #reshape<>} : tensor<[4*N], f32>
@@ -215,7 +215,7 @@ CONTRACT = """func.func @f {guards = [], params = ["a", "b"]} {
 def test_absorb_keeps_the_order_of_a_contraction() -> None:
     """Two indices are summed, B before A: the left permutation must stay, the right one may go."""
     before = parse_module(CONTRACT)
-    after = apply(absorb.absorb, CONTRACT)
+    after = apply(fold_views.fold_views, CONTRACT)
     assert count(after, "form.view") == 1
     rng = np.random.default_rng(0)
     args = [rng.normal(size=s).astype(np.float32) for s in ((3, 4, 5), (3, 4, 2))]

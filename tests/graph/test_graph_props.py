@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.fold import fold
+from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.builder import Builder
@@ -123,7 +123,7 @@ def test_passes_keep_every_bit(steps: list[tuple[int, int]], rows: int, columns:
     args = [rng.normal(size=(rows, columns)).astype(np.float32) for _ in range(2)]
     args = [np.where(rng.random(a.shape) < 0.3, rng.choice(special, a.shape), a) for a in args]
     plain = run_function(run_passes(module, [generalize], verify=True), "f", args)
-    forms = run_passes(module, [apply_rules, fold, cse, dce, generalize, absorb], verify=True)
+    forms = run_passes(module, [apply_rules, fold, cse, dce, generalize, fold_views], verify=True)
     for before, after in zip(plain, run_function(forms, "f", args), strict=True):
         assert np.array_equal(before, after, equal_nan=True)
         numbers = ~np.isnan(before)
@@ -133,6 +133,6 @@ def test_passes_keep_every_bit(steps: list[tuple[int, int]], rows: int, columns:
 @settings(max_examples=40, deadline=None)
 @given(choices)
 def test_graphs_and_forms_print_and_parse(steps: list[tuple[int, int]]) -> None:
-    for passes in ([], [generalize, absorb]):
+    for passes in ([], [generalize, fold_views]):
         text = print_module(run_passes(program(steps), passes, verify=True))
         assert print_module(parse_module(text)) == text

@@ -16,8 +16,8 @@ from tesserac import cli
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import ProgramError, Session
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.absorb import absorb
 from tesserac.graph.passes.fix_sizes import fix_sizes
+from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.core import Module
@@ -67,7 +67,7 @@ def exact_fft(x: np.ndarray) -> np.ndarray:
 @cache
 def forms(name: str, length: int, dtype: str) -> Module:
     ty = TensorType((Dim.const(2), Dim.const(length)), {"c8": C64, "c16": C128}[dtype])
-    return run_passes(module_of(OPERATORS[name](), [ty]), [generalize, split_complex, absorb], verify=True)
+    return run_passes(module_of(OPERATORS[name](), [ty]), [generalize, split_complex, fold_views], verify=True)
 
 
 def error(got: np.ndarray, expected: np.ndarray) -> float:

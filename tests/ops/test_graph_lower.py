@@ -7,7 +7,7 @@ import pytest
 
 from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.builder import Builder
@@ -74,7 +74,7 @@ def test_forms_agree_with_the_reference(operator: Operator, types: tuple[str, ..
     assert result.shape == tuple(d.evaluate({}) for d in result_type.dims)
     wide = np.complex128 if result_type.dtype.is_complex else np.float64
     np.testing.assert_allclose(result.astype(wide), expected.astype(wide), rtol=1e-5, atol=1e-6)
-    absorbed = run_passes(plain, [absorb], verify=True)
+    absorbed = run_passes(plain, [fold_views], verify=True)
     assert np.array_equal(run_function(absorbed, "f", args)[0], result)
 
 
@@ -82,7 +82,7 @@ HALF = Policy(accum=F32)
 
 
 def run(operator: Operator, types: list[TensorType], args: list[np.ndarray]) -> np.ndarray:
-    forms = run_passes(module_of(operator, types), [generalize, split_complex, absorb], verify=True)
+    forms = run_passes(module_of(operator, types), [generalize, split_complex, fold_views], verify=True)
     return run_function(forms, "f", args)[0]
 
 

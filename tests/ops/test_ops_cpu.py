@@ -8,7 +8,7 @@ import pytest
 import tesserac.schedule.dialect
 import tesserac.tile.dialect  # noqa: F401  (register the operations)
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.passes import run_passes
@@ -26,7 +26,7 @@ def test_machine_code_gives_the_bits_of_the_forms(operator: Operator, types: tup
     tensors = [parse_type(t) for t in types]
     rng = np.random.default_rng(0)
     args = [sample(ty, rng) for ty in tensors]
-    forms = run_passes(module_of(operator, tensors), [generalize, split_complex, absorb], verify=True)
+    forms = run_passes(module_of(operator, tensors), [generalize, split_complex, fold_views], verify=True)
     (expected,) = run_function(forms, "f", args)
     lowered = run_passes(forms, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True)
     (result,) = run_native(lowered, "f", args, HOST)

@@ -18,7 +18,7 @@ import pytest
 import tesserac.schedule.dialect
 import tesserac.tile.dialect  # noqa: F401  (register the operations)
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.ir.passes import run_passes
 from tesserac.numerics.narrow import convert, storage
@@ -158,7 +158,7 @@ def test_machine_code_and_oracle_and_numpy(operator: Operator, types: list[Tenso
     args = [sample(ty, rng) for ty in types]
     for position in operator.whole:
         args[position] = convert(np.rint(wide(args[position])), types[position].dtype)
-    forms = run_passes(module_of(operator, types), [generalize, absorb], verify=True)
+    forms = run_passes(module_of(operator, types), [generalize, fold_views], verify=True)
     (expected,) = run_function(forms, "f", args)
     result = operator.infer(types)
     assert expected.dtype == storage(result.dtype)

@@ -22,7 +22,7 @@ import tesserac.schedule.dialect
 import tesserac.tile.dialect  # noqa: F401  (register the operations)
 from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.absorb import absorb
+from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.builder import Builder
@@ -137,7 +137,7 @@ def compiled(case: Case) -> tuple[Module, Native]:
     builder.op("graph.return", (builder.value(PREFIX + case.operator.name, operands, result, attrs),))
     host = {"sym_name": "f", "params": ("x",) * len(block.args), "guards": (), "entry": True}
     module = Module([Op(OPDEFS["graph.func"], (), (), host, [Region(block)])])
-    forms = run_passes(module, [generalize, split_complex, absorb], verify=True)
+    forms = run_passes(module, [generalize, split_complex, fold_views], verify=True)
     return forms, Native(run_passes(forms, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True), HOST)
 
 

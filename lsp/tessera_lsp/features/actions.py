@@ -35,7 +35,7 @@ def actions(session: Session, source: SourceFile, start: int, end: int) -> list[
 
     touched = [
         with_mending_fixes(diagnostic, source, check)
-        for diagnostic in shown(session.look(source, start).diagnostics)
+        for diagnostic in shown(session.check_at(source, start).diagnostics)
         if diagnostic.primary.span.start <= end and start <= diagnostic.primary.span.end
     ]
     found = [Action(diagnostic, fix) for diagnostic in touched for fix in diagnostic.fixes if _is_here(fix, source)]

@@ -70,7 +70,7 @@ def completion(session: Session, source: SourceFile, offset: int) -> list[Sugges
     if _in_comment_or_string(before):
         return []
     anchor = _anchor(source, line_start, offset)
-    analysis = session.look(source, anchor)
+    analysis = session.check_at(source, anchor)
     place = place_at(analysis, anchor)
     if before.rstrip().endswith("@"):
         return list(_after_at(before))
@@ -83,7 +83,7 @@ def completion(session: Session, source: SourceFile, offset: int) -> list[Sugges
 
 def description(session: Session, source: SourceFile, name: str) -> str:
     """What a suggested name is, once somebody looks at it; in Markdown."""
-    meaning = global_meaning(session, session.glance(source), name)
+    meaning = global_meaning(session, session.check_visible(source), name)
     return describe(meaning) if meaning is not None else ""
 
 

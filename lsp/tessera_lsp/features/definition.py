@@ -10,7 +10,7 @@ from tesserac.driver.session import Session
 
 def definition(session: Session, source: SourceFile, offset: int) -> Span | None:
     """The place that binds the name at an offset: in this file, or in a file of the library."""
-    analysis = session.look(source, offset)
+    analysis = session.check_at(source, offset)
     place = place_at(analysis, offset)
     word = word_at(place) if place is not None else None
     if place is None or word is None:

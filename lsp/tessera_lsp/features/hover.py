@@ -28,7 +28,7 @@ class Hover:
 
 
 def hover(session: Session, source: SourceFile, offset: int) -> Hover | None:
-    analysis = session.look(source, offset)
+    analysis = session.check_at(source, offset)
     place = place_at(analysis, offset)
     if place is None:
         return None

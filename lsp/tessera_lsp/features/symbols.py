@@ -26,7 +26,7 @@ class Symbol:
 
 
 def symbols(session: Session, source: SourceFile) -> list[Symbol]:
-    analysis = session.glance(source)
+    analysis = session.check_visible(source)
     return [symbol for view in analysis.items for node in view.nodes for symbol in _symbols(view, node)]
 
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.analysis.walking import Find, Mark, Marks, Names, Problem, Walk, leaves, marked
-from tesserac.check.model import library_annotations as said_words
-from tesserac.check.model import typed
+from tesserac.check.model import library_annotations, typed
 from tesserac.check.model.kernel_state import Kernel
 from tesserac.ops.shape import Slice
 from tesserac.ops.update import Insert
@@ -124,9 +123,9 @@ class _Blocks(Walk):
         if function is None:
             return None
         said = self._kernel.said.get(call)
-        if said == said_words.PARTS and not any(map(leaves, args)):
+        if said == library_annotations.PARTS and not any(map(leaves, args)):
             return self._parts(call)
-        if said == said_words.JOINS and (joined := self._joined(call, args)):
+        if said == library_annotations.JOINS and (joined := self._joined(call, args)):
             return joined
         return self._inside(call, function, args)
 

@@ -21,7 +21,7 @@ Ends = Mapping[str, Binding]
 NO_LOOP: Ends = {}
 
 
-def require_agreement(
+def require_uniformity(
     body: Body, first: int, test: typed.Expr, asked: Span | None = None, ends: Ends = NO_LOOP
 ) -> None:
     """Reports the first of the meetings from number `first` on that not all devices may come to, since `test` decides.
@@ -92,7 +92,7 @@ class _Judge:
 
     def _call(self, call: typed.Call) -> bool:
         """A function that only computes gives the same for the same; of one that communicates it is known."""
-        across = self._body.agreements.get(call.function, {})
+        across = self._body.uniform.get(call.function, {})
         if self._axis in across:
             return across[self._axis]
         return not call.reads and call.key is None and all(map(self.same, call.args))
@@ -103,4 +103,4 @@ class _Judge:
 # never ends. So what decides on one must be the same everywhere: known while compiling, made by a collective that gives
 # all devices the same (`all_reduce`, `all_gather`), or computed from such values alone. Parameters may differ, since
 # each device has its own; so may random numbers. What a function gives is judged where it is defined. The IR is held to
-# the same (`graph/agreement.py`), whatever passes do to it.
+# the same (`graph/uniformity.py`), whatever passes do to it.

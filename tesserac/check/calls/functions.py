@@ -18,7 +18,7 @@ from tesserac.check.instances.errors import report_instance
 from tesserac.check.kernels.extents import within
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK
-from tesserac.check.model.library_annotations import ALONG_AXIS, BEYOND, OF_BLOCKS, said_of
+from tesserac.check.model.library_annotations import ALONG_AXIS, BEYOND, OF_BLOCKS, annotation_of
 from tesserac.check.model.specs import (
     FunctionSpec,
     OptionalSpec,
@@ -81,7 +81,7 @@ def call_function(
     values = _valid(body, signature, values, callee)
     call = _call(body, ref, signature, values, callee, key)
     call = with_rules(body, call, ref, callee) if isinstance(call, typed.Call) else call
-    word = said_of(signature.node, OF_BLOCKS)
+    word = annotation_of(signature.node, OF_BLOCKS)
     if body.kernel is not None and word is not None:
         body.kernel.said[call] = word
     return call
@@ -89,7 +89,7 @@ def call_function(
 
 def _valid(body: Body, signature: Signature, values: list[typed.Expr], callee: Callee) -> list[typed.Expr]:
     """In a kernel, the first argument with what the function says in place of what is beyond the tile's extent."""
-    beyond, first = said_of(signature.node, BEYOND), values[0] if values else None
+    beyond, first = annotation_of(signature.node, BEYOND), values[0] if values else None
     if beyond is None or first is None or not isinstance(first.type, TensorType) or not first.type.rank:
         return values
     return [within(body, first, float(beyond), (first.type.rank - 1,), callee), *values[1:]]
@@ -284,7 +284,7 @@ def _check_axes(
     for parameter, value in zip(signature.parameters, values, strict=True):
         place = axis_position(value) if _is_kind(parameter, "Axis") else None
         if place is not None and parameter.name in given:
-            along = said_of(signature.node, ALONG_AXIS)
+            along = annotation_of(signature.node, ALONG_AXIS)
             check_axis(body, ref.name, along, values[0], place, given[parameter.name].span)
 
 

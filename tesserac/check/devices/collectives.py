@@ -215,7 +215,7 @@ def axes_of_call(body: Body, function: typed.TypedFunction, callee: Callee) -> M
                 return None
         if not _communicate(body, own.axis, devices, callee):
             return None
-        body.agreements.setdefault(function.symbol, {})[own.axis] = own.agreed
+        body.uniform.setdefault(function.symbol, {})[own.axis] = own.agreed
     return sizes
 
 

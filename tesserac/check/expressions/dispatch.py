@@ -6,7 +6,7 @@ and the error type, which nothing complains about again.
 
 from __future__ import annotations
 
-from tesserac.check.analysis.uniformity import require_agreement
+from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.expressions.call_forms import infer_attribute, infer_call
 from tesserac.check.expressions.closures import infer_lambda
 from tesserac.check.expressions.comprehensions import infer_comprehension
@@ -115,7 +115,7 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     body.forks = body.forks or (bool(body.static_symbols) and compares_ints(body, node.test))
     first, checked = len(body.meetings), body.checked
     then, otherwise = (_side(body, test, side, side is node.then) for side in (node.then, node.otherwise))
-    require_agreement(body, first, test, node.test.span)
+    require_uniformity(body, first, test, node.test.span)
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)
     type_ = agree(then.type, otherwise.type)
     if type_ is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tesserac.base.source import Span
 from tesserac.check.algebra import rules as algebra
-from tesserac.check.analysis.uniformity import require_agreement
+from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.declarations.annotations import read_attribute
 from tesserac.check.expressions.membership import membership
 from tesserac.check.guards.assumed import assuming, compares_sizes, relies_on
@@ -142,7 +142,7 @@ def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
     right = require_condition(body, right)
     sized = relies_on(body, left, checked) and not compares_sizes(right) and not isinstance(right.type, ErrorType)
     if sized or isinstance(right, typed.Let):
-        require_agreement(body, met, left, node.left.span)
+        require_uniformity(body, met, left, node.left.span)
         return _decided_first(left, right, node, sized=sized)
     op: Operator = BitAnd() if node.op == "and" else BitOr()
     return apply_operator(body, op, [left, right], node.op_span, node.span)

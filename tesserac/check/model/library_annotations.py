@@ -21,7 +21,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
-def said_of(node: ast.FunctionDef, decorator: str) -> str | None:
+def annotation_of(node: ast.FunctionDef, decorator: str) -> str | None:
     """The word that `@decorator("word")` says of a function."""
     for each in node.decorators:
         match each.expression:

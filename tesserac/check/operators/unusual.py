@@ -13,7 +13,7 @@ from __future__ import annotations
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
-from tesserac.check.model.library_annotations import ALONG_AXIS, ORDERED, WEIGHTS, said_of
+from tesserac.check.model.library_annotations import ALONG_AXIS, ORDERED, WEIGHTS, annotation_of
 from tesserac.check.model.message_text import dim_text, dims_text
 from tesserac.check.model.operator_use import Use
 from tesserac.check.names.resolve import FunctionRef
@@ -123,7 +123,7 @@ def _call_that_weighs(body: Body, expr: typed.Expr) -> tuple[typed.Call, str] | 
     ref = _library_function(body, expr.function) if isinstance(expr, typed.Call) else None
     if ref is None or not isinstance(expr, typed.Call):
         return None
-    said = said_of(body.rules.signature(ref.owner, ref.name).node, ALONG_AXIS)
+    said = annotation_of(body.rules.signature(ref.owner, ref.name).node, ALONG_AXIS)
     return (expr, ref.name) if said == WEIGHTS else None
 
 

@@ -177,7 +177,7 @@ class Body:
         self.mesh: RecordType | None = None
         self.collectives: dict[str, Communication] = {}
         self.meetings: list[Meeting] = []
-        self.agreements: dict[str, dict[str, bool]] = {}
+        self.uniform: dict[str, dict[str, bool]] = {}
         self.frame = Frame()
         self.named = 0
         self.acts = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tesserac.base.source import Span
-from tesserac.check.analysis.uniformity import require_agreement
+from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.model import typed
 from tesserac.check.model.control import always_exits, assigned_names, may_exit
@@ -40,7 +40,7 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
     first = len(body.meetings)
     returning = may_exit(node) and not body.loops
     statements = _returning_if(body, node, test, rest) if returning else _joining_if(body, node, test, rest)
-    require_agreement(body, first, test, node.test.span)
+    require_uniformity(body, first, test, node.test.span)
     return statements
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.check.analysis.uniformity import require_agreement
+from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.kernels.block_ranges import is_block_range, read_block_range
 from tesserac.check.model import typed
@@ -197,7 +197,7 @@ def _unless(body: Body, flag: str, statements: tuple[ast.Stmt, ...], span: Span)
     body.scope = before.snapshot()
     with assuming(body, test, holds=True):
         block = _turn(body, statements)
-    require_agreement(body, first, test)
+    require_uniformity(body, first, test)
     scopes = [body.scope, before.snapshot()]
     body.scope = before
     return join(body, test, [block, ()], scopes, span, sized=relies_on(body, test, checked))
@@ -261,7 +261,7 @@ def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBoun
     one = typed.Static(IntType(ONE), span)
     more = apply_operator(body, Add(), [body.local(counter, span), one], span, span)
     turn += bind(body, counter, span, more, span)
-    require_agreement(body, first, replace(test, span=node.iterable.span), ends=body.scope.bindings)
+    require_uniformity(body, first, replace(test, span=node.iterable.span), ends=body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)
     for name in (counter, trips):
@@ -323,7 +323,7 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
         draft.remark("its condition does not depend on anything that a turn changes")
     with assuming(body, test, holds=True):
         block = _turn(body, node.body)
-    require_agreement(body, first, test, node.test.span, body.scope.bindings)
+    require_uniformity(body, first, test, node.test.span, body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)
     if isinstance(test.type, BoolType | ErrorType):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from tesserac.base.source import Span
-from tesserac.check.analysis.uniformity import require_agreement
+from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.guards.guarding import require_guard, require_here
 from tesserac.check.model import typed
 from tesserac.check.names.resolve import BuiltinRef
@@ -72,7 +72,7 @@ def check_assert(body: Body, node: ast.Assert) -> list[typed.Stmt]:
         checks = _check_part(body, node, part, message, text)
         for check in checks if last > first else ():
             if isinstance(check, typed.Assert):
-                require_agreement(body, first, check.test)  # the text is computed where the check fails
+                require_uniformity(body, first, check.test)  # the text is computed where the check fails
         made += [*body.frame.take(), *checks]
     return made
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 
+from tesserac.graph.assert_attribution import attribute
 from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
-from tesserac.graph.blame import blame
 from tesserac.graph.dialect import CUSTOM, NUMERICS, call_dims, named_dims, set_numerics
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.builder import Builder
@@ -138,7 +138,7 @@ def dissolve(function: Op, functions: Functions) -> None:
             name = op.attrs.get("operator")
             for made in _block(op).ops if isinstance(name, str) else ():
                 if made not in before:
-                    blame(made, str(name), op.span)
+                    attribute(made, str(name), op.span)
             for old, new in zip(op.results, found, strict=True):
                 new.name = new.name or old.name
                 old.replace_all_uses(new)

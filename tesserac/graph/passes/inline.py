@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from tesserac.graph.blame import blame, library_name
+from tesserac.graph.assert_attribution import attribute, library_name
 from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, call_dims, set_numerics
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.core import Module, Op, Value, VerifyError
@@ -86,12 +86,12 @@ def inline_call(call: Op, callee: Op, caller: Op) -> None:
     block = call.parent
     assert block is not None
     mode = call.attrs.get(NUMERICS)
-    blamed = None if library_name(caller.symbol, caller.span) else library_name(callee.symbol, callee.span)
+    asserting = None if library_name(caller.symbol, caller.span) else library_name(callee.symbol, callee.span)
     for op in callee.body.ops[:-1]:
         copy = block.insert(block.place(call), copy_op(op, values, dims))
         behind(copy, call)
-        if blamed is not None:
-            blame(copy, blamed, call.span)
+        if asserting is not None:
+            attribute(copy, asserting, call.span)
         set_numerics(copy, mode)
     for old, new in zip(call.results, callee.body.terminator.operands, strict=True):
         replacement = values[new]

@@ -209,5 +209,5 @@ _EMIT: dict[str, Emit] = {
     "gpu.await": copies.emit_await,
     "gpu.tensor_copy": copies.emit_tensor_copy,
     "gpu.multiply": products.emit_multiply,
-    "gpu.settle": products.emit_settle,
+    "gpu.wait_mma": products.emit_wait_mma,
 }

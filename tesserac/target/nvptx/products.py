@@ -32,7 +32,7 @@ def emit_multiply(ctx: Context, op: Op) -> None:
     ctx.fragments[op.results[0]] = rules.get(unit.name, _wgmma)(product, ctx.fragments[acc])
 
 
-def emit_settle(ctx: Context, op: Op) -> None:
+def emit_wait_mma(ctx: Context, op: Op) -> None:
     """Waits for warp-group products. The registers pass through the wait, so nothing reads them before it."""
     token, acc = op.operands
     values = ctx.fragments[acc]

@@ -39,7 +39,7 @@ Copies in flight
                                                 has (0: as it was); of a `producer` one thread runs it
 Products
     gpu.multiply(a, slot, b, slot, acc) {unit} : fragment, token<matrix>
-    gpu.settle(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way
+    gpu.wait_mma(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way
 Gone when lowering is done
     gpu.stage(mem, at...) {depth} : tile        a block wanted in shared memory      (pipeline, roles)
     gpu.dot(a, b, acc) {unit}                   a product of two such blocks         (pipeline, roles)
@@ -243,7 +243,7 @@ def _verify_multiply(op: Op) -> None:
     matrix_unit_of(op)
 
 
-def _verify_settle(op: Op) -> None:
+def _verify_wait_mma(op: Op) -> None:
     token, acc = op.operands
     require(token.type == MATRIX and acc.type == op.result.type, "gives its accumulator", op)
 
@@ -312,7 +312,7 @@ define_op("gpu.barrier", pure=False)
 define_op("gpu.role", pure=False, verify=_verify_role)
 define_op("gpu.end", pure=False, terminator=True)
 define_op("gpu.multiply", pure=False, verify=_verify_multiply)
-define_op("gpu.settle", pure=False, verify=_verify_settle)
+define_op("gpu.wait_mma", pure=False, verify=_verify_wait_mma)
 define_op("gpu.stage", pure=False)
 define_op("gpu.dot", pure=True, verify=_verify_dot)
 define_op("gpu.reduce", pure=True)

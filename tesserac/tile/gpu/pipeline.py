@@ -155,4 +155,4 @@ def multiply(b: Builder, dot: Op, rings: list[Value], slot: Value, acc: Value) -
     types = [acc.type, MATRIX]
     product = b.op("gpu.multiply", (left, slot, right, slot, acc), types, {"unit": matrix_unit_of(dot)})
     settled = (product.results[1], product.results[0])
-    return b.value("gpu.settle", settled, acc.type, {"pending": 0}, hint=dot.result.name)
+    return b.value("gpu.wait_mma", settled, acc.type, {"pending": 0}, hint=dot.result.name)

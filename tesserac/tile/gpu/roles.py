@@ -3,7 +3,7 @@
     ... gpu.tree(%segments, %zero) { ... gpu.for { %a = gpu.stage; %b = gpu.stage; gpu.dot } } ... gpu.store
   becomes, with rings of d stages and barriers `full` and `empty` for each stage,
     gpu.role {name = "consumer"} { all of it, but each round is
-        gpu.await(full, slot); gpu.multiply; gpu.settle; gpu.arrive(empty, slot) }
+        gpu.await(full, slot); gpu.multiply; gpu.wait_mma; gpu.arrive(empty, slot) }
     gpu.role {name = "producer"} { one loop over all blocks, each round
         gpu.await(empty, slot); gpu.expect(full, slot) {bytes}; gpu.tensor_copy ... }
 

@@ -46,8 +46,8 @@ from tesserac.ops.lowering import DimMap, Scalars
 from tesserac.types.policy import compute_dtype
 
 
-@pass_(FORMS, FORMS, "absorb")
-def absorb(module: Module) -> Module:
+@pass_(FORMS, FORMS, "fold_views")
+def fold_views(module: Module) -> Module:
     rewrite(
         module,
         (

@@ -20,7 +20,7 @@ _AGREED = frozenset(
 _BRANCH, _WHILE, _LOOP = "form.cond", "form.while", "form.loop"
 
 
-def verify_agreement(function: Op) -> None:
+def verify_uniformity(function: Op) -> None:
     """Raises VerifyError at a collective that not all devices may come to."""
     meetings = [op for op in function.walk() if op.opdef.effect == COLLECTIVE]
     for axis in sorted({str(op.attrs.get("across")) for op in meetings}):

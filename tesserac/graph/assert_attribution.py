@@ -17,7 +17,7 @@ def library_name(symbol: str, span: Span) -> str | None:
     return symbol.removeprefix(f"{module}.").partition(".")[0] if is_library else None
 
 
-def blame(op: Op, name: str, at: Span) -> None:
+def attribute(op: Op, name: str, at: Span) -> None:
     """What an operation asserts, or will once it is its body, is said of the function of this name."""
     for inner in op.walk():
         if inner.name in ("form.assert", CUSTOM):

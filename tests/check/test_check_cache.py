@@ -11,7 +11,7 @@ from tesserac import cli
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.commands import checking
-from tesserac.driver.check_cache import Verdicts
+from tesserac.driver.check_cache import CheckCache
 from tests.check.test_incremental import FILES, TEXTS, edited, library_session, new_session
 
 BASE = """
@@ -69,7 +69,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def codes(*paths: Path) -> list[str]:
     """What a new run says."""
-    run = Verdicts(Records())
+    run = CheckCache(Records())
     return [d.code for path in paths for d in run.of(str(path)).diagnostics]
 
 
@@ -84,8 +84,8 @@ def write(folder: Path, base: str = BASE, user: str = USER) -> tuple[Path, Path]
 def test_a_file_whole_and_by_items(path: Path) -> None:
     source = SourceFile(str(path), path.read_text(encoding="utf-8"))
     expected = new_session().check(source).diagnostics
-    assert Verdicts(Records()).of(str(path)).diagnostics == expected
-    again = Verdicts(Records())
+    assert CheckCache(Records()).of(str(path)).diagnostics == expected
+    again = CheckCache(Records())
     by_items = again._edited(source)
     assert by_items is None or by_items.diagnostics == expected
     assert again.of(str(path)).diagnostics == expected
@@ -99,7 +99,7 @@ def test_edits_between_runs(seed: int, tmp_path: Path) -> None:
     for _ in range(8):
         path.write_text(text, encoding="utf-8", newline="")
         expected = new_session().check(SourceFile(str(path), text)).diagnostics
-        assert sorted(map(repr, Verdicts(Records()).of(str(path)).diagnostics)) == sorted(map(repr, expected))
+        assert sorted(map(repr, CheckCache(Records()).of(str(path)).diagnostics)) == sorted(map(repr, expected))
         text = edited(text, dice)
 
 
@@ -157,10 +157,10 @@ def test_one_item_is_checked_after_an_edit_of_it(tmp_path: Path, monkeypatch: py
 
 def test_a_diagnostic_that_points_into_another_file_moves_with_it(tmp_path: Path) -> None:
     base, user = write(tmp_path, BASE.replace("twice(", "_twice("), USER.replace("twice", "_twice"))
-    run = Verdicts(Records()).of(str(user))
+    run = CheckCache(Records()).of(str(user))
     assert [d.code for d in run.diagnostics] == ["E0946"] and not run.alone
     write(tmp_path, "# above\n" + BASE.replace("twice(", "_twice("), USER.replace("twice", "_twice"))
-    moved = Verdicts(Records()).of(str(user))
+    moved = CheckCache(Records()).of(str(user))
     place = moved.diagnostics[0].secondary[0].span
     assert base.read_text(encoding="utf-8")[place.start : place.end] == "_twice"
 
@@ -188,6 +188,6 @@ def test_the_command_looks_at_nothing_that_has_not_changed(
     run = ["check", str(base), str(user)]
     assert cli.main(cli.compiler, "tesserac", run) == 1
     first = capsys.readouterr()
-    monkeypatch.setattr(checking, "_verdicts", None)
+    monkeypatch.setattr(checking, "_check_cache", None)
     assert cli.main(cli.compiler, "tesserac", run) == 1
     assert capsys.readouterr() == first and "E0201" in first.out

@@ -30,8 +30,8 @@ from tesserac.ir.passes import GRAPH, pass_
 from tesserac.types.dims import ONE, Dim, DimError
 
 
-@pass_(GRAPH, GRAPH, "once")
-def once(module: Module) -> Module:
+@pass_(GRAPH, GRAPH, "unroll_unit_loops")
+def unroll_unit_loops(module: Module) -> Module:
     for op in reversed(list(module.walk())):  # loops inside first, so that what is copied has none left
         if op.name == "form.loop" and op.parent is not None:
             low, high = (_bound(bound) for bound in op.operands[:2])

@@ -95,8 +95,8 @@ from tesserac.ops.lowering import assemble_form, view_form
 from tesserac.types.dims import ONE, ZERO, Dim
 
 
-@pass_(FORMS, FORMS, "defer")
-def defer(module: Module) -> Module:
+@pass_(FORMS, FORMS, "sink_weight_gradients")
+def sink_weight_gradients(module: Module) -> Module:
     for function in module.ops:
         names = counters(function)
         for op in [inner for inner in function.walk() if inner.name == "form.loop" and BACKWARD in inner.attrs]:

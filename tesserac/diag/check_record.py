@@ -15,7 +15,7 @@ Reads = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckRecord:
     """`text` is the digest of the file, `reads` are all other files that checking it can have read, `imports` those
     that it imports itself, each with the digest of its interface. `alone`: no diagnostic points into one of them."""
 
@@ -30,23 +30,23 @@ class Verdict:
         return bool(self.text) and records.digest(path) == self.text and records.fresh(self.reads)
 
 
-_CODEC = Codec((*DIAGNOSTICS, Verdict), named=NAMED)
+_CODEC = Codec((*DIAGNOSTICS, CheckRecord), named=NAMED)
 
 
-def last_verdict(path: str, records: Records) -> Verdict | None:
-    """The verdict of an earlier run; files may have changed since."""
-    known = records.read("verdict", path, _CODEC)
-    return known if isinstance(known, Verdict) else None
+def last_record(path: str, records: Records) -> CheckRecord | None:
+    """The record of an earlier run; files may have changed since."""
+    known = records.read("checked", path, _CODEC)
+    return known if isinstance(known, CheckRecord) else None
 
 
-def verdict_of(path: str, records: Records) -> Verdict | None:
-    """The verdict of an earlier run, if it still holds."""
-    known = last_verdict(path, records)
+def record_of(path: str, records: Records) -> CheckRecord | None:
+    """The record of an earlier run, if it still holds."""
+    known = last_record(path, records)
     return known if known is not None and known.holds(path, records) else None
 
 
-def keep_verdict(path: str, records: Records, verdict: Verdict) -> None:
-    records.write("verdict", path, verdict, _CODEC)
+def keep_record(path: str, records: Records, record: CheckRecord) -> None:
+    records.write("checked", path, record, _CODEC)
 
 
 def points_elsewhere(diagnostics: Iterable[Diagnostic], files: Iterable[str]) -> bool:

@@ -25,7 +25,7 @@ KEY = TensorType((), U64)
 Site = typed.Expr | typed.For | typed.While
 
 
-class Sites:
+class RngKeys:
     """The places of one function, numbered as they are met. An expression that is built twice is one place: what it
     stands for is evaluated once."""
 

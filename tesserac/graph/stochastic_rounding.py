@@ -23,7 +23,7 @@ from tesserac.types.policy import compute_dtype
 from tesserac.types.ty import TensorType
 
 
-def rounded_at_random(
+def rounded_stochastically(
     builder: Builder, operator: Operator, operands: Sequence[Value], result: TensorType, key: Value
 ) -> Value:
     accum = compute_dtype(result.dtype, result.policy)
