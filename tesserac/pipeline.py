@@ -45,7 +45,7 @@ GRAPH_PASSES: tuple[Pass, ...] = (
     generalize,  # names stop here: every operator becomes structural forms
     split_complex,  # complex tensors become pairs of real ones: what follows knows only those
     fold_views,  # views and constants go into the forms that read them
-    sink_weight_gradients,  # sums that the turns of a gradient's loop do not wait for, once their products are plain
+    sink_weight_gradients,  # sums that no iteration of a gradient's loop waits for, once their products are plain
 )
 
 

@@ -1,10 +1,10 @@
-"""`tesserac check --explain-memory`: what derivatives keep of the turns of loops, and what a checkpoint would change.
+"""`tesserac check --explain-memory`: what derivatives keep of iterations, and what a checkpoint would change.
 
 Enters: a checked file. Leaves: text, for each function that asks for a gradient through a loop.
 
-    slope: the loop of line 3 keeps of each of T turns
+    slope: the loop of line 3 keeps of each of T iterations
         h: 4*N bytes (["N"] of f32, line 4)
-      in all 4*N*T bytes; `with checkpoint(every=k):` keeps T/k states of 4*N bytes and k turns of 4*N
+      in all 4*N*T bytes; `with checkpoint(every=k):` keeps T/k states of 4*N bytes and k iterations of 4*N
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _loops(checked: Checked, function: TypedFunction) -> list[KeptLoop]:
 
 def _described(source: SourceFile, function: TypedFunction, loop: KeptLoop) -> Iterator[str]:
     where = f"{function.name}: {'in segments, ' if loop.segments else ''}the loop of {line_of(source, loop.span)}"
-    yield f"{where} keeps of each of {size_text(loop.rows)} turns"
+    yield f"{where} keeps of each of {size_text(loop.rows)} iterations"
     for value in loop.values:
         place = f"{dims_text(value.type.dims)} of {value.type.dtype}, {line_of(source, value.span)}"
         yield f"    {_name(source, value)}: {size_text(value.bytes)} bytes ({place})"
@@ -63,17 +63,17 @@ def _name(source: SourceFile, value: KeptValue) -> str:
 
 
 def size_text(size: Dim) -> str:
-    """No loop has fewer turns than none, which goes without saying."""
+    """No loop has fewer iterations than none, which goes without saying."""
     return _AT_LEAST_NONE.sub(r"\1", str(size))
 
 
 def _advice(loop: KeptLoop) -> str:
-    """What `every` turns would cost: states at the starts of segments, and the rows of one segment."""
+    """What `every` iterations would cost: states at the starts of segments, and the rows of one segment."""
     if not loop.counted:
-        return "turns beyond these are computed again; `with checkpoint(max_steps=n):` keeps n of them"
-    turns, state, row = loop.rows.constant, loop.state.constant, loop.row.constant
-    said = f"keeps a state of {size_text(loop.state)} bytes for every k turns, and k turns"
-    if not (turns and state and row):
+        return "iterations beyond these are computed again; `with checkpoint(max_steps=n):` keeps n of them"
+    iterations, state, row = loop.rows.constant, loop.state.constant, loop.row.constant
+    said = f"keeps a state of {size_text(loop.state)} bytes for every k iterations, and k iterations"
+    if not (iterations and state and row):
         return f"`with checkpoint(every=k):` {said}"
-    k = max(1, round(math.sqrt(turns * state / row)))
-    return f"`with checkpoint(every={k}):` keeps {math.ceil(turns / k) * state + k * row} bytes"
+    k = max(1, round(math.sqrt(iterations * state / row)))
+    return f"`with checkpoint(every={k}):` keeps {math.ceil(iterations / k) * state + k * row} bytes"

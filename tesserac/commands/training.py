@@ -105,7 +105,7 @@ class _Run:
         return state
 
     def whole(self) -> int:
-        status = self._turns()
+        status = self._iterations()
         if status == OK and "evaluate" in dir(self.module):
             self.say(f"evaluate: {show_value(self._function('evaluate')(self.state, *self.data))}")
         if self.wanted.plot is not None and self.losses:
@@ -113,7 +113,7 @@ class _Run:
             self.say(f"wrote {self.wanted.plot}\n")
         return status
 
-    def _turns(self) -> int:
+    def _iterations(self) -> int:
         """All steps that are left, to the end, an interruption or a loss that is no number."""
         step = self._function("step")
         with _interruptions() as interrupted, Progress(self.wanted.steps, self.step, self.say) as progress:

@@ -256,8 +256,8 @@ class _Body:
         inner[statement.index] = Known(IntType(Dim.sym(statement.index)))
         with self._inside(block):
             if _draws(names):
-                turn = self.keys.turn(_stream(names), statement, self.keys.index(statement.index))
-                inner[_weight(STREAM)] = turn
+                iteration = self.keys.iteration(_stream(names), statement, self.keys.index(statement.index))
+                inner[_weight(STREAM)] = iteration
             self.statements(statement.body, inner)
             self._yield(inner, statement.carried)
         if statement.step != 1:
@@ -279,15 +279,15 @@ class _Body:
             block = Block()
             for carried in statement.carried:
                 inner[carried.name] = _argument(block, carried.name, carried.type)
-            turns = [block.add_arg(KEY, "turn")] if _draws(names) else []
+            iterations = [block.add_arg(KEY, "iteration")] if _draws(names) else []
             with self._inside(block):
-                for turn in turns:
-                    inner[_weight(STREAM)] = self.keys.turn(_stream(names), statement, turn)
+                for iteration in iterations:
+                    inner[_weight(STREAM)] = self.keys.iteration(_stream(names), statement, iteration)
                 if is_test:
                     self.builder.op("form.yield", (self._value(statement.test, inner),))
                 else:
                     self.statements(statement.body, inner)
-                    self._yield(inner, statement.carried, [self.keys.next(turn) for turn in turns])
+                    self._yield(inner, statement.carried, [self.keys.next(iteration) for iteration in iterations])
             blocks.append(block)
         initial = self._carried(names, statement.carried)
         initial += [self.keys.number(0)] if _draws(names) else []
@@ -415,8 +415,8 @@ class _Body:
         return _regrow(expression.type, iter(op.results))
 
     def _mapped(self, expression: typed.Mapped, names: Names) -> Built:
-        """The function for one element as a region. What is random depends on the element as it does on the turn of a
-        loop."""
+        """The function for one element as a region. What is random depends on the element as it does on the iteration
+        of a loop."""
         args = [self._settled(self.expression(arg, names), arg.type) for arg in expression.args]
         operands = [leaf for arg in args for leaf in _leaves(arg)]
         axes = [axis for places in expression.in_axes for axis in places]
@@ -425,7 +425,8 @@ class _Body:
             inner[param.name] = _argument(block, param.name, param.type)
         with self._inside(block):
             if _draws(names):
-                inner[_weight(STREAM)] = self.keys.turn(_stream(names), expression, block.add_arg(KEY, "turn"))
+                element = block.add_arg(KEY, "iteration")
+                inner[_weight(STREAM)] = self.keys.iteration(_stream(names), expression, element)
             value = self._settled(self.expression(expression.value, inner), expression.value.type)
             self.builder.op("form.yield", _leaves(value))
         if _draws(names):

@@ -2,7 +2,7 @@
 
 Enters: a reduce, a scan or a fold of runs whose kind is `prod` and whose numbers are complex; the parts of a product
 mix, so that no fold of each part alone gives it. Leaves: a loop of maps. Every such fold is a product over a range of
-rows, low to high. The loop doubles: in turn k it knows the products of 2^k neighbours from every row on, and each
+rows, low to high. The loop doubles: in iteration k it knows the products of 2^k neighbours from every row on, and each
 range takes the next one if its length has bit k:
 
     s = 1; at = low; power = rows
@@ -112,7 +112,7 @@ class _Ranges:
         with builder.at(blocks[0]):
             builder.op("form.yield", (self._goes_on(builder, blocks[0].args[0]),))
         with builder.at(blocks[1]):
-            builder.op("form.yield", self._turn(builder, *blocks[1].args))
+            builder.op("form.yield", self._iteration(builder, *blocks[1].args))
         return builder.op("form.while", start, [v.type for v in start], None, blocks).results[3]
 
     def _goes_on(self, builder: Builder, length: Value) -> Value:
@@ -121,7 +121,7 @@ class _Ranges:
             builder, (length,), TensorType((), BOOL), lambda s, args: s.primitive("le", args[0], s.dim(size, I64))
         )
 
-    def _turn(
+    def _iteration(
         self, builder: Builder, length: Value, at: Value, power: Value, total: Value
     ) -> tuple[Value, Value, Value, Value]:
         span = map_form(builder, (self.low, self.high, length), self.ends, _taken_length)

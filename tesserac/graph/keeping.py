@@ -1,7 +1,8 @@
 """What the loops of a function keep when derivatives go back through them, for people to read.
 
 Enters: typed functions. Leaves: a `KeptLoop` for each loop that reverse mode made two of, in the order in which they
-were met: inner loops first. What an inner loop keeps of all its turns is one value of a turn of the loop around it.
+were met: inner loops first. What an inner loop keeps of all its iterations is one value of an iteration of the loop
+around it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tesserac.types.ty import TensorType
 
 @dataclass(frozen=True)
 class KeptValue:
-    """One value of every turn: what the program calls it, if anything, and where it is computed."""
+    """One value of every iteration: what the program calls it, if anything, and where it is computed."""
 
     name: str
     type: TensorType
@@ -39,9 +40,9 @@ class KeptValue:
 
 @dataclass(frozen=True)
 class KeptLoop:
-    """`rows` is how many turns have a row, `state` the bytes of what a turn begins with. A loop of `segments` was made
-    of the one that the program has, where that says so or where its turns may be many; sizes tell how often a `counted`
-    one turns."""
+    """`rows` is how many iterations have a row, `state` the bytes of what an iteration begins with. A loop of
+    `segments` was made of the one that the program has, where that says so or where its iterations may be many; sizes
+    tell how often a `counted` one iterates."""
 
     span: Span
     rows: Dim
@@ -52,7 +53,7 @@ class KeptLoop:
 
     @property
     def row(self) -> Dim:
-        """The bytes of one turn."""
+        """The bytes of one iteration."""
         return sum((value.bytes for value in self.values), ZERO)
 
 

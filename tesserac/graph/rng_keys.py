@@ -1,8 +1,8 @@
-"""Where a function draws random numbers: each place, and each turn of a loop, has a key of its own.
+"""Where a function draws random numbers: each place, and each iteration of a loop, has a key of its own.
 
-Enters: the key that is the stream of a function or of a loop's turn, and a place in the typed program. Leaves: the key
-of that place, as a value of the graph: `fold_in(stream, number of the place)`. Keys are values like any other, so that
-what is done to a program later (inlining, moving, doing it twice) never changes what is drawn.
+Enters: the key that is the stream of a function or of a loop's iteration, and a place in the typed program. Leaves: the
+key of that place, as a value of the graph: `fold_in(stream, number of the place)`. Keys are values like any other, so
+that what is done to a program later (inlining, moving, doing it twice) never changes what is drawn.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class RngKeys:
         number = self._numbers.setdefault(site, len(self._numbers))
         return self._fold(stream, self.number(number))
 
-    def turn(self, stream: Value, loop: typed.For | typed.While | typed.Mapped, count: Value) -> Value:
-        """The stream of one turn of a loop, or of one element of a mapped dim, inside its body."""
+    def iteration(self, stream: Value, loop: typed.For | typed.While | typed.Mapped, count: Value) -> Value:
+        """The stream of one iteration of a loop, or of one element of a mapped dim, inside its body."""
         return self._fold(self.key(stream, loop), count)
 
     def index(self, name: str) -> Value:

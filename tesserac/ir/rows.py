@@ -1,4 +1,4 @@
-"""Rows of tensors that a loop reads turn by turn, and the sums of products that it carries.
+"""Rows of tensors that a loop reads iteration by iteration, and the sums of products that it carries.
 
 Enters: values and the body of a `form.loop`. Leaves: what is known of them, or None where they are something else.
 """
@@ -15,7 +15,7 @@ from tesserac.types.policy import NO_POLICY
 
 @dataclass(frozen=True)
 class Row:
-    """Row `first` of `source` in turn 0, one further in each turn, or one back where `down`."""
+    """Row `first` of `source` in iteration 0, one further in each iteration, or one back where `down`."""
 
     source: Value
     first: Dim
@@ -23,7 +23,7 @@ class Row:
 
 
 def row_of(value: Value, counter: str) -> Row | None:
-    """Which row of a tensor a value is in the turn that `counter` counts."""
+    """Which row of a tensor a value is in the iteration that `counter` counts."""
     reshape = value.defining_op
     cut = reshape.operands[0].defining_op if _is_view(reshape, Reshape) and reshape is not None else None
     if not _is_view(cut, Slice) or cut is None:
@@ -36,8 +36,8 @@ def row_of(value: Value, counter: str) -> Row | None:
         return None
     first = at.starts[0].substitute({counter: ZERO})
     moved = at.starts[0] - first
-    turn = Dim.sym(counter)
-    return Row(source, first, moved != turn) if moved in (turn, -turn) else None
+    iteration = Dim.sym(counter)
+    return Row(source, first, moved != iteration) if moved in (iteration, -iteration) else None
 
 
 def _is_view(op: Op | None, kind: type) -> bool:
@@ -45,8 +45,8 @@ def _is_view(op: Op | None, kind: type) -> bool:
 
 
 def added_product(body: Block, position: int) -> Op | None:
-    """The product of two matrices that a turn adds to what the body carries at `position`, and does nothing else with:
-    in f32 or f64, where the sum is rounded as it is computed."""
+    """The product of two matrices that an iteration adds to what the body carries at `position`, and does nothing else
+    with: in f32 or f64, where the sum is rounded as it is computed."""
     carried, total = body.args[1 + position], body.terminator.operands[position]
     add = total.defining_op
     if add is None or add.name != "form.map" or add.parent is not body or not _is_plain_sum(add):

@@ -68,7 +68,7 @@ def hull(ranges: Iterable[Interval]) -> Interval:
 
 
 def widened(before: Interval, after: Interval) -> Interval:
-    """The range of what a loop carries: a side that moved in a turn may move in every turn."""
+    """The range of what a loop carries: a side that moved in an iteration may move in every iteration."""
     low = before.low if after.low >= before.low else -INF
     high = before.high if after.high <= before.high else INF
     both = hull((before, after))

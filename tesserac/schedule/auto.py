@@ -15,6 +15,7 @@ from tesserac.schedule.build import build_host
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import body_work, element_bytes, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_space, memory
+from tesserac.schedule.iterations import sum_iterations
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
 from tesserac.schedule.normal import normalise
@@ -26,7 +27,6 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
 from tesserac.schedule.sink import sink_views
 from tesserac.schedule.space import Reach, computing, reaches
-from tesserac.schedule.turns import fold_turns
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
 from tesserac.types.dims import ONE, ZERO
@@ -56,7 +56,7 @@ def schedule_pass(machine: Machine) -> Pass:
         hosts: list[Op] = []
         for func in module.ops:
             if machine.kind == "cpu":
-                fold_turns(func)
+                sum_iterations(func)
             sink_views(func)
             normalise(func)
             host = build_host(func, machine)

@@ -15,7 +15,7 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import computing, read_reach
-from tesserac.schedule.tiles import Block, Problem, best_block, programs, turn_block
+from tesserac.schedule.tiles import Block, Problem, accumulator_block, best_block, programs
 from tesserac.types.dims import product
 from tesserac.types.policy import compute_dtype
 
@@ -29,7 +29,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
     """Schedules a contraction for the sizes of `problem`."""
     loops = len(launch_loops(launch))
     summed = any(op.name == "form.accumulate" for op in computing(launch))
-    block = turn_block(problem) if summed else best_block(problem, machine)
+    block = accumulator_block(problem) if summed else best_block(problem, machine)
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
     if machine.kind == "cpu":
@@ -37,7 +37,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
     else:
         _stage_gpu(launch, problem, block, machine)
     if summed:
-        because(launch, f"blocks of {block} of the sum stay near while turns pass")
+        because(launch, f"blocks of {block} of the sum stay near while iterations pass")
     else:
         because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
 

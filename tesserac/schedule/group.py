@@ -78,8 +78,8 @@ def join_accumulate(group: Group, op: Op) -> bool:
     made = op.operands[1].defining_op
     if group.kind != "contract" or group.ops != [made]:
         return False
-    turns, *place = group.places[group.ops[0]]
-    group.folded = (turns, *group.folded)
+    iterations, *place = group.places[group.ops[0]]
+    group.folded = (iterations, *group.folded)
     group.ops.append(op)
     group.places[op] = tuple(place)
     return True

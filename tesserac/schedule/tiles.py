@@ -69,9 +69,9 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     return [Block(*shape) for shape in shapes]
 
 
-def turn_block(problem: Problem) -> Block:
-    """The block of a sum over turns, which each of them reads and writes: small enough for the first cache or little
-    beyond it, and for a matrix of a few hundred rows and columns to be more than a few programs."""
+def accumulator_block(problem: Problem) -> Block:
+    """The block of a sum over iterations, which each of them reads and writes: small enough for the first cache or
+    little beyond it, and for a matrix of a few hundred rows and columns to be more than a few programs."""
     return Block(CPU_ROWS[2], CPU_COLUMNS[0], CPU_BLOCK_BYTES // element_bytes(problem.accum))
 
 

@@ -1,8 +1,8 @@
 """The bytes that a host program moves, counted at given sizes: a measure of its work that no machine disturbs.
 
-Enters: a `schedule.func`, a number for each of its sizes, and how often a `while` turns. Leaves: bytes. Every launch
-reads and writes each element that it reaches once; a loop does so in each of its turns, and of two branches the larger
-counts. So the growth of the bytes with a size shows a copy that somebody hid in a loop.
+Enters: a `schedule.func`, a number for each of its sizes, and how often a `while` iterates. Leaves: bytes. Every launch
+reads and writes each element that it reaches once; a loop does so in each of its iterations, and of two branches the
+larger counts. So the growth of the bytes with a size shows a copy that somebody hid in a loop.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tesserac.types.dims import ZERO, Dim
 Sizes = Mapping[str, int]
 
 
-def bytes_moved(host: Op, sizes: Sizes, turns: int) -> int:
-    """What one call moves; `turns` is how often a loop turns that sizes do not count."""
-    return _Traffic(turns).block(host.body, dict(sizes))
+def bytes_moved(host: Op, sizes: Sizes, iterations: int) -> int:
+    """What one call moves; `iterations` is how often a loop iterates that sizes do not count."""
+    return _Traffic(iterations).block(host.body, dict(sizes))
 
 
 class _Traffic:
-    def __init__(self, turns: int) -> None:
-        self._turns = turns
+    def __init__(self, iterations: int) -> None:
+        self._iterations = iterations
 
     def block(self, block: Block, sizes: dict[str, int]) -> int:
         return sum(self._op(op, sizes) for op in block.ops)
@@ -39,7 +39,7 @@ class _Traffic:
             case "schedule.loop":
                 return self._loop(op, sizes)
             case "schedule.while":
-                return self._turns * sum(self.block(block, sizes) for block in blocks)
+                return self._iterations * sum(self.block(block, sizes) for block in blocks)
             case "schedule.cond":
                 return max(self.block(block, sizes) for block in blocks)
             case "schedule.select":
@@ -48,12 +48,12 @@ class _Traffic:
 
     def _loop(self, op: Op, sizes: dict[str, int]) -> int:
         bounds = [_bound(value, sizes) for value in op.operands[:2]]
-        low, high = bounds if None not in bounds else (0, self._turns)
+        low, high = bounds if None not in bounds else (0, self._iterations)
         assert low is not None and high is not None
         counter = str(op.attrs["counter"])
         if not _mentions(op.body, counter):
             return max(0, high - low) * self.block(op.body, {**sizes, counter: low})
-        return sum(self.block(op.body, {**sizes, counter: turn}) for turn in range(low, high))
+        return sum(self.block(op.body, {**sizes, counter: iteration}) for iteration in range(low, high))
 
 
 def launch_bytes(launch: Op, sizes: Sizes) -> int:

@@ -214,7 +214,7 @@ def ancestor(op: Op, block: Block | None) -> Op | None:
 
 def _can_be_saved(use: tuple[Op, int], block: Block | None) -> bool:
     """Whether a later read needs so little that a copy of it from before costs less than one of everything: no part
-    that only a turn of a loop knows. What an update itself reads is walked by it anyway."""
+    that only an iteration of a loop knows. What an update itself reads is walked by it anyway."""
     user, position = use
     value = user.operands[position]
     base, views = view_source(value)

@@ -4,7 +4,7 @@
     sum = tile.tree(ceil_div(K, 4096)) { chain over the blocks of one segment: acc = tile.dot(a, b, acc) }
     out = maps of (sum + 0), stored at rows, cols
 
-A sum over turns is a loop around that, which carries the block of the sum.
+A sum over iterations is a loop around that, which carries the block of the sum.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def build_contract(frame: Frame) -> None:
     frame.matrix = rows, columns, _ = (last - 2, last - 1, last)
     frame.enter_grid(frame.matrix)
     contract = computing(frame.launch)[0]
-    turns = next((op for op in computing(frame.launch) if op.name == "form.accumulate"), None)
-    if turns is None:
+    iterations = next((op for op in computing(frame.launch) if op.name == "form.accumulate"), None)
+    if iterations is None:
         frame.remember(contract, _product(frame, contract))
     else:
-        frame.remember(turns, _over_turns(frame, contract, turns))
+        frame.remember(iterations, _over_iterations(frame, contract, iterations))
     for number, value in enumerate(frame.launch.body.terminator.operands):
         tile = _epilogue(frame, yielded_op(value), (rows, columns))
         frame.store(number, tile)
@@ -44,16 +44,16 @@ def _product(frame: Frame, contract: Op) -> Value:
     return finished(frame.builder, "sum", total, tensor_type(contract.result))
 
 
-def _over_turns(frame: Frame, contract: Op, turns: Op) -> Value:
-    """The block of a sum, carried through all turns; the first loop counts them."""
-    builder, reach = frame.builder, read_reach(frame.launch, turns, 0)
+def _over_iterations(frame: Frame, contract: Op, iterations: Op) -> Value:
+    """The block of a sum, carried through all iterations; the first loop counts them."""
+    builder, reach = frame.builder, read_reach(frame.launch, iterations, 0)
     assert reach is not None, "what a sum begins with is read from memory"
     start, count = frame.load(reach), frame.size(frame.loops[0].size)
-    body = Block([INDEX, start.type], ["turn", "sum"])
+    body = Block([INDEX, start.type], ["iteration", "sum"])
     with frame.inside(body):
-        turn, so_far = body.args
+        iteration, so_far = body.args
         last = index_op(builder, "sub", count, frame.size(1))
-        frame.at[0] = index_op(builder, "sub", last, turn) if turns.attrs["down"] is True else turn
+        frame.at[0] = index_op(builder, "sub", last, iteration) if iterations.attrs["down"] is True else iteration
         builder.op("tile.yield", (pairwise(builder, "sum", so_far, _product(frame, contract)),))
         del frame.at[0]
     return builder.value("tile.for", (frame.size(0), count, start), start.type, {"step": 1}, (body,), hint="sum")

@@ -144,12 +144,12 @@ def test_what_derivatives_keep_is_listed(command: Program) -> None:
     result = command("check", "--explain-memory", "kept.tess", "sound.tess")
     assert result.out == (
         "kept.tess: kept for derivatives\n"
-        "  slope: the loop of line 3 keeps of each of T turns\n"
+        "  slope: the loop of line 3 keeps of each of T iterations\n"
         '      h: 4*N bytes (["N"] of f32, line 3)\n'
         '      `tanh(h @ w + x[t])`: 4*N bytes (["N"] of f32, line 4)\n'
-        "    in all 8*N*T bytes; `with checkpoint(every=k):` keeps a state of 4*N bytes for every k turns, "
-        "and k turns\n"
-        "  long: the loop of line 10 keeps of each of 100 turns\n"
+        "    in all 8*N*T bytes; `with checkpoint(every=k):` keeps a state of 4*N bytes for every k iterations, "
+        "and k iterations\n"
+        "  long: the loop of line 10 keeps of each of 100 iterations\n"
         "      `sin(v)`: 4 bytes ([] of f32, line 11)\n"
         "    in all 400 bytes; `with checkpoint(every=10):` keeps 80 bytes\n"
         "kept.tess: no loop copies a tensor whole\n"

@@ -174,7 +174,7 @@ def _loops(block: typed.Block) -> Iterator[Loop]:
 
 
 def _running_sums(body: Body, loop: Loop) -> None:
-    """`total += x` in a loop rounds the total in every turn, whatever its accumulation type."""
+    """`total += x` in a loop rounds the total in every iteration, whatever its accumulation type."""
     carried = {c.name for c in loop.carried}
     for statement in loop.body:
         if not (isinstance(statement, typed.Bind) and statement.name in carried):
@@ -193,7 +193,7 @@ def _report_running_sum(body: Body, value: typed.Apply, name: str) -> None:
     if not isinstance(ty, TensorType) or not ty.dtype.is_float or ty.dtype.bits >= 32 or ty.policy.stochastic_round:
         return
     bits = ty.dtype.significand
-    label = f"{bits} significant bits, one rounding in every turn"
+    label = f"{bits} significant bits, one rounding in every iteration"
     draft = body.sink.warning(W0401, at=value.span, label=label, operation=f"`{name}`", dtype=ty.dtype)
     draft.remark(f"a running {ty.dtype} sum of ones stops at {2**bits}; the same sum in f32 stays exact to 2**24")
     draft.remark(f"keep `{name}` in f32 and cast it once after the loop")

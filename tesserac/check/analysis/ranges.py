@@ -2,7 +2,7 @@
 
 Enters: a typed function and what is known of its arguments. Leaves: the ranges of what it returns, and of every
 operator's operands and result to whoever watches. Calls are followed into their bodies, or the function states its
-range (`@within`); a side that moves in a turn of a loop is given up. Arguments are taken to be finite.
+range (`@within`); a side that moves in an iteration of a loop is given up. Arguments are taken to be finite.
 
 Two relations are followed besides, since programs live by them: `x - max(x)` is never positive, `x * x` never negative.
 """
@@ -29,7 +29,7 @@ from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, RunIntTyp
 
 MAX_DEPTH = 16
 """Calls within calls that are followed."""
-MAX_TURNS = 8
+MAX_ITERATIONS = 8
 LARGEST_SIZE = 2**40
 """No tensor has a dim as long: a size is bounded if it is below this."""
 
@@ -214,8 +214,8 @@ class Ranges:
         carried: Sequence[typed.Carried],
         names: dict[str, Value],
     ) -> None:
-        """What is carried is what the first turn starts with or any other ends with. Of a loop that is met again with
-        the same ranges, as in every turn of one around it, that is known."""
+        """What is carried is what the first iteration starts with or any other ends with. Of a loop that is met again
+        with the same ranges, as in every iteration of one around it, that is known."""
         key = (id(body), tuple((name, ranges_of(value)) for name, value in names.items()))
         known = self.settled.get(key)
         if known is None:
@@ -224,7 +224,7 @@ class Ranges:
         else:
             names.update((name, _another(value)) for name, value in known.items())
         if self.watch is not None:
-            self._turn(body, test, names)
+            self._iteration(body, test, names)
 
     def _settle(
         self,
@@ -233,21 +233,21 @@ class Ranges:
         carried: Sequence[typed.Carried],
         names: dict[str, Value],
     ) -> dict[str, Value]:
-        """Turns are tried, unwatched, until what is carried stays within its range."""
+        """Iterations are tried, unwatched, until what is carried stays within its range."""
         watch, self.watch = self.watch, None
         before = dict(names)
-        for turn in range(MAX_TURNS + 1):
-            inner = self._turn(body, test, names)
+        for iteration in range(MAX_ITERATIONS + 1):
+            inner = self._iteration(body, test, names)
             grown = {c.name: _join(names[c.name], inner[c.name], widened) for c in carried}
             stable = all(ranges_of(grown[c.name]) == ranges_of(names[c.name]) for c in carried)
-            names.update(grown if turn < MAX_TURNS else {c.name: of_type(c.type) for c in carried})
+            names.update(grown if iteration < MAX_ITERATIONS else {c.name: of_type(c.type) for c in carried})
             if stable:
                 break
-        inner = self._turn(body, test, names)
+        inner = self._iteration(body, test, names)
         self.watch = watch
         return {c.name: _hull(before[c.name], inner[c.name]) for c in carried}
 
-    def _turn(self, body: typed.Block, test: typed.Expr | None, names: Mapping[str, Value]) -> dict[str, Value]:
+    def _iteration(self, body: typed.Block, test: typed.Expr | None, names: Mapping[str, Value]) -> dict[str, Value]:
         inner = dict(names)
         if test is not None:
             self._value(test, inner)

@@ -17,7 +17,7 @@ from tesserac.ops.collective import Collective
 from tesserac.types.ty import ErrorType
 
 Ends = Mapping[str, Binding]
-"""What the names that a loop carries are bound to at the end of a turn."""
+"""What the names that a loop carries are bound to at the end of an iteration."""
 NO_LOOP: Ends = {}
 
 
@@ -81,7 +81,8 @@ class _Judge:
         return binding.value is not None and self.same(binding.value)
 
     def _carried(self, binding: Binding) -> bool:
-        """What a loop carries is the same at every turn if it is at the first, and if a turn that begins so ends so."""
+        """What a loop carries is the same at every iteration if it is at the first, and if an iteration that begins so
+        ends so."""
         if binding.name not in self._ends or binding.value is None:
             return False
         if binding.name in self._assumed:

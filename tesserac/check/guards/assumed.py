@@ -67,7 +67,7 @@ def _state(body: Body, fact: Assumed, why: Why) -> None:
 
 def _assumed(body: Body, test: typed.Expr, holds: bool) -> Iterator[Assumed]:
     """Without recursion: a condition of many terms nests as deep as it is long. A name that a loop carries may be
-    bound anew in its turns."""
+    bound anew in its iterations."""
     waiting = [(test, holds)]
     while waiting:
         part, truth = waiting.pop()

@@ -31,7 +31,7 @@ def require_guard(
     body.add_guard(kind, *ends, at, reason, origin, code_at(body, at))
     body.facts.state_on_entry(kind, *ends, Why("checked on entry", at))
     if ends != (left, right):
-        body.facts.state(kind, left, right, Why("checked on entry", at))  # of this turn
+        body.facts.state(kind, left, right, Why("checked on entry", at))  # of this iteration
 
 
 def require_here(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:

@@ -88,7 +88,7 @@ def _loop(call: typed.Call, index: str, leading: tuple[Dim, ...], span: Span) ->
     tiles = call.type.items if isinstance(call.type, TupleType) else (call.type,)
     made = typed.Local(call.type, span, "tiles$")
     start: list[typed.Stmt] = []
-    turn: list[typed.Stmt] = [typed.Bind(span, made.name, call)]
+    iteration: list[typed.Stmt] = [typed.Bind(span, made.name, call)]
     outs: list[typed.Local] = []
     for position, tile in enumerate(tiles):
         assert isinstance(tile, TensorType)
@@ -97,11 +97,11 @@ def _loop(call: typed.Call, index: str, leading: tuple[Dim, ...], span: Span) ->
         value = typed.Item(tile, span, made, position) if several else made
         zeros = typed.Apply(whole, span, Zeros(whole.dims, whole.dtype, whole.policy), ())
         start.append(typed.Bind(span, out.name, zeros))
-        turn.append(typed.Bind(span, out.name, _put(out, value, Dim.sym(index), span)))
+        iteration.append(typed.Bind(span, out.name, _put(out, value, Dim.sym(index), span)))
         outs.append(out)
     bounds = [typed.Static(IntType(bound), span) for bound in (ZERO, product(leading))]
     carried = tuple(typed.Carried(out.name, out.type) for out in outs)
-    loop = typed.For(span, index, bounds[0], bounds[1], 1, tuple(turn), carried)
+    loop = typed.For(span, index, bounds[0], bounds[1], 1, tuple(iteration), carried)
     results = [reshaped(out, (*leading, *_dims(out)[1:]), span) for out in outs]
     return Grid((*start, loop), make_tuple(results, span) if several else results[0])
 

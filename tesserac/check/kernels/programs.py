@@ -186,6 +186,7 @@ def _block_names(kernel: Kernel) -> list[str]:
 
 # Note [One block spans its dim]
 # Bits never depend on the sizes of blocks, so any schedule may stand for all. Here every block is as large as the dim
-# it cuts: `T.m` is the number of rows of the problem, and a loop over blocks has one turn, whose sums are contractions
-# of the whole dim, cut at segments and joined by the tree as everywhere. What tiles of another size make of the same
-# body is for the tile room to say; the program is what it starts from, since its sizes of blocks are still symbols.
+# it cuts: `T.m` is the number of rows of the problem, and a loop over blocks has one iteration, whose sums are
+# contractions of the whole dim, cut at segments and joined by the tree as everywhere. What tiles of another size make
+# of the same body is for the tile room to say; the program is what it starts from, since its sizes of blocks are still
+# symbols.

@@ -24,8 +24,8 @@ class Binding:
 
 @dataclass(frozen=True)
 class Pinned:
-    """A name that a loop carries: its type must stay, since every turn starts with it. `dead` is in how many branches
-    that are not taken the loop stands, `path` in which turns of those around it that are written out."""
+    """A name that a loop carries: its type must stay, since every iteration starts with it. `dead` is in how many
+    branches that are not taken the loop stands, `path` in which iterations of those around it that are written out."""
 
     binding: Binding
     loop: Span

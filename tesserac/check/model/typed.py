@@ -59,8 +59,8 @@ class Weight(Node):
 
 @dataclass(frozen=True, eq=False)
 class NextKey(Node):
-    """A key of the random stream that the function was given: another at each place and at each turn of a loop. The
-    function lists `STREAM` among its `reads`."""
+    """A key of the random stream that the function was given: another at each place and at each iteration of a loop.
+    The function lists `STREAM` among its `reads`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +304,8 @@ class If:
 @dataclass(frozen=True)
 class LoopMemory:
     """What a derivative may keep of a loop, by `with checkpoint(...)`; None where nothing is said. `every` is how many
-    turns lie between states that are kept, `slots` how many states there may be, `max_steps` how many turns."""
+    iterations lie between states that are kept, `slots` how many states there may be, `max_steps` how many
+    iterations."""
 
     every: Dim | None = None
     slots: int | None = None
@@ -330,7 +331,7 @@ class For:
 
 @dataclass(frozen=True, eq=False)
 class While:
-    """`test` reads the carried names; it is evaluated before every turn."""
+    """`test` reads the carried names; it is evaluated before every iteration."""
 
     span: Span
     test: Expr

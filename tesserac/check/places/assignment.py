@@ -138,7 +138,7 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
         draft.remark("what a loop returns has one type, wherever it does")
         return
     draft.note(before.span, f"this is {type_text(before.type)} when the loop starts")
-    draft.note(loop, "every turn starts with the same type")
+    draft.note(loop, "every iteration starts with the same type")
     if before.value is None or not isinstance(after, TensorType):
         return
     if isinstance(before.type, IntType | RunIntType | FloatType) and after.dims:
@@ -148,7 +148,7 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
 
 
 def _suggest_shape(body: Body, draft: Draft, start: typed.Expr, after: TensorType) -> None:
-    """A number at every point of the tensor that turns make of it."""
+    """A number at every point of the tensor that iterations make of it."""
     text = body.rules.text(start.span)
     inside = any(body.facts.is_index(name) for dim in after.dims for name in dim.symbols())
     if not text or inside:
@@ -161,7 +161,7 @@ def _suggest_shape(body: Body, draft: Draft, start: typed.Expr, after: TensorTyp
 
 
 def _suggest_start(body: Body, draft: Draft, start: typed.Expr, storage: str) -> None:
-    """The value before the loop in the dtype that turns make of it; a cast there is replaced."""
+    """The value before the loop in the dtype that iterations make of it; a cast there is replaced."""
     text = body.rules.text(start.span)
     own, comma, _ = text.removeprefix("cast(").rpartition(", ")
     written = own if comma and text.startswith("cast(") else text

@@ -50,7 +50,8 @@ Node = Dim | CallSize
 
 @dataclass(frozen=True)
 class IndexRange:
-    """A loop index: `first`, then every `step`, up to `last`. `runs` tells whether there is a turn in any case."""
+    """A loop index: `first`, then every `step`, up to `last`. `runs` tells whether there is an iteration in any
+    case."""
 
     first: Dim
     last: Dim
@@ -71,7 +72,7 @@ class Facts:
         self._at_least: list[Dim] = []
         self._signed: set[str] = set()
         self._ranges: dict[str, IndexRange] = {}
-        self._turns: dict[str, Dim] = {}
+        self._iterations: dict[str, Dim] = {}
         self._indices: set[str] = set()
         self._stated: list[Dim] = []
         self._apart: list[tuple[Dim, Dim]] = []
@@ -161,8 +162,8 @@ class Facts:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is stated inside holds inside: on one side of a branch, in a turn of a loop. What every call checks on
-        entry stays known."""
+        """What is stated inside holds inside: on one side of a branch, in an iteration of a loop. What every call
+        checks on entry stays known."""
         saved, first = {name: copy(getattr(self, name)) for name in _SCOPED}, len(self._on_entry)
         mentions, equalities = {name: set(names) for name, names in self._mentions.items()}, self.equalities
         self._owns_equalities = False
@@ -195,15 +196,16 @@ class Facts:
 
     @contextmanager
     def within(self, name: str, first: Dim, stop: Dim, step: int) -> Iterator[None]:
-        """Inside a loop its index counts turns: `first + step * turn`, with `0 <= turn < turns`; so there is one."""
-        turn, distance = f"{name}'", (stop - first) if step > 0 else (first - stop)
+        """Inside a loop its index counts iterations: `first + step * iteration`, with `0 <= iteration < iterations`; so
+        there is one."""
+        iteration, distance = f"{name}'", (stop - first) if step > 0 else (first - stop)
         last = self.normal(distance - ONE).floor_div(abs(step))
         runs = self.at_least(distance, ONE) is True
-        self._indices |= {name, turn}
+        self._indices |= {name, iteration}
         with self.scope():
             self._ranges[name] = IndexRange(first, first + (distance - ONE).floor_div(abs(step)) * step, step, runs)
-            self._set(name, self.normal(first) + Dim.sym(turn) * step)
-            self._turns[name] = last - Dim.sym(turn)
+            self._set(name, self.normal(first) + Dim.sym(iteration) * step)
+            self._iterations[name] = last - Dim.sym(iteration)
             self._changed()
             yield
 
@@ -237,7 +239,7 @@ class Facts:
         """The prover for what is known now. Its facts are brought to normal form without asking one another."""
         if self._prover is None:
             alone = Prover((), self._is_size, Budget(BUDGET))
-            facts = [*self._turns.values(), *self._at_least]
+            facts = [*self._iterations.values(), *self._at_least]
             for fact in facts:
                 if fact not in self._forms:
                     self._forms[fact] = self._canonical(fact, alone)
@@ -307,10 +309,10 @@ class Facts:
         return name in self._indices
 
     def at_ends(self, gap: Dim) -> Dim | None:
-        """A size that is at least 0 exactly if `gap` is so in every turn of the loops around; None if that is no
+        """A size that is at least 0 exactly if `gap` is so in every iteration of the loops around; None if that is no
         matter of the ends of their ranges."""
         if not all(range_.runs for range_ in self._ranges.values()) and not _has_value(gap):
-            return None  # where there is no turn, nothing says that a divisor is not 0
+            return None  # where there is no iteration, nothing says that a divisor is not 0
         empty: list[Dim] = []
         for name, range_ in reversed(self._ranges.items()):
             linear = linear_in(gap, name) if name in gap.symbols() else (ZERO, gap)
@@ -352,7 +354,9 @@ class Facts:
         return any(not names.isdisjoint(stated.symbols()) for stated in self._stated)
 
 
-_SCOPED = ("_replace", "_work", "_rules", "_whole", "_at_least", "_signed", "_ranges", "_turns", "_apart", "_stated")
+_SCOPED = (
+    *("_replace", "_work", "_rules", "_whole", "_at_least", "_signed", "_ranges", "_iterations", "_apart", "_stated"),
+)
 """What a scope gives back as it was."""
 
 
@@ -392,5 +396,6 @@ def _is_quotient(dim: Dim) -> bool:
 
 # Note [Facts become replacements]
 # `D % h == 0` makes D `h * Q` for a new size Q, an equality makes one symbol an expression in others, and a loop index
-# is its first value plus a number of turns. So a question is asked of polynomials over independent symbols, where "is
-# it whole" and "is it the same" are read off, and only inequalities need a search. The replacements are never shown.
+# is its first value plus a number of iterations. So a question is asked of polynomials over independent symbols, where
+# "is it whole" and "is it the same" are read off, and only inequalities need a search. The replacements are never
+# shown.

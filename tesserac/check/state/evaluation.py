@@ -81,6 +81,6 @@ def framed(body: Body) -> Iterator[Frame]:
 # `noisy(x).shape` needs no value at all. An expression tree says how values follow from one another, not how often
 # something happens: so an expression that prints or communicates is taken out of the tree, and bound to a name by a
 # statement of its own, in program order. Expressions that only some runs evaluate (a branch of a conditional
-# expression, what follows `and`, the text of an `assert`), or that a loop evaluates at every turn, have a frame of
+# expression, what follows `and`, the text of an `assert`), or that a loop evaluates at every iteration, have a frame of
 # their own, which becomes a `Let`. What is merely computed stays in the tree: the graph builder builds a node once,
 # whoever reads it.

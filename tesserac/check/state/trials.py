@@ -1,7 +1,7 @@
 """Checking a part of a body on trial: what it left behind can be taken back.
 
 Enters: a body under check. Leaves: a function that puts it back into the state it was in. A loop is checked again where
-a turn tells what its names have to start as.
+an iteration tells what its names have to start as.
 """
 
 from __future__ import annotations
@@ -63,5 +63,5 @@ def _is_wrong(type_: Type) -> bool:
 
 
 def risen(body: Body, name: str, loop: Span) -> Type | None:
-    """What a turn of a loop has told that a name starts as."""
+    """What an iteration of a loop has told that a name starts as."""
     return body.rises.starts.get((body.path, loop, name))

@@ -1,7 +1,7 @@
 """Branches: `if`, and what becomes of the statements after one that leaves.
 
 Enters: an `if` and the statements after it. Leaves: a typed `If` that says what comes out of it, or, where compiling
-decides, the branch itself. Where a branch returns, or ends a turn of a loop, what follows the `if` belongs to the
+decides, the branch itself. Where a branch returns, or ends an iteration of a loop, what follows the `if` belongs to the
 branches that do not, so that control stays structured.
 """
 
@@ -45,7 +45,7 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
 
 
 def _joining_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
-    """What follows comes after both branches, unless one of them ends a turn of a loop."""
+    """What follows comes after both branches, unless one of them ends an iteration of a loop."""
     after = rest if may_exit(node) else ()
     before, blocks, scopes, checked = body.scope, [], [], body.checked
     for branch, holds in ((node.body, True), (node.otherwise, False)):

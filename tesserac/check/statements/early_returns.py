@@ -10,7 +10,7 @@
                                     return -1
 
 Enters: the outermost loop that holds a `return`, and the statements after it. Leaves: typed statements in which control
-is structured. What the result is before a turn has given one, nobody reads: it has the type of what is returned.
+is structured. What the result is before an iteration has given one, nobody reads: it has the type of what is returned.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _indices(body: Body, type_: Type) -> list[str]:
 
 
 def _report_shape(body: Body, value: typed.Expr) -> list[typed.Stmt]:
-    """Sizes that change from turn to turn are those of no value after the loop."""
+    """Sizes that change from iteration to iteration are those of no value after the loop."""
     indices = _indices(body, value.type)
     if indices:
         body.sink.error(E0227, at=value.span, index=indices[0])

@@ -1,8 +1,8 @@
 """Loops: `for` over a range, `for` over a tuple, `while`.
 
 Enters: a loop of the syntax tree. Leaves: a typed loop with the names it carries, each with the one type it has at
-every turn; a tuple is unrolled. A name bound only inside has no value afterwards, since there may be no turn. A
-`break` raises a flag that the turns after it, or the condition, look at.
+every iteration; a tuple is unrolled. A name bound only inside has no value afterwards, since there may be no iteration.
+A `break` raises a flag that the iterations after it, or the condition, look at.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ from tesserac.types.ty import (
 
 
 def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
-    """A loop, with what is known before it; and again, as long as a turn tells that a number starts further up."""
+    """A loop, with what is known before it; and again, as long as an iteration tells that a number starts further
+    up."""
     head = _head(node)
     while True:
         undo = undo_of(body) if _carries_numbers(body, node) else None
@@ -96,7 +97,7 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
         return _unrolled(body, node, known)
     item = any_item(body, items, node.target.span)
     if item is not None:
-        _any_turns(body, node, item)
+        _any_iterations(body, node, item)
     else:
         not_iterable(body, items)
         _bind_unknown(body, _assigned(body, (node,)), node.target.span)
@@ -109,14 +110,14 @@ def _unrolled(body: Body, node: ast.For, items: Sequence[typed.Expr]) -> list[ty
     block: list[typed.Stmt] = []
     if flag:
         body.scope.bind(Binding(flag, BoolType(False), node.span, None))
-    for turn, item in enumerate(items):
+    for iteration, item in enumerate(items):
         raised = body.scope.bindings[flag].type if flag else BoolType(False)
         if raised == BoolType(True):
             break
-        body.path = (*path, turn)
+        body.path = (*path, iteration)
         block += assign(body, node.target, item, node.span)
         if isinstance(raised, BoolType):
-            block += _turn(body, node.body)
+            block += _iteration(body, node.body)
         else:
             block.append(_unless(body, flag, node.body, node.span))
     body.path = path
@@ -124,27 +125,28 @@ def _unrolled(body: Body, node: ast.For, items: Sequence[typed.Expr]) -> list[ty
     return block
 
 
-def _any_turns(body: Body, node: ast.For, item: typed.Expr) -> None:
-    """A loop over a list whose length only a call knows: one turn is checked for all of them. Since a call writes it
-    out, a name may have another type at every turn: of such a name nothing is known from the second turn on."""
+def _any_iterations(body: Body, node: ast.For, item: typed.Expr) -> None:
+    """A loop over a list whose length only a call knows: one iteration is checked for all of them. Since a call writes
+    it out, a name may have another type at every iteration: of such a name nothing is known from the second iteration
+    on."""
     names, unknown, before = _assigned(body, (node,)), set[str](), body.scope.snapshot()
-    _any_turn(body, node, item)
+    _any_iteration(body, node, item)
     while changed := {name for name in names if _changes(before.bindings.get(name), body, name)} - unknown:
         unknown |= changed
         body.scope = before.snapshot()
         _bind_unknown(body, unknown, node.target.span)
         with quietly(body):
-            _any_turn(body, node, item)
+            _any_iteration(body, node, item)
     _bind_unknown(body, unknown, node.target.span)
 
 
-def _any_turn(body: Body, node: ast.For, item: typed.Expr) -> None:
+def _any_iteration(body: Body, node: ast.For, item: typed.Expr) -> None:
     flag, path = _open_flag(body, node.body), body.path
     if flag:
         body.scope.bind(Binding(flag, BoolType(False), node.span, None))
     body.path = (*path, 0)
     assign(body, node.target, item, node.span)
-    _turn(body, node.body)
+    _iteration(body, node.body)
     body.path = path
     _close_flag(body, flag)
 
@@ -192,11 +194,11 @@ def _is_down(body: Body, flag: str, span: Span) -> typed.Expr:
 
 
 def _unless(body: Body, flag: str, statements: tuple[ast.Stmt, ...], span: Span) -> typed.If:
-    """A turn that is skipped once the flag is up."""
+    """An iteration that is skipped once the flag is up."""
     test, before, first, checked = _is_down(body, flag, span), body.scope, len(body.meetings), body.checked
     body.scope = before.snapshot()
     with assuming(body, test, holds=True):
-        block = _turn(body, statements)
+        block = _iteration(body, statements)
     require_uniformity(body, first, test)
     scopes = [body.scope, before.snapshot()]
     body.scope = before
@@ -217,7 +219,8 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
 
 
 def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> list[typed.Stmt]:
-    """A loop over blocks has one turn: a block spans its dim, see Note [One block spans its dim] in `programs.py`."""
+    """A loop over blocks has one iteration: a block spans its dim, see Note [One block spans its dim] in
+    `programs.py`."""
     block = read_block_range(body, call)
     if block is None or body.kernel is None:
         return []
@@ -238,7 +241,7 @@ def _counted(
         if flag:
             block: typed.Block = (_unless(body, flag, node.body, node.span),)
         else:
-            block = _turn(body, node.body)
+            block = _iteration(body, node.body)
     results = _leave(body, loop)
     _close_flag(body, flag)
     ends = [typed.Static(IntType(bound), at) for bound in (start, stop)]
@@ -247,7 +250,7 @@ def _counted(
 
 
 def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBounds) -> list[typed.Stmt]:
-    """A loop whose trip count is a tensor: a `while` that counts its turns, in i64, so that no bound overflows."""
+    """A loop whose trip count is a tensor: a `while` that counts its iterations, in i64, so that no bound overflows."""
     span, counter, trips = node.span, f"{HIDDEN}{node.span.start}", f"{HIDDEN}{node.span.start}.trips"
     block = _count_trips(body, bounds, counter, trips, node.iterable.span)
     flag = _open_flag(body, node.body)
@@ -255,22 +258,22 @@ def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBoun
     loop = _enter(body, node.body, _head(node), (counter,), target.id)
     test = apply_operator(body, Less(), [body.local(counter, span), body.local(trips, span)], span, span)
     test = _both(_is_down(body, flag, span), test) if flag else test
-    first, turn = len(body.meetings), _next_index(body, bounds, target, counter, span)
+    first, iteration = len(body.meetings), _next_index(body, bounds, target, counter, span)
     with assuming(body, test, holds=True):
-        turn += _turn(body, node.body)
+        iteration += _iteration(body, node.body)
     one = typed.Static(IntType(ONE), span)
     more = apply_operator(body, Add(), [body.local(counter, span), one], span, span)
-    turn += bind(body, counter, span, more, span)
+    iteration += bind(body, counter, span, more, span)
     require_uniformity(body, first, replace(test, span=node.iterable.span), ends=body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)
     for name in (counter, trips):
         body.scope.bindings.pop(name)
-    return [*loop.begun, *block, typed.While(span, test, tuple(turn), results, memory_of_run(body, span))]
+    return [*loop.begun, *block, typed.While(span, test, tuple(iteration), results, memory_of_run(body, span))]
 
 
 def _count_trips(body: Body, bounds: RunBounds, counter: str, trips: str, span: Span) -> list[typed.Stmt]:
-    """`-((start - stop) // step)` turns, rounded up; none where that is negative. The step must not be zero."""
+    """`-((start - stop) // step)` iterations, rounded up; none where that is negative. The step must not be zero."""
     start, stop, step = (_widened(body, bound, span) for bound in (bounds.start, bounds.stop, bounds.step))
     zero = typed.Static(IntType(ZERO), span)
     moves = apply_operator(body, NotEqual(), [step, zero], span, span)
@@ -288,7 +291,7 @@ def _is_number(step: typed.Expr) -> bool:
 
 
 def _next_index(body: Body, bounds: RunBounds, target: ast.Name, counter: str, span: Span) -> list[typed.Stmt]:
-    """The index of a turn, in the dtype of the bounds: `start + count * step`."""
+    """The index of an iteration, in the dtype of the bounds: `start + count * step`."""
     start, step = _widened(body, bounds.start, span), _widened(body, bounds.step, span)
     steps = apply_operator(body, Mul(), [body.local(counter, span), step], span, span)
     index = apply_operator(body, Add(), [start, steps], span, span)
@@ -320,9 +323,9 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
         test = _both(_is_down(body, flag, node.test.span), test)
     if isinstance(test.type, BoolType) and test.type.value:
         draft = body.sink.error(E0211, at=node.test.span, problem="this loop never ends")
-        draft.remark("its condition does not depend on anything that a turn changes")
+        draft.remark("its condition does not depend on anything that an iteration changes")
     with assuming(body, test, holds=True):
-        block = _turn(body, node.body)
+        block = _iteration(body, node.body)
     require_uniformity(body, first, test, node.test.span, body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)
@@ -370,12 +373,12 @@ def _enter(
 
 
 def _start(body: Body, binding: Binding, loop: Span) -> Type:
-    """What a name is in every turn: floats are those of the run, and a number is what a turn has told."""
+    """What a name is in every iteration: floats are those of the run, and a number is what an iteration has told."""
     opened, told = open_floats(binding.type), risen(body, binding.name, loop)
     return opened if told is None else agree(opened, told) or opened
 
 
-def _turn(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:
+def _iteration(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:
     body.loops += 1
     memory, body.memory = body.memory, None  # it is said of the loops that stand directly in a `with`
     block = body.rules.block(body, statements)

@@ -46,12 +46,12 @@ def read_memory(body: Body, item: ast.Call) -> LoopMemory | None:
 
 
 _SETTINGS: dict[str, tuple[str, Callable[[Dim], bool]]] = {
-    "every": ("a number of turns, at least 1", lambda dim: dim.constant is None or dim.constant >= 1),
+    "every": ("a number of iterations, at least 1", lambda dim: dim.constant is None or dim.constant >= 1),
     "slots": (
         f"a number of states, at least {FEWEST_SLOTS}, that is known while compiling",
         lambda dim: dim.constant is not None and dim.constant >= FEWEST_SLOTS,
     ),
-    "max_steps": ("a number of turns, at least 1", lambda dim: dim.constant is None or dim.constant >= 1),
+    "max_steps": ("a number of iterations, at least 1", lambda dim: dim.constant is None or dim.constant >= 1),
 }
 
 
@@ -73,7 +73,7 @@ def _size(body: Body, argument: ast.Argument) -> Dim | None:
 
 
 def memory_of_every(body: Body, value: Expr) -> LoopMemory | None:
-    """`scan(..., checkpoint=k)`: the state of every k-th turn is kept; None after a diagnostic."""
+    """`scan(..., checkpoint=k)`: the state of every k-th iteration is kept; None after a diagnostic."""
     wanted, fits = _SETTINGS["every"]
     if isinstance(value.type, IntType) and fits(value.type.value):
         return LoopMemory(every=value.type.value)
@@ -82,19 +82,19 @@ def memory_of_every(body: Body, value: Expr) -> LoopMemory | None:
 
 
 def memory_of_sizes(body: Body, loop: Span) -> LoopMemory | None:
-    """For a loop whose turns sizes count."""
+    """For a loop whose iterations sizes count."""
     if body.memory is not None and body.memory.max_steps is not None:
-        problem = "`max_steps` is for loops whose turns only the run counts; this one goes over a range of sizes"
+        problem = "`max_steps` is for loops whose iterations only the run counts; this one goes over a range of sizes"
         body.sink.error(E0710, at=loop, problem=problem)
         return None
     return body.memory
 
 
 def memory_of_run(body: Body, loop: Span) -> LoopMemory | None:
-    """For a loop whose turns the run counts."""
+    """For a loop whose iterations the run counts."""
     if body.memory is not None and body.memory.slots is not None:
         problem = "`slots` is for loops over a range of sizes; this one ends when data say so"
         draft = body.sink.error(E0710, at=loop, problem=problem)
-        draft.remark("say `every=` or `max_steps=`; without either, memory does not grow with the turns")
+        draft.remark("say `every=` or `max_steps=`; without either, memory does not grow with the iterations")
         return None
     return body.memory

@@ -9,7 +9,7 @@ Enters: a function, what it carries, and values with a first dim. Leaves: one lo
 
 A list of equal structs is stacked first, so that it is one loop too. `reverse=True` goes from the last element to the
 first, and puts each result in the place of its element; `axis=` goes over another dim than the first; `checkpoint=k`
-keeps the state of every k-th turn for a derivative.
+keeps the state of every k-th iteration for a derivative.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SETTINGS = tuple(Slot(name, False, True) for name in ("length", "reverse", "axi
 
 def scan(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """`carry, ys = scan(f, init, xs)`: f takes what is carried and an element, and gives what is carried on and a
-    result. Without xs, `length=` says how many turns there are."""
+    result. Without xs, `length=` says how many iterations there are."""
     return _fold(body, args, callee, call, gives_results=True)
 
 
@@ -73,9 +73,9 @@ def _fold(body: Body, args: Sequence[Arg], callee: Callee, call: Call, *, gives_
     try:
         xs, element, size = _elements(body, given, callee)
         way = _Way(_is_reverse(given, body), _memory(given, body, callee))
-        turn = _Turn(body, given["f"], callee, call, xs, element, gives_results, way)
-        carry = _started(turn, given["init"])
-        return turn.loop(carry, size)
+        iteration = _Iteration(body, given["f"], callee, call, xs, element, gives_results, way)
+        carry = _started(iteration, given["init"])
+        return iteration.loop(carry, size)
     except NoAxis:
         return body.error(callee.span)
 
@@ -91,7 +91,7 @@ def _elements(body: Body, given: dict[str, typed.Expr], callee: Callee) -> tuple
     size = length if axes.size is None else axes.size
     if size is None:
         problem = f"`{callee.name}` goes over the first dim of `xs`, which has none"
-        body.sink.error(E0205, at=callee.at, problem=problem).remark("`length=` says how many turns there are")
+        body.sink.error(E0205, at=callee.at, problem=problem).remark("`length=` says how many iterations there are")
         raise NoAxis
     return xs, element, size
 
@@ -156,19 +156,20 @@ def _like(type_: Aggregate, items: Sequence[typed.Expr]) -> Aggregate:
     return with_parts(type_, (item.type for item in items))
 
 
-def _started(turn: _Turn, init: typed.Expr) -> typed.Expr:
-    """What is carried at first, with the type that a turn gives; a number takes the type that it meets there."""
+def _started(iteration: _Iteration, init: typed.Expr) -> typed.Expr:
+    """What is carried at first, with the type that an iteration gives; a number takes the type that it meets there."""
     while True:
-        found = turn.carried_type(init.type)
+        found = iteration.carried_type(init.type)
         both = agree(init.type, found)
         if both == init.type:
             return init
         if both is None:
             break
         init = converted(init, both)
-    draft = turn.body.sink.error(E0724, at=turn.callee.at, before=type_text(init.type), after=type_text(found))
+    types = {"before": type_text(init.type), "after": type_text(found)}
+    draft = iteration.body.sink.error(E0724, at=iteration.callee.at, **types)
     draft.note(init.span, f"it starts as {type_text(init.type)}")
-    draft.fix(f"start with {type_text(found)}, or give back {type_text(init.type)} in every turn")
+    draft.fix(f"start with {type_text(found)}, or give back {type_text(init.type)} in every iteration")
     raise NoAxis
 
 
@@ -180,13 +181,13 @@ class _Way:
     memory: typed.LoopMemory | None
 
     def place(self, index: str, size: Dim) -> Dim:
-        """Which element a turn takes."""
+        """Which element an iteration takes."""
         return size - ONE - Dim.sym(index) if self.is_reverse else Dim.sym(index)
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """One turn of the loop: the function, called with what is carried and an element."""
+class _Iteration:
+    """One iteration of the loop: the function, called with what is carried and an element."""
 
     body: Body
     function: typed.Expr
@@ -221,12 +222,12 @@ class _Turn:
         return value
 
     def carried_type(self, carry: Type) -> Type:
-        """What a turn carries on of a value of this type."""
+        """What an iteration carries on of a value of this type."""
         type_ = self._called(carry).type
         return type_.items[0] if self.gives_results and isinstance(type_, TupleType) else type_
 
     def loop(self, init: typed.Expr, size: Dim) -> typed.Expr:
-        """All turns, as an expression."""
+        """All iterations, as an expression."""
         span, index = self._span, f"scan_{self._span.start}"
         value = self._called(init.type)
         outcome = typed.Local(value.type, span, self._name("outcome"))
@@ -238,11 +239,12 @@ class _Turn:
         row = _row(self._local("xs", self.xs.type), self.element, place, span)
         goes_on = item_of(outcome, 0, span) if self.gives_results else outcome
         pushed = _pushed(self._local("results", stacks), result, place, span)
-        turn = [("element", row), ("outcome", value), ("carry", goes_on), ("results", pushed)]
+        iteration = [("element", row), ("outcome", value), ("carry", goes_on), ("results", pushed)]
         bounds = [typed.Static(IntType(bound), span) for bound in (ZERO, size)]
         loop = typed.For(
             span, index, bounds[0], bounds[1], 1,
-            tuple(typed.Bind(span, self._name(what), value) for what, value in turn), tuple(carried), self.way.memory,
+            tuple(typed.Bind(span, self._name(what), value) for what, value in iteration),
+            tuple(carried), self.way.memory,
         )  # fmt: skip
         named = [self._name("xs"), *(own.name for own in carried)]
         bindings = [typed.Bind(span, *pair) for pair in zip(named, (self.xs, *starts), strict=True)]
@@ -265,7 +267,7 @@ def _row(xs: typed.Expr, element: Type, index: Dim, span: Span) -> typed.Expr:
 
 
 def _empty(stacks: Type, span: Span) -> typed.Expr:
-    """Results before any turn has given one."""
+    """Results before any iteration has given one."""
     if is_static(stacks):
         return typed.Static(stacks, span)
     if isinstance(stacks, TensorType):
@@ -275,7 +277,7 @@ def _empty(stacks: Type, span: Span) -> typed.Expr:
 
 
 def _pushed(stacks: typed.Expr, result: typed.Expr, index: Dim, span: Span) -> typed.Expr:
-    """Results with that of one turn in its place."""
+    """Results with that of one iteration in its place."""
     type_ = stacks.type
     if is_static(type_):
         return stacks

@@ -1,4 +1,4 @@
-"""What two values have in common where control flow joins: branches, turns of a loop, returns.
+"""What two values have in common where control flow joins: branches, iterations of a loop, returns.
 
 Enters: the types of both. Leaves: the least type that holds them, or none; and a value as that type. Numbers that are
 known while compiling, and differ, are values of the run. See Note [How numbers rise].
@@ -24,7 +24,7 @@ from tesserac.types.ty import (
 
 
 def agree(left: Type, right: Type) -> Type | None:
-    """The type that values of both types have, as results of two branches or turns of a loop; None if none."""
+    """The type that values of both types have, as results of two branches or iterations of a loop; None if none."""
     if isinstance(left, ErrorType) or isinstance(right, ErrorType):
         return ErrorType()
     if left == right:
@@ -87,4 +87,4 @@ def converted(value: typed.Expr, type_: Type) -> typed.Expr:
 #     int (3) < int < float < Tensor[f32]        int < Tensor[i32]        bool (True) < Tensor[bool]
 #
 # and operators keep the order: operands further up give results further up. A loop is checked with what is known before
-# it; where a turn leaves something further up under a name, the loop is checked again from there (`loops.py`).
+# it; where an iteration leaves something further up under a name, the loop is checked again from there (`loops.py`).

@@ -242,13 +242,13 @@ class Mapping:
         self._replace(op, (*operands[:2], *self._given(operands[2:], places)), [body.builder.block], places)
 
     def _while(self, op: Op) -> None:
-        """As a loop. Where the test is mapped, turns go on until no element needs another, and what an element carries
-        no longer changes once its own test fails."""
+        """As a loop. Where the test is mapped, iterations go on until no element needs another, and what an element
+        carries no longer changes once its own test fails."""
         operands = self._all(op.operands)
         places = {place for place, init in enumerate(operands) if init in self.mapped}
         while True:
             test, go_on = self._test(op, places)
-            body, yields = self._turn(op, places, decided=go_on in self.mapped)
+            body, yields = self._iteration(op, places, decided=go_on in self.mapped)
             found = {place for place, value in enumerate(yields) if value in self.mapped}
             if found <= places:
                 break
@@ -269,7 +269,7 @@ class Mapping:
             flag = self._both(test.writer(), "bitwise_and", self.active, test.whole(flag))
         return test, flag
 
-    def _turn(self, op: Op, places: set[int], *, decided: bool) -> tuple[Mapping, list[Value]]:
+    def _iteration(self, op: Op, places: set[int], *, decided: bool) -> tuple[Mapping, list[Value]]:
         """The body of a while loop; what it carries on."""
         test, block = (region.block for region in op.regions)
         body = self.inside(self._entered(block, 0, places))
@@ -313,5 +313,5 @@ class Mapping:
 # Where each element has a condition of its own there is no one way to go. A branch becomes both branches, and each
 # result is selected; so both must be pure, and what fails for an element that does not go there (an index out of range)
 # fails. Assertions are asked only of elements that go there. A branch that is `sized` runs only if an element goes
-# there: sizes are the same for all, so what its condition says of them holds by then. A while loop takes as many turns
-# as the element that needs most; the others keep what they carried.
+# there: sizes are the same for all, so what its condition says of them holds by then. A while loop takes as many
+# iterations as the element that needs most; the others keep what they carried.

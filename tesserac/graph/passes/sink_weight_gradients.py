@@ -1,8 +1,8 @@
-"""Sums of products that the turns of a gradient's loop do not wait for are taken after it.
+"""Sums of products that the iterations of a gradient's loop do not wait for are taken after it.
 
-A loop that goes back through turns adds a product to the cotangent of every weight in each of them. The next turn reads
-none of these sums: so the loop keeps what is new in the products, one row per turn, and a loop of its own takes the
-sum. The order of additions, hence every bit, is the same. See Note [Sums behind the loop].
+A loop that goes back through iterations adds a product to the cotangent of every weight in each of them. The next
+iteration reads none of these sums: so the loop keeps what is new in the products, one row per iteration, and a loop of
+its own takes the sum. The order of additions, hence every bit, is the same. See Note [Sums behind the loop].
 
 Before:
     func.func @f {guards = [], params = ["x", "h", "w"]} {
@@ -108,7 +108,7 @@ def sink_weight_gradients(module: Module) -> Module:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A carried sum: at which position, the product that a turn adds, and the map that adds it."""
+    """A carried sum: at which position, the product that an iteration adds, and the map that adds it."""
 
     position: int
     product: Op
@@ -122,7 +122,7 @@ class _Loop:
         self.inside = {*op.body.args, *(v for inner in op.walk() for v in inner.results if inner is not op)}
         self._names = names
         self.down = True
-        """Whether the rows that the products read go down as the turns go on."""
+        """Whether the rows that the products read go down as the iterations go on."""
 
     def defer_sums(self) -> None:
         sums = self._sums()
@@ -163,7 +163,7 @@ class _Loop:
         return None if row is None or row.source in self.inside else row
 
     def _is_kept(self, value: Value) -> bool:
-        """Whether every turn has a row of its own, or one that can be kept."""
+        """Whether every iteration has a row of its own, or one that can be kept."""
         if self._row(value) is not None:
             return True
         base = value
@@ -173,7 +173,7 @@ class _Loop:
         return same_shape and base in self.inside and value in self._own_values()
 
     def _own_values(self) -> set[Value]:
-        """Values of a turn, not of control flow inside it."""
+        """Values of an iteration, not of control flow inside it."""
         return {*self.body.args, *(v for op in self.body.ops for v in op.results)}
 
     # --------------------------------------------------------------------------------------------------- the rows
@@ -185,12 +185,12 @@ class _Loop:
         assert isinstance(rows, Dim)
         return rows
 
-    def _turn(self, counter: str) -> Dim:
+    def _iteration(self, counter: str) -> Dim:
         low, high = loop_bounds(self.op)
         return high - 1 - Dim.sym(counter) if self.down else Dim.sym(counter) - low
 
     def _push(self, value: Value, products: Sequence[Op]) -> tuple[Value, Value]:
-        """A row of what a turn keeps: the first stack, and the stack of the turn that has the row."""
+        """A row of what an iteration keeps: the first stack, and the stack of the iteration that has the row."""
         ty, made = tensor_type(value), value.defining_op
         stacked = TensorType((self._rows, *ty.dims), ty.dtype, ty.policy)
         stack = self.body.add_arg(stacked)
@@ -200,7 +200,7 @@ class _Loop:
         for part, box in self._parts(value):
             own = tensor_type(part)
             parts.append(view_form(builder, part, TensorType((ONE, *own.dims), own.dtype, own.policy), Reshape()))
-            boxes.append(Slice((self._turn(self.counter), *box.starts), (1, *box.steps)))
+            boxes.append(Slice((self._iteration(self.counter), *box.starts), (1, *box.steps)))
         pushed = assemble_form(builder, parts, stacked, boxes)
         if assembled:
             self._read_back(builder, value, pushed, products)
@@ -221,7 +221,7 @@ class _Loop:
 
     def _read(self, builder: Builder, stack: Value, counter: str) -> Value:
         ty = tensor_type(stack)
-        at = Slice((self._turn(counter), *(ZERO for _ in ty.dims[1:])), (1,) * ty.rank)
+        at = Slice((self._iteration(counter), *(ZERO for _ in ty.dims[1:])), (1,) * ty.rank)
         row = view_form(builder, stack, TensorType((ONE, *ty.dims[1:]), ty.dtype, ty.policy), at)
         return view_form(builder, row, TensorType(ty.dims[1:], ty.dtype, ty.policy), Reshape())
 
@@ -282,8 +282,9 @@ class _Loop:
 
 
 # Note [Sums behind the loop]
-# The gradient of a weight that every turn of a loop uses is a sum over turns of products x[t]^T dy[t]. Inside the loop
-# each of them reads and writes all of the sum, for a few rows of x and dy; behind it the sum is taken block by block,
-# each staying near a core while the turns pass (`schedule/turns.py`). That costs the rows of dy: as many as the stacks
-# that the loop reads have already. So only loops of gradients are changed, and those of a checkpoint keep the rows of
-# their own turns only. The sum grows turn by turn as it did: a checkpoint still changes no bit.
+# The gradient of a weight that every iteration of a loop uses is a sum over iterations of products x[t]^T dy[t]. Inside
+# the loop each of them reads and writes all of the sum, for a few rows of x and dy; behind it the sum is taken block by
+# block, each staying near a core while the iterations pass (`schedule/iterations.py`). That costs the rows of dy: as
+# many as the stacks that the loop reads have already. So only loops of gradients are changed, and those of a checkpoint
+# keep the rows of their own iterations only. The sum grows iteration by iteration as it did: a checkpoint still changes
+# no bit.

@@ -1,4 +1,4 @@
-"""A loop of one turn is its body: what a kernel's loop over blocks becomes where one block spans its dim.
+"""A loop of one iteration is its body: what a kernel's loop over blocks becomes where one block spans its dim.
 
 Before:
     graph.func @f {entry = true, guards = [], params = ["x"]} {
@@ -47,13 +47,13 @@ def _bound(value: Value) -> Dim | None:
 
 
 def _unroll(loop: Op, low: Dim) -> None:
-    block, turn = loop.parent, loop.body
+    block, iteration = loop.parent, loop.body
     assert block is not None
-    values: dict[Value, Value] = dict(zip(turn.args, (loop.operands[0], *loop.operands[2:]), strict=True))
+    values: dict[Value, Value] = dict(zip(iteration.args, (loop.operands[0], *loop.operands[2:]), strict=True))
     dims = {str(loop.attrs["counter"]): low}
     copies = Block()
     try:
-        for op in turn.ops[:-1]:
+        for op in iteration.ops[:-1]:
             copies.append(copy_op(op, values, dims))
     except DimError:
         copies.drop_all_uses()
@@ -61,7 +61,7 @@ def _unroll(loop: Op, low: Dim) -> None:
     for op in list(copies.ops):
         op.detach()
         block.insert(block.place(loop), op)
-    for old, new in zip(loop.results, turn.terminator.operands, strict=True):
+    for old, new in zip(loop.results, iteration.terminator.operands, strict=True):
         replacement = values.get(new, new)
         replacement.name = replacement.name or old.name
         old.replace_all_uses(replacement)

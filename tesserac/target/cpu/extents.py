@@ -1,4 +1,4 @@
-"""How large a size can be whatever the loops around it count: memory is taken before any of them turns.
+"""How large a size can be whatever the loops around it count: memory is taken before any of them runs.
 
 Enters: a size in which counters of loops may stand, and the host program. Leaves: one without, at least as large.
 """
@@ -38,7 +38,7 @@ def largest(dim: Dim, bounds: Bounds) -> Dim:
         if counter not in dim.symbols():
             continue
         if not (_stands_once(dim, counter) or _goes_one_way(dim, counter, [low for low, _ in loops])):
-            raise UnboundSymbolError(f"memory of size {dim} depends on the turn of a loop")
+            raise UnboundSymbolError(f"memory of size {dim} depends on the iteration of a loop")
         ends = [end for low, high in loops for end in (low, high - 1)]
         most = ZERO
         for end in ends:

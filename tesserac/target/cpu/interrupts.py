@@ -3,10 +3,10 @@
     i1 pool_poll(ptr status)
 
 Compiled code runs without the interpreter lock, so Python cannot interrupt it. Instead the thread that called it looks,
-between the chunks of a launch and the turns of a loop of the host program, whether some time has passed; then it takes
-the lock and has Python run the handlers of signals that have come. What one raises is kept in the status and raised
-when the call has ended. A clock is read each time, which takes some nanoseconds; the lock is taken 20 times a second.
-Threads other than Python's main one find no signals, so they run to their end.
+between the chunks of a launch and the iterations of a loop of the host program, whether some time has passed; then it
+takes the lock and has Python run the handlers of signals that have come. What one raises is kept in the status and
+raised when the call has ended. A clock is read each time, which takes some nanoseconds; the lock is taken 20 times a
+second. Threads other than Python's main one find no signals, so they run to their end.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tesserac.tile.cpu.target import Micro
 from tesserac.types.dtype import DType
 
 UNROLL = 4
-"""Steps of k in one turn of the main loop; two to eight are equally fast."""
+"""Steps of k in one iteration of the main loop; two to eight are equally fast."""
 
 
 def micro_kernel(frame: Frame, micro: Micro, accum: DType) -> Function:

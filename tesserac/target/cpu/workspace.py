@@ -40,7 +40,8 @@ def slot_of(buffer: Op) -> int:
 def plan_workspace(
     buffers: Sequence[Op], kernels: Iterable[Op], buffer_bytes: BufferBytes, bounds: Bounds
 ) -> Plan:
-    """`bounds` are those of the loops around: a buffer whose size changes with their turns is as large as it gets."""
+    """`bounds` are those of the loops around: a buffer whose size changes with their iterations is as large as it
+    gets."""
     sizes: dict[int, Dim] = {}
     for op in buffers:
         slot = slot_of(op)

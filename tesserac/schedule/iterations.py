@@ -1,12 +1,12 @@
-"""Sums over turns: a loop that only adds a product of rows to what it carries becomes one launch.
+"""Sums over iterations: a loop that only adds a product of rows to what it carries becomes one launch.
 
     form.loop(%low, %high, %init) { ^(%t, %sum): %c = form.contract(%x[t], %y[t]); form.yield(%sum + %c) }
 becomes
     %c = form.contract(%x, %y) {one more index, of both and of the result};  %s = form.accumulate(%init, %c)
 
 Enters: a function of forms. Leaves: the same function, in place. The two forms are always one launch, in which a
-program takes a block of the sum through all turns: the products of single turns are nowhere in memory, and no turn
-waits for another program. The order of the additions is that of the loop.
+program takes a block of the sum through all iterations: the products of single iterations are nowhere in memory, and no
+iteration waits for another program. The order of the additions is that of the loop.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tesserac.ir.types import TensorType
 from tesserac.types.dims import ZERO, Dim
 
 
-def fold_turns(func: Op) -> None:
+def sum_iterations(func: Op) -> None:
     for op in [inner for inner in func.walk() if inner.name == "form.loop"]:
-        found = _sum_over_turns(op)
+        found = _sum_over_iterations(op)
         if found is not None:
             _fold(op, found)
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """A product, the rows that its operands are, and the bounds of the turns."""
+    """A product, the rows that its operands are, and the bounds of the iterations."""
 
     product: Op
     rows: tuple[Row, Row]
@@ -37,7 +37,7 @@ class _Sum:
     high: Dim
 
 
-def _sum_over_turns(op: Op) -> _Sum | None:
+def _sum_over_iterations(op: Op) -> _Sum | None:
     product = added_product(op.body, 0) if len(op.results) == 1 else None
     low, high = (_bound(value) for value in op.operands[:2])
     if product is None or low is None or high is None:
@@ -59,11 +59,11 @@ def _bound(value: Value) -> Dim | None:
 
 def _fold(op: Op, found: _Sum) -> None:
     builder, product = Builder.before(op), found.product
-    ty, turns = tensor_type(product.result), (found.high - found.low).max(ZERO)
-    operands = [_all_rows(builder, row, found, turns) for row in found.rows]
-    turn = 1 + max(i for name in ("lhs", "rhs", "out") for i in indices(product, name))
-    attrs = {**product.attrs, **{name: (turn, *indices(product, name)) for name in ("lhs", "rhs", "out")}}
-    result = TensorType((turns, *ty.dims), ty.dtype, ty.policy)
+    ty, iterations = tensor_type(product.result), (found.high - found.low).max(ZERO)
+    operands = [_all_rows(builder, row, found, iterations) for row in found.rows]
+    iteration = 1 + max(i for name in ("lhs", "rhs", "out") for i in indices(product, name))
+    attrs = {**product.attrs, **{name: (iteration, *indices(product, name)) for name in ("lhs", "rhs", "out")}}
+    result = TensorType((iterations, *ty.dims), ty.dtype, ty.policy)
     parts = builder.value("form.contract", operands, result, attrs, hint=product.result.name)
     down = {"down": found.rows[0].down}
     total = builder.value("form.accumulate", (op.operands[2], parts), ty, down, hint=op.results[0].name)
@@ -71,12 +71,12 @@ def _fold(op: Op, found: _Sum) -> None:
     op.erase()
 
 
-def _all_rows(builder: Builder, row: Row, found: _Sum, turns: Dim) -> Value:
-    """The rows of all turns, the one at the lowest place first."""
+def _all_rows(builder: Builder, row: Row, found: _Sum, iterations: Dim) -> Value:
+    """The rows of all iterations, the one at the lowest place first."""
     ty = tensor_type(row.source)
     start = row.first - (found.high - 1) if row.down else row.first + found.low
-    if start == ZERO and ty.dims[0] == turns:
+    if start == ZERO and ty.dims[0] == iterations:
         return row.source
     view = Slice((start, *(ZERO for _ in ty.dims[1:])), (1,) * ty.rank)
-    result = TensorType((turns, *ty.dims[1:]), ty.dtype, ty.policy)
+    result = TensorType((iterations, *ty.dims[1:]), ty.dtype, ty.policy)
     return builder.value("form.view", (row.source,), result, {"view": view})
