@@ -1,11 +1,14 @@
-"""The way of a function through the levels, to be read from top to bottom.
+"""The way of a function through the levels, to be read from top to bottom: this is the list of passes.
 
-Enters: typed functions. Leaves: every level that was made, for whoever wants to look.
+Enters: typed functions. Leaves: every level that was made, for whoever wants to look. Who needs only some of the passes
+takes them out of these lists (`chosen`, `before`). Under tests every pass is verified, and most show a picture of what
+they do: before and after, in the docstring of their module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.model.typed import TypedFunction
@@ -26,8 +29,13 @@ from tesserac.graph.passes.unroll_unit_loops import unroll_unit_loops
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
-from tesserac.schedule.auto import schedule_pass
+from tesserac.schedule.auto import launch_pass
+from tesserac.schedule.build import host_pass
+from tesserac.schedule.iterations import sum_iterations
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.memory import assign_slots
+from tesserac.schedule.normal import normalise
+from tesserac.schedule.sink import sink_views
 from tesserac.tile.build import tile_pass
 
 CALL_PASSES: tuple[Pass, ...] = (
@@ -47,6 +55,36 @@ GRAPH_PASSES: tuple[Pass, ...] = (
     fold_views,  # views and constants go into the forms that read them
     sink_weight_gradients,  # sums that no iteration of a gradient's loop waits for, once their products are plain
 )
+
+
+def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
+    """Forms become a host program with launches."""
+    return (
+        *((sum_iterations,) if machine.carries_sums else ()),  # a loop that only adds products is one launch
+        sink_views,  # views of what a loop carries go behind its updates, so that these happen in place
+        normalise,  # the form in which fusion decides
+        host_pass(machine),  # groups become launches, values between them buffers
+        launch_pass(machine),  # how each launch walks its space, and why
+        assign_slots,  # buffers whose lives do not overlap share memory
+    )
+
+
+def tile_passes(machine: Machine) -> tuple[Pass, ...]:
+    """Every launch becomes a kernel over blocks, which knows no target yet."""
+    return (tile_pass(machine),)
+
+
+class Platform(Protocol):
+    """A target: the last pass is its own."""
+
+    @property
+    def lowering(self) -> Pass: ...
+
+
+def target_passes(platform: Platform) -> tuple[Pass, ...]:
+    """Neutral tiles become those of one target: register blocks and vectors, or layouts, copies and barriers. From here
+    on it is text: LLVM, and for a GPU PTX."""
+    return (platform.lowering,)
 
 
 @dataclass(frozen=True)
@@ -76,8 +114,8 @@ def lower(
     sizes = {**alone(functions[entry]), **sizes}
     sized = run_passes(whole, [fix_sizes(sizes)], verify=verify)  # before folding, which makes use of the numbers
     forms = run_passes(sized, GRAPH_PASSES, verify=verify)
-    schedule = run_passes(forms, [schedule_pass(machine)], verify=verify)
-    tile = run_passes(schedule, [tile_pass(machine)], verify=verify)
+    schedule = run_passes(forms, schedule_passes(machine), verify=verify)
+    tile = run_passes(schedule, tile_passes(machine), verify=verify)
     return Levels(graph, forms, schedule, tile)
 
 

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.model.message_text import dims_text
 from tesserac.check.model.typed import TypedFunction
+from tesserac.driver.residuals import LoopResiduals, Residual, loop_residuals
 from tesserac.driver.session import Checked
 from tesserac.graph.autodiff.errors import NotDifferentiable
-from tesserac.graph.keeping import KeptLoop, KeptValue, kept_loops
 from tesserac.types.dims import Dim
 
 LONGEST_NAME = 40
@@ -35,14 +35,14 @@ def list_memory(checked: Checked) -> str:
     return f"{checked.source.path}: {head}\n" + "".join(lines)
 
 
-def _loops(checked: Checked, function: TypedFunction) -> list[KeptLoop]:
+def _loops(checked: Checked, function: TypedFunction) -> list[LoopResiduals]:
     try:
-        return kept_loops(checked.result.reach(function), function.symbol)
+        return loop_residuals(checked.result.reach(function), function.symbol)
     except NotDifferentiable:
         return []
 
 
-def _described(source: SourceFile, function: TypedFunction, loop: KeptLoop) -> Iterator[str]:
+def _described(source: SourceFile, function: TypedFunction, loop: LoopResiduals) -> Iterator[str]:
     where = f"{function.name}: {'in segments, ' if loop.segments else ''}the loop of {line_of(source, loop.span)}"
     yield f"{where} keeps of each of {size_text(loop.rows)} iterations"
     for value in loop.values:
@@ -56,7 +56,7 @@ def line_of(source: SourceFile, span: Span) -> str:
     return f"line {source.position(span.start)[0]}" if own else span.file
 
 
-def _name(source: SourceFile, value: KeptValue) -> str:
+def _name(source: SourceFile, value: Residual) -> str:
     text = source.slice(value.span) if value.span.file == source.path else ""
     is_short = text and "\n" not in text and len(text) <= LONGEST_NAME
     return value.name or (f"`{text}`" if is_short else "a value on the way")
@@ -67,7 +67,7 @@ def size_text(size: Dim) -> str:
     return _AT_LEAST_NONE.sub(r"\1", str(size))
 
 
-def _advice(loop: KeptLoop) -> str:
+def _advice(loop: LoopResiduals) -> str:
     """What `every` iterations would cost: states at the starts of segments, and the rows of one segment."""
     if not loop.counted:
         return "iterations beyond these are computed again; `with checkpoint(max_steps=n):` keeps n of them"

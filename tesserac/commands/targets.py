@@ -12,6 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.commands.names import CPU_LEVELS, GPU_LEVELS, LevelName
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
+from tesserac.pipeline import target_passes
 from tesserac.schedule.machine import Machine
 from tesserac.target.compile import emit_assembly, host_machine
 from tesserac.target.cpu import build as cpu
@@ -58,7 +59,7 @@ class CpuTarget:
         return self.platform.schedule
 
     def lower(self, tiles: Module, *, verify: bool) -> Module:
-        return run_passes(tiles, [cpu.cpu_pass(self.platform.tiles)], verify=verify)
+        return run_passes(tiles, target_passes(self.platform), verify=verify)
 
     def llvm(self, lowered: Module) -> str:
         return str(cpu.kernel_code(lowered, self.platform))
@@ -80,7 +81,7 @@ class GpuTarget:
         return self.platform.schedule
 
     def lower(self, tiles: Module, *, verify: bool) -> Module:
-        return run_passes(tiles, [gpu.gpu_pass(self.platform.tiles)], verify=verify)
+        return run_passes(tiles, target_passes(self.platform), verify=verify)
 
     def llvm(self, lowered: Module) -> str:
         return gpu.llvm_text(lowered)

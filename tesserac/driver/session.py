@@ -28,6 +28,7 @@ from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
+from tesserac.driver.operator_trace import Observe, run_traced, without_transforms
 from tesserac.entry.interface import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.entry.specialize import argument_types
 from tesserac.graph.autodiff.errors import NotDifferentiable
@@ -37,14 +38,13 @@ from tesserac.graph.devices import DevicesMissing, alone
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.interp import AssertionFailed, InterpreterError
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused, with_sizes
-from tesserac.graph.trace import Observe, run_traced, without_transforms
 from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.forms import Guard
 from tesserac.ir.passes import run_passes
 from tesserac.modules.imports import Importer, fresh
 from tesserac.modules.library import Library, library_sources, load_library
 from tesserac.numerics.exact import Array
-from tesserac.pipeline import Levels, lower
+from tesserac.pipeline import Levels, lower, target_passes
 from tesserac.project.layout import Project
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
@@ -359,11 +359,11 @@ class Session:
         self, levels: Levels, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes = NO_SIZES
     ) -> Artifact:
         """The same for who has looked at the levels of the function."""
-        from tesserac.target.cpu.build import artifact, cpu_pass
+        from tesserac.target.cpu.build import artifact
 
         returned = self._returned(function, sizes)
         with self.target_gaps(function, cpu.schedule.arch):
-            tiles = run_passes(levels.tile, [cpu_pass(cpu.tiles)], verify=self.verify)
+            tiles = run_passes(levels.tile, target_passes(cpu), verify=self.verify)
             several = returned != VALUE
             made = artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
             return made._replace(returned=returned, params=tuple(param.name for param in function.reads))
@@ -394,10 +394,10 @@ class Session:
 
     def gpu_program(self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform) -> GpuProgram:
         """A function for one kind of GPU, without the code of its kernels, which is made when it is first needed."""
-        from tesserac.target.nvptx.build import gpu_pass, gpu_program
+        from tesserac.target.nvptx.build import gpu_program
 
         levels = self.levels(source, function, gpu.schedule)
         several = self._returned(function) != VALUE
         with self.target_gaps(function, gpu.schedule.arch):
-            tiles = run_passes(levels.tile, [gpu_pass(gpu.tiles)], verify=self.verify)
+            tiles = run_passes(levels.tile, target_passes(gpu), verify=self.verify)
             return gpu_program(tiles, function.symbol, gpu, self.locate, name=function.name, returns_tuple=several)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tessera.tracing import NUMERICS, SHAPES
 from tesserac.base.source import Span
-from tesserac.graph.trace import Observe, Step
+from tesserac.driver.operator_trace import Observe, Step
 from tesserac.numerics.exact import Array
 from tesserac.ops.registry import OPERATORS
 from tesserac.ops.signature import ANY_ELEMENT

@@ -54,6 +54,31 @@ def pass_(source: Level, target: Level, name: str) -> Callable[[ModuleFunction],
     return wrap
 
 
+def function_pass(source: Level, target: Level, name: str) -> Callable[[Callable[[Op], None]], Pass]:
+    """Makes a function that changes one function of a module in place a pass."""
+
+    def wrap(change: Callable[[Op], None]) -> Pass:
+        def run(module: Module) -> Module:
+            for func in module.ops:
+                change(func)
+            return module
+
+        return Pass(name, source, target, run)
+
+    return wrap
+
+
+def chosen(passes: Sequence[Pass], *wanted: Pass) -> list[Pass]:
+    """Some passes of a list, in its order."""
+    assert all(step in passes for step in wanted), "a pass that the list does not have"
+    return [step for step in passes if step in wanted]
+
+
+def before(passes: Sequence[Pass], end: Pass) -> Sequence[Pass]:
+    """The passes of a list up to one, which stays out."""
+    return passes[: passes.index(end)]
+
+
 class PassFault(Exception):
     """A pass left invalid IR: a compiler fault. The dump is what it left."""
 
@@ -65,10 +90,10 @@ def run_passes(module: Module, passes: Sequence[Pass], *, verify: bool) -> Modul
     """Runs the passes in order; `verify` checks what each of them left."""
     module = module.clone() if passes else module
     for step in passes:
-        before = interfaces(module) if verify else {}
+        earlier = interfaces(module) if verify else {}
         module = step.run(module)
         if verify:
-            check_pass(step, before, module)
+            check_pass(step, earlier, module)
     return module
 
 

@@ -8,24 +8,19 @@ from __future__ import annotations
 
 from math import prod
 
-from tesserac.ir.core import Module, Op
+from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.passes import FORMS, SCHEDULE, Pass
-from tesserac.schedule.build import build_host
+from tesserac.ir.passes import SCHEDULE, Pass, function_pass
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import body_work, element_bytes, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_space, memory
-from tesserac.schedule.iterations import sum_iterations
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.memory import assign_slots
-from tesserac.schedule.normal import normalise
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.keep import keep
 from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
-from tesserac.schedule.sink import sink_views
 from tesserac.schedule.space import Reach, computing, reaches
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
@@ -33,40 +28,23 @@ from tesserac.types.dims import ONE, ZERO
 
 ROW_BLOCK = 512
 """Elements of a row at a time where no order of summation says it."""
-COLUMNS = {"cpu": 64, "gpu": 16}
-"""Rows of different sums walked side by side where neighbours in memory belong to different sums."""
 RUN_BLOCK = 256
 """Elements of a run's rows at a time: a tree keeps a block of them per level."""
-GPU_COLUMN_WARPS = 8
 SQUARE = 64
-SEVERAL = 8
-"""Rows that a program of a map takes on a CPU where an element is little work: ten such elements are none."""
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
-GPU_WARPS = 4
-GPU_REGISTERS = 96
-"""Elements that a thread may hold in registers at once."""
 
 
-def schedule_pass(machine: Machine) -> Pass:
-    """FORMS to SCHEDULE for one machine."""
+def launch_pass(machine: Machine) -> Pass:
+    """Decides how every launch walks its space on one machine."""
 
-    def run(module: Module) -> Module:
-        hosts: list[Op] = []
-        for func in module.ops:
-            if machine.kind == "cpu":
-                sum_iterations(func)
-            sink_views(func)
-            normalise(func)
-            host = build_host(func, machine)
-            for launch in [op for op in host.walk() if op.name == "schedule.launch"]:
-                schedule_launch(launch, machine)
-            assign_slots(host)
-            hosts.append(host)
-        return Module(hosts)
+    @function_pass(SCHEDULE, SCHEDULE, "launches")
+    def decide(host: Op) -> None:
+        for launch in [op for op in host.walk() if op.name == "schedule.launch"]:
+            schedule_launch(launch, machine)
 
-    return Pass("schedule", FORMS, SCHEDULE, run)
+    return decide
 
 
 def schedule_launch(launch: Op, machine: Machine) -> None:
@@ -104,9 +82,9 @@ def _bytes_per_point(launch: Op) -> int:
 
 
 def _block_elements(launch: Op, machine: Machine) -> int:
-    """How many elements a program takes: what fits nearest to the unit, or in registers on a GPU."""
-    if machine.kind == "gpu":
-        room = GPU_WARPS * 32 * GPU_REGISTERS / max(1, len(launch.operands))
+    """How many elements a program takes: what fits in registers where they hold blocks, else nearest to the unit."""
+    if machine.registers:
+        room = machine.registers / max(1, len(launch.operands))
     else:
         room = machine.near_bytes * 0.75 / _bytes_per_point(launch)
     return power_of_two_below(room, SMALLEST, LARGEST)
@@ -116,8 +94,8 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     found = reaches(launch)
     merge_runs(launch, found)
     loops, elements = launch_loops(launch), _block_elements(launch, machine)
-    if machine.kind == "gpu":
-        bind(launch, GPU_WARPS, "uniform")
+    if machine.warps:
+        bind(launch, machine.warps, "uniform")
     if not loops:
         because(launch, "one element")
         return
@@ -127,7 +105,7 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
         split(launch, last, SQUARE)
         because(launch, f"an operand runs across the others: squares of {SQUARE}")
         return
-    several = SEVERAL if last and machine.kind == "cpu" and _is_cheap(launch) else 1
+    several = machine.cheap_rows if last and _is_cheap(launch) else 1
     inner = _fitting(launch, last, elements // several)
     split(launch, last, inner)
     left = elements // inner
@@ -171,13 +149,13 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     split(launch, fold, _fitting(launch, fold, _fold_block(launch)))
     across = next((i for i, x in enumerate(loops[:fold]) if x.axes[-1] == len(space) - 1), None)
     if across is not None:
-        columns = COLUMNS[machine.kind]
+        columns = machine.columns
         split(launch, across, _fitting(launch, across, columns))
         because(launch, f"neighbours in memory belong to different rows: {columns} rows side by side")
     else:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
-    if machine.kind == "gpu":
-        bind(launch, GPU_WARPS if across is None else GPU_COLUMN_WARPS, "uniform")
+    if machine.warps:
+        bind(launch, machine.warps if across is None else machine.column_warps, "uniform")
     _keep_values(launch)
 
 

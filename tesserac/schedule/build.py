@@ -10,15 +10,21 @@ becomes
 from __future__ import annotations
 
 from tesserac.base.source import NO_SPAN
-from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards
+from tesserac.ir.passes import FORMS, SCHEDULE, Pass
 from tesserac.schedule.control import run_block
 from tesserac.schedule.donate import donated, settle
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.machine import Machine
 
 _KEPT = ("sym_name", "params", "donated")
+
+
+def host_pass(machine: Machine) -> Pass:
+    """FORMS to SCHEDULE: what is launched, in which order, and where it lies."""
+    return Pass("host", FORMS, SCHEDULE, lambda module: Module([build_host(func, machine) for func in module.ops]))
 
 
 def build_host(func: Op, machine: Machine) -> Op:
@@ -36,7 +42,7 @@ def build_host(func: Op, machine: Machine) -> Op:
         if op.name == "form.table":
             program.memory[op.result] = program.table(op)
     program.take_results(func.body.terminator)
-    given = donated(func) if machine.kind == "cpu" else {}  # elsewhere arguments are copied to the device anyway
+    given = donated(func) if machine.takes_arguments else {}
     for position, place in given.items():
         program.share(position, func.body.args[place], func.body.terminator)
     run_block(program, func.body, [func.body.args[place] for place in given.values()])

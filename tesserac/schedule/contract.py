@@ -32,7 +32,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
     block = accumulator_block(problem) if summed else best_block(problem, machine)
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
-    if machine.kind == "cpu":
+    if machine.packs_operands:
         _stage_cpu(launch, problem)
     else:
         _stage_gpu(launch, problem, block, machine)

@@ -33,7 +33,7 @@ def run_block(
 ) -> None:
     """Launches and control flow of a block, in order. It may overwrite the memory of the values that it owns. `place`
     says, once it is known what is computed, where something of it is written."""
-    if program.machine.kind == "cpu":
+    if program.machine.packs_operands:
         _lay_out_operands(block)
     reasons = fuse_maps(block, program.machine)
     plan_updates(block, owned, program.updates)

@@ -15,11 +15,13 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import Slice, indices, tensor_type
+from tesserac.ir.passes import FORMS, function_pass
 from tesserac.ir.rows import Row, added_product, row_of
 from tesserac.ir.types import TensorType
 from tesserac.types.dims import ZERO, Dim
 
 
+@function_pass(FORMS, FORMS, "sum_iterations")
 def sum_iterations(func: Op) -> None:
     for op in [inner for inner in func.walk() if inner.name == "form.loop"]:
         found = _sum_over_iterations(op)

@@ -19,6 +19,13 @@ class Machine:
     `flops_per_byte` is how many f32 operations one unit does while it moves a byte to or from main memory: what a
     recomputation may cost to save traffic. `nominal` stands for a size that only a run knows: the choice must be
     sensible for it and correct for every size.
+
+    `packs_operands`: operands of products are copied into panels; elsewhere they are staged as they lie. `columns` are
+    rows of different sums that a program walks side by side where neighbours in memory belong to different sums,
+    `cheap_rows` those that a program of a map takes where an element is little work. `carries_sums`: a program takes a
+    block of a sum through the iterations of a loop. `takes_arguments`: results may lie in the memory of arguments,
+    which are not copied to a device. `warps` are those of a program, `column_warps` where it walks columns, and
+    `registers` how many elements they hold at once; 0 where a program is one thread.
     """
 
     arch: str
@@ -27,6 +34,14 @@ class Machine:
     near_bytes: int
     flops_per_byte: int
     nominal: int
+    packs_operands: bool
+    columns: int
+    cheap_rows: int
+    carries_sums: bool
+    takes_arguments: bool
+    warps: int = 0
+    column_warps: int = 0
+    registers: int = 0
 
     @property
     def has_async_matrix_unit(self) -> bool:
@@ -34,9 +49,28 @@ class Machine:
         return self.arch == "sm_90a"
 
 
-AARCH64 = Machine("aarch64", "cpu", 4, 64 * 1024, 4, 1024)
-X86_64_V3 = Machine("x86-64-v3", "cpu", 4, 32 * 1024, 4, 1024)
-SM_80 = Machine("sm_80", "gpu", 108, 163 * 1024, 12, 4096)
-SM_90A = Machine("sm_90a", "gpu", 132, 227 * 1024, 16, 4096)
+def _cpu(arch: str, near_bytes: int) -> Machine:
+    return Machine(
+        arch, "cpu", 4, near_bytes, flops_per_byte=4, nominal=1024, packs_operands=True,
+        columns=64, cheap_rows=8, carries_sums=True, takes_arguments=True,
+    )  # fmt: skip
+
+
+def _gpu(arch: str, cores: int, near_bytes: int, flops_per_byte: int) -> Machine:
+    return Machine(
+        arch, "gpu", cores, near_bytes, flops_per_byte, nominal=4096, packs_operands=False,
+        columns=16, cheap_rows=1, carries_sums=False, takes_arguments=False,
+        warps=WARPS, column_warps=8, registers=WARPS * 32 * REGISTERS,
+    )  # fmt: skip
+
+
+WARPS = 4
+REGISTERS = 96
+"""Elements that a thread of a GPU may hold in registers at once."""
+
+AARCH64 = _cpu("aarch64", 64 * 1024)
+X86_64_V3 = _cpu("x86-64-v3", 32 * 1024)
+SM_80 = _gpu("sm_80", 108, 163 * 1024, 12)
+SM_90A = _gpu("sm_90a", 132, 227 * 1024, 16)
 
 MACHINES = {machine.arch: machine for machine in (AARCH64, X86_64_V3, SM_80, SM_90A)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.passes import SCHEDULE, function_pass
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import launch_outs, memory
 
@@ -30,6 +31,7 @@ class _Slot:
     types: set[MemRefType]
 
 
+@function_pass(SCHEDULE, SCHEDULE, "assign_slots")
 def assign_slots(host: Op) -> None:
     slots: list[_Slot] = []
     for life in sorted(_lives(host), key=lambda x: x.first):

@@ -18,6 +18,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import compute_type, tensor_type
 from tesserac.ir.indexed import covers_all
+from tesserac.ir.passes import FORMS, function_pass
 from tesserac.ir.rewrite import is_pure
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.ops.lowering import fill
@@ -33,6 +34,7 @@ WRITTEN = ("form.assemble", "form.scatter")
 CONTROL = ("form.loop", "form.while", "form.cond", *EFFECTS)
 
 
+@function_pass(FORMS, FORMS, "normalise")
 def normalise(func: Op) -> None:
     _normalise_block(func.body)
     _own_results(func.body.terminator)

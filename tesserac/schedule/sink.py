@@ -17,6 +17,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import Permute, Reshape, Slice, operand_maps, tensor_type
 from tesserac.ir.indexed import assembled_boxes, covers_all, gather_source
+from tesserac.ir.passes import FORMS, function_pass
 from tesserac.ir.types import TensorType
 from tesserac.schedule.access import Dims, is_view, keeps_memory, reshape_runs
 from tesserac.types.dims import ONE, ZERO, Dim, product
@@ -27,6 +28,7 @@ Box = tuple[list[Dim], list[int], list[Dim]]
 """Starts, steps and sizes, one of each per dim."""
 
 
+@function_pass(FORMS, FORMS, "sink_views")
 def sink_views(func: Op) -> None:
     for op in [inner for inner in func.walk() if inner.name == "form.view" or inner.name in UPDATES]:
         if op.name == "form.view":

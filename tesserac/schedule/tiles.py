@@ -61,7 +61,7 @@ PROGRAM_START = 2.0e6
 
 def candidates(problem: Problem, machine: Machine) -> list[Block]:
     """Blocks to choose from. Each block of rows packs a right operand that is not laid out: it had better be one."""
-    if machine.kind == "cpu":
+    if machine.packs_operands:
         depth = CPU_BLOCK_BYTES // element_bytes(problem.accum)
         rows = CPU_ROWS if problem.laid_out else [m for m in CPU_ROWS if m >= min(problem.rows, CPU_ROWS[-2])]
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
@@ -83,7 +83,7 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
     """The cost of the whole product with this block, smaller is better."""
     count = programs(problem, block)
     products = block.rows * block.columns * problem.terms
-    if machine.kind == "gpu":
+    if not machine.packs_operands:
         traffic = (block.rows + block.columns) * problem.terms * element_bytes(problem.dtype)
         return -(-count // machine.cores) * (products + traffic * machine.flops_per_byte + PROGRAM_START)
     right_rate = LOAD_RATE if problem.laid_out else COPY_RATE

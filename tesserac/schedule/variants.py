@@ -43,10 +43,10 @@ def schedule_product(launch: Op, machine: Machine) -> None:
     """Schedules a contraction, with a variant for small sizes where that pays."""
     plain = clone_op(launch, {})
     schedule_contract(launch, problem_of(launch, machine), machine)
-    if machine.kind == "gpu":
-        _variant_for_few_programs(launch, plain, machine)
-    else:
+    if machine.packs_operands:
         _variant_for_few_rows(launch, plain, machine)
+    else:
+        _variant_for_few_programs(launch, plain, machine)
     if plain.parent is None:
         plain.erase()
 

@@ -15,13 +15,14 @@ from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
-from tesserac.ir.passes import run_passes
+from tesserac.ir.passes import chosen, run_passes
 from tesserac.ir.verify import verify_module
 from tesserac.ops.compare import Less
 from tesserac.ops.elementary import Rsqrt
 from tesserac.ops.elementwise import Add, Mul
 from tesserac.ops.reduce import Sum
 from tesserac.ops.shape import Slice
+from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import BOOL, F32
 from tesserac.types.ty import FloatType, IntType, TensorType, TupleType, Type
@@ -30,7 +31,10 @@ N = Dim.sym("N")
 VECTOR = TensorType((N,), F32)
 NUMBER = TensorType((), F32)
 FLAG = TensorType((), BOOL)
-PASSES = [apply_rules, inline, fold, cse, generalize, split_complex, fold_views]
+PASSES = [
+    *chosen(CALL_PASSES, apply_rules, inline),
+    *chosen(GRAPH_PASSES, fold, cse, generalize, split_complex, fold_views),
+]
 
 
 def local(name: str, ty: Type = VECTOR) -> typed.Local:

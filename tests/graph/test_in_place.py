@@ -8,7 +8,7 @@ import pytest
 import tesserac.tile.dialect  # noqa: F401  (register the operations)
 from tesserac.ir.core import Op
 from tesserac.ir.passes import run_passes
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.dialect import launch_kind, launch_outs, memory
 from tesserac.schedule.machine import AARCH64
 from tesserac.types.dims import product
@@ -21,7 +21,7 @@ HEAD = "def f(a: Tensor[N, f32], b: Tensor[N, f32], p: Tensor[N, i32]) -> {} whe
 def scheduled(lines: list[str], result: str) -> Op:
     """The host program of a function that returns what its last line says."""
     program = HEAD.format(result) + "".join(f"    {line}\n" for line in lines)
-    module = run_passes(compile_to_forms(program), [schedule_pass(AARCH64)], verify=True)
+    module = run_passes(compile_to_forms(program), schedule_passes(AARCH64), verify=True)
     return module.ops[0]
 
 
@@ -153,7 +153,7 @@ def guarded(x: Tensor[N, f32], n: i32) -> (Tensor[N, f32], Tensor[f32]) where N 
 
 def test_nothing_is_read_before_what_makes_sure_that_it_is_there() -> None:
     """A read behind an assertion stays behind it: the update copies instead."""
-    module = run_passes(compile_to_forms(GUARDED), [schedule_pass(AARCH64)], verify=True)
+    module = run_passes(compile_to_forms(GUARDED), schedule_passes(AARCH64), verify=True)
     inside = [op for op in loop_of(module.ops[0]).walk() if op.name in ("schedule.launch", "schedule.assert")]
     reads = [i for i, op in enumerate(inside) if op.name == "schedule.launch" and "s" in [v.name for v in op.operands]]
     asserts = [i for i, op in enumerate(inside) if op.name == "schedule.assert"]

@@ -10,7 +10,7 @@ import tesserac.schedule.dialect
 import tesserac.tile.dialect  # noqa: F401  (register the operations)
 from tesserac.graph.interp import run_function
 from tesserac.ir.passes import run_passes
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
 from tests.support.cpu_kernels import HOST, same_bits
@@ -101,6 +101,6 @@ def test_updates_in_place_keep_the_bits(lines: list[str], n: int) -> None:
     forms = compile_to_forms(program)
     args = [np.asarray(x) for x in arguments(n)]
     expected = run_function(forms, "m.f", args)
-    lowered = run_passes(forms, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True)
+    lowered = run_passes(forms, [*schedule_passes(AARCH64), tile_pass(AARCH64)], verify=True)
     for got, wanted in zip(run_native(lowered, "m.f", args, HOST), expected, strict=True):
         same_bits(got, wanted)

@@ -13,7 +13,7 @@ from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.passes import run_passes
 from tesserac.ops.registry import Operator
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
 from tests.ops.test_graph_lower import CASES, module_of, parse_type, sample
@@ -28,6 +28,6 @@ def test_machine_code_gives_the_bits_of_the_forms(operator: Operator, types: tup
     args = [sample(ty, rng) for ty in tensors]
     forms = run_passes(module_of(operator, tensors), [generalize, split_complex, fold_views], verify=True)
     (expected,) = run_function(forms, "f", args)
-    lowered = run_passes(forms, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True)
+    lowered = run_passes(forms, [*schedule_passes(AARCH64), tile_pass(AARCH64)], verify=True)
     (result,) = run_native(lowered, "f", args, HOST)
     same_bits(result, expected)

@@ -28,7 +28,7 @@ from tesserac.ops.reduce import Max, Min
 from tesserac.ops.registry import OPERATORS, Array, Operator
 from tesserac.ops.search import ArgExtreme
 from tesserac.ops.unify import FIXED, KindMismatch, Mismatch, choose
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
 from tesserac.types.dims import ZERO, Dim
@@ -165,6 +165,6 @@ def test_machine_code_and_oracle_and_numpy(operator: Operator, types: list[Tenso
     if not (isinstance(operator, Max | Min) and args[0].size == 0):  # of nothing NumPy knows no largest
         with np.errstate(all="ignore"):
             close(expected, operator.reference(*map(wide, args)), types, result)
-    lowered = run_passes(forms, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True)
+    lowered = run_passes(forms, [*schedule_passes(AARCH64), tile_pass(AARCH64)], verify=True)
     (got,) = run_native(lowered, "f", args, HOST)
     same_bits(got, expected)

@@ -31,7 +31,7 @@ from tesserac.ir.passes import run_passes
 from tesserac.ops.registry import OPERATORS, Array, Operator
 from tesserac.ops.shape import Permute, Reshape, Slice
 from tesserac.ops.unify import Mismatch, choose
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
 from tesserac.types.dims import Dim
@@ -138,7 +138,7 @@ def compiled(case: Case) -> tuple[Module, Native]:
     host = {"sym_name": "f", "params": ("x",) * len(block.args), "guards": (), "entry": True}
     module = Module([Op(OPDEFS["graph.func"], (), (), host, [Region(block)])])
     forms = run_passes(module, [generalize, split_complex, fold_views], verify=True)
-    return forms, Native(run_passes(forms, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True), HOST)
+    return forms, Native(run_passes(forms, [*schedule_passes(AARCH64), tile_pass(AARCH64)], verify=True), HOST)
 
 
 def storage_type(ty: TensorType, strided: bool) -> TensorType:

@@ -20,7 +20,7 @@ from tesserac.ops.calculus import Writer, is_smooth
 from tesserac.ops.convert import Cast
 from tesserac.ops.elementary import Sin
 from tesserac.ops.registry import OPERATORS, Operator
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
 from tesserac.types.dtype import BF16, C64, F16, F32, FP8_E4M3, FP8_E5M2, DType
@@ -172,7 +172,7 @@ def test_machine_code_gives_the_bits_of_the_interpreter(name: str) -> None:
     x = inputs(operator, types, rng)
     w, v = ([sample(ty, rng) for ty in group] for group in (of.moving, of.results))
     forward, back = of.first(x, w, v)
-    passes = [fold_views, schedule_pass(AARCH64), tile_pass(AARCH64)]
+    passes = [fold_views, *schedule_passes(AARCH64), tile_pass(AARCH64)]
     got = run_native(run_passes(of.first_module, passes, verify=True), "f", [*x, *w, *v], HOST)
     for one, other in zip(got, (*forward, *back), strict=True):
         same_bits(one, other)

@@ -10,7 +10,7 @@ import pytest
 from tesserac.ir.core import Module, Op
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.legality import IllegalSchedule
 from tesserac.schedule.machine import AARCH64, SM_90A, Machine
@@ -29,7 +29,7 @@ NARROW = "bf16 @accum(f32)"
 
 
 def schedule(text: str, machine: Machine = AARCH64) -> Module:
-    return run_passes(parse_module(text), [schedule_pass(machine)], verify=True)
+    return run_passes(parse_module(text), schedule_passes(machine), verify=True)
 
 
 def launches(module: Module) -> list[Op]:

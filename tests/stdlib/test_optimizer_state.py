@@ -13,7 +13,7 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.ir.passes import run_passes
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tests.support.checking import diagnose
 from tests.support.optim_references import RULES, Reference
@@ -97,7 +97,7 @@ def step(m: Net[D, H], g: Net[D, H], mean: Net[D, H], square: Net[D, H], t: i32,
 
 @pytest.mark.parametrize("name", ["sgd", "momentum", "lion", "adam", "adamw", "adam_atan2"])
 def test_a_step_is_one_kernel_per_tensor(name: str) -> None:
-    module = run_passes(compile_to_forms(LAUNCHES.format(name=name)), [schedule_pass(AARCH64)], verify=True)
+    module = run_passes(compile_to_forms(LAUNCHES.format(name=name)), schedule_passes(AARCH64), verify=True)
     launches = [op for op in module.walk() if op.name == "schedule.launch"]
     assert len(launches) <= 3 + 1, "one per tensor, and one that counts the step, unless it is in another"
 
@@ -108,7 +108,7 @@ def test_fused_adam_is_one_kernel(dtype: str) -> None:
 def f(w: Tensor[M, N, {dtype}], g: Tensor[M, N, {dtype}], m: Tensor[M, N, f32], v: Tensor[M, N, f32], t: i32, lr: f32):
     return fused_adam(w, g, m, v, t, lr=lr, weight_decay=0.1)
 """
-    module = run_passes(compile_to_forms(text), [schedule_pass(AARCH64)], verify=True)
+    module = run_passes(compile_to_forms(text), schedule_passes(AARCH64), verify=True)
     assert [op.name for op in module.walk()].count("schedule.launch") == 1
 
 
@@ -121,7 +121,7 @@ struct Net[D]:
 def step(m: Net[D], g: Net[D], state: OptimizerState[Net[D]] @fp32_master, lr: f32):
     return adam(m, g, state, lr=lr)
 """
-    module = run_passes(compile_to_forms(text), [schedule_pass(AARCH64)], verify=True)
+    module = run_passes(compile_to_forms(text), schedule_passes(AARCH64), verify=True)
     assert [op.name for op in module.walk()].count("schedule.launch") <= 2 + 1
 
 

@@ -14,26 +14,17 @@ from tesserac.check.infer import CheckResult, check_module
 from tesserac.graph.build import build_module
 from tesserac.graph.devices import alone
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.cse import cse
-from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.fix_sizes import fix_sizes
-from tesserac.graph.passes.fold import fold
-from tesserac.graph.passes.fold_views import fold_views
-from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
-from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
-from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.passes import run_passes
 from tesserac.modules.library import check_library
-from tesserac.pipeline import CALL_PASSES
+from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES
 from tesserac.syntax.parse import parse_module
 from tests.support.cpu_kernels import same_bits
-
-GRAPH_PASSES = (fold, cse, dce, generalize, split_complex, fold_views, sink_weight_gradients)
 
 
 def check_text(text: str, name: str, libraries: tuple[CheckResult, ...]) -> CheckResult:

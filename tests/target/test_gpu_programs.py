@@ -38,7 +38,7 @@ from tesserac.driver.session import ProgramError
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
@@ -84,7 +84,7 @@ def test_programs_assemble(name: str) -> None:
 def test_random_functions_lower_and_the_short_ones_assemble(module: Module, arch: str) -> None:
     note(print_module(module))
     gpu = PLATFORMS[arch]
-    passes = [schedule_pass(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.tiles)]
+    passes = [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.tiles)]
     lowered = run_passes(module, passes, verify=True)
     texts = [emit_kernel(op).llvm for op in kernels_of(lowered)]
     shortest = min(texts, key=len, default="")

@@ -15,7 +15,7 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
 from tesserac.numerics.narrow import storage
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64, MACHINES, SM_80, SM_90A, Machine
 from tesserac.tile.build import tile_pass
 from tesserac.types.dtype import DType, lookup
@@ -26,7 +26,7 @@ CASES = PROGRAMS / "schedule"
 
 
 def lower(module: Module, machine: Machine) -> Module:
-    return run_passes(module, [schedule_pass(machine), tile_pass(machine)], verify=True)
+    return run_passes(module, [*schedule_passes(machine), tile_pass(machine)], verify=True)
 
 
 def values(dtype: DType, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -63,7 +63,7 @@ def named(dtype: str) -> DType:
 def test_schedule_and_tile_texts(name: str, machine: Machine, golden) -> None:
     """All levels of the four programs, on each machine; the texts parse back to themselves."""
     module = parse_module((CASES / f"{name}.forms").read_text())
-    scheduled = run_passes(module, [schedule_pass(machine)], verify=True)
+    scheduled = run_passes(module, schedule_passes(machine), verify=True)
     tiled = run_passes(scheduled, [tile_pass(machine)], verify=True)
     text = print_module(scheduled) + "\n" + print_module(tiled)
     assert print_module(parse_module(print_module(tiled))) == print_module(tiled)

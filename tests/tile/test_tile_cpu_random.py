@@ -15,7 +15,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
 from tesserac.numerics.narrow import storage
-from tesserac.schedule.auto import schedule_pass
+from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
 from tesserac.tile.cpu.lower import buffer_bytes
@@ -90,7 +90,7 @@ def test_random_functions_as_machine_code(module: Module, sizes: tuple[int, int,
         ty = tensor_type(value)
         args.append(values(ty.dtype, tuple(d.evaluate(known) for d in ty.dims), number))
     expected = run_function(module, "f", args)
-    lowered = run_passes(module, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True)
+    lowered = run_passes(module, [*schedule_passes(AARCH64), tile_pass(AARCH64)], verify=True)
     for got, wanted in zip(run_native(lowered, "f", args, target), expected, strict=True):
         same_bits(got, wanted)
 
@@ -105,5 +105,5 @@ def test_sums_keep_the_lanes_of_their_order(dtype: str, terms: str, target: CpuT
     """However many elements a vector holds and however long the body is."""
     module = compile_to_forms(f"def f(x: Tensor[N, {dtype}]):\n    return {terms}\n")
     x = values(tensor_type(module.lookup("m.f").body.args[0]).dtype, (700,))
-    lowered = run_passes(module, [schedule_pass(AARCH64), tile_pass(AARCH64)], verify=True)
+    lowered = run_passes(module, [*schedule_passes(AARCH64), tile_pass(AARCH64)], verify=True)
     same_bits(run_native(lowered, "m.f", [x], target)[0], run_function(module, "m.f", [x])[0])

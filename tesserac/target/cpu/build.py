@@ -33,6 +33,10 @@ class CpuPlatform:
     tiles: cpu_target.CpuTarget
     code: llvm.Machine
 
+    @property
+    def lowering(self) -> Pass:
+        return cpu_pass(self.tiles)
+
 
 AARCH64 = CpuPlatform(schedule_machine.AARCH64, cpu_target.NEON, llvm.AARCH64)
 X86_64_V3 = CpuPlatform(schedule_machine.X86_64_V3, cpu_target.AVX2, llvm.X86_64_V3)

@@ -27,6 +27,10 @@ class GpuPlatform:
     schedule: schedule_machine.Machine
     tiles: variants.Arch
 
+    @property
+    def lowering(self) -> Pass:
+        return gpu_pass(self.tiles)
+
 
 SM_80 = GpuPlatform(schedule_machine.SM_80, variants.SM_80)
 SM_90A = GpuPlatform(schedule_machine.SM_90A, variants.SM_90A)
@@ -57,7 +61,7 @@ def ptx_text(tile: Module, gpu: GpuPlatform, *, verify: bool = False) -> str:
     variants of all kernels stand in one text, which an assembler or driver for that architecture takes as it is.
     Raises `LoweringError` for a kernel that has no rule on a GPU.
     """
-    lowered = run_passes(tile, [gpu_pass(gpu.tiles)], verify=verify)
+    lowered = run_passes(tile, [gpu.lowering], verify=verify)
     return join_ptx([emit_ptx(emit_kernel(op).llvm, gpu.tiles.name) for op in kernels_of(lowered)])
 
 

@@ -24,8 +24,9 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value
 from tesserac.ir.effects import STANDARD_OUTPUT
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.passes import run_passes
+from tesserac.ir.passes import chosen, run_passes
 from tesserac.numerics.exact import Array
+from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 
@@ -49,7 +50,7 @@ def without_transforms(module: Module) -> Module:
     """The module with derivatives and mapped functions written out. There are no calls left then, so that what belongs
     to the library stands under its own places; a module without transforms stays as it is."""
     has_some = any(op.name in TRANSFORMED for op in module.walk())
-    return run_passes(module, [inline, hoist, transforms], verify=False) if has_some else module
+    return run_passes(module, chosen(CALL_PASSES, inline, hoist, transforms), verify=False) if has_some else module
 
 
 def run_traced(
@@ -143,4 +144,4 @@ def _alone(op: Op, sizes: dict[str, int]) -> Module:
     Builder(block).op("graph.return", copy.results)
     attrs = {"sym_name": "step", "params": ("x",) * len(op.operands), "guards": (), "entry": True}
     function = Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])
-    return run_passes(Module([function]), [generalize, split_complex], verify=False)
+    return run_passes(Module([function]), chosen(GRAPH_PASSES, generalize, split_complex), verify=False)
