@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types tests bench docs vsix clean
+.PHONY: demo test lint types tests bench docs site wheel vsix clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
@@ -21,6 +21,16 @@ tests: .venv/tools
 # Writes the generated pages; `make tests` fails while they are out of date.
 docs: .venv/tools
 	$(BIN)/python -m docs.generate
+
+# The site in build/site, from the Markdown of the project; a broken link is an error.
+site: .venv/installed
+	$(BIN)/python -m pip install --quiet -e '.[site]'
+	$(BIN)/python -m docs.site build
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet -f build/mkdocs.yml
+
+# The wheel and the source archive in dist/, built twice and compared byte for byte.
+wheel: .venv/tools
+	.ci/wheel dist $(BIN)/python
 
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'

@@ -1,5 +1,4 @@
-"""The generated pages: `docs/softmax.md`, `docs/operators.md`, `docs/where.md`, the last section of `docs/language.md`,
-and the tables of `docs/differentiation.md`.
+"""The generated pages and pictures, and the generated parts of pages that people write.
 
 `make docs` writes them; a test compares them with what the compiler gives now. Code is shown for two fixed processors
 and one GPU, never for the machine this runs on, so the pages are the same everywhere.
@@ -8,32 +7,70 @@ and one GPU, never for the machine this runs on, so the pages are the same every
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from docs.corners import corner_section
+from docs.errors import errors_page
+from docs.interfaces import commands_page, python_page
+from docs.ir_spec import ir_page
 from docs.later import later_section
+from docs.numbers import bits_section, bounds_section
+from docs.performance import charts, performance_page
+from docs.pictures import pictures
+from docs.readme import figures_section, where_section
 from docs.reference import reference
 from docs.walk import walk_through
 from docs.where import where_page
 
 FOLDER = Path(__file__).parent
-_LATER = re.compile(r"(?<=<!-- generated: later -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_CORNERS = re.compile(r"(?<=<!-- generated: corners -->\n).*?(?=<!-- end -->)", re.DOTALL)
+README = FOLDER.parent / "README.md"
+_PART = re.compile(r"(?<=<!-- generated: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page with its text."""
-    language, derivatives = FOLDER / "language.md", FOLDER / "differentiation.md"
-    later, corners = later_section(), corner_section()
-    return {
-        FOLDER / "softmax.md": walk_through(),
-        FOLDER / "operators.md": reference(),
-        FOLDER / "where.md": where_page(),
-        language: _LATER.sub(lambda _: later, language.read_text(encoding="utf-8")),
-        derivatives: _CORNERS.sub(lambda _: corners, derivatives.read_text(encoding="utf-8")),
+    """Every generated page and picture with its text."""
+    whole = {
+        "softmax.md": walk_through(),
+        "where.md": where_page(),
+        "errors.md": errors_page(),
+        "commands.md": commands_page(),
+        "python.md": python_page(),
+        "ir.md": ir_page(),
+        "performance.md": performance_page(),
+        **reference(),
+        **pictures(),
+        **charts(),
+    }
+    return {FOLDER / name: text for name, text in whole.items()} | {
+        FOLDER / "language.md": _filled("language.md", later=later_section()),
+        FOLDER / "differentiation.md": _filled("differentiation.md", corners=corner_section()),
+        FOLDER / "numerics.md": _filled("numerics.md", bounds=bounds_section(), bits=bits_section()),
+        README: _filled("../README.md", where=where_section(), figures=figures_section()),
     }
 
 
-if __name__ == "__main__":
-    for path, text in pages().items():
+def _filled(name: str, **parts: str) -> str:
+    """A page with its generated parts replaced; each of them stands in it."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    assert {match[1] for match in _PART.finditer(text)} == set(parts), name
+    return _PART.sub(lambda match: match[1] + match[2] + parts[match[1]], text)
+
+
+def strays(kept: Collection[Path]) -> list[Path]:
+    """Generated pages of things that are no longer there."""
+    found = [*(FOLDER / "operators").glob("*.md"), *(FOLDER / "pictures").glob("*.svg")]
+    return [path for path in found if path not in kept]
+
+
+def write() -> None:
+    found = pages()
+    for path, text in found.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    for path in strays(found):
+        path.unlink()
+
+
+if __name__ == "__main__":
+    write()

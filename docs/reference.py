@@ -1,4 +1,7 @@
-"""The operator reference: every name that a program can call, from the registry and the library's own doc strings."""
+"""The operator reference: every name that a program can call, from the registry and the library's own doc strings.
+
+Leaves: an index, and one page for each family of operators and each module of the library.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import tesserac.ops  # noqa: F401  (fills the registry)
 from tesserac.base.resources import stdlib_files
@@ -34,6 +38,10 @@ operands do. A step has the derivative 0, at its jumps as well. Gradients of com
 is conjugated, so that the gradient of a real f at x + iy is df/dx - i df/dy.
 """
 
+LANGUAGE = "The language itself"
+OPERATIONS = "Operators"
+INDEX = "[All names](../operators.md), and how to read the signatures."
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -47,25 +55,47 @@ class Entry:
         shown = "\n".join(f"    {line}" for signature in self.signatures for line in signature.splitlines())
         code = f"\n```tess\ndef {example.rstrip()}\n```\n" if example else ""
         slope = f"\n{self.derivative}\n" if self.derivative else ""
-        return f"### {self.name}\n\n{shown}\n\n{words.strip()}\n{code}{slope}"
+        return f"## {self.name}\n\n{shown}\n\n{words.strip()}\n{code}{slope}"
 
 
 @dataclass(frozen=True)
 class Section:
+    """`group` is what its page stands under, `title` what it is called there."""
+
+    group: str
     title: str
     words: str
     entries: tuple[Entry, ...]
 
+    @property
+    def file(self) -> str:
+        folder = {LANGUAGE: "", OPERATIONS: "ops-"}.get(self.group, f"{self.group}-")
+        return f"{folder}{self.title.lower().replace(' ', '-')}.md"
+
     def text(self) -> str:
-        return "\n".join([f"## {self.title}\n\n{self.words}\n", *(entry.text() for entry in self.entries)])
+        entries = "\n".join(entry.text() for entry in self.entries)
+        heading = self.title if self.group in (LANGUAGE, OPERATIONS) else f"{self.group}/{self.title}"
+        return f"# {heading}\n\n{self.words}\n\n{INDEX}\n\n{entries}"
+
+    def listed(self) -> str:
+        names = " ".join(f"[{entry.name}](operators/{self.file}#{_anchor(entry.name)})" for entry in self.entries)
+        return f"- **[{self.title}](operators/{self.file})**: {names}"
 
 
-def reference() -> str:
-    """The whole page."""
-    sections = [language_section(), *operator_sections(), *library_sections()]
-    names = sorted(entry.name for section in sections for entry in section.entries)
-    index = " ".join(f"[{name}](#{_anchor(name)})" for name in names)
-    return "\n".join([HEAD, f"{len(names)} names: {index}\n", *(section.text() for section in sections)])
+def reference() -> dict[str, str]:
+    """The pages by their paths."""
+    found = sections()
+    parts = []
+    for group, members in groupby(found, key=lambda section: section.group):
+        parts += [f"## {group}\n", *(section.listed() for section in members), ""]
+    names = sum(len(section.entries) for section in found)
+    index = "\n".join([HEAD, f"{names} names.\n", *parts])
+    return {"operators.md": index} | {f"operators/{section.file}": section.text() for section in found}
+
+
+def sections() -> list[Section]:
+    found = [language_section(), *operator_sections(), *library_sections()]
+    return [section for section in found if section.entries]
 
 
 def language_section() -> Section:
@@ -73,7 +103,7 @@ def language_section() -> Section:
     entries = [
         Entry(name.removeprefix(ALGEBRA), (doc.usage,), doc.text) for name, doc in sorted(BUILTIN_DOCS.items())
     ]
-    return Section("The language itself", words, tuple(entries))
+    return Section(LANGUAGE, LANGUAGE, words, tuple(entries))
 
 
 def operator_sections() -> Iterator[Section]:
@@ -82,7 +112,7 @@ def operator_sections() -> Iterator[Section]:
         found = [cls for cls in OPERATORS.values() if cls.__module__ == module and cls.surface]
         entries = [_operator_entry(cls) for cls in found]
         title = module.rpartition(".")[2].capitalize()
-        yield Section(title, _first_paragraph(sys.modules[module].__doc__), tuple(entries))
+        yield Section(OPERATIONS, title, _first_paragraph(sys.modules[module].__doc__), tuple(entries))
 
 
 def _operator_entry(cls: type[Operator]) -> Entry:
@@ -109,8 +139,8 @@ def library_sections() -> Iterator[Section]:
     for path, text in stdlib_files().items():
         module = parse_module(SourceFile(path, text)).module
         entries = [_entry(item, text) for item in module.items if _is_public(item)]
-        if entries:
-            yield Section(path.removesuffix(".tess"), _first_paragraph(module.doc), tuple(entries))
+        folder, _, name = path.removesuffix(".tess").partition("/")
+        yield Section(folder, name, _first_paragraph(module.doc), tuple(entries))
 
 
 def _is_public(item: ast.Item) -> bool:

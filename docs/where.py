@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from textwrap import dedent
 
 from tesserac.base.source import SourceFile
@@ -116,10 +117,25 @@ ASKS = (
 )
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a program on each target."""
+
+    what: str
+    cpu: str
+    gpu: str
+
+
+@cache
+def outcomes() -> list[Outcome]:
+    session = Session()
+    return [Outcome(row.what, _said(session, row, _cpu), _said(session, row, _gpu)) for row in COMPUTES]
+
+
 def where_page() -> str:
     """The page."""
     session = Session()
-    computes = [f"| {row.what} | {_said(session, row, _cpu)} | {_said(session, row, _gpu)} |" for row in COMPUTES]
+    computes = [f"| {row.what} | {row.cpu} | {row.gpu} |" for row in outcomes()]
     asks = [f"| {row.what} | {_said(session, row, _cpu)} |" for row in ASKS]
     return "\n".join([HEAD, *computes, ASKED, *asks, ""])
 

@@ -237,7 +237,7 @@ def _explain_outer(body: Body, use: Use, unit: Side, extended: Side) -> None:
         index = "[" + ", ".join([":"] * unit.axis + ["0"]) + "]"
         draft.replace("drop the unit dim", unit.operand.span, unit.text + index)
     if extended.text.isidentifier() and len(extended.dims) == 1 and len(unit.dims) == 2:
-        draft.replace("or give both a unit dim", extended.operand.span, f"{extended.text}[:, None]")
+        draft.replace("give both a unit dim", extended.operand.span, f"{extended.text}[:, None]")
     elif len(extended.dims) > 1:
         _suggest_axis(body, draft, extended, unit)
 

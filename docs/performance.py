@@ -1,0 +1,134 @@
+"""`docs/performance.md` and its charts: what was measured, on which machine, by which command."""
+
+from __future__ import annotations
+
+import re
+
+from docs.results import machine, tables
+from docs.svg import COLOURS, Axis, Chart, bars
+
+PAGE = """\
+# Performance
+
+Every number here was measured, and stands with its command and machine in `benchmarks/results`; this page is generated
+from those files. Where Tessera is slower, it says so. Run them yourself: `make bench`.
+
+## Calls, softmax, products on a CPU
+
+{cpu}
+
+NumPy's softmax runs on one thread, its product on all. A product of f32 keeps one order of sums whatever the number of
+threads; OpenBLAS does not have to.
+
+## Functions and their gradients
+
+{gradients}
+
+![time of functions](pictures/functions.svg)
+
+![time of gradients](pictures/gradients.svg)
+
+A gradient costs 2 to 4 times its function. In absolute time PyTorch and JAX are ahead on products, attention and
+convolutions; recurrent networks are the case where compiling the whole loop wins.
+
+## What compiling costs
+
+{compiling}
+
+![time to compile](pictures/compiling.svg)
+
+## On a GPU
+
+{gpu}
+
+![roofline of the kernels](pictures/roofline.svg)
+
+The limits are the vendor's: 4.8 TB/s of memory, 989 tera-operations of bf16, 67 of f32, all dense. A softmax is counted
+as five operations an element, and moves each element twice.
+
+## Same bits
+
+{bits}
+
+## Everything that was measured
+
+| file | what |
+|---|---|
+{files}
+"""
+FILES = {
+    "ad-memory": "memory of derivatives through loops",
+    "bits": "which programs have the same bits on which machines",
+    "checking-aarch64": "`tesserac check`: time for large files and projects",
+    "compile-time-aarch64": "compiling, against JAX",
+    "cpu-aarch64": "calls and kernels on an ARM processor",
+    "cpu-x86_64": "calls and kernels on an x86 processor",
+    "editor-aarch64": "answers of the language server",
+    "gpu-h200": "kernels on an H200: bits and times",
+    "gradients-aarch64": "functions and gradients, ARM",
+    "gradients-x86_64": "functions and gradients, x86",
+    "growth": "how cost grows with sizes, in loops",
+    "mutants": "how messages do on 1000 broken programs",
+    "pinn": "a physics-informed network against JAX",
+    "random-gradients": "gradients of random programs",
+    "random-programs": "random programs against the interpreter",
+    "training": "training the examples",
+}
+PEERS = re.compile(r"(tessera|jax|torch) ([\d.]+) and ([\d.]+) ms")
+
+
+def performance_page() -> str:
+    return PAGE.format(
+        cpu="\n\n".join(_copied(name) for name in ("cpu-x86_64", "cpu-aarch64")),
+        gradients=machine("gradients-x86_64"),
+        compiling=machine("compile-time-aarch64"),
+        gpu="`python -m benchmarks.gpu_check`, one H200. Results are compared with the bits of the interpreter first.",
+        bits=_bits(),
+        files="\n".join(f"| [{name}](../benchmarks/results/{name}.md) | {what} |" for name, what in FILES.items()),
+    )
+
+
+def charts() -> dict[str, str]:
+    found = [(row[0], PEERS.findall(row[4])) for row in tables("gradients-x86_64")[1:]]
+    first = [(what, {name: float(one) for name, one, _ in times}) for what, times in found]
+    second = [(what, {name: float(other) for name, _, other in times}) for what, times in found]
+    return {
+        "pictures/functions.svg": bars("Functions, 16 x86 cores (shorter is better)", "ms", first),
+        "pictures/gradients.svg": bars("Function and gradient, 16 x86 cores (shorter is better)", "ms", second),
+        "pictures/compiling.svg": _compiling(),
+    }
+
+
+def _copied(name: str) -> str:
+    """The rows of a table that are about speed against NumPy."""
+    rows = tables(name)
+    chosen = [row for row in rows[1:] if "NumPy" in row[1] or "NumPy" in row[4]]
+    lines = [f"| {row[0]} | {row[1]} | {row[4]} |" for row in chosen]
+    return "\n".join([machine(name), "", "| | | detail |", "|---|---|---|", *lines])
+
+
+def _compiling() -> str:
+    rows = [row for row in tables("compile-time-aarch64")[1:] if row[0] == "transformer, step of AdamW"]
+    times = [[float(row[1]), *(float(cell.split(" s")[0]) for cell in row[2:4])] for row in rows]
+    most = max(max(row[1:]) for row in times)
+    chart = Chart(
+        "Compiling a transformer's step of training",
+        Axis("layers", 0, times[-1][0], [row[0] for row in times]),
+        Axis("seconds of CPU", 0, most * 1.1, range(0, int(most) + 2, 5)),
+        height=320,
+    )
+    for column, name in ((1, "Tessera"), (2, "JAX")):
+        chart.curve([(row[0], row[column]) for row in times], COLOURS[column - 1])
+        chart.mark(times[-2][0], times[-2][column], name, COLOURS[column - 1], "start" if column == 2 else "end")
+    return chart.svg()
+
+
+def _bits() -> str:
+    rows = tables("bits")[1:]
+    three = [row for row in rows if row[2] == "3" and row[3] == "equal"]
+    differ = [f"`{row[0]}` ({row[3]})" for row in rows if row[3] != "equal"]
+    return (
+        f"{len(three)} of {len(rows)} programs, each at several sizes, give the same bits on AArch64, x86-64 and an "
+        f"H200. Those that do not run on all three are equal where they run. Different: {', '.join(differ)}; see "
+        "[numerics](numerics.md)."
+    )
