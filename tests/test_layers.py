@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tesserac.ops.registry import OPERATORS
 from tests.support.paths import ROOT
-from tests.tools.operator_size import code_says, shown, sources
+from tests.tools.operator_size import OTHER_NAMES, code_says, said_in, shown, sources
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("base",),
@@ -177,3 +178,20 @@ def test_only_rules_name_a_composite_function() -> None:
     (`check/model/library_annotations.py`)."""
     named = [shown(path) for path in sources() if code_says(path, "softmax")]
     assert named in ([], ["tesserac/graph/rules.py"])
+
+
+AFTER_GRAPH = ("schedule", "tile", "target")
+OF_LOWER_LEVELS = {"scatter", "split", "full", "empty", "minimum", "maximum", "cast"}
+"""A form, a primitive of schedules, two barriers, intrinsics of LLVM: what is called as an operator is."""
+
+
+def test_nothing_after_graph_names_an_operator() -> None:
+    """Names stop at Graph IR: behind it no class of an operator is imported, and nothing is asked by its name. Names
+    that a scalar primitive, a fold or a view has too stand there for these."""
+    classes = {operator.__name__ for operator in OPERATORS.values()}
+    names = set(OPERATORS) - OTHER_NAMES - OF_LOWER_LEVELS
+    for path in (path for room in AFTER_GRAPH for path in sorted((ROOT / "tesserac" / room).rglob("*.py"))):
+        taken, strings = said_in(path)
+        assert not taken & classes, f"{name(path)} knows {taken & classes}"
+        assert not [text for text in strings if text.startswith("graph.")], f"{name(path)} writes Graph"
+        assert not strings & names, f"{name(path)} asks for {strings & names}"

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from tesserac.graph.complex_scalars import Pair
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Attr, Op, Value
+from tesserac.ir.core import Attr, Op, Value, attr
 from tesserac.ir.forms import Reshape, contract_dims, indices, tensor_type
 from tesserac.ir.interleaved import TWO, part_type
 from tesserac.ir.table import table_of
@@ -83,8 +83,7 @@ def _inserted(labels: tuple[int, ...], place: int, *new: int) -> tuple[int, ...]
 
 
 def _attrs(op: Op) -> dict[str, Attr]:
-    accum = op.attrs["accum"]
-    assert isinstance(accum, DType)
+    accum = attr(op, "accum", DType)
     return {**op.attrs, "accum": component(accum)}
 
 

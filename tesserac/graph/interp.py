@@ -16,7 +16,7 @@ from tesserac.graph.interp_complex import complex_from, parts_of
 from tesserac.graph.interp_indexed import INDEXED_FORMS, BadIndex, follow
 from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body, store
 from tesserac.ir import forms, func
-from tesserac.ir.core import Block, Module, Op, Value
+from tesserac.ir.core import Block, Module, Op, Value, attr
 from tesserac.ir.forms import Broadcast, Guard, Permute, Reshape, Slice, Window, tensor_type
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
@@ -136,8 +136,7 @@ class Frame:
 
     def _index(self, op: Op) -> int:
         if op.name == "index.dim":
-            dim = op.attrs["dim"]
-            assert isinstance(dim, Dim)
+            dim = attr(op, "dim", Dim)
             return dim.evaluate(self._sizes)
         left, right = (self._indices[v] for v in op.operands)
         return _INDEX_OPS[op.name](left, right)
@@ -145,8 +144,7 @@ class Frame:
     def _loop(self, op: Op) -> list[Array]:
         low, high = (self._indices[v] for v in op.operands[:2])
         carried = [self._values[v] for v in op.operands[2:]]
-        counter = op.attrs["counter"]
-        assert isinstance(counter, str)
+        counter = attr(op, "counter", str)
         for i in range(low, high):
             self._sizes[counter] = self._indices[op.body.args[0]] = i
             carried = self.run(op.body, carried)
@@ -214,9 +212,7 @@ def _zeros(ty: TensorType, sizes: Sizes) -> Array:
 
 
 def _accum(op: Op) -> DType:
-    accum = op.attrs["accum"]
-    assert isinstance(accum, DType)
-    return accum
+    return attr(op, "accum", DType)
 
 
 def _order(op: Op) -> Order:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.numerics.exact import Array, fma, maximum, minimum, shift_left, shift_right
@@ -114,16 +114,14 @@ def _constant(op: Op, space: Space) -> Array:
 
 
 def _index(op: Op, space: Space) -> Array:
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
+    axis = attr(op, "axis", int)
     shape = [1] * len(space.shape)
     shape[axis] = space.shape[axis]
     return convert(np.arange(space.shape[axis], dtype=np.int64).reshape(shape), _dtype(op.result))
 
 
 def _dim(op: Op, space: Space) -> Array:
-    dim = op.attrs["dim"]
-    assert isinstance(dim, Dim)
+    dim = attr(op, "dim", Dim)
     return convert(np.asarray(dim.evaluate(space.sizes), np.int64), _dtype(op.result))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, Span
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tesserac.ir.types import Type
 
 Attr: TypeAlias = "bool | int | float | str | Dim | DType | Policy | Type | Attribute | tuple[Attr, ...] | None"
+T = TypeVar("T")
 
 
 class VerifyError(Exception):
@@ -333,3 +334,35 @@ def clone_region(region: Region, mapping: dict[Value, Value]) -> Region:
     for op in source.ops:
         block.append(clone_op(op, mapping))
     return Region(block)
+
+
+def attr(op: Op, name: str, kind: type[T]) -> T:
+    """An attribute that has to be there, and of a kind: the verifier has seen to it."""
+    value = op.attrs[name]
+    assert isinstance(value, kind), f"{op.name} has {name} = {value}, which is no {kind.__name__}"
+    return value
+
+
+def attr_tuple(op: Op, name: str, kind: type[T]) -> tuple[T, ...]:
+    """An attribute that is a tuple, all of one kind."""
+    return tuple_of(op.attrs[name], kind)
+
+
+def tuple_of(value: Attr, kind: type[T]) -> tuple[T, ...]:
+    assert isinstance(value, tuple), f"{value} is no tuple"
+    found: list[T] = []
+    for item in value:
+        assert isinstance(item, kind), f"{item} in {value} is no {kind.__name__}"
+        found.append(item)
+    return tuple(found)
+
+
+def optional_ints(value: Attr) -> tuple[int | None, ...]:
+    """A tuple of ints, some of which may be missing."""
+    assert isinstance(value, tuple), f"{value} is no tuple"
+    return tuple(None if item is None else _int(item) for item in value)
+
+
+def _int(value: Attr) -> int:
+    assert isinstance(value, int), f"{value} is no int"
+    return value

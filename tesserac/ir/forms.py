@@ -33,7 +33,7 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Attr, Block, Op, Value, define_op
+from tesserac.ir.core import Block, Op, Value, attr, attr_tuple, define_op, optional_ints
 from tesserac.ir.types import IndexType, ScalarType, TensorType
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Chain, Free
@@ -139,21 +139,12 @@ def compute_type(value: Value) -> ScalarType:
 
 def indices(op: Op, name: str) -> tuple[int, ...]:
     """An attribute that is a tuple of ints."""
-    value = op.attrs[name]
-    assert isinstance(value, tuple)
-    return tuple(i for i in value if isinstance(i, int))
+    return attr_tuple(op, name, int)
 
 
 def operand_maps(op: Op) -> tuple[tuple[int | None, ...], ...]:
     """The `maps` of a form.map, or of the indices of a form.gather."""
-    maps = op.attrs["maps"]
-    assert isinstance(maps, tuple)
-    return tuple(_dim_map(m) for m in maps)
-
-
-def _dim_map(value: Attr) -> tuple[int | None, ...]:
-    assert isinstance(value, tuple)
-    return tuple(i if isinstance(i, int) else None for i in value)
+    return tuple(map(optional_ints, attr(op, "maps", tuple)))
 
 
 def _tensors_only(op: Op) -> None:

@@ -13,7 +13,7 @@ return one value twice: results never alias, so Schedule copies.
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op, define_op
+from tesserac.ir.core import Op, attr_tuple, define_op
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
@@ -21,16 +21,12 @@ from tesserac.ir.verify import require
 
 def params(func: Op) -> tuple[str, ...]:
     """The names of a function's parameters, one per argument."""
-    names = func.attrs["params"]
-    assert isinstance(names, tuple)
-    return tuple(n for n in names if isinstance(n, str))
+    return attr_tuple(func, "params", str)
 
 
 def guards(func: Op) -> tuple[Guard, ...]:
     """What a function demands of the sizes it is called with."""
-    found = func.attrs["guards"]
-    assert isinstance(found, tuple)
-    return tuple(g for g in found if isinstance(g, Guard))
+    return attr_tuple(func, "guards", Guard)
 
 
 def _verify_func(op: Op) -> None:

@@ -23,7 +23,7 @@
 
 from __future__ import annotations
 
-from tesserac.ir.core import Attr, Op, Value, define_op
+from tesserac.ir.core import Attr, Op, Value, attr, attr_tuple, define_op, optional_ints
 from tesserac.ir.forms import REDUCE_KINDS, Slice, operand_maps, tensor_type, verify_dim_map
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
@@ -34,9 +34,7 @@ from tesserac.types.policy import compute_dtype
 
 def assembled_boxes(op: Op) -> tuple[Slice, ...]:
     """Where each part of a form.assemble stands."""
-    boxes = op.attrs["boxes"]
-    assert isinstance(boxes, tuple)
-    return tuple(box for box in boxes if isinstance(box, Slice))
+    return attr_tuple(op, "boxes", Slice)
 
 
 def covers_all(assemble: Op) -> bool:
@@ -68,9 +66,7 @@ BOUNDS = ("wrap", "exact", "known")
 
 def gather_source(op: Op) -> tuple[int | None, ...]:
     """The dim that each dim of a gathered or scattered tensor follows; none where an index says the place."""
-    source = op.attrs["source"]
-    assert isinstance(source, tuple)
-    return tuple(place if isinstance(place, int) else None for place in source)
+    return optional_ints(op.attrs["source"])
 
 
 def is_checked(op: Op) -> bool:
@@ -117,9 +113,7 @@ def _is_name(attr: Attr) -> bool:
 
 def sorted_axis(op: Op) -> int:
     """The axis of a form.sort."""
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
-    return axis
+    return attr(op, "axis", int)
 
 
 def _verify_sort(op: Op) -> None:

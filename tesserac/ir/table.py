@@ -13,7 +13,7 @@ from __future__ import annotations
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Op, define_op
+from tesserac.ir.core import Op, attr, define_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
@@ -46,9 +46,7 @@ register_attribute("roots", Roots)
 
 
 def table_of(op: Op) -> Roots:
-    table = op.attrs["table"]
-    assert isinstance(table, Roots)
-    return table
+    return attr(op, "table", Roots)
 
 
 def _verify_table(op: Op) -> None:

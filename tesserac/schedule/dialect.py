@@ -80,7 +80,7 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.core import Op, Value, attr, attr_tuple, define_op, tuple_of
 from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import IO
 from tesserac.ir.types import IndexType, MemRefType, TensorType
@@ -163,60 +163,40 @@ def launch_outs(op: Op) -> tuple[Value, ...]:
 
 
 def launch_kind(op: Op) -> str:
-    kind = op.attrs["kind"]
-    assert isinstance(kind, str)
-    return kind
+    return attr(op, "kind", str)
 
 
 def launch_space(op: Op) -> tuple[Dim, ...]:
-    space = op.attrs["space"]
-    assert isinstance(space, tuple)
-    return tuple(d for d in space if isinstance(d, Dim))
+    return attr_tuple(op, "space", Dim)
 
 
 def launch_places(op: Op) -> tuple[tuple[int, ...], ...]:
-    places = op.attrs["places"]
-    assert isinstance(places, tuple)
-    return tuple(tuple(i for i in p if isinstance(i, int)) for p in places if isinstance(p, tuple))
+    return tuple(tuple_of(place, int) for place in attr(op, "places", tuple))
 
 
 def launch_place(op: Op, form: Op) -> tuple[int, ...]:
     """That of one form; a launch may hold many."""
-    places = op.attrs["places"]
-    assert isinstance(places, tuple)
-    place = places[op.body.place(form)]
-    assert isinstance(place, tuple)
-    return tuple(i for i in place if isinstance(i, int))
+    return tuple_of(attr(op, "places", tuple)[op.body.place(form)], int)
 
 
 def launch_loops(op: Op) -> tuple[Loop, ...]:
-    loops = op.attrs["loops"]
-    assert isinstance(loops, tuple)
-    return tuple(x for x in loops if isinstance(x, Loop))
+    return attr_tuple(op, "loops", Loop)
 
 
 def launch_stages(op: Op) -> tuple[Staging, ...]:
-    stages = op.attrs["stages"]
-    assert isinstance(stages, tuple)
-    return tuple(s for s in stages if isinstance(s, Staging))
+    return attr_tuple(op, "stages", Staging)
 
 
 def launch_keep(op: Op) -> tuple[int, ...]:
-    keep = op.attrs["keep"]
-    assert isinstance(keep, tuple)
-    return tuple(i for i in keep if isinstance(i, int))
+    return attr_tuple(op, "keep", int)
 
 
 def launch_units(op: Op) -> Units:
-    units = op.attrs["units"]
-    assert isinstance(units, Units)
-    return units
+    return attr(op, "units", Units)
 
 
 def _outs(op: Op) -> int:
-    outs = op.attrs["outs"]
-    assert isinstance(outs, int)
-    return outs
+    return attr(op, "outs", int)
 
 
 def _is_flag(value: Value) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.core import Block, Op, Value, tuple_of
 from tesserac.schedule.dialect import launch_kind, launch_outs
 from tesserac.schedule.host import HostProgram
 from tesserac.schedule.space import computing, read_reach, write_reach
@@ -28,9 +28,8 @@ ELEMENTWISE = ("map", "contract")
 
 def donated(func: Op) -> dict[int, int]:
     """The arguments whose memory results take, by the position of the result."""
-    given = func.attrs.get("donated", ())
-    assert isinstance(given, tuple)
-    return {position: place for position, place in enumerate(given) if isinstance(place, int) and place != FRESH}
+    given = tuple_of(func.attrs.get("donated", ()), int)
+    return {position: place for position, place in enumerate(given) if place != FRESH}
 
 
 def settle(program: HostProgram, block: Block, given: Mapping[int, int]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import compute_type, tensor_type
 from tesserac.ir.indexed import covers_all
@@ -107,8 +107,7 @@ def _normalise_view(view: Op) -> None:
 
 
 def _widen_integers(op: Op) -> None:
-    accum = op.attrs["accum"]
-    assert isinstance(accum, DType)
+    accum = attr(op, "accum", DType)
     for position, value in enumerate(op.operands):
         if tensor_type(value).dtype.kind in "iub" and compute_type(value).dtype != accum:
             op.set_operand(position, _cast_map(Builder.before(op), value, accum))

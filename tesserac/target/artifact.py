@@ -18,7 +18,7 @@ from tessera.image import Image
 from tessera.returned import VALUE, as_they_come
 from tessera.signature import Binding, Signature, Site, TensorSpec
 from tesserac.base.source import Span
-from tesserac.ir.core import Op, Value
+from tesserac.ir.core import Op, Value, attr_tuple, tuple_of
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
@@ -99,12 +99,11 @@ def _signature(
     *,
     returns_tuple: bool,
 ) -> Signature:
-    names, donated = func.attrs["params"], func.attrs.get("donated", ())
-    assert isinstance(names, tuple) and isinstance(donated, tuple)
+    names = attr_tuple(func, "params", str)
     equations = solve_symbols([m.dims for m in inputs])
     return Signature(
         name=name,
-        parameters=tuple(_spec(str(p), m) for p, m in zip(names, inputs, strict=True)),
+        parameters=tuple(_spec(p, m) for p, m in zip(names, inputs, strict=True)),
         results=tuple(_spec("", m) for m in outputs),
         returns_tuple=returns_tuple,
         symbols=tuple(sorted(e.symbol for e in equations)),
@@ -113,7 +112,7 @@ def _signature(
             for e in equations
         ),
         sites=sites,
-        donated=tuple(place for place in donated if isinstance(place, int)),
+        donated=tuple_of(func.attrs.get("donated", ()), int),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.ir.core import Attr, Block, Op, Value
+from tesserac.ir.core import Attr, Block, Op, Value, attr
 from tesserac.ir.forms import ORDERED_KINDS, tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, MemRefType, TileType
@@ -181,8 +181,7 @@ class _Rows:
         return frame.builder.value("tile.reduce", operands, self._partial(op), attrs, hint=op.result.name)
 
     def _partial(self, op: Op) -> TileType:
-        accum = op.attrs["accum"]
-        assert isinstance(accum, DType)
+        accum = attr(op, "accum", DType)
         return TileType(self.frame.tile_shape(self.frame.walked(op)), accum)
 
     def _empty(self, op: Op) -> Value:
@@ -210,6 +209,4 @@ class _Rows:
 
 
 def _kind(op: Op) -> str:
-    kind = op.attrs["kind"]
-    assert isinstance(kind, str)
-    return kind
+    return attr(op, "kind", str)

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.core import Op, Value, attr_tuple, define_op
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS, indices, operand_maps
 from tesserac.ir.indexed import BOUNDS
 from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
@@ -94,9 +94,7 @@ def compute_scalar(tile: TileType) -> ScalarType:
 
 
 def grid(kernel: Op) -> tuple[Dim, ...]:
-    sizes = kernel.attrs["grid"]
-    assert isinstance(sizes, tuple)
-    return tuple(d for d in sizes if isinstance(d, Dim))
+    return attr_tuple(kernel, "grid", Dim)
 
 
 def kernel_memrefs(kernel: Op) -> list[Value]:

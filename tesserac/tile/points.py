@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Block, Op, Value, clone_op
+from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import AxisType, ScalarType, TileType
@@ -83,8 +83,7 @@ def _position(
     loops: tuple[int, ...],
 ) -> Value:
     """The position along an axis enters a body as one more operand: the indices of that axis."""
-    axis = inner.attrs["axis"]
-    assert isinstance(axis, int)
+    axis = attr(inner, "axis", int)
     place = launch_place(frame.launch, op)[axis]
     loop = next(i for i, x in enumerate(frame.loops) if place in x.axes)
     operands.append(_indices(frame, loop))

@@ -56,14 +56,14 @@ def files_that_name(name: str) -> list[str]:
 
 
 def _names(path: Path, cls: str, name: str) -> bool:
-    imports, strings = _said(path)
+    imports, strings = said_in(path)
     room = path.relative_to(ROOT).parts[1]
     written = room in KNOW_OPERATORS and name not in OTHER_NAMES and name in strings
     return cls in imports or f"graph.{name}" in strings or written
 
 
 @cache
-def _said(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+def said_in(path: Path) -> tuple[frozenset[str], frozenset[str]]:
     """The operators' classes that a file imports, and the strings in its code."""
     nodes = list(ast.walk(_tree(path)))
     classes = [node for node in nodes if isinstance(node, ast.ImportFrom) and "tesserac.ops" in (node.module or "")]

@@ -12,7 +12,7 @@ The pass `transforms` leaves none of them.
 from __future__ import annotations
 
 from tesserac.base.source import Span
-from tesserac.ir.core import Op, define_op
+from tesserac.ir.core import Op, attr, define_op, optional_ints
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
@@ -30,17 +30,11 @@ class MappedResult(Exception):
 
 
 def in_axes(op: Op) -> tuple[int | None, ...]:
-    return _axes(op, "in_axes")
+    return optional_ints(op.attrs["in_axes"])
 
 
 def out_axes(op: Op) -> tuple[int | None, ...]:
-    return _axes(op, "out_axes")
-
-
-def _axes(op: Op, attr: str) -> tuple[int | None, ...]:
-    axes = op.attrs[attr]
-    assert isinstance(axes, tuple)
-    return tuple(axis if isinstance(axis, int) else None for axis in axes)
+    return optional_ints(op.attrs["out_axes"])
 
 
 def mesh_axis(op: Op) -> str:
@@ -51,9 +45,7 @@ def mesh_axis(op: Op) -> str:
 
 
 def mapped_dim(op: Op) -> Dim:
-    size = op.attrs["size"]
-    assert isinstance(size, Dim)
-    return size
+    return attr(op, "size", Dim)
 
 
 def without_dim(type_: TensorType, axis: int | None) -> TensorType:

@@ -29,7 +29,7 @@ from itertools import count
 from tesserac.graph.assert_attribution import attribute, library_name
 from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, call_dims, set_numerics
 from tesserac.graph.substitute import copy_op, counters
-from tesserac.ir.core import Module, Op, Value, VerifyError
+from tesserac.ir.core import Module, Op, Value, VerifyError, attr
 from tesserac.ir.ordering import behind
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.types.dims import Dim
@@ -59,8 +59,8 @@ def erase_unreached(module: Module) -> None:
 
 def custom_symbols(op: Op) -> list[str]:
     """The functions that a call with rules of its own names."""
-    rules = [op.attrs[name] for name in (FORWARD_RULE, REVERSE_RULE) if name in op.attrs]
-    return [str(op.attrs["callee"]), *(str(rule[0]) for rule in rules if isinstance(rule, tuple))]
+    rules = [attr(op, name, tuple) for name in (FORWARD_RULE, REVERSE_RULE) if name in op.attrs]
+    return [attr(op, "callee", str), *(str(rule[0]) for rule in rules)]
 
 
 def _inline_calls(module: Module, function: Op, finished: set[str], callers: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.types import IndexType, ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program_dtype
 from tesserac.target.cpu.accesses import emit_load, emit_store
@@ -98,9 +98,7 @@ def _index(frame: Frame, op: Op, name: str) -> Entry:
 
 
 def _dim_attr(op: Op) -> Dim:
-    dim = op.attrs["dim"]
-    assert isinstance(dim, Dim)
-    return dim
+    return attr(op, "dim", Dim)
 
 
 def _position(frame: Frame, entry: Entry) -> Entry:
@@ -156,9 +154,7 @@ def _operand_dtype(op: Op, name: str) -> DType:
 
 
 def _dtype_attr(op: Op) -> DType:
-    dtype = op.attrs["dtype"]
-    assert isinstance(dtype, DType)
-    return dtype
+    return attr(op, "dtype", DType)
 
 
 def _round(b: Builder, value: Value, compute: DType, op: Op) -> Value:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.ir.core import Op
+from tesserac.ir.core import Op, attr
 from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
 from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Mode, Run
@@ -22,8 +22,7 @@ Group = Callable[[Value, Mode, list[Value]], Sequence[Value]]
 
 def modes(op: Op) -> list[Mode]:
     """The ways of taking elements, from the widest to one by one."""
-    shape = op.attrs["shape"]
-    assert isinstance(shape, Shape)
+    shape = attr(op, "shape", Shape)
     vector = [Mode(shape.lanes, 1)] if shape.parts > 1 else []
     return [Mode(shape.lanes, shape.parts), *vector, SINGLE]
 

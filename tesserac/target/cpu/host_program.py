@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX, STATUS_GUARD
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Block, Op, attr, attr_tuple
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import Predicate, memory
@@ -36,9 +36,7 @@ from tesserac.types.dims import ZERO, Dim, product
 
 
 def kernel_name(launch: Op) -> str:
-    name = launch.attrs["kernel"]
-    assert isinstance(name, str)
-    return name
+    return attr(launch, "kernel", str)
 
 
 def elements_touched(launch: Op) -> Dim:
@@ -207,9 +205,7 @@ class HostProgram:
     # --- control ------------------------------------------------------------------------------------------------------
 
     def _select(self, op: Op) -> None:
-        predicates = op.attrs["predicates"]
-        assert isinstance(predicates, tuple)
-        self._select_from([p for p in predicates if isinstance(p, Predicate)], [r.block for r in op.regions])
+        self._select_from(attr_tuple(op, "predicates", Predicate), [r.block for r in op.regions])
 
     def _select_from(self, predicates: Sequence[Predicate], blocks: Sequence[Block]) -> None:
         if not predicates:
@@ -239,8 +235,7 @@ class HostProgram:
         return self.b.icmp("ne", self.b.load(I8, self._memory(value), 1), const_int(I8, 0))
 
     def _loop(self, op: Op) -> None:
-        counter = op.attrs["counter"]
-        assert isinstance(counter, str)
+        counter = attr(op, "counter", str)
         low, high = (self.values[v] for v in op.operands)
 
         def body(index: Value, _: list[Value]) -> Sequence[Value]:

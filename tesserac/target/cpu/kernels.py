@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Block, Op, attr
 from tesserac.target.cpu.bodies import emit_simple
 from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame
@@ -79,8 +79,7 @@ def _add_scratch(frame: Frame, kernel: Op, context: Value, slot: int, worker: Va
     size = b.load(I64, b.gep(I64, context, slot + 1), 8)
     own = b.gep(I8, start, b.mul(worker, size))
     for op in parts:
-        offset = op.attrs["offset"]
-        assert isinstance(offset, Dim)
+        offset = attr(op, "offset", Dim)
         frame.add_memory(op.result, b.gep(I8, own, frame.dim(offset)))
 
 
@@ -119,8 +118,7 @@ def _scratch(frame: Frame, op: Op) -> None:
 
 def _loop(frame: Frame, op: Op) -> None:
     low, high, *inits = (frame.value(v) for v in op.operands)
-    step = op.attrs["step"]
-    assert isinstance(step, int)
+    step = attr(op, "step", int)
 
     def body(i: Value, carried: list[Value]) -> Sequence[Value]:
         return _emit_block(frame, op.body, [i, *carried])

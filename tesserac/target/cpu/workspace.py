@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import Op
+from tesserac.ir.core import Op, attr
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
 from tesserac.target.cpu.extents import Bounds, largest
@@ -32,9 +32,7 @@ class Plan:
 
 
 def slot_of(buffer: Op) -> int:
-    slot = buffer.attrs["slot"]
-    assert isinstance(slot, int)
-    return slot
+    return attr(buffer, "slot", int)
 
 
 def plan_workspace(
@@ -49,8 +47,7 @@ def plan_workspace(
     slots = tuple(aligned(sizes.get(i, ZERO)) for i in range(max(sizes, default=-1) + 1))
     scratch = ZERO
     for kernel in kernels:
-        needed = kernel.attrs["scratch"]
-        assert isinstance(needed, Dim)
+        needed = attr(kernel, "scratch", Dim)
         scratch = scratch.max(largest(needed, bounds))
     return Plan(slots, aligned(scratch))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
@@ -34,8 +34,7 @@ _INDEX: dict[str, Callable[[Builder, Value, Value], Value]] = {
 def emit_index(ctx: Context, op: Op) -> None:
     name = op.name.removeprefix("index.")
     if name == "dim":
-        dim = op.attrs["dim"]
-        assert isinstance(dim, Dim)
+        dim = attr(op, "dim", Dim)
         ctx.indices[op.result] = ctx.dim(dim)
     else:
         left, right = (ctx.indices[v] for v in op.operands)

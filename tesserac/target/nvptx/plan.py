@@ -33,7 +33,7 @@ from tessera.gpu_program import (
 from tessera.sizes import Size, Tree
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.core import Block, Op, Value, attr_tuple
 from tesserac.ir.forms import Guard, indices
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import Predicate, memory
@@ -199,9 +199,7 @@ class _Host:
         return Launch(self.variants[text(op, "kernel")], tuple(self.places[v] for v in op.operands))
 
     def select(self, op: Op) -> Select:
-        predicates = op.attrs["predicates"]
-        assert isinstance(predicates, tuple)
-        tests = tuple(condition(p.kind, p.left, p.right) for p in predicates if isinstance(p, Predicate))
+        tests = tuple(condition(p.kind, p.left, p.right) for p in attr_tuple(op, "predicates", Predicate))
         return Select(tests, tuple(self.steps(r.block) for r in op.regions))
 
     def loop(self, op: Op) -> Loop:

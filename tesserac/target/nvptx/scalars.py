@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.ir.core import Op
+from tesserac.ir.core import Op, attr
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
@@ -50,8 +50,7 @@ def emit_scalar(ctx: Context, op: Op, args: Sequence[Value]) -> Value:
             narrow = convert(ctx.b, args[0], dtype, stored, policy)
             return convert(ctx.b, narrow, stored, dtype)
         case "dim":
-            dim = op.attrs["dim"]
-            assert isinstance(dim, Dim)
+            dim = attr(op, "dim", Dim)
             return convert(ctx.b, ctx.dim(dim), I64, dtype)
     if name in PROGRAMS:
         return _expanded(ctx.b, name, dtype, args)

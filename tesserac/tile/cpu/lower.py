@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tesserac.ir.core import OPDEFS, Block, Op, Region, Value
+from tesserac.ir.core import OPDEFS, Block, Op, Region, Value, attr
 from tesserac.ir.index import BINARY
 from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.tile.cpu.context import Context
@@ -90,9 +90,7 @@ def kernel_symbols(kernel: Op) -> tuple[str, ...]:
 
 def scratch_bytes(lowered: Op) -> Dim:
     """Scratch that each worker needs to run a lowered kernel."""
-    size = lowered.attrs["scratch"]
-    assert isinstance(size, Dim)
-    return size
+    return attr(lowered, "scratch", Dim)
 
 
 def buffer_bytes(memory: MemRefType, target: CpuTarget) -> Dim:
@@ -256,8 +254,7 @@ def _index_of(ctx: Context, op: Op) -> None:
 
 
 def _index_dim(ctx: Context, op: Op) -> None:
-    dim = op.attrs["dim"]
-    assert isinstance(dim, Dim)
+    dim = attr(op, "dim", Dim)
     ctx.values[op.result] = ctx.dim(dim)
 
 

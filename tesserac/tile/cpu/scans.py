@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.types import INDEX
 from tesserac.tile.bodies import COMBINE, identity_of
 from tesserac.tile.cpu.context import Context
@@ -18,8 +18,7 @@ from tesserac.tile.dialect import compute_scalar, tile_type
 
 
 def lower_scan(ctx: Context, op: Op) -> None:
-    dim = op.attrs["dim"]
-    assert isinstance(dim, int)
+    dim = attr(op, "dim", int)
     tile, type_ = ctx.tile(op.operands[0]), tile_type(op.results[0])
     axes = tuple(ctx.axes[op.operands[1]] if d == dim else axis for d, axis in enumerate(tile.axes))
     memory = ctx.scratch(type_.shape, type_.dtype)

@@ -50,7 +50,7 @@ Gone when lowering is done
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.core import Op, Value, attr, attr_tuple, define_op
 from tesserac.ir.forms import Guard, operand_maps
 from tesserac.ir.passes import Level
 from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
@@ -99,27 +99,19 @@ def axis_block(value: Value) -> int:
 
 
 def integer(op: Op, name: str) -> int:
-    value = op.attrs[name]
-    assert isinstance(value, int), f"{op.name} needs {name}"
-    return value
+    return attr(op, name, int)
 
 
 def text(op: Op, name: str) -> str:
-    value = op.attrs[name]
-    assert isinstance(value, str), f"{op.name} needs {name}"
-    return value
+    return attr(op, name, str)
 
 
 def matrix_unit_of(op: Op) -> MatrixUnit:
-    unit = op.attrs["unit"]
-    assert isinstance(unit, MatrixUnit), f"{op.name} needs a matrix unit"
-    return unit
+    return attr(op, "unit", MatrixUnit)
 
 
 def kernel_grid(kernel: Op) -> tuple[Dim, ...]:
-    sizes = kernel.attrs["grid"]
-    assert isinstance(sizes, tuple)
-    return tuple(d for d in sizes if isinstance(d, Dim))
+    return attr_tuple(kernel, "grid", Dim)
 
 
 def kernel_parameters(kernel: Op) -> list[Value]:
@@ -128,9 +120,7 @@ def kernel_parameters(kernel: Op) -> list[Value]:
 
 
 def kernel_conditions(kernel: Op) -> tuple[Guard, ...]:
-    when = kernel.attrs["when"]
-    assert isinstance(when, tuple)
-    return tuple(g for g in when if isinstance(g, Guard))
+    return attr_tuple(kernel, "when", Guard)
 
 
 def kernel_threads(kernel: Op) -> int:

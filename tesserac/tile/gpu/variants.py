@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import Op, Value
+from tesserac.ir.core import Op, Value, attr
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType, TileType
 from tesserac.tile.dialect import Config, memref_type, tile_type
@@ -58,8 +58,7 @@ class Variant:
 
 def variants(kernel: Op, arch: Arch) -> list[Variant]:
     """All ways to lower the kernel, best first."""
-    config = kernel.attrs["config"]
-    assert isinstance(config, Config)
+    config = attr(kernel, "config", Config)
     plain = Variant("", (), "", _power_of_two(config.warps), "shared", SCALAR_LEVELS)
     found = [plain]
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
@@ -114,8 +113,7 @@ def _few_segments(tree: Op) -> Guard:
     count = tree.operands[0].defining_op
     if count is None or not isinstance(count.attrs.get("dim"), Dim):
         raise LoweringError("the number of segments is not known on the host")
-    segments = count.attrs["dim"]
-    assert isinstance(segments, Dim)
+    segments = attr(count, "dim", Dim)
     return Guard("at_least", Dim.const(1 << SHALLOW), segments, f"at most {1 << SHALLOW} segments")
 
 
