@@ -1,5 +1,6 @@
-"""Shared test set-up: `--update` re-blesses golden files; hypothesis has no time limits, since machines are noisy; the
-garbage collector runs seldom."""
+"""Shared test set-up: `--update` re-blesses golden files, `--thorough` runs every sweep whole; hypothesis has no time
+limits, since machines are noisy, and draws the same examples on every run but a thorough one; the garbage collector
+runs seldom."""
 
 from __future__ import annotations
 
@@ -9,14 +10,27 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "tessera", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
-settings.load_profile("tessera")
+from tests.support import folding, sampling
+
+pytest_plugins = ("tests.support.costs",)
+
+_ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("brief", _ALWAYS, max_examples=20, derandomize=True)
+settings.register_profile("thorough", _ALWAYS, max_examples=200)
+settings.load_profile("brief")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite golden files with what the code gives now")
+    parser.addoption("--thorough", action="store_true", help="every case of every sweep, and more random programs")
+    parser.addoption("--case", default="", help="only the cases of folded tests whose names contain this text")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folding.only = config.getoption("--case")
+    if config.getoption("--thorough"):
+        sampling.thorough = True
+        settings.load_profile("thorough")
 
 
 def pytest_collection_finish() -> None:

@@ -78,6 +78,8 @@ def _tree(path: Path) -> ast.Module:
 
 def code_says(path: Path, word: str) -> bool:
     """Whether a word stands in the code of a file: in a name or a string, not in a comment or a docstring."""
+    if word not in path.read_text(encoding="utf-8").lower():
+        return False
     documentation = {id(node.value) for node in ast.walk(_tree(path)) if isinstance(node, ast.Expr)}
     for node in ast.walk(_tree(path)):
         text = node.value if isinstance(node, ast.Constant) and id(node) not in documentation else None

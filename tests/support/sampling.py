@@ -1,0 +1,47 @@
+"""How much of a long sweep runs: a fixed sample under `make test`, all of it under `--thorough`.
+
+A sweep says what its sample is; `docs/testing-the-compiler.md` says for each what the sample still covers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from hypothesis import settings
+
+T = TypeVar("T")
+
+thorough = False
+"""Set by `--thorough` before any test module is imported."""
+
+
+def spread(cases: Iterable[T], count: int) -> list[T]:
+    """`count` of the cases at even distances, the first and the last among them."""
+    every = list(cases)
+    if thorough or len(every) <= count:
+        return every
+    return [every[round(i * (len(every) - 1) / max(count - 1, 1))] for i in range(count)]
+
+
+def some_of_each(cases: Iterable[T], key: Callable[[T], Hashable], count: int = 1) -> list[T]:
+    """`count` cases of every group, in the order they had. Groups begin one case further on each, so that what varies
+    within them (an element type, a shape) is met over all of them."""
+    every = list(cases)
+    if thorough:
+        return every
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for i, case in enumerate(every):
+        groups[key(case)].append(i)
+    return [every[i] for i in sorted(i for at, group in enumerate(groups.values()) for i in _turned(group, at, count))]
+
+
+def _turned(group: Sequence[int], start: int, count: int) -> list[int]:
+    step = max(len(group) // count, 1)
+    return [group[(start + i * step) % len(group)] for i in range(min(count, len(group)))]
+
+
+def examples(count: int, brief: int | None = None) -> settings:
+    """So many examples of hypothesis under `--thorough`; else a quarter of them, or `brief`."""
+    return settings(max_examples=count if thorough else brief or max(count // 4, 5))
