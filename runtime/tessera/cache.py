@@ -133,6 +133,10 @@ def make_private(directory: str) -> None:
             os.mkdir(directory, PRIVATE_FOLDER)
 
 
+_written_unseen: dict[tuple[str, int], int] = {}
+"""By folder and limit, the bytes that this process has written there since it last looked through the folder."""
+
+
 class DiskCache:
     """Compiled code by key."""
 
@@ -151,7 +155,17 @@ class DiskCache:
 
     def write(self, key: str, data: bytes) -> None:
         if write_entry(self._directory, self._name(key), key, data):
+            self._make_room(len(data))
+
+    def _make_room(self, added: int) -> None:
+        """Looks through the folder with the first entry that a process writes, then again after each sixteenth of the
+        limit: doing so for every entry took longer than compiling, once there were thousands."""
+        place = (self._directory, self._limit)
+        unseen = _written_unseen.get(place)
+        if unseen is None or unseen + added > self._limit // 16:
             self._shrink()
+            unseen = -added
+        _written_unseen[place] = unseen + added
 
     def _name(self, key: str) -> str:
         return os.path.join(key[:2], key)

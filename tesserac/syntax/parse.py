@@ -96,8 +96,31 @@ def stray_docs(pieces: list[ParsedItem]) -> list[Diagnostic]:
 BLANKS = " \t\f\r\n"
 """What may stand behind an item without being part of it. Any other character that looks empty is a mistake there."""
 
-_remembered: dict[tuple[str, str], ParsedItem] = {}
-"""By path and text. What it holds is a function of the key but for where the text first stood."""
+class _Remembered(dict[tuple[str, str], ParsedItem]):
+    """By path and text, the last used last. An item is a function of its key but for where the text first stood."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0  # of all texts
+
+    def keep(self, key: tuple[str, str], item: ParsedItem) -> None:
+        if self.pop(key, None) is None:
+            self.size += len(key[1])
+        self[key] = item  # the last one now
+
+    def clear(self) -> None:
+        super().clear()
+        self.size = 0
+
+    def forget(self) -> None:
+        """Lets go of the items used longest ago, once there are too many."""
+        while self.size > REMEMBERED_TEXT:
+            oldest = next(iter(self))
+            self.size -= len(oldest[1])
+            del self[oldest]
+
+
+_remembered = _Remembered()
 
 
 def parse_items(source: SourceFile) -> list[PlacedItem]:
@@ -105,10 +128,10 @@ def parse_items(source: SourceFile) -> list[PlacedItem]:
     placed: list[PlacedItem] = []
     for start, end in split_items(source.text):
         text = source.text[start:end].rstrip(BLANKS)
-        item = _remembered.pop((source.path, text), None) or _parse_item(source, start, start + len(text))
-        _remembered[source.path, text] = item  # the last one now
+        item = _remembered.get((source.path, text)) or _parse_item(source, start, start + len(text))
+        _remembered.keep((source.path, text), item)
         placed.append(PlacedItem(item, start - item.span.start))
-    _forget()
+    _remembered.forget()
     return placed
 
 
@@ -127,16 +150,8 @@ def parse_at(source: SourceFile, places: Iterable[tuple[int, int]]) -> list[tupl
 
 def remember(path: str, items: Iterable[tuple[str, ParsedItem]]) -> None:
     """Takes in items of a file, each with its text, that an earlier run has parsed."""
-    _remembered.update(((path, text), item) for text, item in items)
-
-
-def _forget() -> None:
-    """Lets go of the items used longest ago, once there are too many."""
-    size = sum(len(text) for _, text in _remembered)
-    while size > REMEMBERED_TEXT:
-        oldest = next(iter(_remembered))
-        size -= len(oldest[1])
-        del _remembered[oldest]
+    for text, item in items:
+        _remembered.keep((path, text), item)
 
 
 @lru_cache(maxsize=REMEMBERED_MOVES)
