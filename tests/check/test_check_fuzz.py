@@ -14,6 +14,7 @@ from tesserac.check.infer import CheckResult, check_module
 from tesserac.diag.diagnostic import Severity
 from tesserac.diag.render import render
 from tesserac.syntax.parse import parse_module
+from tests.support import sampling
 from tests.support.checking import diagnose, library
 from tests.support.paths import CASES
 
@@ -74,7 +75,7 @@ def test_mutants_are_checked_or_refused(text: str, random: random.Random, count:
 @pytest.mark.parametrize("text", TEXTS, ids=[path.stem for path in sorted(FOLDER.glob("*.tess"))])
 def test_every_prefix_is_checked(text: str) -> None:
     """What an editor sends while a program is typed, every few characters."""
-    for end in range(0, len(text), max(len(text) // 25, 1)):
+    for end in range(0, len(text), max(len(text) // (25 if sampling.thorough else 5), 1)):
         diagnose(SourceFile("example.tess", text[:end]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tesserac.driver.check_cache import CheckCache
 from tesserac.driver.session import Session
 from tests.conftest import Golden
 from tests.support.checking import check_text, diagnose
+from tests.support.folding import folded
 from tests.support.message_rules import assert_reads_well, source_files
 from tests.support.paths import CASES
 
@@ -46,14 +48,19 @@ def test_the_exact_text(path: Path, golden: Golden) -> None:
     golden.check(FOLDER / "messages" / f"{path.stem}.txt", "\n".join(shown) + "\n")
 
 
-@pytest.mark.parametrize(("name", "text"), list(programs()), ids=name_of)
+@folded(("name", "text"), programs, ids=name_of)
 def test_the_form_of_every_message(name: str, text: str) -> None:
     source = SourceFile("example.tess", text)
     for diagnostic in diagnose(source):
         assert_reads_well(diagnostic, render(diagnostic, source_files(source)))
 
 
-def fixes() -> Iterator[tuple[str, str, Diagnostic, Fix]]:
+@cache
+def fixes() -> list[tuple[str, str, Diagnostic, Fix]]:
+    return list(_fixes())
+
+
+def _fixes() -> Iterator[tuple[str, str, Diagnostic, Fix]]:
     """The first fix that can be applied, of every diagnostic of every program here."""
     for name, text in programs():
         for diagnostic in diagnose(SourceFile("example.tess", text)):
@@ -66,11 +73,8 @@ def errors(text: str) -> list[Diagnostic]:
     return [d for d in check_text(text).diagnostics if d.severity is Severity.ERROR]
 
 
-FIXES = list(fixes())
-
-
-@pytest.mark.parametrize(("text", "diagnostic", "fix"), [f[1:] for f in FIXES], ids=[f[0] for f in FIXES])
-def test_the_first_fix_mends_it(text: str, diagnostic: Diagnostic, fix: Fix) -> None:
+@folded(("name", "text", "diagnostic", "fix"), fixes, ids=name_of)
+def test_the_first_fix_mends_it(name: str, text: str, diagnostic: Diagnostic, fix: Fix) -> None:
     mended = apply_edits(text, list(fix.edits))
     before, after = errors(text), errors(mended)
     assert len(after) < len(before) or diagnostic.severity is Severity.WARNING
@@ -78,7 +82,7 @@ def test_the_first_fix_mends_it(text: str, diagnostic: Diagnostic, fix: Fix) -> 
 
 
 def test_there_are_fixes() -> None:
-    assert len(FIXES) > 30
+    assert len(list(fixes())) > 30
 
 
 @pytest.mark.parametrize(

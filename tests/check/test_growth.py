@@ -25,6 +25,7 @@ from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY
 from tests.support.cpu_kernels import same_bits
+from tests.support.sampling import spread
 
 
 def tiles(program: str, layers: int) -> Module:
@@ -48,14 +49,14 @@ def calls(program: str, layers: int) -> int:
     return count
 
 
-@pytest.mark.parametrize(("program", "least"), [("mlp", 4), ("donating", 1)])
+@pytest.mark.parametrize(("program", "least"), spread([("mlp", 4), ("donating", 1)], 1))
 def test_work_grows_with_the_number_of_layers(program: str, least: int) -> None:
     calls(program, 1)  # fills what is computed once per process
     few, more, most = (calls(program, layers) for layers in (least, 2 * least, 4 * least))
     assert most - more < 2.3 * (more - few)
 
 
-@pytest.mark.parametrize("program", ["forward", "donating"])
+@pytest.mark.parametrize("program", spread(["forward", "donating"], 1))
 def test_later_layers_are_the_kernels_of_earlier_ones(program: str) -> None:
     few, more = (tiles(program, layers) for layers in (4, 6))
     assert sum(op.name == "tile.kernel" for op in few.ops) == sum(op.name == "tile.kernel" for op in more.ops)

@@ -19,6 +19,7 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tests.support.checking import diagnose
+from tests.support.folding import folded
 from tests.support.paths import CASES
 
 FOLDER = CASES / "language"
@@ -39,7 +40,7 @@ def claims() -> Iterator[object]:
             yield pytest.param(Claim(found["program"], found["outcome"]), id=f"{path.stem}: {found['claim']}")
 
 
-@pytest.mark.parametrize("claim", list(claims()))
+@folded("claim", claims)
 def test_claim(claim: Claim) -> None:
     said = SAYS.fullmatch(claim.outcome)
     if said is not None:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tesserac.check.model.typed import GuardKind
@@ -17,6 +17,7 @@ from tesserac.check.sizes.elimination import Budget, contradicts
 from tesserac.check.sizes.facts import Facts
 from tesserac.types.dims import Dim, parse_dim
 from tesserac.types.terms import Atom, Symbol
+from tests.support.sampling import examples
 
 NAMES = ("A", "B", "C")
 GRID = [dict(zip(NAMES, point, strict=True)) for point in itertools.product(range(6), repeat=len(NAMES))]
@@ -117,7 +118,7 @@ def known(facts: list[Fact], signed: tuple[str, ...] = ()) -> Facts:
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:
     answer = known(facts).at_least(left, right)
@@ -125,7 +126,7 @@ def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> Non
         assert all(truth == answer for truth in points(facts, ("at_least", left, right)))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_at_least_is_so_of_ints_too(facts: list[Fact], left: Dim, right: Dim) -> None:
     answer = known(facts, NAMES[-1:]).at_least(left, right)
@@ -133,7 +134,7 @@ def test_what_is_at_least_is_so_of_ints_too(facts: list[Fact], left: Dim, right:
         assert all(truth == answer for truth in points(facts, ("at_least", left, right), SIGNED))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(FACTS, st.sampled_from(("divides", "equal", "at_least")), _LINEAR, _LINEAR)
 @example([("divides", parse_dim("2"), parse_dim("A"))], "equal", parse_dim("A % 4"), parse_dim("1"))
 @example([("at_least", parse_dim("A"), parse_dim("5"))], "at_least", parse_dim("2"), parse_dim("A"))
@@ -142,14 +143,14 @@ def test_what_is_refuted_is_so_nowhere(facts: list[Fact], kind: GuardKind, left:
         assert not any(points(facts, (kind, left, right), SIGNED))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_equal_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:
     if known(facts).same(left, right):
         assert all(points(facts, ("equal", left, right)))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(FACTS, SIZES, _DIVISORS)
 def test_what_divides_does(facts: list[Fact], dividend: Dim, divisor: Dim) -> None:
     answer = known(facts).divides(divisor, dividend)
@@ -157,7 +158,7 @@ def test_what_divides_does(facts: list[Fact], dividend: Dim, divisor: Dim) -> No
         assert all(truth == answer for truth in points(facts, ("divides", divisor, dividend)))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(FACTS, SIZES)
 def test_a_normal_form_has_the_value(facts: list[Fact], size: Dim) -> None:
     """Without facts that introduce sizes of their own, the normal form is a size in the same symbols."""
@@ -172,7 +173,7 @@ def test_a_normal_form_has_the_value(facts: list[Fact], size: Dim) -> None:
             continue
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(FACTS, SIZES, SIZES, st.sampled_from((1, 2, 3, -1, -2)))
 def test_what_holds_in_a_loop_holds_in_every_turn(facts: list[Fact], stop: Dim, limit: Dim, step: int) -> None:
     """`i` runs over a range whose end is random; what is asked mentions it."""
@@ -191,7 +192,7 @@ def test_what_holds_in_a_loop_holds_in_every_turn(facts: list[Fact], stop: Dim, 
         assert answer is None or all(truth == answer for truth in truths)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(SIZES, SIZES, st.sampled_from((1, 2, 3, -1, -2)))
 def test_the_ends_of_a_range_speak_for_all_turns(stop: Dim, limit: Dim, step: int) -> None:
     """The guard made of a bound in a loop is exact: it holds if and only if the bound holds in every turn."""
@@ -210,7 +211,7 @@ def test_the_ends_of_a_range_speak_for_all_turns(stop: Dim, limit: Dim, step: in
             continue
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(_LINEAR, min_size=1, max_size=5))
 @example([parse_dim("A - B - 1"), parse_dim("B - A")])
 def test_contradictions_have_no_point(rows: list[Dim]) -> None:

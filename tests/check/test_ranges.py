@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
@@ -28,6 +28,8 @@ from tesserac.types.dtype import BF16, F16, F32, FP8_E4M3, DType
 from tesserac.types.ty import TensorType
 from tests.ops.test_graph_lower import CASES, module_of, parse_type
 from tests.support.checking import check_text, library
+from tests.support.folding import folded
+from tests.support.sampling import examples
 
 REAL = [case for case in CASES if not any(t[0] in "iuc" for t in case.values[1])]
 """Without places that would be out of range; of complex numbers nothing is said."""
@@ -49,7 +51,7 @@ def range_of(ty: TensorType, array: np.ndarray) -> Interval:
     return Interval(float(values.min()), float(values.max()), bool(np.isfinite(values).all()))
 
 
-@pytest.mark.parametrize(("operator", "types"), REAL)
+@folded(("operator", "types"), REAL)
 def test_results_are_within_the_bounds_of_the_operator(operator: Operator, types: tuple[str, ...]) -> None:
     tensors = [parse_type(t) for t in types]
     result = operator.infer(tensors)
@@ -72,7 +74,7 @@ def test_results_are_within_the_bounds_of_the_operator(operator: Operator, types
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_arithmetic_of_ranges(a: float, b: float, c: float, d: float, data: st.DataObject) -> None:
     x, y = Interval(min(a, b), max(a, b)), Interval(min(c, d), max(c, d))
     u, v = data.draw(st.floats(x.low, x.high)), data.draw(st.floats(y.low, y.high))

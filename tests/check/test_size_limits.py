@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
@@ -16,6 +16,7 @@ from tessera import TesseraError
 from tesserac.target.magnitudes import LARGEST, Floats, TooLargeError, bound, parts, possible_parts, telling
 from tesserac.types.dims import Dim, DimError, parse_dim
 from tests.schedule.test_host_program import SYMBOLS, dims
+from tests.support.sampling import examples
 
 TOO_LARGE = {"E0949", "E0926", "E0315"}
 
@@ -125,7 +126,7 @@ def test_memory_that_grows_with_a_counter_is_as_large_as_it_gets() -> None:
 large = st.one_of(st.integers(0, 20), st.integers(0, 1 << 40), st.sampled_from([(1 << k) for k in range(64)]))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(dims(), st.fixed_dictionaries({s: large for s in SYMBOLS}))
 def test_a_bound_is_one(dim: Dim, symbols: dict[str, int]) -> None:
     """An expression whose parts are bounded is exact in 64 bits; so is what the telling ones among them bound."""

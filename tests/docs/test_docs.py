@@ -34,6 +34,7 @@ from tesserac.syntax import ast as syntax
 from tesserac.syntax.parse import parse_module
 from tesserac.target.cpu.build import host_platform
 from tests.support.caches import new_cache
+from tests.support.folding import folded
 from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
@@ -69,13 +70,13 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("source", BLOCKS)
+@folded("source", BLOCKS)
 def test_programs_in_pages_check(source: SourceFile) -> None:
     checked = session().check(source)
     assert [render_short(d, {source.path: source}) for d in checked.diagnostics] == []
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+@folded("path", PAGES, ids=lambda path: path.stem)
 def test_links_lead_somewhere_and_codes_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:=]+)\)", text):  # `MLP[8](seed=0)` is no link
@@ -124,10 +125,11 @@ def _example(doc: str | None) -> str:
     return text[text.index("def ") :] + "\n"
 
 
-EXAMPLES = library_examples() | {name: _example(op.__doc__) for name, op in OPERATORS.items()}
+EXAMPLES = {name: _example(op.__doc__) for name, op in OPERATORS.items()}
+"""Those of the library are run by `tests/stdlib/test_stdlib.py`."""
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
+@folded("name", sorted(EXAMPLES))
 def test_examples_of_docstrings_run_and_give_the_bits_of_the_oracle(name: str) -> None:
     source = SourceFile(f"{name}.tess", EXAMPLES[name])
     assert session().check(source).diagnostics == ()

@@ -20,6 +20,7 @@ from tesserac.pipeline import CALL_PASSES
 from tests.graph.test_effect_order import levels_of
 from tests.runtime.test_runtime_codes import programs
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import examples
 
 # ------------------------------------------------------------------------------------------------- what they compute
 
@@ -56,7 +57,7 @@ def folded(x: np.ndarray, axis: int = 0) -> list[np.ndarray]:
     return [np.broadcast_to(np.expand_dims(v, axis), x.shape) for v in found]
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(n=sizes, parts=sizes, width=sizes, seed=st.integers(0, 99))
 def test_devices_are_the_elements_of_pmap(n: int, parts: int, width: int, seed: int) -> None:
     run = compiled_equals_oracle(TOGETHER)

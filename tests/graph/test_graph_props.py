@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tesserac.graph.dialect import PREFIX, operator_attrs
@@ -32,6 +32,7 @@ from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import TensorType
+from tests.support.sampling import examples
 
 M, N = Dim.sym("M"), Dim.sym("N")
 MATRIX = TensorType((M, N), F32)
@@ -114,7 +115,7 @@ def program(choices: list[tuple[int, int]]) -> Module:
 choices = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 999)), max_size=14)
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(choices, st.integers(0, 4), st.integers(0, 4), st.integers(0, 2**32 - 1))
 def test_passes_keep_every_bit(steps: list[tuple[int, int]], rows: int, columns: int, seed: int) -> None:
     module = program(steps)
@@ -130,7 +131,7 @@ def test_passes_keep_every_bit(steps: list[tuple[int, int]], rows: int, columns:
         assert np.array_equal(np.signbit(before[numbers]), np.signbit(after[numbers]))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(choices)
 def test_graphs_and_forms_print_and_parse(steps: list[tuple[int, int]]) -> None:
     for passes in ([], [generalize, fold_views]):

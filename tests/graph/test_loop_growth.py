@@ -13,12 +13,16 @@ from tesserac.pipeline import lower
 from tesserac.schedule.machine import AARCH64
 from tesserac.schedule.traffic import bytes_moved
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import spread
 from tests.support.source_support import check_text, library
 
 SHORT = {1: 1000, 2: 100, 3: 32}
 """T where a case is counted first, by the power of T that its loops have; then twice that."""
 SLACK = 1.15
-NAMES = [f"{case.kind}: {case.name}" for case in CASES]
+
+
+def named(case: Case) -> str:
+    return f"{case.kind}: {case.name}"
 
 
 def host_program(program: str, entry: str) -> Op:
@@ -33,12 +37,12 @@ def growth(host: Op, short: int) -> float:
 
 
 @pytest.mark.parametrize("entry", ["forward", "gradient"])
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@pytest.mark.parametrize("case", spread(CASES, 40), ids=named)
 def test_bytes_grow_as_the_loops_do(case: Case, entry: str) -> None:
     assert growth(host_program(case.program, entry), SHORT[case.power]) <= SLACK * 2**case.power
 
 
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@pytest.mark.parametrize("case", spread(CASES, 24), ids=named)
 def test_bits(case: Case) -> None:
     rng, run = np.random.default_rng(len(case.name)), compiled_equals_oracle(case.program)
     x, p = rng.standard_normal((9, 8)).astype("f4"), rng.integers(0, 8, 9).astype("i4")

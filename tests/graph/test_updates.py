@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import examples
 
 PROGRAM = """
 def row(x: Tensor[N, D, f32], v: Tensor[D, f32]) -> (Tensor[N, D, f32], Tensor[N, D, f32]) where N >= 1:
@@ -57,7 +58,7 @@ def places(count: int, size: int, dtype: str = "i4") -> np.ndarray:
 
 
 @given(SIZES, MAYBE_EMPTY, MAYBE_EMPTY)
-@settings(max_examples=12)
+@examples(12)
 def test_shapes(n: int, d: int, k: int) -> None:
     import ml_dtypes
 

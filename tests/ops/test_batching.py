@@ -23,6 +23,7 @@ from tesserac.ops.registry import OPERATORS, Operator, register
 from tesserac.types.dims import Dim
 from tesserac.types.ty import TensorType
 from tests.ops.test_graph_lower import CASES, module_of, parse_type, sample
+from tests.support.sampling import of_each_operator
 
 Axes = tuple[int | None, ...]
 SIZE = 3
@@ -84,7 +85,7 @@ def check_mapped(operator: Operator, types: Sequence[TensorType], axes: Axes, ou
     assert bits(np.moveaxis(found, out, 0)) == bits(np.stack(expected))
 
 
-@pytest.mark.parametrize(("operator", "types"), [case for case in CASES if case.values[1]])
+@pytest.mark.parametrize(("operator", "types"), of_each_operator((case for case in CASES if case.values[1]), 2))
 def test_a_mapped_operator_is_the_loop(operator: Operator, types: tuple[str, ...]) -> None:
     """Every choice of mapped operands; the dim in front, or at the end of each and of the result."""
     tensors = [parse_type(text) for text in types]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import examples
 
 PROGRAM = """
 def embed(table: Tensor[V, D, f32], tokens: Tensor[B, S, i32]) -> Tensor[B, S, D, f32]:
@@ -60,7 +61,7 @@ def indices(shape: tuple[int, ...], size: int, dtype: str = "i4", low: int | Non
 
 
 @given(SIZES, MAYBE_EMPTY, MAYBE_EMPTY, MAYBE_EMPTY)
-@settings(max_examples=12)
+@examples(12)
 def test_shapes(n: int, a: int, b: int, c: int) -> None:
     import ml_dtypes
 

@@ -23,6 +23,7 @@ from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, BOOL, F32, F64, lookup
 from tesserac.types.policy import NO_POLICY, Policy, parse_policy
 from tesserac.types.ty import TensorType
+from tests.support.folding import folded
 
 
 def parse_type(text: str) -> TensorType:
@@ -60,7 +61,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("operator", "types"), CASES)
+@folded(("operator", "types"), CASES)
 def test_forms_agree_with_the_reference(operator: Operator, types: tuple[str, ...]) -> None:
     tensors = [parse_type(t) for t in types]
     args = [sample(ty, np.random.default_rng(0)) for ty in tensors]

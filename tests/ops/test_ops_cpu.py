@@ -18,10 +18,11 @@ from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
 from tests.ops.test_graph_lower import CASES, module_of, parse_type, sample
 from tests.support.cpu_kernels import HOST, same_bits
+from tests.support.sampling import of_each_operator
 from tests.tile.test_tile_cpu_random import run_native
 
 
-@pytest.mark.parametrize(("operator", "types"), CASES)
+@pytest.mark.parametrize(("operator", "types"), of_each_operator(CASES, 2))
 def test_machine_code_gives_the_bits_of_the_forms(operator: Operator, types: tuple[str, ...]) -> None:
     tensors = [parse_type(t) for t in types]
     rng = np.random.default_rng(0)

@@ -20,6 +20,7 @@ from tesserac.types.dtype import DType, lookup
 from tesserac.types.policy import parse_policy
 from tesserac.types.ty import TensorType
 from tests.support.checking import check_text
+from tests.support.folding import folded
 
 
 def read_type(text: str) -> TensorType:
@@ -55,7 +56,7 @@ def stored(dtype: DType, array: Array) -> bool:
     return array.dtype == numpy_dtype(dtype)
 
 
-@pytest.mark.parametrize(("operator", "operands"), list(cases()), ids=case_id)
+@folded(("operator", "operands"), cases, ids=case_id)
 def test_the_shape_rule_is_that_of_the_reference(operator: Operator, operands: tuple[str, ...]) -> None:
     types = [read_type(text) for text in operands]
     rng = np.random.default_rng(0)
@@ -65,14 +66,14 @@ def test_the_shape_rule_is_that_of_the_reference(operator: Operator, operands: t
     assert stored(result.dtype, np.asarray(expected))
 
 
-@pytest.mark.parametrize("name", sorted(OPERATORS))
+@folded("name", sorted(OPERATORS))
 def test_the_example_checks_without_a_word(name: str) -> None:
     doc = OPERATORS[name].__doc__ or ""
     program = dedent(doc[doc.index("    def ") :])
     assert check_text(program).diagnostics == ()
 
 
-@pytest.mark.parametrize(("operator", "operands"), list(cases()), ids=case_id)
+@folded(("operator", "operands"), cases, ids=case_id)
 def test_static_attributes_are_the_fields(operator: Operator, operands: tuple[str, ...]) -> None:
     assert type(operator)(**static_fields(operator)) == operator
     hash(operator)

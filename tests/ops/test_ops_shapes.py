@@ -41,6 +41,7 @@ from tests.ops.test_graph_lower import parse_type
 from tests.ops.test_graph_lower import sample as any_sample
 from tests.ops.test_ops_dtypes import close, wide
 from tests.support.cpu_kernels import HOST, same_bits
+from tests.support.sampling import of_each_operator, spread
 from tests.tile.test_tile_cpu_random import Native
 
 FIXED = ("fft", "ifft", "rfft", "random_bits")
@@ -240,7 +241,7 @@ DRAWN = (
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", of_each_operator(CASES, 1))
 @example(DRAWN[0])
 @example(DRAWN[1])
 @example(DRAWN[2])
@@ -273,7 +274,7 @@ def coverage(name: str) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
-@pytest.mark.parametrize("name", sorted(OPERATORS.keys() - set(FIXED)))
+@pytest.mark.parametrize("name", spread(sorted(OPERATORS.keys() - set(FIXED)), 25))
 def test_every_operator_meets_every_kind_of_size(name: str) -> None:
     kinds = {"empty", "one", "odd", "large", *(["views"] if OPERATORS[name].parsed[0].operands else [])}
     assert coverage(name) - ({"views"} - kinds) == kinds - {NOT_RUN.get(name, "")}

@@ -30,6 +30,7 @@ from tests.ops.test_graph_lower import parse_type
 from tests.ops.test_ops_derivatives import derivatives, inputs, sample, smooth_cases, wide, widened
 from tests.support.cpu_kernels import HOST, same_bits
 from tests.support.derivative_runs import Derivatives, agree, applied
+from tests.support.sampling import of_each_operator
 from tests.support.source_support import body_of, check_text, graph_of, library
 from tests.tile.test_tile_cpu_random import run_native
 
@@ -124,7 +125,7 @@ def narrowed(ty: TensorType, dtype: DType, policy: Policy) -> TensorType:
     return TensorType(ty.dims, C64) if ty.dtype.is_complex else TensorType(ty.dims, dtype, policy)
 
 
-@pytest.mark.parametrize(("operator", "types", "dtype", "policy"), list(narrow_cases()))
+@pytest.mark.parametrize(("operator", "types", "dtype", "policy"), of_each_operator(narrow_cases(), 2))
 def test_narrow_gradients_are_those_of_f64(
     operator: Operator, types: list[TensorType], dtype: DType, policy: Policy
 ) -> None:

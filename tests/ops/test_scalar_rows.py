@@ -6,7 +6,6 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pytest
 
 import tesserac.tile.dialect  # noqa: F401  (registers the operations of the texts)
 from tesserac.graph.interp_scalar import Space, evaluate_body
@@ -22,6 +21,7 @@ from tesserac.tile.gpu.lower import lower_kernel
 from tesserac.tile.gpu.variants import ARCHES
 from tesserac.types.dtype import DType, lookup
 from tests.support.cpu_kernels import Compiled, lower_all, same_bits
+from tests.support.folding import folded
 
 SIZE = 1000
 DTYPES = {"f": ("f32", "f64"), "i": ("i32",), "u": ("u32", "u64"), "b": ("bool",)}
@@ -86,7 +86,7 @@ def samples(dtype: DType, seed: int) -> np.ndarray:
     return convert(rng.permutation(np.concatenate([corners, spread])), dtype)
 
 
-@pytest.mark.parametrize(("name", "dtype"), CASES)
+@folded(("name", "dtype"), CASES)
 def test_machine_code_gives_the_bits_of_the_interpreter(name: str, dtype: str) -> None:
     found = lookup(dtype)
     assert found is not None
@@ -99,7 +99,7 @@ def test_machine_code_gives_the_bits_of_the_interpreter(name: str, dtype: str) -
     same_bits(result, expected)
 
 
-@pytest.mark.parametrize(("name", "dtype"), CASES)
+@folded(("name", "dtype"), CASES)
 def test_ptx_is_written(name: str, dtype: str) -> None:
     [variant] = lower_kernel(kernels(dtype)[f"{name}_{dtype}"], ARCHES["sm_80"])
     assert f".entry {name}_{dtype}" in emit_ptx(emit_kernel(variant).llvm, "sm_80")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -19,6 +19,7 @@ from tesserac.types.dtype import FP8_E4M3, I4, I8, DType
 from tests.runtime.test_params import write_safetensors
 from tests.support.checking import check_text
 from tests.support.cpu_kernels import same_bits
+from tests.support.sampling import examples
 
 PROGRAM = """
 struct Linear[K, N]:
@@ -64,7 +65,7 @@ CASES = {"i8_rows": (I8, 0), "i8_columns": (I8, 1), "i4_rows": (I4, 0), "fp8_col
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_quantising_is_its_rule_to_the_bit(name: str, data: st.DataObject) -> None:
     shape = data.draw(array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=40))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
 from tesserac.numerics.order import binary_counter, run_fold, tree
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import examples
 
 PROGRAM = """
 def rows(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
@@ -96,7 +97,7 @@ def test_the_order_is_the_one_written_down(n: int, d: int, k: int) -> None:
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False), max_size=70))
-@settings(max_examples=60)
+@examples(60)
 def test_a_fold_of_a_run_is_the_tree_whatever_its_length(numbers: list[float]) -> None:
     x = np.array(numbers, np.float32)
     with np.errstate(all="ignore"):

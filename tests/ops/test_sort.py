@@ -5,12 +5,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import tessera
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import examples
 
 DTYPES = ("f64", "f32", "bf16", "f16", "i64", "i32", "i16", "i8", "u64", "u32", "u8", "bool")
 NUMPY = {"f64": "f8", "f32": "f4", "f16": "f2", "bf16": ml_dtypes.bfloat16, "bool": "?"} | {
@@ -74,7 +75,7 @@ def test_every_dtype_in_both_directions(dtype: str, n: int) -> None:
 
 
 @given(arrays.arrays(np.float32, st.integers(0, 120), elements=st.floats(width=32)))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_floats(x: np.ndarray) -> None:
     run = compiled_equals_oracle(PROGRAM)
     np.testing.assert_array_equal(run("f32_up", x), np.argsort(x, kind="stable"))

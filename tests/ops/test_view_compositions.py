@@ -12,6 +12,7 @@ from tesserac.driver.session import ProgramError, Session
 from tesserac.ops.registry import OPERATORS
 from tesserac.target.cpu.build import host_platform
 from tests.support.checking import diagnose
+from tests.support.sampling import spread
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6) - 7.5
 
@@ -158,7 +159,7 @@ def test_a_product_over_sizes_that_a_fact_makes_equal(kind: str) -> None:
 CALLS = ("{}(x)", "{}(x, x)", "{}(x, axis=0)", "{}([x, x])", "{}([x])", "{}(x, keep=True)")
 
 
-@pytest.mark.parametrize("name", [name for name, op in OPERATORS.items() if op.surface])
+@pytest.mark.parametrize("name", spread((name for name, op in OPERATORS.items() if op.surface), 30))
 def test_a_number_is_taken_or_refused_with_a_code(name: str) -> None:
     session = Session(verify=True)
     for dtype in ("f32", "i32"):

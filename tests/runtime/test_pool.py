@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tessera.errors import TesseraError
@@ -22,6 +22,7 @@ from tesserac.target.artifact import pool_image
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, data_layout, emit_object, host_machine, parse
 from tesserac.target.cpu.pool import MAX_CHUNKS, MAX_THREADS, pool_module
 from tesserac.target.link import link
+from tests.support.sampling import examples
 
 KERNELS = """
 ; adds 1 to word p of ctx for each program p, and remembers the worker in word (total + worker)
@@ -93,7 +94,7 @@ def counts(programs: int, chunk: int, threads: int, times: int = 1) -> np.ndarra
     return cells[1 : 1 + programs]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 3000), st.integers(1, 700), st.integers(1, 6), st.integers(1, 5))
 def test_every_program_runs_once(programs: int, chunk: int, threads: int, times: int) -> None:
     assert (counts(programs, chunk, threads, times) == times).all()

@@ -12,7 +12,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
@@ -25,6 +25,7 @@ from tesserac.target.compile import emit_object, host_machine
 from tesserac.target.link import link
 from tesserac.target.llvm_types import F32, I16, I32, I64, Value, const_float, const_i64
 from tests.support.native_support import BLOCK, Kernel, add_artifact, build
+from tests.support.sampling import examples
 
 f4 = np.float32
 
@@ -50,7 +51,7 @@ def way(request: pytest.FixtureRequest) -> int:
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.integers(0, 5 * BLOCK), st.integers(1, 4), st.integers(0, 1))
 def test_sizes_and_strides(size: int, step: int, choice: int) -> None:
     x = np.arange(size * step, dtype=f4)[::step]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tessera import TesseraError
@@ -14,6 +14,7 @@ from tesserac.target.llvm_types import F32, I8, const_float, const_i64
 from tesserac.target.sizes import Equation, UnboundSymbolError, implied_guards, size_of, solve_symbols, split_fraction
 from tesserac.types.dims import ONE, ZERO, Dim, DimError, parse_dim
 from tests.support.native_support import Code, Kernel, build
+from tests.support.sampling import examples
 
 f4 = np.float32
 
@@ -206,7 +207,7 @@ def dims(draw: st.DrawFn, depth: int = 3) -> Dim:
 values = st.fixed_dictionaries({s: st.integers(0, 20) for s in SYMBOLS})
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(dims(), values)
 def test_the_runtime_evaluates_as_the_compiler_does(dim: Dim, symbols: dict[str, int]) -> None:
     try:
@@ -217,7 +218,7 @@ def test_the_runtime_evaluates_as_the_compiler_does(dim: Dim, symbols: dict[str,
     assert result == expected
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(dims(), values)
 def test_guards_imply_a_value(dim: Dim, symbols: dict[str, int]) -> None:
     """Where every implied guard holds, in order, the size has a whole value."""
@@ -229,7 +230,7 @@ def test_guards_imply_a_value(dim: Dim, symbols: dict[str, int]) -> None:
     assert isinstance(dim.evaluate(symbols), int)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(dims())
 def test_a_fraction_is_split_exactly(dim: Dim) -> None:
     numerator, denominator = split_fraction(dim)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 import tesserac.ir.func
@@ -16,6 +16,7 @@ from tesserac.ir.printer import print_module
 from tesserac.ir.verify import verify_module
 from tesserac.schedule.machine import AARCH64, SM_90A
 from tests.support.form_gen import SYMBOLS, modules
+from tests.support.sampling import examples
 from tests.support.tile_eval import run_host
 from tests.tile.test_tile_build import lower, same_bits, values
 
@@ -23,7 +24,7 @@ SIZES = st.sampled_from([0, 1, 2, 3, 4, 7, 11])
 
 
 @given(modules(), st.tuples(SIZES, SIZES, SIZES), st.sampled_from([AARCH64, SM_90A]))
-@settings(max_examples=150)
+@examples(150)
 def test_random_functions_keep_their_bits(module: Module, sizes: tuple[int, int, int], machine) -> None:
     verify_module(module)
     note(print_module(module))

@@ -22,6 +22,7 @@ from tesserac.numerics.narrow import storage
 from tesserac.types.ty import TensorType
 from tests.stdlib.test_stdlib import public_functions
 from tests.support.cpu_kernels import same_bits
+from tests.support.sampling import spread
 from tests.support.source_support import compile_to_forms
 
 SIZES = (0, 1, 2, 3, 7, 17, 33)
@@ -60,7 +61,7 @@ def operand(ty: TensorType, sizes: dict[str, int], rng: np.random.Generator) -> 
     return np.asarray(rng.uniform(0.1, 0.9, shape)).astype(storage(ty.dtype))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", spread(EXAMPLES, 40))
 @example((0,) * 5)
 @example((1,) * 5)
 @example((LARGE, 3, 2, 1, 1))

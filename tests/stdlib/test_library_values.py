@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import tessera
 from tesserac.graph.interp import run_function
 from tests.support.cpu_kernels import same_bits
+from tests.support.sampling import examples
 from tests.support.source_support import compile_to_forms
 
 Array = np.ndarray
@@ -223,7 +224,7 @@ def test_safe_norms_of_huge_rows(name: str) -> None:
 
 
 @given(ROW_SIZES, st.integers(0, 2**32 - 1))
-@settings(max_examples=20)
+@examples(20)
 def test_safe_norms_have_the_bits_of_the_plain_ones(n: int, seed: int) -> None:
     x = values(seed, 5, n).tolist()
     for name in ("layernorm", "rmsnorm"):

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
@@ -17,10 +17,11 @@ import tessera
 from tests.support.cpu_kernels import same_bits
 from tests.support.linalg_matrices import KINDS, SYMMETRIC_KINDS, general, symmetric
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import examples
 
 Array = np.ndarray
 SIZES, SEEDS = st.integers(0, 20), st.integers(0, 2**32 - 1)
-EXAMPLES = settings(max_examples=25)
+EXAMPLES = examples(25)
 
 PROGRAM = """
 def solves(a: Tensor[{lead}N, N, {e}], b: Tensor[{lead}N, R, {e}]) -> Tensor[{lead}N, R, {e}]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tessera
 from tests.support.cpu_kernels import same_bits
+from tests.support.sampling import examples
 from tests.support.source_support import normal
 from tests.support.source_support import run_both as run
 
@@ -38,7 +39,7 @@ def norm_size(x: Array, rows: tuple[int, ...]) -> Array:
 
 
 @given(SHAPES, st.integers(0, 999))
-@settings(max_examples=10)
+@examples(10)
 def test_groupnorm(shape: tuple[int, ...], seed: int) -> None:
     program = (
         "def f(x: Tensor[N, C, H, W, f32], s: Tensor[C, f32], b: Tensor[C, f32]) -> Tensor[N, C, H, W, f32]"
@@ -110,7 +111,7 @@ ROWS = "def f(x: Tensor[M, N, f32], y: Tensor[M, i32]) -> Tensor[M, f32]:\n    r
 
 
 @given(st.integers(1, 6), st.integers(1, 70), st.sampled_from([0.1, 3.0, 100.0]), st.integers(0, 999))
-@settings(max_examples=10)
+@examples(10)
 def test_cross_entropy(m: int, n: int, scale: float, seed: int) -> None:
     x, y = normal(seed, m, n) * np.float32(scale), np.random.default_rng(seed).integers(0, n, m).astype(np.int32)
     log = log_softmax(x)

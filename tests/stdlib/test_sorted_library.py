@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import tessera
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import examples
 
 PROGRAM = """
 def places(x: Tensor[N, f32]) -> Tensor[6, i64]:
@@ -45,7 +46,7 @@ SMALL = arrays.arrays(np.float32, st.integers(1, 40), elements=FEW)
 
 
 @given(SMALL)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_places_and_kinds(x: np.ndarray) -> None:
     run = compiled_equals_oracle(PROGRAM)
     found = np.flatnonzero(x)[:6]
@@ -60,7 +61,7 @@ def test_places_and_kinds(x: np.ndarray) -> None:
 
 
 @given(st.lists(st.integers(-3, 12), min_size=1, max_size=30))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_kinds_of_integers(numbers: list[int]) -> None:
     kinds = sorted(set(numbers))
     expected = (kinds + [kinds[-1]] * 5)[:5]

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from functools import cache
 
-from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.names.cascades import all_said
 from tesserac.check.names.lint import lint_module
 from tesserac.diag.diagnostic import Diagnostic, Severity
-from tesserac.modules.library import place_of
+from tesserac.modules.library import Library, load_library
 from tesserac.syntax.parse import parse_module
 
 
 @cache
-def library() -> tuple[CheckResult, ...]:
+def library() -> Library:
     """The standard library, each module with those before it in scope; the prelude is first."""
-    checked: list[CheckResult] = []
-    files = stdlib_files()
-    for path in sorted(files, key=place_of):
-        source = SourceFile(f"stdlib/{path}", files[path])
-        name = source.path.removesuffix(".tess").replace("/", ".")
-        checked.append(check_module(parse_module(source).module, source, name, checked))
-    return tuple(checked)
+    return load_library()
 
 
 def check_text(text: str, path: str = "example.tess") -> CheckResult:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from _pytest.mark.structures import ParameterSet
 from hypothesis import settings
 
 T = TypeVar("T")
@@ -35,6 +36,11 @@ def some_of_each(cases: Iterable[T], key: Callable[[T], Hashable], count: int = 
     for i, case in enumerate(every):
         groups[key(case)].append(i)
     return [every[i] for i in sorted(i for at, group in enumerate(groups.values()) for i in _turned(group, at, count))]
+
+
+def of_each_operator(cases: Iterable[ParameterSet], count: int) -> list[ParameterSet]:
+    """Of a sweep over the registry, whose cases are called `operator-...`, some of every operator."""
+    return some_of_each(cases, lambda case: str(case.id).partition("-")[0], count)
 
 
 def _turned(group: Sequence[int], start: int, count: int) -> list[int]:

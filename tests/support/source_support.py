@@ -8,7 +8,6 @@ from functools import cache
 import numpy as np
 
 import tessera
-from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.graph.build import build_module
@@ -21,9 +20,9 @@ from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.passes import run_passes
-from tesserac.modules.library import check_library
 from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES
 from tesserac.syntax.parse import parse_module
+from tests.support.checking import library as library
 from tests.support.cpu_kernels import same_bits
 
 
@@ -32,12 +31,6 @@ def check_text(text: str, name: str, libraries: tuple[CheckResult, ...]) -> Chec
     checked = check_module(parse_module(source).module, source, name, libraries)
     assert not checked.has_errors, checked.diagnostics
     return checked
-
-
-@cache
-def library() -> tuple[CheckResult, ...]:
-    """In the order in which files use each other's names."""
-    return check_library(stdlib_files())
 
 
 @cache

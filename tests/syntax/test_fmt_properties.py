@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+from functools import cache
+
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tesserac.base.source import SourceFile
 from tesserac.syntax.parse import parse_module
 from tests.support.fmt_support import assert_well_formatted, badly_written, formatted, items_of, programs
 from tests.support.paths import ROOT
+from tests.support.sampling import examples
 
 FILES = [
     *(ROOT / "tests" / "cases" / "seeds").glob("*.tess"),
@@ -23,36 +26,40 @@ def is_sound(text: str) -> bool:
     return not parse_module(SourceFile("t.tess", text)).diagnostics
 
 
-ITEMS = sorted(
-    {item for path in FILES for item in items_of(path.read_text(encoding="utf-8")) if is_sound(item)},
-    key=lambda item: (len(item), item),
-)
+@cache
+def items() -> list[str]:
+    """Found when they are first drawn from: parsing them all takes longer than collecting the tests."""
+    found = {item for path in FILES for item in items_of(path.read_text(encoding="utf-8")) if is_sound(item)}
+    return sorted(found, key=lambda item: (len(item), item))
+
+
+ITEMS = st.deferred(lambda: st.sampled_from(items()))
 
 
 def test_there_are_programs() -> None:
-    assert len(ITEMS) > 200
+    assert len(items()) > 200
 
 
-@settings(max_examples=250)
-@given(st.sampled_from(ITEMS).flatmap(badly_written).filter(is_sound))
+@examples(250)
+@given(ITEMS.flatmap(badly_written).filter(is_sound))
 def test_badly_written_items(text: str) -> None:
     assert_well_formatted(text)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(programs())
 def test_random_programs(text: str) -> None:
     assert_well_formatted(text)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(programs().flatmap(badly_written).filter(is_sound))
 def test_badly_written_random_programs(text: str) -> None:
     assert_well_formatted(text)
 
 
-@settings(max_examples=40)
-@given(st.lists(st.sampled_from(ITEMS), min_size=2, max_size=6))
+@examples(40)
+@given(st.lists(ITEMS, min_size=2, max_size=6))
 def test_items_are_formatted_apart(items: list[str]) -> None:
     """What an item looks like does not depend on its neighbours."""
     plain = [item for item in items if not item.startswith(('"', "'"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tesserac.base.source import SourceFile
@@ -17,6 +17,7 @@ from tesserac.syntax.parse import parse_items, parse_module
 from tesserac.syntax.split import split_items
 from tesserac.syntax.walk import children, descendants
 from tests.support.paths import CASES
+from tests.support.sampling import examples
 
 SEEDS = [
     path.read_text(encoding="utf-8") for path in sorted((CASES / "seeds").glob("*.tess"))
@@ -56,14 +57,14 @@ def test_any_text(text: str) -> None:
     assert_sound(text)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(st.sampled_from(WORDS), max_size=60))
 def test_any_words(words: list[str]) -> None:
     assert_sound("".join(words))
     assert_sound(" ".join(words))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data())
 def test_mutated_programs(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(SEEDS))

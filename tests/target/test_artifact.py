@@ -6,13 +6,14 @@ import struct
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tessera import TesseraError
 from tessera.artifact import Artifact, read_artifact
 from tessera.container import VERSION, pack, unpack
 from tests.support.native_support import add_artifact
+from tests.support.sampling import examples
 
 
 @cache
@@ -48,7 +49,7 @@ def test_a_signature_says_what_a_caller_must_know() -> None:
     assert "N <= 1000000" in [site.text for site in signature.sites]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_any_changed_byte_is_refused(data: st.DataObject) -> None:
     whole = content()
@@ -57,14 +58,14 @@ def test_any_changed_byte_is_refused(data: st.DataObject) -> None:
     refused(changed)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.data())
 def test_any_cut_is_refused(data: st.DataObject) -> None:
     whole = content()
     refused(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.binary(max_size=200))
 def test_other_bytes_are_refused(data: bytes) -> None:
     assert "not a compiled Tessera file" in refused(data)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import llvmlite.binding as llvm
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tesserac.target.compile import (
@@ -47,6 +47,7 @@ from tesserac.target.llvm_types import (
     zero,
 )
 from tesserac.types.dims import Dim
+from tests.support.sampling import examples
 
 _engines: list[object] = []
 
@@ -69,7 +70,7 @@ def integers(build: Callable[[Function], Value], count: int) -> Callable[..., in
 
 
 @given(st.floats(width=32), st.floats())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_float_constants_are_exact(single: float, double: float) -> None:
     assert int(float_text(F32, single), 16) == int.from_bytes(struct.pack(">d", _quiet(single)), "big")
     assert int(float_text(F64, double), 16) == int.from_bytes(struct.pack(">d", _quiet(double)), "big")
@@ -91,7 +92,7 @@ def test_narrow_constants_round_through_memory() -> None:
 
 
 @given(st.integers(-20, 20), st.integers(-20, 20))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_loops_run_as_ranges_do(low: int, high: int) -> None:
     for step, run in _LOOPS.items():
         assert run(low, high) == sum(i * i for i in range(low, high, step))
@@ -198,7 +199,7 @@ def test_globals_metadata_and_address_spaces() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 9))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_dims_as_code(n: int, m: int, h: int) -> None:
     values = {"N": n * h, "M": m, "H": h}
     for dim, run in _DIM_FUNCTIONS:

@@ -7,11 +7,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
 from tests.support.checking import check_text
+from tests.support.sampling import examples
 
 PROGRAM = """
 @kernel
@@ -84,7 +85,7 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype("f4")
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.integers(1, 9), st.integers(0, 40), st.integers(1, 9))
 def test_a_product_has_the_bits_of_the_library(m: Any, rows: int, inner: int, columns: int) -> None:
     a, b = normal(rows, inner), normal(inner, columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tesserac.ir.parser import parse_module
@@ -24,10 +24,11 @@ from tests.support import tile_eval
 from tests.support.cpu_kernels import HOST, compiled, lowered, same_bits
 from tests.support.cpu_texts import DOTS, PLANE_SUM, RESCALED, TEXTS, elementwise
 from tests.support.paths import CASES as PROGRAMS
+from tests.support.sampling import examples
 
 CASES = PROGRAMS / "tile"
 CPU_CASES = ["vadd", "softmax", "matmul_f32_cpu", "matmul_bf16_cpu", "pack_f32_cpu", "pack_bf16_cpu"]
-quick = settings(max_examples=25, deadline=None)
+quick = examples(25)
 
 
 def case(name: str) -> str:
@@ -173,7 +174,7 @@ DIM = st.one_of(st.integers(0, 9), st.integers(30, 70), st.integers(500, 530))
 
 @pytest.mark.parametrize("name", TEXTS)
 @given(sizes=st.fixed_dictionaries({"A": DIM, "B": DIM, "C": st.integers(0, 5)}), special=st.booleans())
-@settings(max_examples=12, deadline=None)
+@examples(12)
 def test_kernels(name: str, sizes: dict[str, int], special: bool) -> None:
     check_kernel(TEXTS[name], name, sizes, special=special and "sum" not in name)
 
@@ -189,7 +190,7 @@ def test_every_element_type(dtype: str, n: int) -> None:
 
 @pytest.mark.parametrize("name", DOTS)
 @given(m=st.integers(0, 90), n=st.integers(0, 110), k=st.integers(0, 20))
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_products_that_pack_both_operands(name: str, m: int, n: int, k: int) -> None:
     dtype = np.dtype({"dot_f64": "f8", "dot_i32": "i4"}.get(name, "f4"))
     a, b, bias = numbers((m, k), dtype), numbers((k, n), dtype, 1), numbers((n,), dtype, 2)

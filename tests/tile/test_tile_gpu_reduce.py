@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tesserac.ir.builder import Builder
@@ -19,6 +19,7 @@ from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY
+from tests.support.sampling import examples
 
 FOLDS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"sum": np.add, "max": np.maximum}
 
@@ -117,7 +118,7 @@ def run_reduction(block: np.ndarray, layout: Layout, kind: str, extent: int) -> 
     st.sampled_from(["sum", "max"]),
     st.integers(0, 2**32),
 )
-@settings(max_examples=80)
+@examples(80)
 def test_all_threads_fold_in_the_canonical_order(
     shape: tuple[int, ...], warps: int, extent: int, kind: str, seed: int
 ) -> None:
