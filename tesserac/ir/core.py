@@ -214,7 +214,7 @@ class Op:
 class Block:
     """A straight list of operations with arguments; the body of a region."""
 
-    __slots__ = ("_drift", "args", "ops", "parent")
+    __slots__ = ("__weakref__", "_drift", "args", "ops", "parent")
 
     def __init__(self, arg_types: Sequence[Type] = (), arg_names: Sequence[str] = ()) -> None:
         self.args = _values(arg_types, arg_names, self)

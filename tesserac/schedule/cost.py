@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from weakref import WeakKeyDictionary
 
-from tesserac.ir.core import Op
+from tesserac.ir.core import Block, Op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
@@ -17,6 +18,10 @@ WEIGHTS = {"constant": 0, "dim": 0, "round": 3, "div": 8, "floor_div": 20, "mod"
 
 LITTLE = 64
 """The most work for which a constant or a scalar is computed by each of its readers without a second thought."""
+
+MAX_WORK = 512
+"""The most work of one element in a fused body, and in a launch: beside so much of it a store and a load are nothing,
+and the time in which machine code is made grows faster than the code."""
 
 NEAR_LOADS = 2
 """Loads that cost no more than one of a value which has just been written."""
@@ -43,9 +48,25 @@ def element_bytes(dtype: DType) -> int:
     return dtype.bytes
 
 
+_COUNTED: WeakKeyDictionary[Block, tuple[int, int]] = WeakKeyDictionary()
+"""How many operations of a body were counted, and their work: a body that grows by fusion is not counted anew."""
+
+
 def body_work(op: Op) -> int:
     """The work of one element of a map."""
-    return sum(primitive_work(inner.name.partition(".")[2], _dtype(inner)) for inner in op.body.ops[:-1])
+    block = op.body
+    counted, work = _COUNTED.get(block, (0, 0))
+    if counted > len(block.ops) - 1:
+        counted, work = 0, 0
+    for inner in block.ops[counted:-1]:
+        work += primitive_work(inner.name.partition(".")[2], _dtype(inner))
+    _COUNTED[block] = (len(block.ops) - 1, work)
+    return work
+
+
+def form_work(op: Op) -> int:
+    """The work of one element of a form; what has no body of scalars moves elements only."""
+    return body_work(op) if op.name == "form.map" else 0
 
 
 def _dtype(scalar: Op) -> DType:

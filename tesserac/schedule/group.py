@@ -23,6 +23,7 @@ from tesserac.ir.core import Op
 from tesserac.ir.forms import contract_dims, indices, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source
 from tesserac.schedule.access import Dims
+from tesserac.schedule.cost import form_work
 from tesserac.types.dims import ONE
 
 Place = tuple[int, ...]
@@ -63,6 +64,10 @@ class Group:
         space, kind = tensor_type(op.result).dims, "pack" if "layout" in op.attrs else "map"
         kind = "runs" if op.name == "form.runs" else kind
         return cls(kind, space, (), [op], {op: tuple(range(len(space)))})
+
+    def work(self) -> int:
+        """The work of one element, through all forms."""
+        return sum(map(form_work, self.ops))
 
     @property
     def rows(self) -> frozenset[int]:

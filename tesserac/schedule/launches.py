@@ -16,6 +16,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.schedule.access import is_view, view_source
+from tesserac.schedule.cost import MAX_WORK, form_work
 from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.updates import Updates
@@ -126,7 +127,9 @@ class _Grouping:
     def _join(self, group: Group, op: Op, number: int) -> bool:
         if op.name == "form.accumulate":
             return join_accumulate(group, op)
-        if len(group.ops) >= MAX_GROUP or any(self._seen_through_view(v, number) for v in op.operands):
+        if len(group.ops) >= MAX_GROUP or group.work() + form_work(op) > MAX_WORK:
+            return False
+        if any(self._seen_through_view(v, number) for v in op.operands):
             return False
         if op.name == "form.gather" and self.number.get(_made(op.operands[0])) == number:
             return False  # it reads its table anywhere, hence also what other programs compute

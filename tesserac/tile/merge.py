@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps
-from tesserac.schedule.primitives.fuse import fuse, refusal
+from tesserac.schedule.primitives.fuse import Fuser, refusal
 from tesserac.tile.dialect import tile_type
 
 
 def merge_maps(kernel: Op) -> None:
+    fuser = Fuser()
     for consumer in [op for op in kernel.walk() if op.name == "tile.map"]:
         while (producer := _mergeable(consumer)) is not None:
-            fuse(consumer, producer)
+            fuser.fuse(consumer, producer)
             producer.erase()
 
 

@@ -24,21 +24,42 @@ DimMap = tuple[int | None, ...]
 
 def fuse(consumer: Op, producer: Op) -> None:
     """Inlines `producer` wherever `consumer` reads it."""
-    if why := refusal(consumer, producer):
-        raise IllegalSchedule("fuse", why, consumer)
-    old, fused = consumer.body, _Fused(consumer)
-    for value, dim_map, arg in zip(consumer.operands, operand_maps(consumer), old.args, strict=True):
-        read = fused.inline(producer, dim_map) if value.owner is producer else fused.argument(value, dim_map)
-        fused.values[arg] = read
-    for op in old.ops[:-1]:
-        fused.values[op.result] = fused.copy(op, fused.values)
-    fused.block.append(clone_op(old.terminator, fused.values))
-    old.drop_all_uses()
-    region = Region(fused.block)
-    region.parent = consumer
-    consumer.regions[0] = region
-    consumer.set_operands([value for value, _ in fused.args])
-    consumer.attrs["maps"] = tuple(dim_map for _, dim_map in fused.args)
+    Fuser().fuse(consumer, producer)
+
+
+class Fuser:
+    """Fuses maps one after the other. A body that has grown so goes over whole into the only map that reads it, so that
+    a chain of maps is walked once, not once for each of its links."""
+
+    def __init__(self) -> None:
+        self._grown: dict[Op, _Fused] = {}
+
+    def fuse(self, consumer: Op, producer: Op) -> None:
+        """Inlines `producer` wherever `consumer` reads it; where it is given away, nothing is left of its body."""
+        if why := refusal(consumer, producer):
+            raise IllegalSchedule("fuse", why, consumer)
+        old, given = consumer.body, self._given(consumer, producer)
+        fused = _Fused(consumer) if given is None else given
+        whole = fused.take(consumer, producer) if given is not None else None
+        for value, dim_map, arg in zip(consumer.operands, operand_maps(consumer), old.args, strict=True):
+            if value.owner is producer:
+                fused.values[arg] = fused.inline(producer, dim_map) if whole is None else whole
+            else:
+                fused.values[arg] = fused.argument(value, dim_map)
+        for op in old.ops[:-1]:
+            fused.values[op.result] = fused.copy(op, fused.values)
+        fused.block.append(clone_op(old.terminator, fused.values))
+        old.drop_all_uses()
+        fused.settle(consumer)
+        self._grown[consumer] = fused
+
+    def _given(self, consumer: Op, producer: Op) -> _Fused | None:
+        """The body that a map gives away: one that grew here, which only `consumer` reads, place by place."""
+        reads = zip(consumer.operands, operand_maps(consumer), strict=True)
+        maps = [dim_map for value, dim_map in reads if value.owner is producer]
+        in_place = all(dim_map == tuple(range(len(dim_map))) for dim_map in maps)
+        alone = all(user is consumer for user, _ in producer.result.uses)
+        return self._grown.pop(producer, None) if alone and in_place else None
 
 
 def refusal(consumer: Op, producer: Op) -> str | None:
@@ -67,6 +88,23 @@ class _Fused:
         self.args: dict[tuple[Value, DimMap], Value] = {}
         self.values: dict[Value, Value] = {}
         self.known: dict[tuple[object, ...], Value] = {}
+
+    def take(self, consumer: Op, producer: Op) -> Value:
+        """Goes on as the body of `consumer`; gives the value that `producer` had as its result."""
+        self.builder.span, self.values = consumer.span, {}
+        last = self.block.terminator
+        (result,) = last.operands
+        last.erase()
+        producer.regions.clear()
+        return self._rounded(result, producer)
+
+    def settle(self, consumer: Op) -> None:
+        """Makes this the body of `consumer`, and its arguments the operands."""
+        region = Region(self.block)
+        region.parent = consumer
+        consumer.regions[0] = region
+        consumer.set_operands([value for value, _ in self.args])
+        consumer.attrs["maps"] = tuple(dim_map for _, dim_map in self.args)
 
     def argument(self, value: Value, dim_map: DimMap) -> Value:
         key = (value, dim_map)
