@@ -29,6 +29,8 @@ from tesserac.types.ty import Aggregate, BoolType, FloatType, IntType, RunIntTyp
 
 MAX_DEPTH = 16
 """Calls within calls that are followed."""
+MAX_CALLS = 32
+"""Ranges with which one function is run; of further calls only the type is known."""
 MAX_ITERATIONS = 8
 LARGEST_SIZE = 2**40
 """No tensor has a dim as long: a size is bounded if it is below this."""
@@ -125,13 +127,13 @@ def _another(value: Value) -> Value:
 @dataclass
 class Ranges:
     """Runs functions on ranges. `size_range` is of the outermost function's sizes, in which `sizes` are those of the
-    one being run; `known` remembers calls, `settled` the loops of this one."""
+    one being run; `known` remembers the calls of each function, `settled` the loops of this one."""
 
     find: Find
     size_range: Extent
     watch: Watch | None = None
     sizes: Mapping[str, Dim] = field(default_factory=dict)
-    known: dict[object, Value] = field(default_factory=dict)
+    known: dict[str, dict[object, Value]] = field(default_factory=dict)
     depth: int = 0
     settled: dict[object, dict[str, Value]] = field(default_factory=dict)
     shared: dict[tuple[int, int], tuple[Value, Mapping[str, Value]]] = field(default_factory=dict)
@@ -339,11 +341,13 @@ class Ranges:
         if function.within is not None:
             return Ranged(_promised(function.within, [r for arg in args for r in ranges_of(arg)]))
         sizes = {name: dim.substitute(self.sizes) for name, dim in call.dims}
-        key = (call.function, tuple(sizes.items()), tuple(map(ranges_of, args)))
-        if key not in self.known:
+        known, key = self.known.setdefault(call.function, {}), (tuple(sizes.items()), tuple(map(ranges_of, args)))
+        if key not in known and len(known) >= MAX_CALLS:
+            return of_type(call.type)
+        if key not in known:
             inner = Ranges(self.find, self.size_range, None, sizes, self.known, self.depth + 1)
-            self.known[key] = inner.function(function, args)
-        return self.known[key]
+            known[key] = inner.function(function, args)
+        return known[key]
 
 
 def _promised(ends: tuple[float, float], args: Sequence[Interval]) -> Interval:
