@@ -8,6 +8,7 @@ the memory of the launch operand at the same base address, under the shape and s
 
 from __future__ import annotations
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Module, Op
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
@@ -22,9 +23,9 @@ from tesserac.tile.build_scatter import build_scatter
 from tesserac.tile.build_sort import build_sort
 from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
-from tesserac.tile.share import share_kernels
-from tesserac.tile.status import add_status, check_attrs
-from tesserac.types.dims import ZERO, product
+from tesserac.tile.share import meaning, share_kernels
+from tesserac.tile.status import add_status, check_attrs, checked_forms
+from tesserac.types.dims import ZERO, Dim, product
 
 BUILDERS = {
     "map": build_map,
@@ -42,31 +43,49 @@ def tile_pass(machine: Machine) -> Pass:
     """SCHEDULE to TILE. What the machine wants stands in the schedule already; its name is part of the pass's."""
 
     def run(module: Module) -> Module:
-        kernels: list[Op] = []
+        built: dict[str, _Built] = {}
         hosts = list(module.ops)
         for host in hosts:
             launches = [op for op in host.walk() if op.name == "schedule.launch"]
             for number, launch in enumerate(launches):
-                kernels.append(_build(host, launch, f"{host.symbol}${number}"))
+                said = meaning(launch)
+                if said not in built:
+                    built[said] = _build(launch, f"{host.symbol}${number}")
+                _launch(host, launch, built[said])
             host.detach()
-        return Module([*share_kernels(kernels, hosts), *hosts])
+        return Module([*share_kernels([made.kernel for made in built.values()], hosts), *hosts])
 
     return Pass(f"tile for {machine.arch}", SCHEDULE, TILE, run)
 
 
-def _build(host: Op, launch: Op, name: str) -> Op:
+@dataclass(frozen=True, eq=False)
+class _Built:
+    """A kernel, with the operands of its launch in the order of its arguments, and how many elements it touches."""
+
+    kernel: Op
+    operands: tuple[int, ...]
+    touched: Dim
+
+
+def _build(launch: Op, name: str) -> _Built:
     frame = Frame(launch)
     BUILDERS[launch_kind(launch)](frame)
     kernel = frame.finish(name)
     merge_maps(kernel)
-    builder = Builder.before(launch)
-    told = [add_status(host, check) for check in frame.checks]
-    operands, touched = frame.operands(), frame.touched()
+    return _Built(kernel, frame.operands(), frame.touched())
+
+
+def _launch(host: Op, launch: Op, made: _Built) -> None:
+    """What launches a kernel stands where the launch stood, and behind it what looks at what the kernel tells."""
+    builder, checks = Builder.before(launch), checked_forms(launch)
+    told = [add_status(host, check) for check in checks]
+    operands = [launch.operands[place] for place in made.operands]
     whole = sum((product(memory(v).dims) for v in operands), ZERO)
-    attrs: dict[str, Attr] = {"kernel": name} if touched == whole else {"kernel": name, "touched": touched}
+    attrs: dict[str, Attr] = {"kernel": made.kernel.symbol}
+    if made.touched != whole:
+        attrs["touched"] = made.touched
     builder.op("tile.launch", [*operands, *told], (), attrs)
-    for check, status in zip(frame.checks, told, strict=True):
+    for check, status in zip(checks, told, strict=True):
         with builder.spanned(check.span):
             builder.op("schedule.check", (status,), (), check_attrs(check))
     launch.erase()
-    return kernel

@@ -258,6 +258,7 @@ class Frame:
         work = sum(body_work(op) for op in computing(self.launch) if op.name == "form.map" and self.matrix is None)
         return sum((product(sizes) for sizes in walked), product(self.space) * (work // WORK_LIKE_AN_ELEMENT))
 
-    def operands(self) -> list[Value]:
-        """What the launch of this kernel passes, in the order of its arguments; behind it, the status of each check."""
-        return [self.launch.operands[a.operand] for a in self._arguments]
+    def operands(self) -> tuple[int, ...]:
+        """Which operands of the launch the kernel takes, in the order of its arguments; behind them, the status of each
+        check."""
+        return tuple(a.operand for a in self._arguments)

@@ -1,7 +1,8 @@
 """Kernels that say the same become one: the layers of a model differ in their weights, not in their code.
 
 Enters: the kernels of a module and the host programs that launch them. Leaves: one kernel of each kind, the first,
-which all launches of its like now name. Names of values and places in the source do not count.
+which all launches of its like now name. Names of values and places in the source do not count. Launches that say the
+same before there are kernels have theirs built once.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from tesserac.ir.core import Op, Value
 from tesserac.ir.printer import print_attr
 
-NAMES = ("sym_name",)
-"""Attributes that say what a kernel is called, not what it does."""
+NAMES = ("sym_name", "reason", "copied")
+"""Attributes that say what a kernel is called or why it is as it is, not what it does."""
 
 
 def share_kernels(kernels: Sequence[Op], hosts: Iterable[Op]) -> list[Op]:
@@ -27,7 +28,7 @@ def share_kernels(kernels: Sequence[Op], hosts: Iterable[Op]) -> list[Op]:
 
 
 def meaning(kernel: Op) -> str:
-    """Text that is equal for kernels that do the same."""
+    """Text that is equal for kernels that do the same, and for launches that do the same with their operands."""
     lines: list[str] = []
     numbers: dict[Value, int] = {}
 
@@ -46,5 +47,6 @@ def meaning(kernel: Op) -> str:
                 walk(inner)
             lines.append("end")
 
+    lines.append(define(kernel.operands))
     walk(kernel)
     return "\n".join(lines)
