@@ -7,7 +7,9 @@ branch whose sizes have no value with these replacements is never taken, and bec
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import is_
+from types import NoneType
 from typing import cast
 
 from tesserac.base.source import Span
@@ -18,6 +20,8 @@ from tesserac.ir.forms import SIZED
 from tesserac.ir.types import TensorType, Type
 from tesserac.ops.create import Zeros
 from tesserac.types.dims import Dim, DimError
+from tesserac.types.dtype import DType
+from tesserac.types.policy import Policy
 
 Dims = Mapping[str, Dim]
 
@@ -86,24 +90,37 @@ def _renamed(counter: Attr, dims: Dims) -> str:
 
 
 def substitute_type(ty: Type, dims: Dims) -> Type:
-    if isinstance(ty, TensorType):
-        return TensorType(tuple(d.substitute(dims) for d in ty.dims), ty.dtype, ty.policy)
-    return ty
+    if not isinstance(ty, TensorType):
+        return ty
+    sizes = tuple([d.substitute(dims) for d in ty.dims])
+    return ty if _unchanged(sizes, ty.dims) else TensorType(sizes, ty.dtype, ty.policy)
 
 
 def substitute_attr(attr: Attr, dims: Dims) -> Attr:
+    """What does not change stays the object it is: most attributes are without symbols."""
     if isinstance(attr, Dim):
         return attr.substitute(dims)
-    if isinstance(attr, Span):
+    if isinstance(attr, _PLAIN):
         return attr
     if isinstance(attr, tuple):
-        return tuple.__new__(type(attr), (substitute_attr(a, dims) for a in attr))  # a span stays one
+        items = [substitute_attr(a, dims) for a in attr]
+        return attr if _unchanged(items, attr) else tuple.__new__(type(attr), items)
     if isinstance(attr, TensorType):
         return substitute_type(attr, dims)
     if dataclasses.is_dataclass(attr) and not isinstance(attr, type):
-        fields = {f.name: substitute_attr(getattr(attr, f.name), dims) for f in dataclasses.fields(attr)}
-        return cast(Attr, dataclasses.replace(attr, **fields))
+        old = {f.name: getattr(attr, f.name) for f in dataclasses.fields(attr)}
+        fields = {name: substitute_attr(value, dims) for name, value in old.items()}
+        same = _unchanged(list(fields.values()), list(old.values()))
+        return attr if same else cast(Attr, dataclasses.replace(attr, **fields))
     return attr
+
+
+_PLAIN = (int, float, str, NoneType, Span, DType, Policy)
+"""Attributes in which there are no sizes."""
+
+
+def _unchanged(new: Sequence[object], old: Sequence[object]) -> bool:
+    return all(map(is_, new, old))
 
 
 def mentions(op: Op, symbol: str) -> bool:

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 from tesserac.base.dataclass import dataclass
@@ -62,6 +63,7 @@ class IndexType:
 INDEX = IndexType()
 
 
+@lru_cache(4096)
 def row_major(dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The strides, in elements, of a contiguous array whose last dim varies fastest."""
     strides = [Dim.const(1)]

@@ -77,6 +77,8 @@ class Dim:
             raise TooComplex(f"a product of sums with {len(self.terms)} and {len(right)} terms is too long")
         if len(self.terms) == len(right) == 1:  # most sizes are products, which stay in normal form
             [(m, c)], [(n, d)] = self.terms, right
+            if not n and d == 1:
+                return self
             return Dim(((join(m, n), simplest(c * d)),))
         return Dim(collect((join(m, n), c * d) for m, c in self.terms for n, d in right))
 
