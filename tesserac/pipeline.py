@@ -110,10 +110,8 @@ def lower(
     `asserts` only those of the library stay. Raises SizesDemanded where an operator needs more sizes, SizesRefused
     where a guard forbids them, DevicesMissing where the program is one of many devices."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
-    whole = run_passes(graph, CALL_PASSES, verify=verify)
-    sizes = {**alone(functions[entry]), **sizes}
-    sized = run_passes(whole, [fix_sizes(sizes)], verify=verify)  # before folding, which makes use of the numbers
-    forms = run_passes(sized, GRAPH_PASSES, verify=verify)
+    sized = fix_sizes({**alone(functions[entry]), **sizes})  # before folding, which makes use of the numbers
+    forms = run_passes(graph, [*CALL_PASSES, sized, *GRAPH_PASSES], verify=verify)
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)
     tile = run_passes(schedule, tile_passes(machine), verify=verify)
     return Levels(graph, forms, schedule, tile)

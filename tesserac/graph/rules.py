@@ -58,9 +58,14 @@ def parse_term(text: str) -> ast.expr:
 
 
 def _pattern(left: ast.expr, right: ast.expr) -> Pattern:
+    assert isinstance(left, ast.Call) and isinstance(left.func, ast.Name)
+    root = PREFIX + left.func.id
+
     def apply(op: Op, rewriter: Rewriter) -> bool:
+        if op.name != root:
+            return False
         bound: dict[str, Value] = {}
-        if not op.results or not _matches(left, op.results[0], bound):
+        if not _matches(left, op.results[0], bound):
             return False
         value = _build(right, bound, op, rewriter)
         if value.type != op.result.type:

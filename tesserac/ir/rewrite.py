@@ -63,7 +63,7 @@ def erase_dead(module: Module) -> bool:
     changed = False
     for top in module.ops:
         for op in reversed(list(top.walk())):
-            if op is not top and is_pure(op) and not op.opdef.terminator and _unused(op):
+            if op is not top and not op.opdef.terminator and _unused(op) and is_pure(op):
                 op.erase()
                 changed = True
     return changed

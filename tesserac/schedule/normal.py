@@ -160,7 +160,7 @@ def _drop_dead(block: Block) -> None:
     for op in reversed(block.ops[:-1]):
         for region in op.regions if op.name in CONTROL else ():
             _drop_dead(region.block)
-        if is_pure(op) and not any(v.uses for v in op.results):
+        if not any(v.uses for v in op.results) and is_pure(op):
             op.erase()
 
 
