@@ -18,7 +18,7 @@ from tesserac.check.instances.entry import entry_types
 from tesserac.check.model import typed
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names.resolve import ImportPath, ImportProblem
-from tesserac.check.state.body import Instance
+from tesserac.check.state.rules import Instance
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim

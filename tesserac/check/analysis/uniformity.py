@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.scope import Binding
-from tesserac.check.state.body import Body, Meeting
+from tesserac.check.state.body import Body
+from tesserac.check.state.parts import Meeting
 from tesserac.diag.codes.effects import E0605
 from tesserac.ops.collective import Collective
 from tesserac.types.ty import ErrorType
@@ -26,7 +27,7 @@ def require_uniformity(
 ) -> None:
     """Reports the first of the meetings from number `first` on that not all devices may come to, since `test` decides.
     `asked` is where the program writes the test, if it does."""
-    for meeting in body.meetings[first:]:
+    for meeting in body.devices.meetings[first:]:
         if not isinstance(test.type, ErrorType) and not agrees(body, test, meeting.axis, ends):
             _report(body, meeting, test.span, asked)
             return
@@ -93,7 +94,7 @@ class _Judge:
 
     def _call(self, call: typed.Call) -> bool:
         """A function that only computes gives the same for the same; of one that communicates it is known."""
-        across = self._body.uniform.get(call.function, {})
+        across = self._body.devices.uniform.get(call.function, {})
         if self._axis in across:
             return across[self._axis]
         return not call.reads and call.key is None and all(map(self.same, call.args))

@@ -124,8 +124,8 @@ def _narrow(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.E
 
 
 def _result_storage(body: Body, callee: Callee) -> DTypeType | None:
-    if body.result_storage is not None:
-        return DTypeType(body.result_storage.dtype, body.result_storage.policy)
+    if body.declared.result_storage is not None:
+        return DTypeType(body.declared.result_storage.dtype, body.declared.result_storage.policy)
     body.sink.error(E0406, at=callee.at, operation="`narrow`").remark(
         "the function does not say what dtype it returns; write `narrow(y, x.dtype)`"
     )

@@ -66,10 +66,10 @@ def call_declared(body: Body, spec: FunctionSpec, args: Sequence[Arg], callee: C
 
 def _signature(body: Body, spec: FunctionSpec) -> Signature:
     """The declaration as a signature; sizes that the function around it does not know are its own."""
-    specs: list[TypeSpec] = [substitute_spec(parameter, body.symbols) for parameter in spec.parameters]
+    specs: list[TypeSpec] = [substitute_spec(parameter, body.sizes.symbols) for parameter in spec.parameters]
     named = {name for own in spec.parameters for dim in dims_of(own) for name in dim.dim.symbols()}
     parameters = tuple(ParameterSpec(f"argument {i + 1}", own, None, False, own.span) for i, own in enumerate(specs))
     node = ast.FunctionDef(spec.span, (), "fn", spec.span, (), None, (), None, None, ())
     result = spec.result if not isinstance(spec.result, AnySpec) else AnySpec(spec.span)
-    symbols = tuple(sorted(named - body.symbols.keys()))
-    return Signature(node, parameters, substitute_spec(result, body.symbols), symbols, ())
+    symbols = tuple(sorted(named - body.sizes.symbols.keys()))
+    return Signature(node, parameters, substitute_spec(result, body.sizes.symbols), symbols, ())

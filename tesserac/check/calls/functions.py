@@ -35,7 +35,8 @@ from tesserac.check.operators.apply import meet_storage
 from tesserac.check.operators.statics import read_order
 from tesserac.check.operators.unusual import axis_position, check_axis
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
-from tesserac.check.state.body import Body, Instance, is_static
+from tesserac.check.state.body import Body, is_static
+from tesserac.check.state.rules import Instance
 from tesserac.check.transforms.custom_rules import with_rules
 from tesserac.check.values.methods import as_function
 from tesserac.check.values.scalars import to_float
@@ -117,7 +118,7 @@ def _call(
     callee: Callee,
     key: typed.Expr | None,
 ) -> typed.Expr:
-    binding = CallBinding(signature, body.facts, body.axes)
+    binding = CallBinding(signature, body.facts, body.devices.axes)
     solver = binding.bind([value.type for value in values])
     if binding.misfits:
         explain_misfit(body, signature, binding.misfits[0], values, callee)
@@ -167,7 +168,7 @@ def _guarded(body: Body, conflict: Conflict[Reason], callee: Callee) -> bool:
     own = {name for size in body.rules.module_sizes().values() for name in size.symbols()}
     foreign = [name for name in sorted(sizes) if "." in name and name not in own]
     computed = conflict.bound.symbol is None or conflict.found.symbol is None  # two names that are equal are one name
-    is_data = bool(foreign) or (body.has_open and computed) or body.may_agree(conflict.bound, conflict.found)
+    is_data = bool(foreign) or (body.sizes.has_open and computed) or body.may_agree(conflict.bound, conflict.found)
     if not is_data or (conflict.bound - conflict.found).constant is not None:
         return False
     for name in foreign:
@@ -200,7 +201,7 @@ def _finish(
             body.add_effect(effect, callee.at)
     for param in function.reads:
         if param.name != typed.STREAM or key is None:
-            body.reads.setdefault(param.name, param)
+            body.doing.reads.setdefault(param.name, param)
     args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
     dims = tuple((name, sizes[name]) for name in dict.fromkeys((*function.symbols, *axes)) if name in sizes)
     reads = tuple(param.name for param in function.reads)
@@ -209,8 +210,8 @@ def _finish(
     call = typed.Call(result, callee.span, function.symbol, args, dims, reads, key, rules, closed)
     if not is_static(result):
         return call
-    if body.dead == 0 and any(not isinstance(statement, typed.Return) for statement in function.body):
-        body.frame.statements.append(typed.Evaluate(callee.span, call))  # it may print or assert
+    if body.flow.dead == 0 and any(not isinstance(statement, typed.Return) for statement in function.body):
+        body.flow.frame.statements.append(typed.Evaluate(callee.span, call))  # it may print or assert
     return typed.Static(result, callee.span)
 
 
@@ -354,8 +355,8 @@ def _waits(body: Body, values: Sequence[typed.Expr], callee: Callee) -> bool:
 def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:
     """Recursion ends only on static arguments; of an int parameter the definition does not know the value yet."""
     if any(isinstance(p.spec, ScalarSpec) and p.spec.kind == "int" for p in signature.parameters):
-        body.needs_value = body.needs_value or bool(body.static_symbols)
-    if body.dead == 0 and not body.needs_value:
+        body.needs_value = body.needs_value or bool(body.sizes.static_symbols)
+    if body.flow.dead == 0 and not body.needs_value:
         draft = body.sink.error(E0206, at=callee.at, name=callee.name)
         draft.remark("recursion is allowed on compile-time arguments that an `if` can end; otherwise use a loop")
 

@@ -18,7 +18,8 @@ from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.statics import read_axis
 from tesserac.check.sizes.facts import Why
 from tesserac.check.state.arguments import Callee, Slot
-from tesserac.check.state.body import Body, Communication, Meeting
+from tesserac.check.state.body import Body
+from tesserac.check.state.parts import Communication, Meeting
 from tesserac.check.values.tuples import rebuilt, tuple_items
 from tesserac.diag.codes.effects import E0604
 from tesserac.diag.codes.names import E0299
@@ -163,13 +164,13 @@ def _is_mesh(type_: Type) -> bool:
 
 def _size(body: Body, axis: str, at: Span) -> Dim:
     """How many devices the axis has here. Raises _Refused."""
-    if axis in body.axes:
-        return body.axes[axis]
-    if body.mesh is not None:
-        return _size_on(body, body.mesh, axis, at)
+    if axis in body.devices.axes:
+        return body.devices.axes[axis]
+    if body.devices.mesh is not None:
+        return _size_on(body, body.devices.mesh, axis, at)
     devices = Dim.sym(free_size(axis))
-    if free_size(axis) not in body.own_symbols:
-        body.own_symbols |= {free_size(axis)}
+    if free_size(axis) not in body.sizes.own_symbols:
+        body.sizes.own_symbols |= {free_size(axis)}
         body.facts.state("at_least", devices, ONE, Why(f'"{axis}" has a device', None))
     return devices
 
@@ -190,16 +191,16 @@ def _size_on(body: Body, mesh: Type, axis: str, at: Span) -> Dim:
 
 def _communicate(body: Body, axis: str, devices: Dim, callee: Callee) -> bool:
     """Notes that the body communicates; False after a diagnostic, where an axis would have two sizes."""
-    known = body.collectives.get(axis)
+    known = body.devices.collectives.get(axis)
     if known is not None and not body.facts.same(known.devices, devices):
         problem, label = f'"{axis}" has another number of devices here', f"{dim_text(devices)} devices"
         draft = body.sink.error(E0604, at=callee.at, label=label, problem=problem)
         draft.note(known.span, f"{dim_text(known.devices)} devices")
         return False
     body.add_effect(COLLECTIVE, callee.at)
-    if body.dead == 0:
-        body.collectives.setdefault(axis, Communication(devices, callee.at))
-        body.meetings.append(Meeting(axis, callee.name, callee.at))
+    if body.flow.dead == 0:
+        body.devices.collectives.setdefault(axis, Communication(devices, callee.at))
+        body.devices.meetings.append(Meeting(axis, callee.name, callee.at))
     return True
 
 
@@ -215,7 +216,7 @@ def axes_of_call(body: Body, function: typed.TypedFunction, callee: Callee) -> M
                 return None
         if not _communicate(body, own.axis, devices, callee):
             return None
-        body.uniform.setdefault(function.symbol, {})[own.axis] = own.agreed
+        body.devices.uniform.setdefault(function.symbol, {})[own.axis] = own.agreed
     return sizes
 
 
@@ -226,19 +227,20 @@ def devices_along(body: Body, axis: str, size: Dim, at: Span) -> Iterator[None]:
     if not axis:
         yield
         return
-    axes, collectives, effects, first = body.axes, body.collectives, frozenset(body.effects), len(body.meetings)
-    body.axes, body.collectives = {**axes, axis: size}, {}
+    devices, effects = body.devices, frozenset(body.doing.effects)
+    axes, collectives, first = devices.axes, devices.collectives, len(devices.meetings)
+    devices.axes, devices.collectives = {**axes, axis: size}, {}
     try:
         yield
     finally:
-        own = body.collectives
-        body.axes, body.collectives = axes, {**own, **collectives}
-    body.meetings[first:] = [meeting for meeting in body.meetings[first:] if meeting.axis != axis]
+        own = devices.collectives
+        devices.axes, devices.collectives = axes, {**own, **collectives}
+    devices.meetings[first:] = [meeting for meeting in devices.meetings[first:] if meeting.axis != axis]
     found = own.get(axis)
     if axis not in collectives:
-        body.collectives.pop(axis, None)
+        devices.collectives.pop(axis, None)
     if not own.keys() - {axis} and COLLECTIVE not in effects:
-        body.effects.pop(COLLECTIVE, None)
+        body.doing.effects.pop(COLLECTIVE, None)
     if found is not None and not body.facts.same(found.devices, size):
         problem = f'collectives inside are across another number of devices along "{axis}"'
         label = f"{dim_text(size)} devices here, {dim_text(found.devices)} inside"

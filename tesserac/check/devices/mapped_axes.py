@@ -157,7 +157,7 @@ def _dim_of(body: Body, axis: StrType | IntType) -> Dim:
     if isinstance(axis, IntType):
         return axis.value
     try:
-        return parse_dim(axis.value).substitute(body.symbols)
+        return parse_dim(axis.value).substitute(body.sizes.symbols)
     except DimError:
         return Dim.sym(axis.value)
 

@@ -96,7 +96,7 @@ def infer_call(body: Body, node: ast.Call) -> typed.Expr:
 
 
 def _is_local(body: Body, name: str) -> bool:
-    return name in body.scope.bindings or name in body.scope.half_bound or name in body.symbols
+    return name in body.scope.bindings or name in body.scope.half_bound or name in body.sizes.symbols
 
 
 def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
@@ -158,7 +158,7 @@ def call_function_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.
         return _call_value_of(body, value, given, callee)
 
     name = node.function.id if isinstance(node.function, ast.Name) else ""
-    declared = body.function_specs.get(name) if isinstance(value, typed.Local | typed.Static) else None
+    declared = body.declared.function_specs.get(name) if isinstance(value, typed.Local | typed.Static) else None
     if declared is None or body.scope.bindings[name].value is not None:
         return call(args)
     return call_declared(body, declared, args, Callee(name, node.function.span, node.span), call)
@@ -334,7 +334,7 @@ def _own_method(
 
 def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | NamespaceRef | None:
     """The library or the module that a name before a dot means, if it is one."""
-    if not isinstance(base, ast.Name) or base.id in body.scope.bindings or base.id in body.symbols:
+    if not isinstance(base, ast.Name) or body.binds(base.id):
         return None
     meaning = body.rules.resolve(base.id)
     return meaning if isinstance(meaning, LibraryRef | ModuleRef | NamespaceRef) else None

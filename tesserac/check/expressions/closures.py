@@ -75,13 +75,13 @@ def _close(
 
 
 def _is_local(body: Body, name: str) -> bool:
-    return name in body.scope.bindings or name in body.symbols
+    return body.binds(name)
 
 
 def _value(body: Body, name: str, span: Span) -> typed.Expr:
     if name in body.scope.bindings:
         return body.local(name, span)
-    return typed.Static(IntType(body.symbols[name]), span)
+    return typed.Static(IntType(body.sizes.symbols[name]), span)
 
 
 def _parameter(name: str, value: typed.Expr, span: Span) -> ast.Parameter:

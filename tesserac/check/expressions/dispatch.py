@@ -106,14 +106,14 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     if isinstance(test.type, BoolType):
         kept, other = (node.then, node.otherwise) if test.type.value else (node.otherwise, node.then)
         if checks_excluded(body, node.test):
-            body.dead += 1
+            body.flow.dead += 1
             apart(body, lambda: body.expression(other))
-            body.dead -= 1
+            body.flow.dead -= 1
         return body.expression(kept)
     if isinstance(test.type, ErrorType) and body.needs_value:
         return test  # a call knows which side it takes
-    body.forks = body.forks or (bool(body.static_symbols) and compares_ints(body, node.test))
-    first, checked = len(body.meetings), body.checked
+    body.forks = body.forks or (bool(body.sizes.static_symbols) and compares_ints(body, node.test))
+    first, checked = len(body.devices.meetings), body.sizes.checked
     then, otherwise = (_side(body, test, side, side is node.then) for side in (node.then, node.otherwise))
     require_uniformity(body, first, test, node.test.span)
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)

@@ -134,7 +134,7 @@ def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
         return require_condition(body, body.expression(node.right))
     if isinstance(left.type, ErrorType) and body.needs_value:
         return left  # a call knows whether the second is asked
-    met, checked = len(body.meetings), body.checked
+    met, checked = len(body.devices.meetings), body.sizes.checked
     with assuming(body, left, holds=node.op == "and"):
         right = apart(body, lambda: body.expression(node.right))
     if isinstance(left.type, ErrorType):

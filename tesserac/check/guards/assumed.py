@@ -36,7 +36,7 @@ def relies_on(body: Body, test: typed.Expr, checked: int) -> bool:
     """Whether what a condition leads to may rely on sizes that are so only there: it is a fact about sizes, or more
     than `checked` checks have been made there."""
     says = any(True for holds in (True, False) for _ in _assumed(body, test, holds))
-    return says or body.checked > checked
+    return says or body.sizes.checked > checked
 
 
 @contextmanager
@@ -44,9 +44,9 @@ def assuming(body: Body, test: typed.Expr, *, holds: bool) -> Iterator[None]:
     """Inside, the condition holds, or does not. What is checked inside is no matter of other runs."""
     with body.facts.scope():
         assume(body, test, holds=holds)
-        body.branches += 1
+        body.flow.branches += 1
         yield
-        body.branches -= 1
+        body.flow.branches -= 1
 
 
 def assume(body: Body, test: typed.Expr, *, holds: bool) -> None:

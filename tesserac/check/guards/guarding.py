@@ -20,11 +20,11 @@ def require_guard(
     """A check, from then on a fact; `origin` is the check of a called function that it stands for. It is made on entry
     where every call comes to it, a bound that depends on loop indices at the ends of their ranges; else where it is
     needed. That two sizes of arguments agree is a matter of types, which hold for the whole function."""
-    if body.dead:
+    if body.flow.dead:
         return
     reason = undecided(body, kind, left, right, at)
     typing = kind == "equal" and origin is None
-    ends = None if body.branches and not typing else _on_entry(body, kind, left, right)
+    ends = None if body.flow.branches and not typing else _on_entry(body, kind, left, right)
     if ends is None:
         require_here(body, kind, left, right, at)
         return
@@ -36,7 +36,7 @@ def require_guard(
 
 def require_here(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:
     """A check where the program comes to it, and behind it a fact."""
-    if body.dead == 0:
+    if body.flow.dead == 0:
         reason = undecided(body, kind, left, right, at)
         body.facts.state(kind, left, right, Why("checked here", at))
         if kind == "at_least":
@@ -48,10 +48,10 @@ def require_position(body: Body, position: Dim, size: Dim, index: Dim, at: Span)
     """A check that a position, written as `index`, is one of a dim; then it is a fact."""
     bounds = [(left, right) for left, right in ((position, ZERO), (size, position + 1))]
     bounds = [bound for bound in bounds if not body.facts.surely_at_least(*bound)]
-    if not body.branches and all(_on_entry(body, "at_least", *bound) for bound in bounds):
+    if not body.flow.branches and all(_on_entry(body, "at_least", *bound) for bound in bounds):
         for left, right in bounds:
             require_guard(body, "at_least", left, right, at)
-    elif body.dead == 0:
+    elif body.flow.dead == 0:
         reason = undecided(body, "at_least", *bounds[0], at)
         body.add_check(typed.Require(at, "in_range", position, size, code_at(body, at), reason, index))
         for left, right in bounds:

@@ -15,13 +15,13 @@ from tesserac.types.ty import OperatorType, StructType, TensorType, TupleType, T
 
 def enter_tensor(body: Body, name: str, spec: TensorSpec, type_: Type) -> None:
     """What messages say of a tensor's dims and element; sizes that have another name or a number in this instance."""
-    body.parameter_dims[name] = spec.dims
-    body.parameter_elements[name] = spec.element_span
-    body.element_spans.append(spec.element_span)
+    body.declared.parameter_dims[name] = spec.dims
+    body.declared.parameter_elements[name] = spec.element_span
+    body.declared.element_spans.append(spec.element_span)
     if isinstance(type_, TensorType):
         own = type_.rank - len(spec.dims)
         _enter_dims(body, spec.dims, type_.dims[own:])
-        body.leading = type_.dims[:own] if spec.leading else body.leading
+        body.declared.leading = type_.dims[:own] if spec.leading else body.declared.leading
 
 
 def enter_sizes(body: Body, spec: TypeSpec, type_: Type) -> None:
@@ -50,4 +50,4 @@ def _enter_items(body: Body, spec: TupleSpec | ListSpec, type_: TupleType) -> No
 
 def _enter_dims(body: Body, specs: Sequence[DimSpec], dims: Sequence[Dim]) -> None:
     pairs = zip(specs, dims, strict=False)
-    body.symbols.update((spec.dim.symbol, size) for spec, size in pairs if spec.dim.symbol)
+    body.sizes.symbols.update((spec.dim.symbol, size) for spec, size in pairs if spec.dim.symbol)

@@ -29,7 +29,7 @@ def code_at(body: Body, at: Span) -> str:
 
 def _missing(body: Body, kind: typed.GuardKind, left: Dim, right: Dim) -> str:
     indices = [name for name in sorted((left - right).symbols()) if body.facts.is_index(name)]
-    if body.branches:
+    if body.flow.branches:
         return "not every call comes to it, so it is checked there"
     if indices:
         return f"it depends on `{indices[0]}`, so it is checked for the ends of that range"

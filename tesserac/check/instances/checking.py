@@ -44,8 +44,9 @@ from tesserac.check.model.specs import (
 from tesserac.check.model.struct_uses import field_specs
 from tesserac.check.names.struct_items import is_test
 from tesserac.check.sizes.facts import Why
-from tesserac.check.state.body import Body, WherePlace
+from tesserac.check.state.body import Body
 from tesserac.check.state.effects import check_effects
+from tesserac.check.state.parts import WherePlace
 from tesserac.check.values.common_types import agree
 from tesserac.diag.codes.names import E0211, E0212
 from tesserac.syntax import ast
@@ -95,18 +96,18 @@ def enter(
 ) -> None:
     """Binds parameters and sizes, and states the `where` facts."""
     names = (*signature.symbols, *symbols_of(types))
-    body.symbols = {**body.rules.module_sizes(), **{name: Dim.sym(name) for name in names}}
+    body.sizes.symbols = {**body.rules.module_sizes(), **{name: Dim.sym(name) for name in names}}
     mentioned = [name for p in signature.parameters for dim in dims_of(p.spec) for name in dim.dim.symbols()]
-    body.own_symbols = frozenset(signature.symbols)
-    body.has_open = any(leaves_dims(parameter.spec) for parameter in signature.parameters)
+    body.sizes.own_symbols = frozenset(signature.symbols)
+    body.sizes.has_open = any(leaves_dims(parameter.spec) for parameter in signature.parameters)
     for name in sorted({*mentioned, *symbols_of(types)}):
         body.mention(name)
     told = {p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec)}
     untold = untold_sizes(frozenset(signature.symbols) - told, [p.spec for p in signature.parameters])
-    body.untold_symbols = untold | frozenset(signature.hidden)
-    body.dim_spans = spans
-    body.where_at = _where_place(body, signature.node)
-    body.static_symbols = frozenset(
+    body.sizes.untold_symbols = untold | frozenset(signature.hidden)
+    body.declared.dim_spans = spans
+    body.declared.where_at = _where_place(body, signature.node)
+    body.sizes.static_symbols = frozenset(
         name
         for p, type_ in zip(signature.parameters, types, strict=True)
         for name in (_int_symbols(type_) if isinstance(p.spec, AnySpec) else static_symbols(p.name, type_))
@@ -115,9 +116,9 @@ def enter(
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
         spec = parameter.spec.inner if isinstance(parameter.spec, OptionalSpec) else parameter.spec
         if isinstance(spec, FunctionSpec):
-            body.function_specs[parameter.name] = spec
-        if isinstance(type_, IntType) and parameter.name in body.symbols:
-            body.symbols[parameter.name] = type_.value
+            body.declared.function_specs[parameter.name] = spec
+        if isinstance(type_, IntType) and parameter.name in body.sizes.symbols:
+            body.sizes.symbols[parameter.name] = type_.value
         if isinstance(spec, TensorSpec):
             enter_tensor(body, parameter.name, spec, type_)
         else:
@@ -126,16 +127,16 @@ def enter(
         body.scope.bind(Binding(name, ErrorType(), signature.node.name_span, None))
     signed = enter_signs(body, types)
     for number, fact in enumerate(signature.facts):
-        left, right = fact.left.substitute(body.symbols), fact.right.substitute(body.symbols)
+        left, right = fact.left.substitute(body.sizes.symbols), fact.right.substitute(body.sizes.symbols)
         doubted = body.at_definition and number < MAX_DOUBTED_FACTS
         if doubted and body.facts.refutes(fact.kind, left, right):
             report_contradiction(body, signed, signature.facts[: number + 1])
             break
         body.facts.state(fact.kind, left, right, Why(f"`where {body.rules.text(fact.span)}`", fact.span))
-    body.result_spec = None if isinstance(signature.result, AnySpec) else signature.result
+    body.declared.result_spec = None if isinstance(signature.result, AnySpec) else signature.result
     if isinstance(signature.result, TensorSpec):
-        body.result_storage = expected_storage(body, signature.result)
-        body.element_spans.append(signature.result.element_span)
+        body.declared.result_storage = expected_storage(body, signature.result)
+        body.declared.element_spans.append(signature.result.element_span)
 
 
 def static_symbols(name: str, type_: Type) -> Iterator[str]:
@@ -203,18 +204,18 @@ def typed_function(
         result=result,
         symbols=symbols,
         guards=guards,
-        effects=frozenset(body.effects),
-        reads=tuple(body.reads.values()),
+        effects=frozenset(body.doing.effects),
+        reads=tuple(body.doing.reads.values()),
         body=block,
         span=node.name_span,
-        collectives=tuple(_across(body, axis, found.devices) for axis, found in body.collectives.items()),
+        collectives=tuple(_across(body, axis, found.devices) for axis, found in body.devices.collectives.items()),
         exported=any(is_export(decorator.expression) for decorator in node.decorators),
         doc=node.doc or "",
     )
 
 
 def _across(body: Body, axis: str, devices: Dim) -> typed.Across:
-    return typed.Across(axis, devices, all(agrees(body, value, axis) for value in body.returns))
+    return typed.Across(axis, devices, all(agrees(body, value, axis) for value in body.flow.returns))
 
 
 def symbols_of(types: tuple[Type, ...]) -> tuple[str, ...]:
@@ -236,15 +237,15 @@ def check_end(body: Body, signature: Signature) -> None:
 
 def result_type(body: Body) -> Type:
     """The type of all returns; a function without one returns None."""
-    if not body.returns:
+    if not body.flow.returns:
         return NoneType()
-    result = body.returns[0].type
-    for value in body.returns[1:]:
+    result = body.flow.returns[0].type
+    for value in body.flow.returns[1:]:
         joined = agree(result, value.type)
         if joined is None:
             before, after = result.show(), value.type.show()
             draft = body.sink.error(E0212, at=value.span, name="the result", before=before, after=after)
-            draft.note(body.returns[0].span, f"this returns {type_text(result)}")
+            draft.note(body.flow.returns[0].span, f"this returns {type_text(result)}")
             return ErrorType()
         result = joined
     return result
@@ -254,9 +255,9 @@ def where_guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:
     """The `where` facts come first: what follows from them is not checked again."""
     stated: list[typed.Guard] = []
     for fact in signature.facts:
-        left, right = fact.left.substitute(body.symbols), fact.right.substitute(body.symbols)
+        left, right = fact.left.substitute(body.sizes.symbols), fact.right.substitute(body.sizes.symbols)
         stated.append(typed.Guard(fact.kind, left, right, fact.span, STATED))
-    return (*stated, *body.guards.values())
+    return (*stated, *body.sizes.guards.values())
 
 
 def is_export(node: ast.Expr) -> bool:

@@ -127,7 +127,7 @@ def _conform_items(
 
 
 def _conform_list(body: Body, spec: ListSpec, value: typed.Expr) -> typed.Expr:
-    count = spec.count.dim.substitute(body.symbols)
+    count = spec.count.dim.substitute(body.sizes.symbols)
     found = value.type
     if isinstance(found, ListType):
         if not body.facts.same(found.count, count):
@@ -145,7 +145,7 @@ def _conform_operator(body: Body, spec: OperatorSpec, value: typed.Expr) -> type
     if not isinstance(found, OperatorType) or not is_of(spec, found):
         return _wrong_kind(body, spec, value)
     for arg, size in sized(spec, found):
-        wanted = arg.dim.substitute(body.symbols)
+        wanted = arg.dim.substitute(body.sizes.symbols)
         if not body.facts.same(wanted, size):
             expected = body.rules.text(spec.span)
             draft = body.sink.error(E0308, at=value.span, expected=expected, found=found.show())
@@ -158,7 +158,8 @@ def _conform_struct(body: Body, spec: StructSpec, value: typed.Expr) -> typed.Ex
     found = value.type
     if not isinstance(found, StructType) or (found.module, found.name) != (spec.decl.owner, spec.decl.name):
         return _wrong_kind(body, spec, value)
-    expected = tuple(arg.dim.substitute(body.symbols) for arg in spec.args) if spec.args is not None else found.dims
+    symbols = body.sizes.symbols
+    expected = tuple(arg.dim.substitute(symbols) for arg in spec.args) if spec.args is not None else found.dims
     for wanted, size, arg in zip(expected, found.dims, spec.args or (), strict=False):
         if not body.facts.same(wanted, size):
             shown = StructType(found.module, found.name, expected, ()).show()
@@ -192,8 +193,8 @@ def _conform_tensor(body: Body, spec: TensorSpec, value: typed.Expr) -> typed.Ex
         value = met
     if not isinstance(value.type, TensorType):
         return _wrong_kind(body, spec, value)
-    leading = body.leading if spec.leading else ()
-    expected = (*leading, *(dim.dim.substitute(body.symbols) for dim in spec.dims))
+    leading = body.declared.leading if spec.leading else ()
+    expected = (*leading, *(dim.dim.substitute(body.sizes.symbols) for dim in spec.dims))
     return value if _same_dims(body, expected, spec, value, value.type) else body.error(value.span)
 
 
@@ -220,7 +221,7 @@ def _meet(body: Body, spec: TensorSpec, value: typed.Expr, storage: Storage) -> 
 
 def _explain_dtype(body: Body, spec: TensorSpec, value: typed.Expr, found: TensorType, storage: Storage) -> None:
     """Where nothing in the body chose the dtype, the signature contradicts itself, and the result's part is shown."""
-    if not body.first_telling(found.dtype, storage.dtype):
+    if not body.sizes.first_telling(found.dtype, storage.dtype):
         return
     contradicts = _is_result(body, spec.element_span) and not is_cast(body, value)
     shown = storage_text(found)
@@ -242,7 +243,7 @@ def _explain_dtype(body: Body, spec: TensorSpec, value: typed.Expr, found: Tenso
 
 def _is_result(body: Body, place: Span) -> bool:
     """Whether a place is in the declared result of this function."""
-    whole = body.result_spec.span if body.result_spec is not None else NO_SPAN
+    whole = body.declared.result_spec.span if body.declared.result_spec is not None else NO_SPAN
     return place.known and whole.file == place.file and whole.start <= place.start and place.end <= whole.end
 
 
@@ -253,7 +254,7 @@ def _same_dims(
     if same:
         return True
     wrong = _first_difference(body, expected, found)
-    if wrong is not None and not body.first_telling(expected[wrong], found.dims[wrong]):
+    if wrong is not None and not body.sizes.first_telling(expected[wrong], found.dims[wrong]):
         return False
     place = _declared_place(spec, expected, wrong)
     draft = _draft_dims(body, place, value, (expected, found.dims))

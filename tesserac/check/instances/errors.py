@@ -17,7 +17,8 @@ from tesserac.check.names.resolve import FunctionRef
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.arguments import Callee
-from tesserac.check.state.body import Body, Instance
+from tesserac.check.state.body import Body
+from tesserac.check.state.rules import Instance
 from tesserac.diag.codes.names import E0216, E0217
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.types.dtype import F32, I32, DType

@@ -37,14 +37,14 @@ def implementing(
 ) -> typed.TypedFunction | None:
     """The kernel, which gives what its meaning gives; None after an error."""
     inner = Body(body.rules, Sink(), body.name)
-    enter(inner, signature, tuple(param.type for param in function.params), body.dim_spans)
+    enter(inner, signature, tuple(param.type for param in function.params), body.declared.dim_spans)
     expected = inner.expression(_call(signature, meaning))
     if _differs(body, function, meaning, inner, expected):
         return None
     if _RANDOM in function.effects:
         return replace(function, closed=False)  # each draws its own numbers: a derivative replays those of the kernel
-    guards = dict.fromkeys([*function.guards, *inner.guards.values()])
-    reads = {param.name: param for param in (*function.reads, *inner.reads.values())}
+    guards = dict.fromkeys([*function.guards, *inner.sizes.guards.values()])
+    reads = {param.name: param for param in (*function.reads, *inner.doing.reads.values())}
     if reads:
         function = replace(function, closed=False)  # a rule is given no params, and the body is what the meaning is
     elif has_tangent(function.result):
@@ -89,10 +89,10 @@ def _differs(
         draft.because(f"`{function.name}` gives {type_text(function.result)}")
         draft.because(f"`{text}` gives {type_text(expected.type)}")
         return True
-    more = sorted(function.effects - inner.effects.keys())
+    more = sorted(function.effects - inner.doing.effects.keys())
     if more:
         problem = f"`{function.name}` has the effect {more[0]}, which `{text}` has not"
-        _report(body, function, meaning, problem).note(body.effects[more[0]], f"{more[0]} happens here")
+        _report(body, function, meaning, problem).note(body.doing.effects[more[0]], f"{more[0]} happens here")
     return bool(more)
 
 

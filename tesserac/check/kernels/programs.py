@@ -51,7 +51,7 @@ def check_kernel(
     inner = tuple(map(_of_one_program, types))
     enter(body, signature, types, spans)
     names = tuple(dict.fromkeys((*signature.symbols, *symbols_of(types))))
-    spec, body.result_spec = body.result_spec, None
+    spec, body.declared.result_spec = body.declared.result_spec, None
     body.kernel = kernel = new_kernel(names, settings)
     leading = _leading(body, signature, types)
     entered = _enter_tiles(body, signature, inner, kernel)
@@ -133,7 +133,7 @@ def _enter_tiles(
     statements: list[typed.Stmt] = []
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
-        body.parameter_dims[parameter.name] = body.parameter_dims.get(parameter.name, ())[-TILE_RANK:]
+        body.declared.parameter_dims[parameter.name] = body.declared.parameter_dims.get(parameter.name, ())[-TILE_RANK:]
         if isinstance(type_, TensorType) and type_.policy != NO_POLICY:
             kernel.policies.setdefault(type_.dtype, type_.policy)
         value = body.local(parameter.name, parameter.span)
@@ -147,7 +147,7 @@ def _enter_tiles(
 
 def _return_stored(kernel: Kernel, block: typed.Block, body: Body) -> typed.Block:
     """A kernel that stores returns what it stored, in the order of the first stores."""
-    if not kernel.stored or body.returns:
+    if not kernel.stored or body.flow.returns:
         return block
     span = block[-1].span
     lost = [name for name in kernel.stored if name not in body.scope.bindings]
@@ -156,7 +156,7 @@ def _return_stored(kernel: Kernel, block: typed.Block, body: Body) -> typed.Bloc
         return block
     stored = [body.local(name, span) for name in kernel.stored]
     value = stored[0] if len(stored) == 1 else make_tuple(stored, span)
-    body.returns.append(value)
+    body.flow.returns.append(value)
     return (*block, typed.Return(span, value))
 
 

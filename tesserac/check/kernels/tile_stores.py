@@ -41,7 +41,7 @@ def check_store(body: Body, call: ast.Call) -> list[typed.Stmt]:
     if not isinstance(out, typed.Local) or not isinstance(out.type, TensorType):
         body.sink.error(E0210, at=out.span, expected="a parameter that is a tensor", found=type_text(out.type))
         return []
-    if body.loops:
+    if body.flow.loops:
         problem = "a tile is stored once, after the loops that make it"
         body.sink.error(E0506, at=callee.at, problem=problem)
         return []

@@ -51,10 +51,11 @@ from tesserac.check.names.resolve import (
 )
 from tesserac.check.names.struct_items import is_constructor, is_test
 from tesserac.check.places.assignment import assign
-from tesserac.check.state.body import Body, Instance
+from tesserac.check.state.body import Body
 from tesserac.check.state.certainty import certain
 from tesserac.check.state.evaluation import apart, once
 from tesserac.check.state.requests import ask_by_types
+from tesserac.check.state.rules import Instance
 from tesserac.check.statements.dispatch import check_block
 from tesserac.check.transforms.custom_rules import check_rules
 from tesserac.check.values.globals import BUILT_IN
@@ -377,18 +378,18 @@ class ModuleChecker:
     # ------------------------------------------------------------------------------------- rules for bodies
 
     def expression(self, body: Body, node: ast.Expr) -> typed.Expr:
-        known = body.frame.known.get(node)
+        known = body.flow.frame.known.get(node)
         if known is not None:
             return known
-        around, body.acts, body.draws = (body.acts, body.draws), False, False
+        around, body.doing.acts, body.doing.draws = (body.doing.acts, body.doing.draws), False, False
         try:
             result = infer_expression(body, node)
         except TooComplex as problem:
             body.sink.error(E0316, at=node.span, label=str(problem))
             result = body.error(node.span)
-        if body.acts or body.draws:
-            result = once(body, node, result, body.acts)
-        body.acts, body.draws = around
+        if body.doing.acts or body.doing.draws:
+            result = once(body, node, result, body.doing.acts)
+        body.doing.acts, body.doing.draws = around
         if body.at_definition:
             self.types[node] = result.type
         else:
@@ -410,11 +411,12 @@ class ModuleChecker:
         inner = Body(checker, body.sink if owner == self.name else Sink(), name)
         value = apart(inner, lambda: checker.expression(inner, checker.names.constants[name].value))
         checker._constants.pop()
-        body.reads.update(inner.reads)
+        body.doing.reads.update(inner.doing.reads)
         body.requests.extend(inner.requests)
-        for effect in inner.effects:
+        for effect in inner.doing.effects:
             body.add_effect(effect, span)
-        if isinstance(value, typed.Static) and not inner.has_failed and not inner.reads and not inner.effects:
+        does_nothing = not inner.doing.reads and not inner.doing.effects
+        if isinstance(value, typed.Static) and not inner.has_failed and does_nothing:
             checker._settled_constants[name] = value
         return value
 

@@ -11,7 +11,7 @@ from tesserac.check.model import specs, typed
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names import resolve
 from tesserac.check.names.resolve import Exports, ModuleNames
-from tesserac.check.state import body
+from tesserac.check.state import rules
 from tesserac.diag import stored
 from tesserac.diag.sink import Draft, Sink
 from tesserac.ops.registry import OPERATORS
@@ -19,7 +19,7 @@ from tesserac.syntax.stored import PARSED
 from tesserac.types import algebra, dtype, policy, polynomial, terms, ty
 
 _TYPES = classes_in(algebra, dtype, policy, polynomial, terms, ty)
-_TREES = classes_in(body, decorators, params, resolve, specs, typed)
+_TREES = classes_in(rules, decorators, params, resolve, specs, typed)
 _MATRICES = classes_in(combined, constructors, kinds, products, spectra)
 
 CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())

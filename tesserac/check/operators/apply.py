@@ -189,7 +189,7 @@ def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[t
         fits = dtype.kind in "fc"
     else:
         fits = dtype.kind == "b"
-    if not fits and body.first_telling(dtype, dtype):
+    if not fits and body.sizes.first_telling(dtype, dtype):
         kind = "a bool" if isinstance(ty, BoolType) else type_text(ty)
         article = "an" if dtype.name[0] in "fi" else "a"
         draft = body.sink.error(
@@ -205,7 +205,7 @@ def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[t
 def _suggest_floats(body: Body, draft: Draft, dtype: DType, beside: Sequence[typed.Expr]) -> None:
     """The integer tensors that a float meets, as floats."""
     whole = [o for o in beside if isinstance(o.type, TensorType) and o.type.dtype == dtype and body.rules.text(o.span)]
-    kept = body.result_storage is not None and body.result_storage.dtype == dtype
+    kept = body.declared.result_storage is not None and body.declared.result_storage.dtype == dtype
     if whole and not kept:
         wanted = in_use(body, "f", F32)
         edits = [Edit(operand.span, f"cast({body.rules.text(operand.span)}, {wanted})") for operand in whole]

@@ -74,7 +74,7 @@ def check_labels(body: Body, equation: Equation, operands: list[typed.Expr], cal
         return True
     use = Use(equation.op, tuple(operands), callee.at, callee.span)
     first, second = Side.of(body, use, mismatch.left), Side.of(body, use, mismatch.right)
-    if body.first_telling(first.dim, second.dim):
+    if body.sizes.first_telling(first.dim, second.dim):
         draft = _explain(body, equation, mismatch, first, second)
         _suggest_order(body, draft, equation, types, mismatch.right.operand)
         suggest_renaming(body, draft, first, second)

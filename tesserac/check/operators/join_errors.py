@@ -36,7 +36,7 @@ def check_join(
         return True
     use = Use(op, tuple(operands), callee.at, callee.span)
     first, second = Side.of(body, use, mismatch.left), Side.of(body, use, mismatch.right)
-    if body.first_telling(first.dim, second.dim):
+    if body.sizes.first_telling(first.dim, second.dim):
         draft = _explain(body, op, first, second, axis, callee)
         _suggest_axis(body, draft, types, axis, callee, (first, second))
     return False

@@ -56,7 +56,7 @@ def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
 
 
 def _explain_dims(body: Body, use: Use, mismatch: Mismatch, left: Side, right: Side) -> None:
-    if not body.first_telling(left.dim, right.dim):
+    if not body.sizes.first_telling(left.dim, right.dim):
         return
     if isinstance(mismatch, DimMismatch):
         _explain_contraction(body, use, left, right)
@@ -156,11 +156,11 @@ def suggest_renaming(body: Body, draft: Draft, left: Side, right: Side) -> None:
 def _suggest_fact(body: Body, draft: Draft, left: Side, right: Side) -> None:
     both_symbols = left.dim.symbol is not None and right.dim.symbol is not None
     misplaced = left.dim in right.dims or right.dim in left.dims
-    if not both_symbols or misplaced or body.where_at is None:
+    if not both_symbols or misplaced or body.declared.where_at is None:
         return
-    insertion = body.where_at.text.format(fact=f"{right.dim} == {left.dim}")
+    insertion = body.declared.where_at.text.format(fact=f"{right.dim} == {left.dim}")
     title = f"if {dim_text(right.dim)} and {dim_text(left.dim)} are equal by design, say so once"
-    draft.fix(title, Edit(body.where_at.span, insertion))
+    draft.fix(title, Edit(body.declared.where_at.span, insertion))
 
 
 def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:

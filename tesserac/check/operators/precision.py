@@ -29,7 +29,7 @@ from tesserac.types.ty import TensorType
 def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr) -> None:
     """Two dtypes in one operator: the program decides which one, by a cast."""
     left_type, right_type = _tensor(left), _tensor(right)
-    if not body.first_telling(left_type.dtype, right_type.dtype):
+    if not body.sizes.first_telling(left_type.dtype, right_type.dtype):
         return
     operation = SYMBOLS.get(use.op.name, "and")
     draft = body.sink.error(
@@ -111,7 +111,7 @@ def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) 
 def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     dtype = _tensor(operand).dtype
     operation = f"`{written(use.op.name)}`"
-    if not body.first_telling(dtype, dtype):
+    if not body.sizes.first_telling(dtype, dtype):
         return
     draft = body.sink.error(E0405, at=use.at, operation=operation, dtype=dtype)
     draft.note(operand.span, f"this is {dtype}").remark(f"{operation} works on {kinds_text(kinds)}")
@@ -188,7 +188,7 @@ def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) ->
 def _policy_edits(body: Body, dtype: DType, policy: str) -> list[Edit]:
     """The policy where the signature writes the dtype; what is said there already is not said again."""
     edits: list[Edit] = []
-    for place in body.element_spans:
+    for place in body.declared.element_spans:
         text = body.rules.text(place)
         if lookup(text.partition("@")[0].strip()) == dtype and "@accum" not in text:
             more = [part for part in policy.split() if part not in text]
@@ -218,7 +218,7 @@ def _terms(use: Use, ty: TensorType) -> str:
 
 def _declared_element(body: Body, operand: typed.Expr) -> Span | None:
     """Where the dtype of a parameter is written."""
-    return body.parameter_elements.get(operand.name) if isinstance(operand, typed.Local) else None
+    return body.declared.parameter_elements.get(operand.name) if isinstance(operand, typed.Local) else None
 
 
 def _suggest_cast(body: Body, draft: Draft, operand: typed.Expr, storage: str, title: str) -> None:

@@ -70,7 +70,7 @@ def read_axis(body: Body, type_: Type, span: Span, operand: typed.Expr) -> int |
         return _axis_of_dim(body, type_.value, span, operand, operand.type)
     if isinstance(type_, StrType):
         try:
-            dim = parse_dim(type_.value).substitute(body.symbols)
+            dim = parse_dim(type_.value).substitute(body.sizes.symbols)
         except DimError:
             dim = Dim.sym(type_.value)
         return _axis_of_dim(body, dim, span, operand, operand.type)
@@ -144,7 +144,7 @@ def _dim(body: Body, arg: typed.Expr) -> Dim | None:
 def _written_dim(body: Body, type_: StrType, span: Span) -> Dim | None:
     """A size in quotes, `"3*D"`, of names that are sizes here."""
     ints = {name: b.type.value for name, b in body.scope.bindings.items() if isinstance(b.type, IntType)}
-    known = {**body.symbols, **ints}
+    known = {**body.sizes.symbols, **ints}
     try:
         size = parse_dim(type_.value)
         unknown = sorted(size.symbols() - known.keys())

@@ -235,7 +235,7 @@ class _LocalNames:
         return self._body.rules.type_names(module)
 
     def dim(self, name: str, span: Span) -> Dim | None:
-        known = self._body.symbols.get(name)
+        known = self._body.sizes.symbols.get(name)
         if known is None:
             self.fresh[name] = Dim.sym(name)
         return known or Dim.sym(name)
@@ -259,7 +259,7 @@ def _name_sizes(body: Body, fresh: dict[str, Dim], spec: TypeSpec, value: typed.
     if isinstance(spec, TensorSpec) and isinstance(value.type, TensorType) and len(spec.dims) == value.type.rank:
         for dim, found in zip(spec.dims, value.type.dims, strict=True):
             if dim.dim.symbol in fresh and dim.dim.symbol is not None:
-                body.symbols.setdefault(dim.dim.symbol, found)
+                body.sizes.symbols.setdefault(dim.dim.symbol, found)
 
 
 def check_augmented(body: Body, node: ast.AugmentedAssignment) -> list[typed.Stmt]:

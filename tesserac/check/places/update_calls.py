@@ -33,7 +33,7 @@ def update_place(body: Body, node: ast.Expr) -> ast.Expr | None:
 
 def _meaning(body: Body, function: ast.Expr) -> Resolved | None:
     name = function.value if isinstance(function, ast.Attribute) else function
-    local = isinstance(name, ast.Name) and (name.id in body.scope.bindings or name.id in body.symbols)
+    local = isinstance(name, ast.Name) and body.binds(name.id)
     return None if local else body.rules.meaning(function)
 
 

@@ -61,7 +61,7 @@ def is_cast(body: Body, value: typed.Expr) -> bool:
 def declared_element(body: Body, value: typed.Expr) -> Span | None:
     """Where the dtype of a value that is a parameter is written."""
     known = isinstance(value, typed.Local) and _is_parameter(body, value)
-    place = body.parameter_elements.get(value.name) if known and isinstance(value, typed.Local) else None
+    place = body.declared.parameter_elements.get(value.name) if known and isinstance(value, typed.Local) else None
     return place if place is not None and place.known else None
 
 
@@ -76,13 +76,14 @@ def _storage(type_: Type) -> object:
 
 
 def _place(body: Body, name: str) -> Span:
-    element, dims = body.parameter_elements[name], body.parameter_dims[name]
+    element, dims = body.declared.parameter_elements[name], body.declared.parameter_dims[name]
     return element if element.known or not dims else dims[0].span
 
 
 def _parameters(body: Body, value: typed.Expr) -> Iterator[typed.Local]:
+    elements = body.declared.parameter_elements
     for node in _behind(body, value):
-        if isinstance(node, typed.Local) and node.name in body.parameter_elements and _is_parameter(body, node):
+        if isinstance(node, typed.Local) and node.name in elements and _is_parameter(body, node):
             yield node
 
 

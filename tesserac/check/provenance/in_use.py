@@ -35,8 +35,8 @@ def _elements(body: Body, beside: Sequence[typed.Expr]) -> Iterator[tuple[DType,
         if isinstance(operand.type, TensorType):
             yield operand.type.dtype, operand.type.policy
         waiting += operand.operands if isinstance(operand, typed.Apply) else ()
-    if body.result_storage is not None:
-        yield body.result_storage.dtype, body.result_storage.policy
+    if body.declared.result_storage is not None:
+        yield body.declared.result_storage.dtype, body.declared.result_storage.policy
     for binding in body.scope.bindings.values():
         if isinstance(binding.type, TensorType):
             yield binding.type.dtype, binding.type.policy

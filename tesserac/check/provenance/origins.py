@@ -62,7 +62,7 @@ def _chosen(steps: list[Step]) -> tuple[Step, ...]:
 
 
 def _declaration(body: Body, expr: typed.Local, axis: int) -> tuple[Span | None, str]:
-    dims = body.parameter_dims.get(expr.name, ())
+    dims = body.declared.parameter_dims.get(expr.name, ())
     from_right = _rank(expr) - axis
     return (dims[-from_right].span, expr.name) if 0 < from_right <= len(dims) else (None, "")
 

@@ -68,7 +68,7 @@ def show_origin(body: Body, draft: Draft, side: Side) -> None:
 
 
 def is_used_once(body: Body, dim: Dim) -> bool:
-    return dim.symbol is not None and len(body.dim_spans.get(dim.symbol, ())) == 1
+    return dim.symbol is not None and len(body.declared.dim_spans.get(dim.symbol, ())) == 1
 
 
 def show_steps(body: Body, draft: Draft, *sides: Side) -> None:

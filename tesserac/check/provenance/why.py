@@ -47,11 +47,11 @@ class Origin:
 
 def origin_of(body: Body, name: str, line: int) -> Origin | None:
     """What a name is at a line, or at the nearest line before; None if the function has no such name."""
-    if name in body.dim_spans and name not in body.scope.bindings:
+    if name in body.declared.dim_spans and name not in body.scope.bindings:
         return _origin_of_dim(body, name)
     known = [place for place in _places(body, name) if body.rules.line(place[0]) <= line]
     if not known:
-        return _origin_of_dim(body, name) if name in body.dim_spans else None
+        return _origin_of_dim(body, name) if name in body.declared.dim_spans else None
     span, binding = max(known, key=lambda place: (body.rules.line(place[0]), place[0].start))
     return Origin(span, binding.type.show(), tuple(_chains(body, span, binding)))
 
@@ -105,9 +105,9 @@ def _checks(guard: typed.Guard) -> Iterator[Link]:
 
 
 def _origin_of_dim(body: Body, name: str) -> Origin:
-    spans = body.dim_spans[name]
+    spans = body.declared.dim_spans[name]
     links = [Link("declared here", spans[0]), *(Link("the same dim here", span) for span in spans[1:4])]
     links += _equalities(body, Dim.sym(name))
-    about = [guard for guard in body.guards.values() if name in guard.left.symbols() | guard.right.symbols()]
+    about = [guard for guard in body.sizes.guards.values() if name in guard.left.symbols() | guard.right.symbols()]
     links += [link for guard in about for link in _checks(guard)]
     return Origin(spans[0], "a dim", (Chain(dim_text(Dim.sym(name)), tuple(links)),))

@@ -25,7 +25,7 @@ def check_effects(body: Body, node: ast.FunctionDef) -> None:
     function = node.name.partition("$")[0]  # of one inside another function what it is called there
     known = [name for name in node.uses if _is_effect(body, name)]
     declared = [name.id for name in known]
-    for effect, span in body.effects.items():
+    for effect, span in body.doing.effects.items():
         if effect not in declared:
             shown = ", ".join(declared) or "none"
             draft = body.sink.error(E0601, at=span, function=function, declared=shown, effect=effect)
@@ -34,7 +34,7 @@ def check_effects(body: Body, node: ast.FunctionDef) -> None:
             if place is not None:
                 draft.replace(f"say that it has effect `{effect}`", place, f"uses {', '.join([*declared, effect])}")
     for name in known:
-        if name.id not in body.effects:
+        if name.id not in body.doing.effects:
             body.sink.warning(W0601, at=name.span, function=function, effect=name.id)
 
 

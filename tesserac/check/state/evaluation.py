@@ -41,7 +41,7 @@ def once(body: Body, node: ast.Expr, value: typed.Expr, acts: bool) -> typed.Exp
     """The value of an expression that has an effect; one that `acts` is a statement from here on."""
     if acts:
         value = named(body, value)
-    body.frame.known[node] = value
+    body.flow.frame.known[node] = value
     return value
 
 
@@ -49,10 +49,10 @@ def named(body: Body, value: typed.Expr) -> typed.Expr:
     """A value computed here, under a name that no program has."""
     if isinstance(value, typed.Static | typed.Local) or isinstance(value.type, ErrorType):
         return value
-    body.named += 1
-    local = typed.Local(value.type, value.span, f"{HIDDEN}{body.named}.once")
+    body.flow.named += 1
+    local = typed.Local(value.type, value.span, f"{HIDDEN}{body.flow.named}.once")
     body.origins[local] = Binding(local.name, value.type, value.span, value)
-    body.frame.statements.append(typed.Bind(value.span, local.name, value))
+    body.flow.frame.statements.append(typed.Bind(value.span, local.name, value))
     return local
 
 
@@ -62,18 +62,18 @@ def apart(body: Body, make: Callable[[], typed.Expr]) -> typed.Expr:
         value = make()
     if not frame.statements or isinstance(value.type, ErrorType):
         return value
-    body.acts = True
+    body.doing.acts = True
     return typed.Let(value.type, value.span, tuple(frame.statements), value)
 
 
 @contextmanager
 def framed(body: Body) -> Iterator[Frame]:
     """A frame of its own for what is checked inside."""
-    outer, body.frame = body.frame, Frame(body.frame)
+    outer, body.flow.frame = body.flow.frame, Frame(body.flow.frame)
     try:
-        yield body.frame
+        yield body.flow.frame
     finally:
-        body.frame = outer
+        body.flow.frame = outer
 
 
 # Note [Effects are statements]

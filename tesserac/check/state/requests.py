@@ -56,5 +56,5 @@ def ask_by_types(body: Body, attributes: Iterable[ast.Expr]) -> None:
 
 
 def _add(body: Body, request: typed.Request) -> None:
-    if body.dead == 0 and request not in body.requests:
+    if body.flow.dead == 0 and request not in body.requests:
         body.requests.append(request)

@@ -21,9 +21,7 @@ away as a whole where a fact is stated, so that what is kept here holds for the 
 
 def undo_of(body: Body) -> Callable[[], None]:
     """What takes back all that is stated, bound and reported from here on."""
-    things: list[object] = [body, body.scope, body.frame, body.facts, body.sink]
-    things += [] if body.kernel is None else [body.kernel]
-    states = [(thing, _state(thing)) for thing in things]
+    states = [(thing, _state(thing)) for thing in (body, body.sink, *body.parts)]
 
     def undo() -> None:
         for thing, state in states:
@@ -48,13 +46,13 @@ def _copied(value: object) -> object:
 def rise(body: Body, name: str, pinned: Pinned, type_: Type) -> bool:
     """Notes that a name has to start further up in a loop, which is then checked again; False if that was tried.
     In a branch of the loop that is not taken it has not, nor where a mistake was made: its report would be lost."""
-    if body.dead > pinned.dead or _is_wrong(type_):
+    if body.flow.dead > pinned.dead or _is_wrong(type_):
         return True
     key = (pinned.path, pinned.loop, name)
-    if body.rises.starts.get(key) == type_:
+    if body.flow.rises.starts.get(key) == type_:
         return False
-    body.rises.starts[key] = type_
-    body.rises.again.add(pinned.loop)
+    body.flow.rises.starts[key] = type_
+    body.flow.rises.again.add(pinned.loop)
     return True
 
 
@@ -64,4 +62,4 @@ def _is_wrong(type_: Type) -> bool:
 
 def risen(body: Body, name: str, loop: Span) -> Type | None:
     """What an iteration of a loop has told that a name starts as."""
-    return body.rises.starts.get((body.path, loop, name))
+    return body.flow.rises.starts.get((body.flow.path, loop, name))

@@ -36,9 +36,9 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
         return _decided_if(body, node, test.type.value, rest)
     if isinstance(test.type, ErrorType) and body.needs_value:
         return _unknown_if(body, node, rest)
-    body.forks = body.forks or (bool(body.static_symbols) and compares_ints(body, node.test))
-    first = len(body.meetings)
-    returning = may_exit(node) and not body.loops
+    body.forks = body.forks or (bool(body.sizes.static_symbols) and compares_ints(body, node.test))
+    first = len(body.devices.meetings)
+    returning = may_exit(node) and not body.flow.loops
     statements = _returning_if(body, node, test, rest) if returning else _joining_if(body, node, test, rest)
     require_uniformity(body, first, test, node.test.span)
     return statements
@@ -47,7 +47,7 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
 def _joining_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
     """What follows comes after both branches, unless one of them ends an iteration of a loop."""
     after = rest if may_exit(node) else ()
-    before, blocks, scopes, checked = body.scope, [], [], body.checked
+    before, blocks, scopes, checked = body.scope, [], [], body.sizes.checked
     for branch, holds in ((node.body, True), (node.otherwise, False)):
         body.scope = before.snapshot()
         with assuming(body, test, holds=holds):
@@ -90,9 +90,9 @@ def _decided_if(body: Body, node: ast.If, truth: bool, rest: Sequence[ast.Stmt])
 def _excluded(body: Body, test: ast.Expr, check: Callable[[], object]) -> None:
     """Checks what no run does. Where the sizes themselves rule it out they need not fit there."""
     sink, body.sink = body.sink, Sink()
-    body.dead += 1
+    body.flow.dead += 1
     check()
-    body.dead -= 1
+    body.flow.dead -= 1
     impossible = compares_ints(body, test)
     sink.adopt(body.sink, lambda code: not (impossible and code.startswith(SHAPES)))
     body.sink = sink
@@ -107,7 +107,7 @@ def _lose_new(dropped: Scope, scope: Scope) -> None:
 
 def _returning_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
     """What follows belongs to each branch that does not return."""
-    before, checked = body.scope, body.checked
+    before, checked = body.scope, body.sizes.checked
     blocks = []
     for branch, holds in ((node.body, True), (node.otherwise, False)):
         body.scope = before.snapshot()

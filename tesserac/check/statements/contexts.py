@@ -50,14 +50,14 @@ def enter_with(body: Body, node: ast.With) -> list[typed.Stmt]:
         elif name == "device":
             _device(body, item)
         elif name in CHECKPOINTS:
-            body.memory = read_memory(body, item)
+            body.flow.memory = read_memory(body, item)
         else:
             _prefetch(body, item)
-    return set_numerics(body, body.numerics, node.span)
+    return set_numerics(body, body.doing.numerics, node.span)
 
 
 def set_numerics(body: Body, mode: str, span: Span) -> list[typed.Stmt]:
-    body.numerics = mode
+    body.doing.numerics = mode
     return [typed.Numerics(span, mode)]
 
 
@@ -84,7 +84,7 @@ def _layout(body: Body, item: ast.Call) -> None:
     inside are across its axes."""
     mesh = body.expression(item.function).type
     assert isinstance(mesh, RecordType)
-    body.mesh = mesh
+    body.devices.mesh = mesh
     for argument in item.arguments:
         if isinstance(argument.value, ast.EllipsisLiteral):
             continue
@@ -110,12 +110,12 @@ def _numerics(body: Body, item: ast.Call) -> None:
         asked = [argument.value for argument in mode.arguments]
         if len(asked) == 1 and isinstance(asked[0], ast.Name) and asked[0].id == NONDET:
             body.add_effect(NONDET, mode.span)
-            body.numerics = f"{FAST}({NONDET})"
+            body.doing.numerics = f"{FAST}({NONDET})"
             ask(body, item.span, NOT_FAST)
             return
         _problem(body, mode, f"`{FAST}` takes `{NONDET}` and nothing else")
     elif mode is not None and _is_fast(body, mode):
-        body.numerics = body.numerics or FAST
+        body.doing.numerics = body.doing.numerics or FAST
         ask(body, item.span, NOT_FAST)
     elif mode is None or not isinstance(mode, ast.Name):
         _problem(body, item, "`numerics` takes one mode").remark(f"there are `{FAST}` and `{FAST}({NONDET})`")

@@ -42,7 +42,8 @@ def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
                 return tuple(block)
             continue
         if isinstance(statement, ast.With):
-            inner = (*statement.body, EndWith(statement.span, body.numerics, body.memory, body.mesh), *rest)
+            end = EndWith(statement.span, body.doing.numerics, body.flow.memory, body.devices.mesh)
+            inner = (*statement.body, end, *rest)
             with framed(body) as frame:
                 entered = enter_with(body, statement)
             return (*block, *frame.statements, *entered, *check_block(body, inner))
@@ -68,7 +69,7 @@ def _unread(body: Body, node: ast.ErrorStatement) -> list[typed.Stmt]:
 
 
 def _end_with(body: Body, node: EndWith) -> list[typed.Stmt]:
-    body.memory, body.mesh = node.memory, node.mesh
+    body.flow.memory, body.devices.mesh = node.memory, node.mesh
     return set_numerics(body, node.numerics, node.span)
 
 
@@ -84,9 +85,9 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
     if place is not None:
         assert isinstance(node.value, ast.Call)
         return check_update(body, node.value, place)
-    before, body.effects = body.effects, {}
+    before, body.doing.effects = body.doing.effects, {}
     value = body.expression(node.value)
-    own, body.effects = body.effects, {**body.effects, **before}
+    own, body.doing.effects = body.doing.effects, {**body.doing.effects, **before}
     if isinstance(value.type, ErrorType):
         return []
     if not own.keys() - UPDATES:
@@ -112,10 +113,10 @@ def _report_unused(body: Body, node: ast.ExpressionStatement) -> None:
 
 def _return(body: Body, node: ast.Return) -> list[typed.Stmt]:
     value = typed.Static(NoneType(), node.span) if node.value is None else body.expression(node.value)
-    if body.result_spec is not None:
-        value = conform(body, body.result_spec, value)
-    if body.dead == 0:
-        body.returns.append(value)
+    if body.declared.result_spec is not None:
+        value = conform(body, body.declared.result_spec, value)
+    if body.flow.dead == 0:
+        body.flow.returns.append(value)
     return [typed.Return(node.span, value)]
 
 

@@ -50,18 +50,18 @@ from tesserac.types.ty import (
 
 def check_returning_loop(body: Body, node: ast.For | ast.While, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
     """A loop that holds a `return`, and all that follows it."""
-    way = Exit(f"{RESULT}{node.span.start}", f"{RETURNED}{node.span.start}", node.span, body.path, body.dead)
+    way = Exit(f"{RESULT}{node.span.start}", f"{RETURNED}{node.span.start}", node.span, body.flow.path, body.flow.dead)
     loop = replace(node, body=_leaving(node.body, way))
-    key = (body.path, node.span, way.result)
+    key = (body.flow.path, node.span, way.result)
     while True:
         undo = undo_of(body)
-        block = _begin(body, way, body.rises.starts.get(key))
+        block = _begin(body, way, body.flow.rises.starts.get(key))
         with framed(body) as frame:
             looped = check_loop(body, loop)
         block += [*frame.statements, *looped]
-        if node.span not in body.rises.again:
+        if node.span not in body.flow.rises.again:
             return [*block, *_finish(body, node, way, rest)]
-        body.rises.again.discard(node.span)
+        body.flow.rises.again.discard(node.span)
         undo()
 
 
@@ -95,16 +95,16 @@ def _begin(body: Body, way: Exit, type_: Type | None) -> list[typed.Stmt]:
 def keep_result(body: Body, node: KeepResult) -> list[typed.Stmt]:
     """`return value` in a loop, up to the `break`. The first that is found tells what the loop has to start with."""
     value = typed.Static(NoneType(), node.span) if node.value is None else body.expression(node.value)
-    if body.result_spec is not None:
-        value = conform(body, body.result_spec, value)
+    if body.declared.result_spec is not None:
+        value = conform(body, body.declared.result_spec, value)
     way = node.way
     returned = bind(body, way.returned, node.span, typed.Static(BoolType(True), node.span), node.span)
     lasting = _lasting(body, value.type)
     if isinstance(value.type, ErrorType) or lasting is None:
         return returned if lasting is not None else _report_shape(body, value)
-    if way.result not in body.scope.bindings and body.dead == way.dead:
-        body.rises.starts.setdefault((way.path, way.span, way.result), lasting)
-        body.rises.again.add(way.span)
+    if way.result not in body.scope.bindings and body.flow.dead == way.dead:
+        body.flow.rises.starts.setdefault((way.path, way.span, way.result), lasting)
+        body.flow.rises.again.add(way.span)
     return [*bind(body, way.result, value.span, value, node.span), *returned]
 
 

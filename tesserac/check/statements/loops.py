@@ -58,9 +58,9 @@ def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
     while True:
         undo = undo_of(body) if _carries_numbers(body, node) else None
         block = _check_for(body, node) if isinstance(node, ast.For) else _check_while(body, node)
-        if undo is None or head not in body.rises.again:
+        if undo is None or head not in body.flow.rises.again:
             return block
-        body.rises.again.discard(head)
+        body.flow.rises.again.discard(head)
         undo()
 
 
@@ -106,7 +106,7 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
 
 def _unrolled(body: Body, node: ast.For, items: Sequence[typed.Expr]) -> list[typed.Stmt]:
     """A loop over a tuple is its body once per item, up to a `break` that is known to be taken."""
-    flag, path = _open_flag(body, node.body), body.path
+    flag, path = _open_flag(body, node.body), body.flow.path
     block: list[typed.Stmt] = []
     if flag:
         body.scope.bind(Binding(flag, BoolType(False), node.span, None))
@@ -114,13 +114,13 @@ def _unrolled(body: Body, node: ast.For, items: Sequence[typed.Expr]) -> list[ty
         raised = body.scope.bindings[flag].type if flag else BoolType(False)
         if raised == BoolType(True):
             break
-        body.path = (*path, iteration)
+        body.flow.path = (*path, iteration)
         block += assign(body, node.target, item, node.span)
         if isinstance(raised, BoolType):
             block += _iteration(body, node.body)
         else:
             block.append(_unless(body, flag, node.body, node.span))
-    body.path = path
+    body.flow.path = path
     _close_flag(body, flag)
     return block
 
@@ -141,13 +141,13 @@ def _any_iterations(body: Body, node: ast.For, item: typed.Expr) -> None:
 
 
 def _any_iteration(body: Body, node: ast.For, item: typed.Expr) -> None:
-    flag, path = _open_flag(body, node.body), body.path
+    flag, path = _open_flag(body, node.body), body.flow.path
     if flag:
         body.scope.bind(Binding(flag, BoolType(False), node.span, None))
-    body.path = (*path, 0)
+    body.flow.path = (*path, 0)
     assign(body, node.target, item, node.span)
     _iteration(body, node.body)
-    body.path = path
+    body.flow.path = path
     _close_flag(body, flag)
 
 
@@ -166,18 +166,18 @@ def _bind_unknown(body: Body, names: Iterable[str], span: Span) -> None:
 
 def _open_flag(body: Body, statements: Sequence[ast.Stmt]) -> str:
     """The name of a loop's flag, which its `break` raises; empty for a loop without one."""
-    body.flags.append(f"{FLAG}{len(body.flags)}" if holds_break(statements) else "")
-    return body.flags[-1]
+    body.flow.flags.append(f"{FLAG}{len(body.flow.flags)}" if holds_break(statements) else "")
+    return body.flow.flags[-1]
 
 
 def _close_flag(body: Body, flag: str) -> None:
-    body.flags.pop()
+    body.flow.flags.pop()
     body.scope.bindings.pop(flag, None)
 
 
 def raise_flag(body: Body, node: ast.Break) -> list[typed.Stmt]:
     """`break`: known while compiling in a loop that is written out, a value of the run in any other."""
-    flag, raised = body.flags[-1], typed.Static(BoolType(True), node.span)
+    flag, raised = body.flow.flags[-1], typed.Static(BoolType(True), node.span)
     if isinstance(body.scope.bindings[flag].type, TensorType):
         return bind(body, flag, node.span, typed.Coerce(_ONE_BOOL, node.span, raised), node.span)
     return bind(body, flag, node.span, raised, node.span)
@@ -195,7 +195,8 @@ def _is_down(body: Body, flag: str, span: Span) -> typed.Expr:
 
 def _unless(body: Body, flag: str, statements: tuple[ast.Stmt, ...], span: Span) -> typed.If:
     """An iteration that is skipped once the flag is up."""
-    test, before, first, checked = _is_down(body, flag, span), body.scope, len(body.meetings), body.checked
+    test, before = _is_down(body, flag, span), body.scope
+    first, checked = len(body.devices.meetings), body.sizes.checked
     body.scope = before.snapshot()
     with assuming(body, test, holds=True):
         block = _iteration(body, statements)
@@ -258,7 +259,7 @@ def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBoun
     loop = _enter(body, node.body, _head(node), (counter,), target.id)
     test = apply_operator(body, Less(), [body.local(counter, span), body.local(trips, span)], span, span)
     test = _both(_is_down(body, flag, span), test) if flag else test
-    first, iteration = len(body.meetings), _next_index(body, bounds, target, counter, span)
+    first, iteration = len(body.devices.meetings), _next_index(body, bounds, target, counter, span)
     with assuming(body, test, holds=True):
         iteration += _iteration(body, node.body)
     one = typed.Static(IntType(ONE), span)
@@ -305,7 +306,7 @@ def _widened(body: Body, bound: typed.Expr, span: Span) -> typed.Expr:
 def _index_symbol(body: Body, name: str) -> str:
     """The loop index as a size of its own; another name where that one is taken by a size."""
     symbol, number = name, 1
-    while symbol in body.symbols or body.facts.is_index(symbol):
+    while symbol in body.sizes.symbols or body.facts.is_index(symbol):
         number += 1
         symbol = f"{name}_{number}"
     return symbol
@@ -314,11 +315,11 @@ def _index_symbol(body: Body, name: str) -> str:
 def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
-    loop, first = _enter(body, node.body, node.test.span), len(body.meetings)
+    loop, first = _enter(body, node.body, node.test.span), len(body.devices.meetings)
     with body.facts.scope():
-        body.branches += 1
+        body.flow.branches += 1
         test = apart(body, lambda: require_condition(body, body.expression(node.test)))
-        body.branches -= 1
+        body.flow.branches -= 1
     if flag and not isinstance(test.type, ErrorType):
         test = _both(_is_down(body, flag, node.test.span), test)
     if isinstance(test.type, BoolType) and test.type.value:
@@ -357,7 +358,7 @@ def _enter(
     body: Body, statements: tuple[ast.Stmt, ...], loop: Span, counters: Sequence[str] = (), index: str | None = None
 ) -> _Loop:
     """Pins the names that live before the loop and are bound in it, and counters of its own."""
-    names = [*_assigned(body, statements), *(name for name in body.flags[-1:] if name), *counters]
+    names = [*_assigned(body, statements), *(name for name in body.flow.flags[-1:] if name), *counters]
     outer, begun = dict(body.scope.pinned), list[typed.Stmt]()
     for name in names:
         binding = body.scope.bindings.get(name)
@@ -368,7 +369,7 @@ def _enter(
             begun.append(typed.Bind(loop, name, converted(body.local(name, loop), start)))
             binding = Binding(name, start, binding.span, binding.value)
             body.scope.bind(binding)
-        body.scope.pinned[name] = Pinned(binding, loop, body.dead, body.path)
+        body.scope.pinned[name] = Pinned(binding, loop, body.flow.dead, body.flow.path)
     return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer, tuple(begun))
 
 
@@ -379,11 +380,11 @@ def _start(body: Body, binding: Binding, loop: Span) -> Type:
 
 
 def _iteration(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:
-    body.loops += 1
-    memory, body.memory = body.memory, None  # it is said of the loops that stand directly in a `with`
+    body.flow.loops += 1
+    memory, body.flow.memory = body.flow.memory, None  # it is said of the loops that stand directly in a `with`
     block = body.rules.block(body, statements)
-    body.memory = memory
-    body.loops -= 1
+    body.flow.memory = memory
+    body.flow.loops -= 1
     return block
 
 

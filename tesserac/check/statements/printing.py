@@ -64,16 +64,16 @@ def _shown(value: typed.Expr, format_: str) -> str | typed.Shown:
 
 def check_assert(body: Body, node: ast.Assert) -> list[typed.Stmt]:
     message = node.message.value if isinstance(node.message, ast.StringLiteral) else ""
-    first = len(body.meetings)
+    first = len(body.devices.meetings)
     text = _pieces(node.message, partial(_if_it_fails, body)) if isinstance(node.message, ast.FString) else []
-    last = len(body.meetings)
+    last = len(body.devices.meetings)
     made: list[typed.Stmt] = []
     for part in _conjuncts(node.test):
         checks = _check_part(body, node, part, message, text)
         for check in checks if last > first else ():
             if isinstance(check, typed.Assert):
                 require_uniformity(body, first, check.test)  # the text is computed where the check fails
-        made += [*body.frame.take(), *checks]
+        made += [*body.flow.frame.take(), *checks]
     return made
 
 
@@ -96,11 +96,11 @@ def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
 def _check_part(
     body: Body, node: ast.Assert, part: ast.Expr, message: str, text: Sequence[str | typed.Shown]
 ) -> list[typed.Assert | typed.Require]:
-    if body.branches == 0 and _assert_sizes(body, part):
+    if body.flow.branches == 0 and _assert_sizes(body, part):
         return []
     test = require_condition(body, body.expression(part))
     if isinstance(test.type, BoolType):
-        if not test.type.value and body.dead == 0:
+        if not test.type.value and body.flow.dead == 0:
             body.sink.error(E0216, at=part.span, label=message)
         return []
     if isinstance(test.type, ErrorType):
@@ -112,7 +112,7 @@ def _check_part(
 def _relied_on(body: Body, part: ast.Expr) -> list[typed.Require]:
     """On a branch what is asserted of sizes is a fact from here on, also in a build that leaves assertions out."""
     with framed(body) as frame:
-        found = body.branches > 0 and _assert_sizes(body, part)
+        found = body.flow.branches > 0 and _assert_sizes(body, part)
     return [check for check in frame.statements if isinstance(check, typed.Require)] if found else []
 
 
@@ -121,8 +121,8 @@ def _operands(body: Body, part: ast.Expr) -> Iterator[str | typed.Shown]:
     fails, which not all devices may come to: so what they compute together is not shown."""
     for node in _compared(part):
         if not isinstance(node, ast.IntLiteral | ast.FloatLiteral | ast.BoolLiteral | ast.Lambda):
-            first, value = len(body.meetings), _if_it_fails(body, node)
-            if len(body.meetings) == first:
+            first, value = len(body.devices.meetings), _if_it_fails(body, node)
+            if len(body.devices.meetings) == first:
                 yield f"\n`{' '.join(body.rules.text(node.span).split())}` = "
                 yield _shown(value, "")
 
@@ -170,7 +170,7 @@ def _assert_sizes(body: Body, test: ast.Expr) -> bool:
 
 def _demand(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:
     """On entry, or on a branch where the program comes to it."""
-    (require_here if body.branches else require_guard)(body, kind, left, right, at)
+    (require_here if body.flow.branches else require_guard)(body, kind, left, right, at)
 
 
 def _size(body: Body, node: ast.Expr) -> Dim | None:

@@ -83,18 +83,18 @@ def memory_of_every(body: Body, value: Expr) -> LoopMemory | None:
 
 def memory_of_sizes(body: Body, loop: Span) -> LoopMemory | None:
     """For a loop whose iterations sizes count."""
-    if body.memory is not None and body.memory.max_steps is not None:
+    if body.flow.memory is not None and body.flow.memory.max_steps is not None:
         problem = "`max_steps` is for loops whose iterations only the run counts; this one goes over a range of sizes"
         body.sink.error(E0710, at=loop, problem=problem)
         return None
-    return body.memory
+    return body.flow.memory
 
 
 def memory_of_run(body: Body, loop: Span) -> LoopMemory | None:
     """For a loop whose iterations the run counts."""
-    if body.memory is not None and body.memory.slots is not None:
+    if body.flow.memory is not None and body.flow.memory.slots is not None:
         problem = "`slots` is for loops over a range of sizes; this one ends when data say so"
         draft = body.sink.error(E0710, at=loop, problem=problem)
         draft.remark("say `every=` or `max_steps=`; without either, memory does not grow with the iterations")
         return None
-    return body.memory
+    return body.flow.memory

@@ -94,7 +94,7 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
         problem = f"`{ref.name}` takes {len(signature.parameters)} arguments; a rule of `{callee.name}` takes"
         _refuse(body.sink, callee, at, f"{problem} {len(given)}", given)
         return None
-    binding = CallBinding(signature, body.facts, body.axes)
+    binding = CallBinding(signature, body.facts, body.devices.axes)
     solver = binding.bind(given)
     if binding.misfits or solver.finish() or solver.conflicts:
         _refuse(body.sink, callee, at, f"`{ref.name}` does not take what a rule of `{callee.name}` is given", given)

@@ -132,10 +132,10 @@ def open_call(
         params.append(name)
         values.append(arg.value)
         named.append(Arg(arg.name, arg.span, typed.Local(arg.value.type, arg.value.span, name)))
-    before, body.effects = body.effects, {}
+    before, body.doing.effects = body.doing.effects, {}
     with framed(body):
         value = call(body, function, named, callee)
-    own, body.effects = body.effects, {**body.effects, **before}
+    own, body.doing.effects = body.doing.effects, {**body.doing.effects, **before}
     if isinstance(value.type, ErrorType):
         return None
     if "io" in own:
@@ -145,7 +145,7 @@ def open_call(
     if not has_tangent(value.type):
         report_flat(body, function.type, value.type, callee)
         return None
-    asked = [] if body.dead else body.asked
+    asked = [] if body.flow.dead else body.asked
     return Opened(tuple(params), tuple(values), tuple(places), value, callee.span, asked)
 
 

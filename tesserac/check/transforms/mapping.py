@@ -183,10 +183,10 @@ def call_mapped(
 
 def _call_pure(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """The call for one element. Raises NoAxis after a diagnostic, also where it prints."""
-    before, body.effects = body.effects, {}
+    before, body.doing.effects = body.doing.effects, {}
     with framed(body):
         value = call(body, function, args, Callee(function_name(function.type).strip("`"), callee.at, callee.span))
-    own, body.effects = body.effects, {**body.effects, **before}
+    own, body.doing.effects = body.doing.effects, {**body.doing.effects, **before}
     if isinstance(value.type, ErrorType):
         raise NoAxis
     if "io" in own:

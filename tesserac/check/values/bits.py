@@ -82,7 +82,7 @@ def _is_count(body: Body, count: Dim, at: Span, span: Span, what: str) -> bool:
 
 def _of_the_run(body: Body, op: Operator, values: Sequence[Dim], span: Span) -> typed.Expr:
     """An int that the run computes; a size needs the values of the ints it is made of, which a call gives."""
-    body.waits = body.waits or any(not value.symbols().isdisjoint(body.static_symbols) for value in values)
+    body.waits = body.waits or any(not value.symbols().isdisjoint(body.sizes.static_symbols) for value in values)
     one = TensorType((), I64)
     operands = [typed.Coerce(one, span, typed.Static(IntType(value), span)) for value in values]
     return typed.Apply(RunIntType(), span, op, tuple(operands))

@@ -63,9 +63,9 @@ def lengths_in(type_: Type) -> Iterator[Dim]:
 @contextmanager
 def quietly(body: Body) -> Iterator[None]:
     """Checks what only some calls come to: its mistakes are theirs, and so is what it returns."""
-    sink, told, returns, at_definition = body.sink, set(body.told), list(body.returns), body.at_definition
+    sink, told, returns, at_definition = body.sink, set(body.sizes.told), list(body.flow.returns), body.at_definition
     body.sink, body.at_definition = Sink(), False
     try:
         yield
     finally:
-        body.sink, body.told, body.returns, body.at_definition = sink, told, returns, at_definition
+        body.sink, body.sizes.told, body.flow.returns, body.at_definition = sink, told, returns, at_definition

@@ -46,14 +46,14 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
         draft = body.sink.error(E0203, at=node.span, name=name)
         draft.note(scope.half_bound[name], "it has a value only after this")
         return body.error(node.span)
-    if name in body.untold_symbols:
+    if name in body.sizes.untold_symbols:
         draft = body.sink.error(E0306, at=node.span, name=name)
         draft.remark("it may stand in types; take it as an int parameter to have its value")
         return body.error(node.span)
-    if name in body.symbols:
-        for size in sorted(body.symbols[name].symbols()):
+    if name in body.sizes.symbols:
+        for size in sorted(body.sizes.symbols[name].symbols()):
             body.mention(size)
-        return typed.Static(IntType(body.symbols[name]), node.span)
+        return typed.Static(IntType(body.sizes.symbols[name]), node.span)
     return global_value(body, node, body.rules.resolve(name))
 
 
@@ -68,7 +68,7 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(FunctionType(owner, name), node.span)
         case ParamRef(owner, name):
             param = body.rules.param(owner, name)
-            body.reads.setdefault(param.name, param)
+            body.doing.reads.setdefault(param.name, param)
             known = not isinstance(param.type, ErrorType)
             return typed.Weight(param.type, node.span, param.name) if known else body.error(node.span)
         case DTypeRef(dtype):
@@ -100,9 +100,9 @@ def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None
         draft.remark(here)
     elif len(node.id) > 2:  # two letters are like too many names
         draft.did_you_mean(node.id, known, node.span)
-    if node.id[0].isupper() and body.dim_spans:
-        first = min((span for spans in body.dim_spans.values() for span in spans), key=lambda span: span.start)
-        draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.dim_spans)}")
+    if node.id[0].isupper() and body.declared.dim_spans:
+        first = min((span for spans in body.declared.dim_spans.values() for span in spans), key=lambda span: span.start)
+        draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.declared.dim_spans)}")
 
 
 def _candidates(body: Body, is_called: bool) -> Iterator[str]:
@@ -110,11 +110,11 @@ def _candidates(body: Body, is_called: bool) -> Iterator[str]:
     callable_ = (FunctionType, StructType, TransformType, OperatorType)
     yield from (name for name, own in body.scope.bindings.items() if not is_called or isinstance(own.type, callable_))
     yield from body.rules.suggestions()
-    yield from () if is_called else (*body.symbols, *spellings())
+    yield from () if is_called else (*body.sizes.symbols, *spellings())
 
 
 def _fits_value(body: Body, name: str, candidate: str) -> bool:
     """A function is a value too, but seldom meant: only where the name is one slip away from it."""
     is_function = isinstance(body.rules.resolve(candidate), FunctionRef | OperatorRef | BuiltinRef)
-    local = candidate in body.scope.bindings or candidate in body.symbols
+    local = body.binds(candidate)
     return local or not is_function or is_one_slip(name.lower(), candidate.lower())

@@ -35,7 +35,7 @@ def as_function(body: Body, value: typed.Expr) -> typed.Expr:
 
 def method_of_struct(body: Body, node: ast.Attribute) -> FunctionRef | None:
     """The method that `Net.loss` means, a function whose first argument is the struct."""
-    if isinstance(node.value, ast.Name) and (node.value.id in body.scope.bindings or node.value.id in body.symbols):
+    if isinstance(node.value, ast.Name) and body.binds(node.value.id):
         return None
     decl = body.rules.struct(node.value) if isinstance(node.value, ast.Name | ast.Attribute) else None
     if decl is None or node.name not in decl.methods:

@@ -45,7 +45,7 @@ def type_application(body: Body, node: ast.Subscript) -> typed.Expr:
 
 def _argument(body: Body, node: ast.Expr) -> Type:
     new = isinstance(node, ast.Name) and node.id[0].isupper() and body.rules.resolve(node.id) is None
-    if new and isinstance(node, ast.Name) and node.id not in body.scope.bindings and node.id not in body.symbols:
+    if new and isinstance(node, ast.Name) and node.id not in body.scope.bindings and node.id not in body.sizes.symbols:
         return StrType(node.id)
     return body.expression(node).type
 
