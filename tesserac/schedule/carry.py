@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.schedule.access import keeps_memory, view_source
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.normal import COMPUTED
-from tesserac.schedule.updates import ancestor, copied_whole, is_local, readers
+from tesserac.schedule.updates import ancestor, before_updates, is_local, readers
+from tesserac.schedule.views import copy_of, squeeze
 
 BEGINS = "a loop changes the tensor, and what it began with is read later or belongs to others"
 JOINS = "a branch gives it, and it goes where the other branch has its own"
@@ -35,6 +37,21 @@ def first_buffers(program: HostProgram, op: Op, inits: Sequence[Value], owned: C
             buffers.append(program.workspace(tensor_type(value), result.name))
             program.copy(value, buffers[-1], op, BEGINS)
     return buffers
+
+
+def compute_views(cond: Op) -> None:
+    """Has branches compute what they give of a tensor from around as a part of it or in another order: it is read at
+    its place in the branch, so that the tensor may be overwritten behind it."""
+    for region in cond.regions:
+        block = region.block
+        for position, value in enumerate(block.terminator.operands):
+            base, views = view_source(value)
+            if views and not is_local(base, block):
+                own = [view for view in views if view.parent is block]
+                before = block.ops[block.ops.index(own[-1]) + 1] if own else block.ops[0]
+                copy = copy_of(Builder.before(before), value)
+                block.terminator.set_operand(position, copy.result)
+                squeeze(copy)
 
 
 def place_branch(program: HostProgram, block: Block, places: Sequence[Value | None]) -> None:
@@ -68,7 +85,7 @@ def handed_over(program: HostProgram, cond: Op, position: int, owned: Collection
     """A value from outside that a branch gives, as it is or updated, if both may overwrite it to give another."""
     ends = [region.block.terminator for region in cond.regions]
     for end in ends:
-        value = _before_updates(end.operands[position])
+        value = before_updates(end.operands[position])
         if value not in program.memory or not _dies_at(program, value, cond, owned):
             continue
         elsewhere = [n for user, n in readers(value) if user in ends and n != position]
@@ -84,6 +101,8 @@ def give(program: HostProgram, branch: Block, given: Sequence[Value]) -> None:
     moves: list[tuple[Value, Value]] = []
     for value, mem in zip(end.operands, given, strict=True):
         found = program.memory.get(view_source(value)[0])
+        if value.defining_op is not None and value.defining_op.name == "form.empty":
+            continue  # nobody reads what it holds
         if program.memory.get(value) is not mem:
             moves.append((_aside(program, value, end) if found in given else value, mem))
     for value, mem in moves:
@@ -93,13 +112,6 @@ def give(program: HostProgram, branch: Block, given: Sequence[Value]) -> None:
 
 def _aside(program: HostProgram, value: Value, before: Op) -> Value:
     return program.copy(value, program.workspace(tensor_type(value), value.name), before, GOES_ON)
-
-
-def _before_updates(value: Value) -> Value:
-    """The value that a chain of updates began with."""
-    while value.defining_op is not None and (copy := copied_whole(value.defining_op)) is not None:
-        value = copy.operands[0]
-    return value
 
 
 def _dies_at(program: HostProgram, value: Value, op: Op, owned: Collection[Value]) -> bool:

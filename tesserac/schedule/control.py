@@ -16,7 +16,15 @@ from functools import partial
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
-from tesserac.schedule.carry import carry_on, first_buffers, give, handed_over, place_branch, place_carried
+from tesserac.schedule.carry import (
+    carry_on,
+    compute_views,
+    first_buffers,
+    give,
+    handed_over,
+    place_branch,
+    place_carried,
+)
 from tesserac.schedule.fuse import fuse_maps
 from tesserac.schedule.group import Group
 from tesserac.schedule.host import HostProgram
@@ -110,6 +118,7 @@ def _lower_while(program: HostProgram, op: Op, owned: Collection[Value]) -> None
 
 def _lower_cond(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     flag = _in_memory(program, op.operands[0], op)
+    compute_views(op)
     kept = [handed_over(program, op, position, owned) for position in range(len(op.results))]
     kept = [None if value in kept[:position] else value for position, value in enumerate(kept)]
     given = [

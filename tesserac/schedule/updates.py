@@ -79,6 +79,8 @@ def plan_updates(block: Block, owned: Collection[Value], updates: Updates) -> No
     """Finds the updates of a block that work in place, in order, and takes their copies out."""
     for op in list(block.ops):
         copy = copied_whole(op)
+        if op.name in HELD:
+            _read_before(op, owned)
         if copy is None:
             _note_view(op, updates)
             continue
@@ -114,6 +116,34 @@ def _plan(update: Op, copy: Op, updates: Updates) -> Copied | None:
         _write_parts(op, old, updates)
     updates.add(update, old)
     return None
+
+
+def _read_before(control: Op, owned: Collection[Value]) -> None:
+    """Has small parts of a tensor that control flow may change in place be read before it."""
+    block = control.parent
+    assert block is not None
+    for old in dict.fromkeys(passed_on(control)):
+        if old not in owned and not is_local(old, block):
+            continue
+        uses = [use for use in _uses_behind(old, control, ()) if ancestor(use[0], block) is not control]
+        if all(_can_be_saved(use, block) and not _is_guarded(use, control) for use in uses):
+            _save(control, uses)
+
+
+def passed_on(control: Op) -> Sequence[Value]:
+    """The values whose memory control flow may take: what a loop begins with, and what the branches of a condition
+    give on, changed or not, of what they find."""
+    if control.name != "form.cond":
+        return control.operands[len(control.operands) - len(control.results) :]
+    ends = (region.block.terminator for region in control.regions)
+    return [before_updates(value) for end in ends for value in end.operands]
+
+
+def before_updates(value: Value) -> Value:
+    """The value that a chain of updates began with."""
+    while value.defining_op is not None and (copy := copied_whole(value.defining_op)) is not None:
+        value = copy.operands[0]
+    return value
 
 
 def _note_view(update: Op, updates: Updates) -> None:

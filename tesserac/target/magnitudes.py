@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from tesserac.target.sizes import can_be_negative, split_fraction
+from tesserac.target.sizes import split_fraction
 from tesserac.types.dims import ONE, Dim
+from tesserac.types.extents import can_be_negative
 from tesserac.types.polynomial import Atom, Monomial, Opaque, Symbol
 from tesserac.types.terms import Coefficient
 

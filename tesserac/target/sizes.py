@@ -106,12 +106,6 @@ def _opaque_guards(atom: Opaque) -> Iterator[Guard]:
             yield Guard("at_least", divisor, ONE, f"`{divisor}` to be at least 1")
 
 
-def can_be_negative(dim: Dim) -> bool:
-    """Whether a size expression needs a test before it can be the extent of an array."""
-    symbols_only = all(isinstance(atom, Symbol) for atom in dim.atoms())
-    return not symbols_only or any(coefficient < 0 for _, coefficient in dim.terms)
-
-
 def _divides(divisor: Dim, dividend: Dim) -> Guard:
     return Guard("divides", divisor, dividend, f"`{divisor}` to divide `{dividend}`")
 

@@ -16,7 +16,7 @@ from tests.support.native_runs import compiled_equals_oracle
 from tests.support.sampling import spread
 from tests.support.source_support import check_text, library
 
-SHORT = {1: 1000, 2: 100, 3: 32}
+SHORT = {1: 1000, 2: 100, 3: 16}
 """T where a case is counted first, by the power of T that its loops have; then twice that."""
 SLACK = 1.15
 

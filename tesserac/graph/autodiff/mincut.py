@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Generic, TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
-FOREVER = 1 << 60
+FOREVER = 1 << 4096
 """The cost of what cannot be cut."""
 _SOURCE, _SINK = "source", "sink"
 Half = tuple[str, object]

@@ -1,21 +1,21 @@
 """Control flow that mixes values and tangents becomes two: one that computes values, and one that is linear.
 
 Enters: operations in order that forward mode made, and the tangents they start from. Leaves: the same operations, in
-place, without such a mixture. A branch or a checkpoint computes what its linear part needs once more; a loop keeps it
-(`turns.py`), for all turns or, where the program says so, for a part of them at a time (`segments.py`).
+place, without such a mixture. A branch gives its linear part what it needs, a checkpoint computes it once more
+(`branches.py`); a loop keeps it (`turns.py`), for all turns or, where the program says so, for a part of them at a time
+(`segments.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tesserac.graph.autodiff.branches import separate_branches
 from tesserac.graph.autodiff.custom import Functions, silence
-from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TANGENTS
-from tesserac.graph.autodiff.linear import erase_unused, replace_results, tangent_count, used_values, without_count
+from tesserac.graph.autodiff.dialect import TANGENT, TANGENTS
+from tesserac.graph.autodiff.linear import erase_unused, tangent_count, used_values
 from tesserac.graph.autodiff.segments import in_segments, while_in_segments
 from tesserac.graph.autodiff.turns import separate_loop, separate_while
-from tesserac.graph.dialect import REPLAY
-from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 
@@ -45,7 +45,7 @@ class Separator:
                 segments = lambda block: self._in_segments(op, block, tangents)  # noqa: E731
                 return separate_while(op, tangents, segments, self._functions.observe)
             case _:
-                return _separate_branches(op)
+                return separate_branches(op, tangents)
 
     def _in_segments(self, op: Op, block: Block, tangents: set[Value]) -> None:
         """The tangents that a `while` gives, in a block, however often it turns. What it asserts, it did before."""
@@ -55,31 +55,3 @@ class Separator:
         self._separate(nest, tangents)
         silence(block.ops)
         erase_unused(block)
-
-
-def _separate_branches(op: Op) -> Sequence[Value]:
-    """Values once more in the linear branch: only what the tangents need of them stays there."""
-    builder, count = Builder.before(op), tangent_count(op)
-    values, changes = op.results[:-count], op.results[-count:]
-    blocks = _branches(op, slice(None, -count)), _branches(op, slice(-count, None), pure=True)
-    attrs = without_count(op)
-    first = builder.op(op.name, op.operands, [v.type for v in values], attrs, blocks[0])
-    replayed = {**attrs, REPLAY: True} if op.name == CHECKPOINT else attrs
-    second = builder.op(op.name, op.operands, [v.type for v in changes], replayed, blocks[1])
-    replace_results(op, (*first.results, *second.results))
-    return second.results
-
-
-def _branches(op: Op, kept: slice, *, pure: bool = False) -> list[Block]:
-    blocks = []
-    for region in op.regions:
-        block, values = Block(), dict[Value, Value]()
-        for inner in region.block.ops[:-1]:
-            block.append(copy_op(inner, values, {}))
-        if pure:
-            silence(block.ops)
-        outcome = [values.get(v, v) for v in region.block.terminator.operands[kept]]
-        Builder(block, op.span).op("form.yield", outcome)
-        erase_unused(block)
-        blocks.append(block)
-    return blocks

@@ -2,7 +2,7 @@
 one that is linear and reads them.
 
 Enters: a loop that forward mode made, its body free of other such mixtures. Leaves: the two loops before it, and the
-tangents that they give. See Notes [What a loop keeps] in `kept.py` and [Turns that nobody knows].
+tangents that they give. See Notes [What is kept] in `kept.py` and [Turns that nobody knows].
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 
 from tesserac.graph.autodiff.custom import Observe
 from tesserac.graph.autodiff.dialect import EVERY, MAX_STEPS, ROWS, TURNS
-from tesserac.graph.autodiff.kept import Kept
+from tesserac.graph.autodiff.kept import ROW_COST, Kept, bytes_of, room_for, typical
 from tesserac.graph.autodiff.linear import (
     erase_unused,
-    linear_ops,
     loop_bounds,
     replace_results,
     tangent_count,
@@ -43,23 +42,29 @@ Turn = Dim | Value
 class _Parts:
     """What the body of a loop consists of. `skip` arguments stand before what it carries."""
 
-    def __init__(self, op: Op, body: Block, skip: int, tangents: set[Value]) -> None:
+    def __init__(self, op: Op, body: Block, skip: int, rows: Dim, tangents: set[Value]) -> None:
         self.op = op
         self.body = body
         self.count = tangent_count(op)
         self.args = body.args[skip : -self.count]
         self.changes = body.args[-self.count :]
-        self.linear = linear_ops(body.ops[:-1], {*self.changes, *tangents})
-        self.kept = Kept(op, self.linear)
+        self._bounds = {str(op.attrs["counter"]): [loop_bounds(op)]} if "counter" in op.attrs else {}
+        self._rows = typical(rows)
+        self.kept = Kept(op, body, {*self.changes, *tangents}, self._cost)
+        self.linear = self.kept.linear
         self.inits = op.operands[len(op.operands) - len(op.results) :]
+
+    def _cost(self, value: Value) -> int | None:
+        row = room_for(value, self._bounds)
+        return None if row is None else (ROW_COST + bytes_of(row)) * self._rows
 
     def tell(self, observe: Observe | None, rows: Dim) -> None:
         if observe is not None and self.kept.stored:
             observe(self.op, rows, self.kept.stored, self.inits[: -self.count])
 
     def stacks(self, write: Writer, rows: Dim) -> list[Value]:
-        types = (_stack_type(value, rows) for value in self.kept.stored)
-        return [write("empty", shape=ty.dims, dtype=ty.dtype, policy=ty.policy) for ty in types]
+        held = (room_for(value, self._bounds) for value in self.kept.stored)
+        return [write("empty", shape=(rows, *ty.dims), dtype=ty.dtype, policy=ty.policy) for ty in held if ty]
 
     def primal(self, block: Block, values: dict[Value, Value], tops: Sequence[Value], turn: Turn) -> list[Value]:
         """The values of a turn, in `block`; what it carries on, and the stacks with one more row."""
@@ -87,10 +92,10 @@ class _Parts:
 
 
 def separate_loop(op: Op, tangents: set[Value], observe: Observe | None) -> Sequence[Value]:
-    parts = _Parts(op, op.body, 1, tangents)
     low, high = loop_bounds(op)
     rows = op.attrs.get(ROWS, (high - low).max(ZERO))
     assert isinstance(rows, Dim)
+    parts = _Parts(op, op.body, 1, rows, tangents)
     parts.tell(observe, rows)
     turn = Dim.sym(str(op.attrs["counter"])) - low
     primal = _primal_loop(parts, rows, turn)
@@ -131,7 +136,8 @@ def separate_while(
     op: Op, tangents: set[Value], in_segments: Callable[[Block], None], observe: Observe | None
 ) -> Sequence[Value]:
     """`in_segments` writes the same tangents into a block, from the beginning of the loop, with what they need."""
-    parts, rows = _Parts(op, op.regions[1].block, 0, tangents), rows_of(op)
+    rows = rows_of(op)
+    parts = _Parts(op, op.regions[1].block, 0, rows, tangents)
     parts.tell(observe, rows)
     primal = _primal_while(parts, rows)
     first = len(parts.args)
@@ -217,11 +223,6 @@ def _linear_turns(builder: Builder, parts: _Parts, rows: Dim, turns: Value, stac
 
 
 # ------------------------------------------------------------------------------------------------------ stacks
-
-
-def _stack_type(value: Value, rows: Dim) -> TensorType:
-    ty = tensor_type(value)
-    return TensorType((rows, *ty.dims), ty.dtype, ty.policy)
 
 
 def _push(write: Writer, stack: Value, value: Value, turn: Turn) -> Value:

@@ -11,8 +11,9 @@ from tesserac.target.flow import if_return
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F64, I1, Value, const_float, const_i64, const_int
 from tesserac.target.magnitudes import LARGEST
-from tesserac.target.sizes import Equation, can_be_negative, implied_guards
+from tesserac.target.sizes import Equation, implied_guards
 from tesserac.types.dims import Dim
+from tesserac.types.extents import can_be_negative
 
 Symbols = Mapping[str, Value]
 

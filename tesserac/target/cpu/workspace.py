@@ -14,8 +14,9 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
-from tesserac.target.cpu.extents import Bounds, largest
+from tesserac.target.cpu.extents import largest_in
 from tesserac.types.dims import ZERO, Dim
+from tesserac.types.extents import Bounds
 
 ALIGNMENT = 64
 
@@ -47,15 +48,14 @@ def plan_workspace(
     slots = tuple(aligned(sizes.get(i, ZERO)) for i in range(max(sizes, default=-1) + 1))
     scratch = ZERO
     for kernel in kernels:
-        needed = attr(kernel, "scratch", Dim)
-        scratch = scratch.max(largest(needed, bounds))
+        scratch = scratch.max(largest_in(attr(kernel, "scratch", Dim), bounds))
     return Plan(slots, aligned(scratch))
 
 
 def _at_largest(ty: MemRefType, bounds: Bounds) -> MemRefType:
     if not any(counter in dim.symbols() for dim in ty.dims for counter in bounds):
         return ty
-    return MemRefType(tuple(largest(dim, bounds) for dim in ty.dims), ty.dtype, ty.policy, layout=ty.layout)
+    return MemRefType(tuple(largest_in(dim, bounds) for dim in ty.dims), ty.dtype, ty.policy, layout=ty.layout)
 
 
 def aligned(size: Dim) -> Dim:
