@@ -6,7 +6,7 @@ a function from scalars to a scalar, written with `Scalars`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from tesserac.ir import indexed as _indexed  # noqa: F401  (the forms that operators lower to)
@@ -146,6 +146,14 @@ def view_form(builder: Builder, operand: Value, result: TensorType, view: View) 
     return builder.value("form.view", (operand,), result, {"view": view})
 
 
+def seen_as(builder: Builder, operand: Value, dims: Sequence[Dim]) -> Value:
+    """The operand under other names of its dims, where a fact makes them equal."""
+    ty = tensor_type(operand)
+    if tuple(dims) == ty.dims:
+        return operand
+    return view_form(builder, operand, TensorType(tuple(dims), ty.dtype, ty.policy), Renamed())
+
+
 def assemble_form(builder: Builder, parts: Sequence[Value], result: TensorType, boxes: Sequence[Slice]) -> Value:
     """A tensor made of boxes, later ones over earlier; parts take on the result's policy first. Parts without elements
     are left out, and one part that is all of it is the tensor."""
@@ -250,7 +258,8 @@ def contract_form(
     """A contraction whose result has indices 0, 1, ...; operands take on the result's policy first. Where a fact makes
     two sizes equal, the right operand takes the left one's."""
     ty = tensor_type(left)
-    right = _renamed(builder, right, rhs, dict(zip(lhs, ty.dims, strict=True)))
+    sizes = dict(zip(lhs, ty.dims, strict=True))
+    right = seen_as(builder, right, [sizes.get(i, dim) for i, dim in zip(rhs, tensor_type(right).dims, strict=True)])
     accum = compute_dtype(ty.dtype, result.policy) if ty.dtype.kind in "fc" else result.dtype
     operands = [
         convert_form(builder, v, TensorType(tensor_type(v).dims, tensor_type(v).dtype, result.policy))
@@ -264,13 +273,6 @@ def contract_form(
         "accum": accum,
     }
     return builder.value("form.contract", operands, result, attrs)
-
-
-def _renamed(builder: Builder, operand: Value, labels: Sequence[int], sizes: Mapping[int, Dim]) -> Value:
-    """The operand with these sizes for the indices of its dims."""
-    ty = tensor_type(operand)
-    dims = tuple(sizes.get(label, dim) for label, dim in zip(labels, ty.dims, strict=True))
-    return operand if dims == ty.dims else view_form(builder, operand, TensorType(dims, ty.dtype, ty.policy), Renamed())
 
 
 def without_axes(dims: Sequence[Dim], axes: Sequence[int]) -> tuple[Dim, ...]:

@@ -15,7 +15,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
-from tesserac.ops.lowering import broadcast_map, view_form
+from tesserac.ops.lowering import broadcast_map, seen_as, view_form
 from tesserac.ops.registry import Array, Operator, register
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import TensorType
@@ -142,8 +142,9 @@ class Expand(Operator):
         return np.broadcast_to(x, _sizes(self.shape))
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
-        dims = forms.tensor_type(operands[0]).dims
-        return view_form(builder, operands[0], result, forms.Broadcast(broadcast_map(dims, result.dims)))
+        places = broadcast_map(forms.tensor_type(operands[0]).dims, result.dims)
+        operand = seen_as(builder, operands[0], [ONE if p is None else result.dims[p] for p in places])
+        return view_form(builder, operand, result, forms.Broadcast(places))
 
 
 @register

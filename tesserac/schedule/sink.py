@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
-from tesserac.ir.forms import Permute, Reshape, Slice, operand_maps, tensor_type
+from tesserac.ir.forms import Permute, Renamed, Reshape, Slice, operand_maps, tensor_type
 from tesserac.ir.indexed import assembled_boxes, covers_all, gather_source
 from tesserac.ir.passes import FORMS, function_pass
 from tesserac.ir.types import TensorType
@@ -48,7 +48,7 @@ def _simplify(view: Op) -> None:
     below = view.operands[0].defining_op
     if below is not None and is_view(below):
         match below.attrs["view"], view.attrs["view"]:
-            case Reshape(), Reshape():
+            case Reshape() as first_kind, Reshape() as second_kind if first_kind == second_kind:
                 view.set_operand(0, below.operands[0])
             case Permute(first), Permute(second):
                 view.attrs["view"] = Permute(tuple(first[axis] for axis in second))
@@ -146,6 +146,8 @@ def _box_below(view: Op, box: Box) -> Box | None:
     if isinstance(kind, Permute):
         inverse = _inverse(kind.order)
         return [box[0][i] for i in inverse], [box[1][i] for i in inverse], [box[2][i] for i in inverse]
+    if isinstance(kind, Renamed):
+        return box
     if not keeps_memory(view):
         return None
     result = tensor_type(view.result).dims
@@ -199,6 +201,8 @@ def _dims_below(view: Op, followed: Sequence[int | None]) -> list[int | None] | 
     kind = view.attrs["view"]
     if isinstance(kind, Permute):
         return list(_inverse(kind.order))
+    if isinstance(kind, Renamed):
+        return list(range(len(followed)))
     source, result = tensor_type(view.operands[0]).dims, tensor_type(view.result).dims
     named_unit = any(dim == ONE and place is None for dim, place in zip(result, followed, strict=True))
     left = [i for i, dim in enumerate(result) if dim != ONE]

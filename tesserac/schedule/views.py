@@ -18,6 +18,7 @@ from tesserac.ir.core import OPDEFS, Block, Op, Value, clone_region
 from tesserac.ir.forms import (
     Broadcast,
     Permute,
+    Renamed,
     Reshape,
     Slice,
     compute_type,
@@ -180,6 +181,8 @@ def _moved_over(view: Op, producer: Op) -> Op | None:
     match view.attrs["view"]:
         case Slice() as cut:
             return _sliced_map(view, producer, cut)
+        case Renamed():
+            return _renamed_map(view, producer)
         case Reshape():
             return _reshaped_map(view, producer)
     copy = copy_of(Builder.before(view), view.result)
@@ -223,13 +226,23 @@ def _sliced_map(view: Op, producer: Op, cut: Slice) -> Op | None:
     return _rebuilt(view, producer, operands, operand_maps(producer))
 
 
+def _renamed_map(view: Op, producer: Op) -> Op:
+    result, builder = tensor_type(view.result).dims, Builder.before(view)
+    operands: list[Value] = []
+    for value, dim_map in zip(producer.operands, operand_maps(producer), strict=True):
+        own = tensor_type(value).dims
+        dims = tuple(dim if p is None else result[p] for p, dim in zip(dim_map, own, strict=True))
+        operands.append(_view_of(builder, value, dims, Renamed()))
+    return _rebuilt(view, producer, operands, operand_maps(producer))
+
+
 def _view_of(builder: Builder, value: Value, dims: Dims, view: Slice | Reshape) -> Value:
     ty, source = tensor_type(value), value.defining_op
     cuts = isinstance(view, Slice) and not (set(view.starts) <= {ZERO} and set(view.steps) <= {1})
     if dims == ty.dims and not cuts:
         return value
-    reshaped = source is not None and is_view(source) and source.attrs["view"] == Reshape()
-    if reshaped and isinstance(view, Reshape):
+    same_kind = source is not None and is_view(source) and source.attrs["view"] == view
+    if same_kind and isinstance(view, Reshape):
         assert source is not None
         return _view_of(builder, source.operands[0], dims, view)  # a reshape of a reshape is one
     type_ = TensorType(dims, ty.dtype, ty.policy)

@@ -24,6 +24,7 @@ After:
 from __future__ import annotations
 
 from tesserac.graph.dialect import is_operator, operator_of
+from tesserac.graph.renaming import lower_operator
 from tesserac.ir import func as _func_dialect  # noqa: F401  (the functions this pass leaves)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Module, Op, Value
@@ -46,7 +47,7 @@ def generalize(module: Module) -> Module:
 def _lower(op: Op) -> None:
     result = tensor_type(op.result)
     builder = Builder.before(op)
-    value = _size(op, builder) if op.name == "graph.size" else operator_of(op).lower(builder, op.operands, result)
+    value = _size(op, builder) if op.name == "graph.size" else lower_operator(builder, operator_of(op), op.operands, result)
     assert value.type == result, f"{op.name} lowers to {value.type}, not {result}"
     if value.defining_op is not None:
         value.name = value.name or op.result.name
