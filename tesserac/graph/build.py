@@ -37,7 +37,7 @@ from tesserac.ops.convert import Cast
 from tesserac.ops.create import Arange, Full
 from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
-from tesserac.ops.shape import Permute
+from tesserac.ops.shape import Expand, Permute
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import F64, I64, U64
 from tesserac.types.leaves import leaf_types, run_time_parts, run_time_type
@@ -306,7 +306,7 @@ class _Body:
         target = run_time_type(ty)
         if isinstance(built, Known) or target is None:
             return built if target is None else self._materialize(built, target)
-        return self._coerce(built, ty) if not target.dims else built
+        return self._coerce(built, ty)
 
     def _carried(self, names: Names, carried: Sequence[typed.Carried]) -> list[Value]:
         return _leaves(self._outcome(names, carried))
@@ -480,6 +480,8 @@ class _Body:
             return self._materialize(built, target)
         if built.type == target:
             return built
+        if forms.tensor_type(built).dims != target.dims:  # a fact makes them equal
+            return self._apply(Expand(target.dims), (built,), target)
         return self._apply(Cast(target.dtype, target.policy), (built,), target)
 
     def _materialize(self, built: Built, target: TensorType) -> Value:

@@ -1,7 +1,7 @@
 """Sizes that a fact makes equal become one where they meet: the forms know no facts.
 
-Enters: an operator, its operands and its type, in which sizes may meet that are equal because the program says so: N and
-M after `where N == M`, or inside `if N == M`. Leaves: its lowering over operands that are seen under one name each,
+Enters: an operator, its operands and its type, in which sizes may meet that are equal because the program says so: N
+and M after `where N == M`, or inside `if N == M`. Leaves: its lowering over operands that are seen under one name each,
 
     graph.add(%x: [N], %y: [M])     becomes     %r = form.view(%y) {renamed} : [N];  form.map(%x, %r) : [N]
 """

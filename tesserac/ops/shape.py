@@ -17,7 +17,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import broadcast_map, seen_as, view_form
 from tesserac.ops.registry import Array, Operator, register
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.ty import TensorType
 
 
@@ -101,7 +101,12 @@ class Reshape(Operator):
         return x.reshape(_sizes(self.shape))
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
-        return view_form(builder, operands[0], result, forms.Reshape())
+        x, whole = operands[0], product(result.dims)
+        ty = forms.tensor_type(x)
+        if product(ty.dims) != whole:  # a fact makes them equal
+            flat = TensorType((product(ty.dims),), ty.dtype, ty.policy)
+            x = seen_as(builder, view_form(builder, x, flat, forms.Reshape()), (whole,))
+        return view_form(builder, x, result, forms.Reshape())
 
 
 @register

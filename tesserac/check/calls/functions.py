@@ -38,6 +38,7 @@ from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.rules import Instance
 from tesserac.check.transforms.custom_rules import with_rules
+from tesserac.check.values.common_types import agree, converted
 from tesserac.check.values.methods import as_function
 from tesserac.check.values.scalars import to_float
 from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
@@ -193,6 +194,7 @@ def _finish(
         if not all([_require(body, guard, sizes, callee, values) for guard in function.guards]):
             return body.error(callee.span)
         result = substitute_type(function.result, sizes)
+        taken = [substitute_type(param.type, sizes) for param in function.params]
     except DimError as error:
         body.sink.error(E0315, at=callee.at, problem=str(error))
         return body.error(callee.span)
@@ -202,7 +204,7 @@ def _finish(
     for param in function.reads:
         if param.name != typed.STREAM or key is None:
             body.doing.reads.setdefault(param.name, param)
-    args = tuple(_pass(body, p.type, value) for p, value in zip(function.params, values, strict=True))
+    args = tuple(_pass(body, type_, value) for type_, value in zip(taken, values, strict=True))
     dims = tuple((name, sizes[name]) for name in dict.fromkeys((*function.symbols, *axes)) if name in sizes)
     reads = tuple(param.name for param in function.reads)
     rules = (typed.Rule(True, function.forward, dims),) if function.forward else ()
@@ -300,11 +302,12 @@ def _is_kind(parameter: ParameterSpec, kind: str) -> bool:
 
 
 def _pass(body: Body, wanted: Type, value: typed.Expr) -> typed.Expr:
-    """The argument as the callee takes it: a tensor without a policy takes the parameter's, a known float is one that
-    only a run knows."""
+    """The argument as the callee takes it: a tensor without a policy takes the parameter's, and its names for sizes
+    that are equal; a known float is one that only a run knows."""
     if isinstance(wanted, TensorType) and isinstance(value.type, TensorType):
-        met = meet_storage(body, value, wanted.dtype, wanted.policy)
-        return value if met is None else met
+        met = meet_storage(body, value, wanted.dtype, wanted.policy) or value
+        named = agree(wanted, met.type, body.facts.same)
+        return met if named is None else converted(met, named)
     if wanted == FloatType() and value.type != wanted:
         return typed.Coerce(wanted, value.span, value)
     inner = parts(wanted)

@@ -117,7 +117,7 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     then, otherwise = (_side(body, test, side, side is node.then) for side in (node.then, node.otherwise))
     require_uniformity(body, first, test, node.test.span)
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)
-    type_ = agree(then.type, otherwise.type)
+    type_ = agree(then.type, otherwise.type, body.facts.same)
     if type_ is None:
         _report_sides(body, node, then.type, otherwise.type)
         return body.error(node.span)

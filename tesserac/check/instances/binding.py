@@ -61,6 +61,7 @@ from tesserac.types.ty import (
     Type,
     map_dims,
     open_floats,
+    sizes_in,
 )
 from tesserac.types.unify import Bound, DimSolver
 
@@ -112,6 +113,8 @@ class CallBinding:
 
     def bind(self, types: Sequence[Type]) -> DimSolver[Reason]:
         """Binds all arguments; `types` has one entry per parameter."""
+        if self._untyped:
+            types = _with_one_name(types, self._facts)
         self._bind_known_ints(types)
         requirements: list[tuple[Dim, Dim, Reason]] = []
         for position, (parameter, found) in enumerate(zip(self._signature.parameters, types, strict=True)):
@@ -359,6 +362,18 @@ class CallBinding:
                 self._renamed[name] = self._new_symbol()
                 out.append((Dim.sym(self._renamed[name]), Dim.sym(name), reason))
         return dim.substitute({name: Dim.sym(self._renamed[name]) for name in dim.symbols()})
+
+
+def _with_one_name(types: Sequence[Type], facts: Facts) -> Sequence[Type]:
+    """Types in which sizes that a fact of the caller makes equal have one name: a callee that takes them as they are
+    knows no such facts."""
+    doubtful = dict.fromkeys(dim for type_ in types for dim in sizes_in(type_) if facts.nearby(dim))
+    names: dict[Dim, Dim] = {}
+    for dim in doubtful:
+        names[dim] = next((first for first in names.values() if facts.same(first, dim)), dim)
+    if all(dim == name for dim, name in names.items()):
+        return types
+    return [map_dims(type_, lambda dim: names.get(dim, dim)) for type_ in types]
 
 
 def _takes_any(spec: TypeSpec) -> bool:

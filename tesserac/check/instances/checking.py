@@ -241,7 +241,7 @@ def result_type(body: Body) -> Type:
         return NoneType()
     result = body.flow.returns[0].type
     for value in body.flow.returns[1:]:
-        joined = agree(result, value.type)
+        joined = agree(result, value.type, body.facts.same)
         if joined is None:
             before, after = result.show(), value.type.show()
             draft = body.sink.error(E0212, at=value.span, name="the result", before=before, after=after)

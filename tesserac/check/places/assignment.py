@@ -124,7 +124,7 @@ def kept_type(body: Body, name: str, at: Span, pinned: Pinned, found: Type) -> T
     """The type of a name that a loop carries, where it is bound to a value of this type. One that does not hold it
     makes the loop start further up; where nothing holds both there is a diagnostic."""
     before = pinned.binding.type
-    kept = agree(before, found)
+    kept = agree(before, found, body.facts.same)
     if kept is None or (kept != before and not rise(body, name, pinned, kept)):
         _report_change(body, name, at, pinned.binding, found, pinned.loop)
         return None

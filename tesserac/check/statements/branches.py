@@ -153,7 +153,7 @@ def _known_values(scope: Scope, results: Sequence[typed.Carried], span: Span) ->
 def _join_name(
     body: Body, name: str, left: Binding, right: Binding, before: Binding | None
 ) -> typed.Carried | None:
-    type_ = agree(left.type, right.type)
+    type_ = agree(left.type, right.type, body.facts.same)
     later = right if right is not before else left
     if type_ is None:
         other = left if later is right else right

@@ -376,7 +376,7 @@ def _enter(
 def _start(body: Body, binding: Binding, loop: Span) -> Type:
     """What a name is in every iteration: floats are those of the run, and a number is what an iteration has told."""
     opened, told = open_floats(binding.type), risen(body, binding.name, loop)
-    return opened if told is None else agree(opened, told) or opened
+    return opened if told is None else agree(opened, told, body.facts.same) or opened
 
 
 def _iteration(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:

@@ -160,7 +160,7 @@ def _started(iteration: _Iteration, init: typed.Expr) -> typed.Expr:
     """What is carried at first, with the type that an iteration gives; a number takes the type that it meets there."""
     while True:
         found = iteration.carried_type(init.type)
-        both = agree(init.type, found)
+        both = agree(init.type, found, iteration.body.facts.same)
         if both == init.type:
             return init
         if both is None:

@@ -6,8 +6,12 @@ known while compiling, and differ, are values of the run. See Note [How numbers 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from tesserac.check.model import typed
 from tesserac.check.values.tuples import make_value, tuple_items
+from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL
 from tesserac.types.ty import (
     Aggregate,
@@ -22,23 +26,32 @@ from tesserac.types.ty import (
     with_parts,
 )
 
+SameSize = Callable[[Dim, Dim], bool]
 
-def agree(left: Type, right: Type) -> Type | None:
-    """The type that values of both types have, as results of two branches or iterations of a loop; None if none."""
+
+def agree(left: Type, right: Type, same: SameSize) -> Type | None:
+    """The type that values of both types have, as results of two branches or iterations of a loop; None if none.
+    `same` tells which sizes are equal, by other names: they have the left one's."""
     if isinstance(left, ErrorType) or isinstance(right, ErrorType):
         return ErrorType()
-    if left == right:
+    if left == right or _differ_in_names(left, right, same):
         return left
     if isinstance(left, Aggregate) and isinstance(right, Aggregate):
-        return _agree_parts(left, right)
+        return _agree_parts(left, right, same)
     return _number(left, right) or _number(right, left)
 
 
-def _agree_parts(left: Aggregate, right: Aggregate) -> Type | None:
+def _differ_in_names(left: Type, right: Type, same: SameSize) -> bool:
+    if not isinstance(left, TensorType) or not isinstance(right, TensorType) or left.rank != right.rank:
+        return False
+    return replace(left, dims=right.dims) == right and all(map(same, left.dims, right.dims))
+
+
+def _agree_parts(left: Aggregate, right: Aggregate, same: SameSize) -> Type | None:
     ours, theirs = parts(left) or (), parts(right) or ()
     if len(ours) != len(theirs) or with_parts(left, theirs) != right:
         return None
-    items = [agree(a, b) for a, b in zip(ours, theirs, strict=True)]
+    items = [agree(a, b, same) for a, b in zip(ours, theirs, strict=True)]
     return None if None in items else with_parts(left, (item for item in items if item is not None))
 
 

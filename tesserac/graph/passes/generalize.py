@@ -47,7 +47,10 @@ def generalize(module: Module) -> Module:
 def _lower(op: Op) -> None:
     result = tensor_type(op.result)
     builder = Builder.before(op)
-    value = _size(op, builder) if op.name == "graph.size" else lower_operator(builder, operator_of(op), op.operands, result)
+    if op.name == "graph.size":
+        value = _size(op, builder)
+    else:
+        value = lower_operator(builder, operator_of(op), op.operands, result)
     assert value.type == result, f"{op.name} lowers to {value.type}, not {result}"
     if value.defining_op is not None:
         value.name = value.name or op.result.name
