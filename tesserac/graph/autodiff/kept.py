@@ -86,7 +86,7 @@ class Kept:
 
 
 def _from_loops_around(control: Op, ops: Sequence[Op]) -> list[Value]:
-    """The tensors that the body of control flow reads from outside it, and a loop makes anew in each of its turns."""
+    """The tensors that the body of control flow reads from outside it, and a loop makes anew each time."""
     used = dict.fromkeys(v for op in ops for v in used_values(op) if isinstance(v.type, TensorType))
     around = {value: _makers_around(value) for value in used}
     return [v for v in used if control not in around[v] and any(op.name in _LOOPS for op in around[v])]
@@ -112,8 +112,8 @@ def _is_cheap(name: str) -> bool:
 
 
 def room_for(value: Value, bounds: Bounds) -> TensorType | None:
-    """A tensor that holds the value in every turn of the loops whose counters stand in its sizes; None if there is no
-    such, or the value is an index, which has no place in memory."""
+    """A tensor that holds the value in every iteration of the loops whose counters stand in its sizes; None if there is
+    no such, or the value is an index, which has no place in memory."""
     if not isinstance(value.type, TensorType):
         return None
     dims = [largest(dim, bounds) for dim in value.type.dims]
@@ -132,15 +132,15 @@ def typical(size: Dim) -> int:
 
 
 # Note [What is kept]
-# Going back through a loop needs what its turns computed: the factor of a tangent in `cos(x) * dx`. Such values are
-# kept in stacks, one row per turn, so that memory grows with the number of turns (a checkpoint trades it for time). Not
-# all of them are: what is pointwise in others, or a view, is computed again from these, in the launch that reads it.
-# Products, sums and control flow are never done twice for this. Between what a turn begins with and what is needed the
-# values to keep are a cut of least cost: bytes, and a little for each value, since writing it is a launch; among equal
-# cuts the one nearest to what is needed. A value whose shape changes from turn to turn has rows that are long enough
-# for all turns; where nobody knows how long that is, it is computed again. What costs nothing (a constant, row i of an
-# input of the loop) has no way from the beginning of a turn, and so is never cut.
+# Going back through a loop needs what its iterations computed: the factor of a tangent in `cos(x) * dx`. Such values
+# are kept in stacks, one row per iteration, so that memory grows with their number (a checkpoint trades it for time).
+# Not all of them are: what is pointwise in others, or a view, is computed again from these, in the launch that reads
+# it. Products, sums and control flow are never done twice for this. Between what an iteration begins with and what is
+# needed the values to keep are a cut of least cost: bytes, and a little for each value, since writing it is a launch;
+# among equal cuts the one nearest to what is needed. A value whose shape changes has rows that are long enough for all
+# iterations; where nobody knows how long that is, it is computed again. What costs nothing (a constant, row i of an
+# input of the loop) has no way from the beginning of an iteration, and so is never cut.
 #
 # What a body reads from around it is there anyway, unless it stands in a loop itself, which then would have to keep it:
 # of a tensor that a loop carries, and a branch or a loop inside reads one element of, that gives out the element. A row
-# of an inner loop counts as often as the loop turns.
+# of an inner loop counts as often as the loop runs.
