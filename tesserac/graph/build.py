@@ -306,7 +306,7 @@ class _Body:
         target = run_time_type(ty)
         if isinstance(built, Known) or target is None:
             return built if target is None else self._materialize(built, target)
-        return self._coerce(built, ty)
+        return self._coerce(built, ty) if isinstance(built, Value) else built
 
     def _carried(self, names: Names, carried: Sequence[typed.Carried]) -> list[Value]:
         return _leaves(self._outcome(names, carried))

@@ -42,9 +42,9 @@ def agree(left: Type, right: Type, same: SameSize) -> Type | None:
 
 
 def _differ_in_names(left: Type, right: Type, same: SameSize) -> bool:
-    if not isinstance(left, TensorType) or not isinstance(right, TensorType) or left.rank != right.rank:
+    if not isinstance(left, TensorType) or not isinstance(right, TensorType) or left.is_scaled:
         return False
-    return replace(left, dims=right.dims) == right and all(map(same, left.dims, right.dims))
+    return left.rank == right.rank and replace(left, dims=right.dims) == right and all(map(same, left.dims, right.dims))
 
 
 def _agree_parts(left: Aggregate, right: Aggregate, same: SameSize) -> Type | None:
