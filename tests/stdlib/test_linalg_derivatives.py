@@ -182,6 +182,25 @@ EQUAL += "".join(
     f"def d_{name}(a: Tensor[N, N, f64], g: Tensor[N, N, f64]) where N >= 1:\n    return grad({name})(a, g)\n"
     for name in ("symmetric", "exponential", "vector")
 )
+EQUAL += "".join(
+    f"def j_{name}(a: Tensor[{dims}, f64], g: Tensor[{dims}, f64], d: Tensor[{dims}, f64]) where N >= 1:\n"
+    f"    return jvp(lambda v: {name}(v, g), (a,), (d,))[1]\n"
+    for names, dims in (("rebuilt polar_factor cubed nuclear", "M, N"), ("symmetric exponential", "N, N"))
+    for name in names.split()
+)
+EQUAL += """
+def factors(a: Tensor[M, N, f64]):
+    return svd(a)
+def axes(a: Tensor[N, N, f64]):
+    return eigh(a)
+def leading(a: Tensor[M, N, f64], g: Tensor[M, N, f64]) where M >= 2, N >= 2:
+    u, s, vh = svd(a)
+    return sum(g * ((u[:, :2] * (s ** 2)[None, :2]) @ vh[:2]))
+def d_leading(a: Tensor[M, N, f64], g: Tensor[M, N, f64]) where M >= 2, N >= 2:
+    return grad(leading)(a, g)
+def j_leading(a: Tensor[M, N, f64], g: Tensor[M, N, f64], d: Tensor[M, N, f64]) where M >= 2, N >= 2:
+    return jvp(lambda v: leading(v, g), (a,), (d,))[1]
+"""
 
 
 def equal_values(rows: int, values: list[float], symmetric: bool) -> np.ndarray:
@@ -221,3 +240,59 @@ def test_the_identity_rebuilt_has_a_gradient_of_ones() -> None:
 def test_a_gradient_of_a_chosen_basis_is_an_error(name: str) -> None:
     with pytest.raises(tessera.TesseraError, match="depends on the basis"):
         getattr(tessera.compile(EQUAL), f"d_{name}")(np.eye(3), np.ones((3, 3)))
+
+
+def basis(module: tessera.Module, a: np.ndarray, is_symmetric: bool) -> tuple[np.ndarray, ...]:
+    if not is_symmetric:
+        return tuple(module.factors(a))
+    w, v = module.axes(a)
+    return v, w, v.T
+
+
+def unmixed(module: tessera.Module, a: np.ndarray, is_symmetric: bool) -> np.ndarray:
+    """A change that leaves vectors of equal values where they are, and turns those of U against those of V."""
+    u, s, vh = basis(module, a, is_symmetric)
+    change = np.random.default_rng(11).normal(size=a.shape)
+    change = (change + change.T) / 2 if is_symmetric else change
+    inside = u.T @ change @ vh.T
+    level = (np.abs(s[:, None] - s) < 1e-9) & ~np.eye(len(s), dtype=bool)
+    return change - u @ np.where(level, (inside + inside.T) / 2, 0.0) @ vh
+
+
+@pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
+@pytest.mark.parametrize("name", ["rebuilt", "polar_factor", "cubed", "nuclear", "symmetric", "exponential"])
+def test_a_change_that_mixes_no_vectors_of_equal_values_has_an_exact_jvp(name: str, values: list[float]) -> None:
+    module, is_symmetric = tessera.compile(EQUAL), name in ("symmetric", "exponential")
+    a = equal_values(len(values) + (0 if is_symmetric else 1), values, is_symmetric)
+    g, d, f = np.random.default_rng(0).normal(size=a.shape), unmixed(module, a, is_symmetric), getattr(module, name)
+    expected = (f(a + 1e-5 * d, g) - f(a - 1e-5 * d, g)) / 2e-5
+    assert getattr(module, f"j_{name}")(a, g, d) == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["rebuilt", "nuclear", "symmetric"])
+@pytest.mark.parametrize("size", [1.0, 0.0])
+def test_a_change_that_mixes_vectors_of_equal_values_is_an_error(name: str, size: float) -> None:
+    module, a, one = tessera.compile(EQUAL), size * np.eye(3), np.ones((3, 3))
+    with pytest.raises(tessera.TesseraError, match="the change mixes"):
+        getattr(module, f"j_{name}")(a, one, np.random.default_rng(4).normal(size=(3, 3)))
+    u, _, vh = basis(module, a, name == "symmetric")
+    own = u @ np.diag([1.0, 2.0, 3.0]) @ vh
+    assert getattr(module, f"j_{name}")(a, one, own) == pytest.approx(6.0 if name == "nuclear" else np.sum(own))
+
+
+def test_singular_values_that_are_0_stay_so_or_are_an_error() -> None:
+    module, rng = tessera.compile(EQUAL), np.random.default_rng(6)
+    a, g = equal_values(5, [2.0, 1.0, 0.0, 0.0], False), rng.normal(size=(5, 4))
+    u, _, vh = module.factors(a)
+    kept = u[:, :2] @ rng.normal(size=(2, 4)) + rng.normal(size=(5, 2)) @ vh[:2]
+    expected = (module.leading(a + 1e-5 * kept, g) - module.leading(a - 1e-5 * kept, g)) / 2e-5
+    assert module.j_leading(a, g, kept) == pytest.approx(expected, rel=1e-6)
+    assert np.sum(module.d_leading(a, g) * kept) == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(module.d_nuclear(a, g), u @ vh, atol=1e-12)
+    with pytest.raises(tessera.TesseraError, match="the change mixes"):
+        module.j_leading(a, g, u[:, 2:] @ np.array([[1.0, 2.0], [3.0, 4.0]]) @ vh[2:])
+    with pytest.raises(tessera.TesseraError, match="raises the rank"):
+        module.j_leading(a, g, (np.eye(5) - u @ u.T) @ rng.normal(size=(5, 4)))
+    for name, said in (("rebuilt", "is not known"), ("polar_factor", "depends on the basis|is infinite")):
+        with pytest.raises(tessera.TesseraError, match=said):
+            getattr(module, f"d_{name}")(a, g)
