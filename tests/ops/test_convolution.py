@@ -253,3 +253,19 @@ def test_what_does_not_fit_says_so() -> None:
     assert "one for each axis" in fails(CONV.format(", stride=(1, 2, 3)"), (1, 2, 5, 5), (4, 2, 3, 3))
     halves = "def f(x: Tensor[N, 3, 8, 8, f32]):\n    return adaptive_avg_pool2d(x, 3)\n"
     assert "`adaptive_avg_pool2d` does not work with these arguments" in fails(halves, (1, 3, 8, 8))
+
+
+def test_what_is_put_around_or_between_never_multiplies_in_pools() -> None:
+    """Infinite elements and cotangents reach what their windows have, and make no NaN elsewhere."""
+    program = (
+        "def f(x: Tensor[1, 1, 6, 6, f32], c: Tensor[1, 1, 3, 3, f32]):\n"
+        "    pools = lambda z: (max_pool2d(z, 3, stride=2, padding=1), avg_pool2d(z, 3, stride=2, padding=1))\n"
+        "    first, second = (lambda z: sum(c * pools(z)[0])), (lambda z: sum(c * pools(z)[1]))\n"
+        "    return pools(x), grad(first)(x), grad(second)(x)\n"
+    )
+    x, c = np.arange(36, dtype="f4").reshape(1, 1, 6, 6), np.ones((1, 1, 3, 3), "f4")
+    x[0, 0, 2, 2], c[0, 0, 0, 0] = np.inf, np.inf
+    (largest, mean), *slopes = tessera.compile(program).f(x, c)
+    assert np.isinf(largest).sum() == np.isinf(mean).sum() == 1
+    assert [int(np.isinf(s).sum()) for s in slopes] == [1, 4]
+    assert not any(np.isnan(v).any() for v in (largest, mean, *slopes))
