@@ -13,7 +13,7 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 |          |               | of infinities                                                                         |
 | exp_term | rounded once  | ldexp(exp_frac(x), min(exp_int(x) - m, 0)): a term of a softmax with maximum m        |
 | exp_lifted | rounded once | the same times 2**32: a term of attention                                            |
-| ldexp    | rounded once  | x * 2**k; k is an integer, cut to [-252, 254] (f64: [-2044, 2046]), NaN to the lowest |
+| ldexp    | rounded once  | x * 2**k for every integer k; NaN and -inf count as the lowest, +inf as the highest   |
 | log      | 1.0           | 0 gives -inf, below gives NaN                                                         |
 | log2     | 1.1           | the same; powers of two give whole numbers                                            |
 | log10    | 1.1           | the same; powers of ten that are floats give whole numbers                            |
@@ -62,7 +62,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "exp_frac": (1, exponential.exp_frac),
     "exp_term": (2, exponential.exp_term),
     "exp_lifted": (2, exponential.exp_lifted),
-    "ldexp": (2, exponential_parts.scale),
+    "ldexp": (2, exponential_parts.ldexp),
     "log": (1, logarithm.log),
     "log2": (1, logarithm.log2),
     "log10": (1, logarithm.log10),

@@ -43,6 +43,19 @@ def scale(d: Draft, x: Ref, k: Ref) -> Ref:
     return (x * d.step("pow2", rest)) * d.step("pow2", main)
 
 
+def ldexp(d: Draft, x: Ref, k: Ref) -> Ref:
+    """x * 2**k for any k: three factors reach from beyond the largest number to below the smallest, and back. As in
+    `scale` only the last product rounds, or the result is zero or infinite anyway."""
+    f = format_of(d.dtype)
+    powers: list[Ref] = []
+    for _ in range(3):
+        power = d.clamp(k, f.lowest_exponent, f.highest_exponent)
+        powers.append(d.step("pow2", power))
+        k = k - power
+    main, rest, first = powers
+    return ((x * first) * rest) * main
+
+
 def scale_down(d: Draft, x: Ref, k: Ref) -> Ref:
     """x * 2**k for an x near 1 and k from 0 down to just beyond the subnormals: one power of two suffices, kept
     normal by a factor that the last product takes away."""

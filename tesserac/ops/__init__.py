@@ -15,6 +15,7 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     exponents,
     index,
     join,
+    powers,
     random,
     rearrange,
     reduce,

@@ -253,15 +253,15 @@ class Abs(Elementwise):
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
         """`dx` where x is positive, `-dx` where it is negative, 0 at 0, NaN at NaN; of a complex number the change
-        along its direction, `real(conj(x) * dx) / abs(x)`."""
+        along its direction, `real(conj(x / abs(x)) * dx)`: of one as short as 1 / abs(x) overflows, too."""
         [x], [dx] = operands, tangents
         assert dx is not None
         zero = write.number(0.0, tensor_type(result))
         if tensor_type(x).dtype.is_complex:
-            along = write("real", write("mul", write("conj", x), dx))
             at_zero = write("equal", result, zero)
             length = write("where", at_zero, write.number(1.0, tensor_type(result)), result)
-            return write("where", at_zero, zero, write("div", along, length))
+            along = [write("mul", write("div", write(n, x), length), write(n, dx)) for n in ("real", "imag")]
+            return write("where", at_zero, zero, write("add", *along))
         flat = write("mul", dx, where_a_number(write, zero, x))
         rising = write("where", write("less", zero, x), dx, flat)
         return write("where", write("less", x, zero), write("neg", dx), rising)

@@ -1,11 +1,9 @@
-"""Every function of one point, from the smallest subnormal to the largest number, at infinities and just outside its
-domain, in every float type: held to exact values. A new function fails the first test until it is listed here."""
+"""Every function of one point and its derivative, from the smallest subnormal to the largest number, at infinities and
+just outside its domain, in every float type: held to exact values. A new function fails the first test until it is
+among them."""
 
-import math
 import re
-from collections.abc import Callable
 
-import ml_dtypes
 import mpmath as mp
 import numpy as np
 import pytest
@@ -13,89 +11,16 @@ import pytest
 from tesserac.base.resources import stdlib_files
 from tesserac.ops.elementwise import ONE_ANALYTIC, ONE_FLOAT, ONE_NUMBER, Pointwise
 from tesserac.ops.registry import OPERATORS
+from tests.support.exact_functions import FUNCTIONS, KINDS, exponents, info_of, is_near, points, slopes, value
 from tests.support.native_runs import compiled_equals_oracle
 
-Exact = Callable[[mp.mpf], mp.mpf]
-TINY = mp.mpf(2) ** -90
-"""Below this a function that is x near 0 is x to the last bit that any type has."""
-
-
-def within(low: float, high: float, f: Exact) -> Exact:
-    return lambda x: f(x) if low <= x <= high else mp.nan
-
-
-def like_x(f: Exact) -> Exact:
-    return lambda x: x if abs(x) < TINY else f(x)
-
-
-def log_of(base: Exact) -> Exact:
-    return lambda x: mp.nan if x < 0 else -mp.inf if x == 0 else base(x)
-
-
-def _sigmoid(x: mp.mpf) -> mp.mpf:
-    return 1 / (1 + mp.exp(-x))
-
-
-def _softplus(x: mp.mpf) -> mp.mpf:
-    return x if x > 1000 else mp.log1p(mp.exp(x)) if x > -100 else mp.exp(x)
-
-
-FUNCTIONS: dict[str, Exact] = {
-    "abs": abs,
-    "acos": within(-1, 1, mp.acos),
-    "acosh": within(1, math.inf, mp.acosh),
-    "asin": within(-1, 1, mp.asin),
-    "asinh": like_x(mp.asinh),
-    "atan": mp.atan,
-    "atanh": within(-1, 1, lambda x: x * mp.inf if abs(x) == 1 else like_x(mp.atanh)(x)),
-    "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
-    "ceil": mp.ceil,
-    "cos": lambda x: mp.cos(x) if mp.isfinite(x) else mp.nan,
-    "cosh": mp.cosh,
-    "elu": lambda x: x if x > 0 else mp.expm1(x),
-    "erf": mp.erf,
-    "erfc": lambda x: mp.erfc(x) if x < 1000 else mp.mpf(0),
-    "exp": mp.exp,
-    "exp2": lambda x: mp.power(2, x),
-    "expm1": mp.expm1,
-    "floor": mp.floor,
-    "gelu": lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2 if abs(x) < 1000 else max(x, mp.mpf(0)),
-    "hardsigmoid": lambda x: min(max(x + 3, mp.mpf(0)), mp.mpf(6)) / 6,
-    "hardswish": lambda x: mp.mpf(0) if x < -3 else x * min(x + 3, mp.mpf(6)) / 6,
-    "leaky_relu": lambda x: x if x > 0 else x * mp.mpf("0.01"),
-    "log": log_of(mp.log),
-    "log10": log_of(mp.log10),
-    "log1p": lambda x: mp.nan if x < -1 else -mp.inf if x == -1 else like_x(mp.log1p)(x),
-    "log2": log_of(lambda x: mp.log(x, 2)),
-    "mish": lambda x: x if x > 1000 else x * mp.tanh(_softplus(x)),
-    "neg": lambda x: -x,
-    "reciprocal": lambda x: 1 / x,
-    "relu": lambda x: max(x, mp.mpf(0)),
-    "relu6": lambda x: min(max(x, mp.mpf(0)), mp.mpf(6)),
-    "rint": mp.nint,
-    "round": mp.nint,
-    "rsqrt": lambda x: mp.nan if x < 0 else 1 / mp.sqrt(x),
-    "sigmoid": _sigmoid,
-    "sign": mp.sign,
-    "silu": lambda x: x * _sigmoid(x),
-    "sin": lambda x: mp.sin(x) if mp.isfinite(x) else mp.nan,
-    "sinh": mp.sinh,
-    "softplus": _softplus,
-    "sqrt": within(0, math.inf, mp.sqrt),
-    "square": lambda x: x * x,
-    "tan": lambda x: mp.tan(x) if mp.isfinite(x) else mp.nan,
-    "tanh": like_x(mp.tanh),
-    "trunc": lambda x: mp.floor(x) if x > 0 else mp.ceil(x),
-}
 ELSEWHERE = {"exp_int", "exp_frac", "ones_like", "zeros_like"}
 """Constants, and halves of exp, which `test_numerics_elementary.py` holds to their rules."""
-NO_LIMIT = {"silu", "mish", "gelu", "hardswish"}
-"""At -inf these are x times 0, NaN as elsewhere."""
-TAILS = {"gelu": 2000, "silu": 60, "mish": 60}
+TAILS = {"gelu": 2000}
 """Units by which the far negative tail may be off: relative to a result that is next to nothing."""
-
-KINDS = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
-
+SLOPE_UNITS = 16
+STEEP = {"gelu": 2000, "erf": 400, "erfc": 400}
+"""Units by which slopes may be off: the square of x is rounded before its exponential is taken."""
 
 _SETTING = r"(?:, \w+: (?:float|str) = [^)]*)?"
 _POINTWISE = rf"^def ([a-z]\w*)\(x: Tensor\[\.\.\.\]{_SETTING}\) -> Tensor\[\.\.\., x\.dtype\]"
@@ -114,30 +39,15 @@ def test_every_function_of_one_point_is_here() -> None:
     assert operators | library_names() | {"abs"} == set(FUNCTIONS) | ELSEWHERE
 
 
-def points(dtype: str) -> np.ndarray:
-    """Of both signs: powers of two over the whole range, what lies between, neighbours of where functions change."""
-    kind, info = KINDS[dtype], ml_dtypes.finfo(KINDS[dtype])
-    low, high = (round(math.log2(float(v))) for v in (info.smallest_subnormal, info.max))
-    sizes = [math.ldexp(m, k) for k in range(low, high, max(1, (high - low) // 25)) for m in (1.0, 1.37)]
-    edges = [kind(v) for v in (1, 3, 6, 11, 80, 88.5, 4096, 8191)]
-    sizes += [float(np.nextafter(e, kind(to))) for e in edges for to in (0, math.inf)] + [float(e) for e in edges]
-    sizes += [0.0, float(info.max), math.inf]
-    return np.array([side * v for v in sizes for side in (1.0, -1.0)] + [math.nan]).astype(kind)
-
-
-def value(name: str, x: float) -> mp.mpf:
-    if math.isnan(x) or (name in NO_LIMIT and x == -math.inf):
-        return mp.nan
-    if name in ("reciprocal", "rsqrt") and x == 0.0:
-        return mp.inf * math.copysign(1.0, x)
-    return FUNCTIONS[name](mp.mpf(x))
+def call(name: str, of: str) -> str:
+    return f"{name}({of})" if name != "neg" else f"-{of}"
 
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_functions_are_right_at_every_magnitude(dtype: str) -> None:
-    calls = ", ".join(f"{name}(x)" if name != "neg" else "-x" for name in FUNCTIONS)
+    calls = ", ".join(call(name, "x") for name in FUNCTIONS)
     run = compiled_equals_oracle(f"def f(x: Tensor[N, {dtype}]):\n    return {calls}\n")
-    x, info = points(dtype), ml_dtypes.finfo(KINDS[dtype])
+    x, info = points(dtype), info_of(dtype)
     with mp.workprec(1300 if dtype == "f64" else 300):
         for name, found in zip(FUNCTIONS, run("f", x), strict=True):
             for place, result in zip(x.tolist(), np.asarray(found, np.float64).tolist(), strict=True):
@@ -145,11 +55,30 @@ def test_functions_are_right_at_every_magnitude(dtype: str) -> None:
                 assert is_near(result, exact, info, TAILS.get(name, 5)), (name, place, result, mp.nstr(exact))
 
 
-def is_near(found: float, exact: mp.mpf, info: ml_dtypes.finfo, units: int) -> bool:
-    """Within so many units in the last place, which are those of the smallest normal number below it."""
-    if mp.isnan(exact) or math.isnan(found):
-        return bool(mp.isnan(exact)) and math.isnan(found)
-    unit = mp.mpf(float(info.eps)) * max(abs(exact), mp.mpf(float(info.smallest_normal)))
-    if math.isinf(found):
-        return math.copysign(1.0, found) * exact > float(info.max) * (1 - units * float(info.eps))
-    return bool(mp.isfinite(exact)) and abs(found - exact) <= units * unit
+def least_slope(name: str, dtype: str) -> float:
+    """Slopes below this may be off by a unit of it: that of tanh is 1 - tanh(x)**2, that of log10 divides by a multiple
+    of x, which may overflow, and those of silu and mish are x times an exponential, which may be subnormal."""
+    if name == "tanh":
+        return 1.0 / SLOPE_UNITS
+    info = info_of(dtype)
+    lossy = name in ("log10", "silu", "mish")
+    return float(info.smallest_normal) / float(info.eps) / SLOPE_UNITS if lossy else 0.0
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_slopes_are_right_at_every_magnitude(dtype: str) -> None:
+    calls = ", ".join(f"grad(lambda z: sum(wide({call(name, 'z')})))(x)" for name in FUNCTIONS)
+    run = compiled_equals_oracle(f"def f(x: Tensor[N, {dtype}]):\n    return {calls}\n")
+    x, info = points(dtype)[:: 5 if dtype == "f64" else 1], info_of(dtype)
+    with mp.workprec(5000 if dtype == "f64" else 1000):
+        for name, found in zip(FUNCTIONS, run("f", x), strict=True):
+            least, units = least_slope(name, dtype), STEEP.get(name, SLOPE_UNITS)
+            for place, slope in zip(x.tolist(), np.asarray(found, np.float64).tolist(), strict=True):
+                exact = slopes(name, float(place), 4 * exponents(dtype)[1])
+                near = any(is_near(slope, e, info, units, least) or _may_overflow(slope, e, info) for e in exact)
+                assert near or not exact, (name, place, slope, [mp.nstr(e) for e in exact])
+
+
+def _may_overflow(slope: float, exact: mp.mpf, info: np.finfo) -> bool:
+    """A slope beyond a quarter of the largest number: what it is made of may have been too large."""
+    return bool(np.isinf(slope)) and abs(exact) > float(info.max) / 4

@@ -37,8 +37,8 @@ from tesserac.ops.compare import (
     RightShift,
 )
 from tesserac.ops.contract import MatMul
-from tesserac.ops.elementary import Pow
 from tesserac.ops.elementwise import Add, Div, FloorDiv, Mod, Mul, Neg, Power, Sub
+from tesserac.ops.powers import Pow
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dtype import BOOL
