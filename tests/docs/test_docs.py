@@ -170,14 +170,6 @@ def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         exec(compile(code, "README.md", "exec"), {})
 
 
-def test_donation_of_the_embedding_page_runs() -> None:
-    text = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
-    programs = [code for code in _PYTHON.findall(text) if "donate=" in code]
-    assert programs
-    for code in programs:
-        exec(compile(code, "embedding.md", "exec"), {})
-
-
 def test_an_error_seen_from_python_is_the_text_of_the_command_line() -> None:
     """As docs/language.md promises."""
     import tessera

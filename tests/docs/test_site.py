@@ -7,13 +7,14 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from docs import site
 from docs.nav import LESSONS, paths
 from tests.conftest import Golden
 from tests.support.caches import new_cache
-from tests.support.lessons import Lesson
+from tests.support.lessons import Lesson, shown
 from tests.support.paths import ROOT
 
 LISTED = ("errors/", "results/", "examples/")
@@ -71,3 +72,57 @@ def test_lessons_run(path: str, golden: Golden, tmp_path: Path, monkeypatch: pyt
     text = page.read_text(encoding="utf-8")
     assert re.search(r"^```(tess|python)", text, re.MULTILINE)
     golden.check(page, Lesson(page.stem).run(text))
+
+
+# --------------------------------------------------------------------------------------------------------- guides
+
+COMPLETE = ("testing.md", "tracing.md", "training-command.md")
+"""Guides that hold all they need."""
+MLP = "def f(x: Tensor[N, f32]): return x * 2.0\n"
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_guides_run(name: str, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
+    page = ROOT / "docs" / name
+    golden.check(page, Lesson(page.stem).run(page.read_text(encoding="utf-8")))
+
+
+def test_python_of_the_pages_about_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the files and arrays that their readers are taken to have."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
+    language = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```tess\n(.*?)^```$", language, re.MULTILINE | re.DOTALL)
+    wanted = [block for block in blocks if "def affine(" in block or "struct Tower[" in block]
+    (tmp_path / "model.tess").write_text("\n".join(wanted), encoding="utf-8")
+    (tmp_path / "mlp.tess").write_text(MLP, encoding="utf-8")
+    (tmp_path / "examples").mkdir()
+    step = ROOT / "examples" / "train_step.tess"
+    (tmp_path / "examples" / "train_step.tess").write_text(step.read_text(encoding="utf-8"), encoding="utf-8")
+    shown("tesserac build mlp.tess")
+    shown("tesserac build examples/train_step.tess")
+    layer = {"w": np.ones((4, 4), "f4"), "b": np.ones(4, "f4")}
+    x, w, b = np.ones((2, 4), "f4"), np.ones((4, 3), "f4"), np.ones(3, "f4")
+    given = {"x": x, "w": w, "b": b, "grads": {"layers": [layer] * 3, "scale": 0.5}}
+    for name in ("embedding.md", "language.md"):
+        Lesson(name, given).run_python((ROOT / "docs" / name).read_text(encoding="utf-8"))
+
+
+def test_every_form_of_import_that_the_page_of_modules_shows_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
+    layers = "struct Linear[D]:\n    w: Tensor[D, f32] = zeros(D)\n\ndef gelu_fast(x: Tensor[N, f32]): return gelu(x)\n"
+    files = {"layers": layers, "config": "WIDTH = 8\n", "parts/config": "WIDTH = 8\n", "parts/block": "DEPTH = 2\n"}
+    (tmp_path / "parts").mkdir()
+    for name, text in files.items():
+        (tmp_path / f"{name}.tess").write_text(text, encoding="utf-8")
+    page = (ROOT / "docs" / "modules.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    for number, line in enumerate(block.splitlines()):
+        (tmp_path / f"use{number}.tess").write_text(line.partition("#")[0].strip() + "\n", encoding="utf-8")
+        said = shown(f"tesserac check --error-format=short use{number}.tess")
+        assert "error[" not in said, said

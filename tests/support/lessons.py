@@ -14,7 +14,7 @@ import io
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -32,9 +32,9 @@ _PROGRAMS = {"tesserac": cli.compiler, "tessera": cli.runner}
 class Lesson:
     """One page being run in the current folder."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, given: Mapping[str, object] | None = None) -> None:
         self._name = name
-        self._names: dict[str, object] = {"__name__": name}
+        self._names: dict[str, object] = {"__name__": name, **(given or {})}
         self._files: dict[str, bool] = {}
 
     def run(self, text: str) -> str:
@@ -46,6 +46,12 @@ class Lesson:
             tessera.set_num_threads(threads)
         assert all(self._files.values()), f"{self._name}: nothing uses {self._files}"
         return found
+
+    def run_python(self, text: str) -> None:
+        """The Python of a page alone."""
+        for kind, _, code in _BLOCK.findall(text):
+            if kind == "python":
+                exec(compile(code, self._name, "exec"), self._names)
 
     def _block(self, match: re.Match[str]) -> str:
         kind, title, text = match.groups()
@@ -71,12 +77,12 @@ class Lesson:
         assert said == [], "\n".join(said)
         if re.search(r'^test "', text, re.MULTILINE):
             Path("block.tess").write_text(text, encoding="utf-8")
-            assert "passed" in _shown("tesserac test block.tess")
+            assert "passed" in shown("tesserac test block.tess")
 
     def _commands(self, text: str) -> Iterator[str]:
         for command, kept in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
             self._use(command)
-            now = _shown(command)
+            now = shown(command)
             yield f"$ {command}\n{kept if _agree(kept, now) else now}"
 
 
@@ -85,7 +91,7 @@ def _session() -> Session:
     return Session()
 
 
-def _shown(command: str) -> str:
+def shown(command: str) -> str:
     """What a command prints: its results, then what it says about them."""
     program, *arguments = shlex.split(command)
     if program == "ls":
