@@ -14,27 +14,18 @@ from dataclasses import replace
 from tesserac.base.resources import of_library
 from tesserac.base.source import NO_SPAN, SourceFile, Span
 from tesserac.check.analysis.differentiable import check_derivatives
-from tesserac.check.analysis.range_warnings import warn_of_ranges
 from tesserac.check.declarations.decorators import Decorations, is_kernel, read_decorators
-from tesserac.check.declarations.donation import with_donation
-from tesserac.check.declarations.params import ModuleParams, read_params
-from tesserac.check.declarations.schedules import int_settings
-from tesserac.check.declarations.signatures import SignatureNames, read_signature
-from tesserac.check.declarations.struct_decl import read_struct
 from tesserac.check.expressions.dispatch import infer_expression
 from tesserac.check.instances.checking import (
-    check_instance,
     instance_symbol,
     is_generic,
     representative,
     without_optionals,
 )
-from tesserac.check.instances.verify import verified
-from tesserac.check.kernels.implementing import implementing
-from tesserac.check.kernels.programs import check_kernel, is_block_free
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
-from tesserac.check.module.namespaces import namespace_member, namespace_names
+from tesserac.check.module.definitions import check_definition
+from tesserac.check.module.scope import ModuleScope
 from tesserac.check.names.cascades import without_cascades
 from tesserac.check.names.resolve import (
     ConstantRef,
@@ -42,31 +33,25 @@ from tesserac.check.names.resolve import (
     FunctionRef,
     ImportPath,
     ImportProblem,
-    LibraryRef,
     ModuleNames,
-    ModuleRef,
-    NamespaceRef,
-    Resolved,
-    StructRef,
 )
 from tesserac.check.names.struct_items import is_constructor, is_test
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.body import Body
 from tesserac.check.state.certainty import certain
 from tesserac.check.state.evaluation import apart, once
-from tesserac.check.state.requests import ask_by_types
 from tesserac.check.state.rules import Instance
 from tesserac.check.statements.dispatch import check_block
 from tesserac.check.transforms.custom_rules import check_rules
 from tesserac.check.values.globals import BUILT_IN
 from tesserac.check.values.names import check_names
-from tesserac.diag.codes.names import E0202, E0204
+from tesserac.diag.codes.names import E0202
 from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim, TooComplex
-from tesserac.types.ty import IntType, StructType, Type, modules_in
+from tesserac.types.ty import IntType, Type, modules_in
 
 MAX_RECHECKS = 4
 """Calls in a row whose failure is explained by that of the next."""
@@ -76,7 +61,7 @@ MAX_CALLS = 300
 """Instances of any functions within one another."""
 
 
-class ModuleChecker:
+class ModuleChecker(ModuleScope):
     """Implements the rules that bodies call back, for one module."""
 
     def __init__(
@@ -88,24 +73,20 @@ class ModuleChecker:
         imports: Mapping[ImportPath, ModuleChecker | ImportProblem] | None,
         qualifier: str = "",
     ) -> None:
-        self.name = name
-        self._qualifier = qualifier
-        self.sink = Sink()
+        imported = dict(imports or {})
         self._modules: dict[str, ModuleChecker] = {name: self}
         self._file = source.path
         self._sources = {source.path: source}
-        imported = dict(imports or {})
         for other in (*libraries, *(found for found in imported.values() if isinstance(found, ModuleChecker))):
             self._modules.update(other._modules)
             self._sources.update(other._sources)
         self._modules[name] = self
         exports = Exports([library.names for library in libraries])
         files = {path: f.names if isinstance(f, ModuleChecker) else f for path, f in imported.items()}
-        self.names: ModuleNames = ModuleNames(name, module, exports, None if imports is None else files, self.sink)
+        sink = Sink()
+        names = ModuleNames(name, module, exports, None if imports is None else files, sink)
+        super().__init__(name, names, sink, qualifier)
         self.types: dict[ast.Expr, Type] = {}
-        self._structs: dict[str, StructDecl | None] = {}
-        self._params: ModuleParams | None = None
-        self._signatures: dict[str, tuple[Signature, dict[str, list[Span]]]] = {}
         self._instances: dict[tuple[str, tuple[Type, ...]], Instance | None] = {}
         self._decorated: dict[str, Decorations] = {}
         self._by_symbol: dict[str, typed.TypedFunction] = {}
@@ -225,29 +206,6 @@ class ModuleChecker:
         assign(body, target, self.expression(body, value), value.span)
         return not self.sink.has_errors
 
-    def own_signature(self, name: str) -> Signature:
-        if name not in self._signatures:
-            node = self.names.function(name)
-            struct = self.names.structs.get(name.partition(".")[0]) if name in self.names.hidden else None
-            hidden = {parameter.id for parameter in struct.parameters} if struct is not None else set()
-            sizes = {size: dim for size, dim in self.module_sizes().items() if size not in hidden}
-            found = read_signature(node, self._constant_size, self.names, self.struct, self.sink, sizes)
-            self._signatures[name] = found
-        return self._signatures[name][0]
-
-    def _struct(self, name: str) -> StructDecl | None:
-        """A struct of this module; None for one that would contain itself, after a diagnostic."""
-        if name not in self._structs:
-            self._structs[name] = None
-            node = self.names.structs[name]
-            parameters = frozenset(parameter.id for parameter in node.parameters)
-            names = SignatureNames(parameters, self._constant_size, self.names, self.struct, self.sink)
-            self._structs[name] = read_struct(node, self.name, names, self.sink)
-        elif self._structs[name] is None:
-            span = self.names.structs[name].name_span
-            self.sink.error(E0204, at=span, problem=f"`{name}` would contain itself")
-        return self._structs[name]
-
     def own_instance(self, name: str, types: tuple[Type, ...]) -> Instance:
         known = self._instances.get((name, types))
         if known is not None:
@@ -312,44 +270,7 @@ class ModuleChecker:
     def _check_body(
         self, body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
     ) -> typed.TypedFunction | None:
-        said = self._decorations(signature.name)
-        try:
-            return self._check_kind(body, signature, types, spans, symbol, said)
-        except TooComplex as problem:
-            where = signature.node.where
-            at = where[0].span.to(where[-1].span) if where else signature.node.name_span
-            body.sink.error(E0316, at=at, label=str(problem))
-            return None
-
-    def _check_kind(
-        self,
-        body: Body,
-        signature: Signature,
-        types: tuple[Type, ...],
-        spans: dict[str, list[Span]],
-        symbol: str,
-        said: Decorations,
-    ) -> typed.TypedFunction | None:
-        for effect in said.effects:
-            body.add_effect(effect, signature.node.name_span)
-        if is_kernel(signature.node):
-            settings = int_settings(said.schedule)
-            function = check_kernel(body, signature, types, spans, symbol, settings)
-            if function is not None and not is_block_free(body, self.known, said.pins):
-                return None
-            if function is not None and said.implements is not None:
-                function = implementing(body, signature, function, said.implements)
-        else:
-            function = check_instance(body, signature, types, spans, symbol)
-        if function is None or body.needs_value:
-            return function
-        if body.at_definition and not is_kernel(signature.node) and not of_library(function.span.file):
-            warn_of_ranges(body, function, self.known)
-        ask_by_types(body, signature.attributes)
-        asked = tuple(dict.fromkeys([*said.requests, *body.requests]))
-        function = replace(function, within=said.within, graph=said.graph, requests=asked)
-        function = with_donation(body, function, said.donated)
-        return function if said.bounds is None else verified(body, function, said.bounds, self.known)
+        return check_definition(body, signature, types, spans, symbol, self._decorations(signature.name))
 
     def known(self, symbol: str) -> typed.TypedFunction | None:
         """A function that is checked already; of one under way nothing is known. Of one in another file of the program
@@ -477,44 +398,6 @@ class ModuleChecker:
         checker._rechecks -= 1
         return body.sink.diagnostics
 
-    def is_own(self, ref: FunctionRef) -> bool:
-        return ref.owner == self.name
-
-    def resolve(self, name: str) -> Resolved | None:
-        return self.names.lookup(name)
-
-    def struct(self, node: ast.Expr) -> StructDecl | None:
-        """The struct that a name, or a name of another module, stands for."""
-        meaning = self.meaning(node)
-        return self.own_struct(meaning) if isinstance(meaning, StructRef) else None
-
-    def own_struct(self, ref: StructRef) -> StructDecl | None:
-        return self._modules[ref.owner]._struct(ref.name)
-
-    def methods(self, type_: StructType) -> frozenset[str]:
-        decl = self.own_struct(StructRef(type_.module, type_.name))
-        return frozenset() if decl is None else decl.methods
-
-    # -------------------------------------------------------------------------------------------------- params
-
-    def params(self) -> ModuleParams:
-        if self._params is None:
-            self._params = ModuleParams()  # while they are read: a type of one may not depend on another's size
-            names = SignatureNames(frozenset(), self._constant_size, self.names, self.struct, self.sink)
-            self._params = read_params(self.names.params, names, self._qualifier, self.sink)
-        return self._params
-
-    def module_sizes(self) -> Mapping[str, Dim]:
-        return self.params().sizes
-
-    def teller(self, size: str) -> typed.Param | None:
-        """The param that tells a size of this module, or of one that it imports; None for any other size."""
-        found = (checker.params().tellers.get(size) for checker in (self, *self._modules.values()))
-        return next((param for param in found if param is not None), None)
-
-    def param(self, owner: str, name: str) -> typed.Param:
-        return self._modules[owner].params().params[name]
-
     def imported(self) -> tuple[ModuleChecker, ...]:
         """This module and all that it can see, the library among them."""
         return (self, *(checker for checker in self._modules.values() if checker is not self))
@@ -529,67 +412,10 @@ class ModuleChecker:
                 return other, local
         return None
 
-    # ----------------------------------------------------------------------------------------------------------
-
     def structs(self) -> tuple[StructDecl, ...]:
         """Every struct that this module can see, its own first."""
         found = [checker._struct(name) for checker in self.imported() for name in checker.names.structs]
         return tuple(decl for decl in found if decl is not None)
-
-    def meaning(self, node: ast.Expr) -> Resolved | None:
-        """What `name` or `module.name` means outside of functions."""
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return self.member(self.names.lookup(node.value.id), node.name)
-        return self.names.lookup(node.id) if isinstance(node, ast.Name) else None
-
-    def member(self, container: Resolved | None, name: str) -> Resolved | None:
-        """What `name` means in the library or in another module."""
-        if isinstance(container, NamespaceRef):
-            return namespace_member(container.name, name, self.names.library)
-        if isinstance(container, ModuleRef):
-            return self._modules[container.owner].names.public().get(name)
-        return self.names.library(name) if isinstance(container, LibraryRef) else None
-
-    def members(self, container: Resolved) -> Sequence[str]:
-        """Names to suggest for a misspelt one after a dot."""
-        if isinstance(container, NamespaceRef) and container.name != "op":
-            return namespace_names(container.name, self.suggestions())
-        if isinstance(container, ModuleRef):
-            return list(self._modules[container.owner].names.public())
-        return self.suggestions() if isinstance(container, LibraryRef | NamespaceRef) else ()
-
-    def private(self, container: Resolved, name: str) -> Span | None:
-        """Where another module defines a name that it keeps to itself."""
-        own = self._modules[container.owner].names.private() if isinstance(container, ModuleRef) else {}
-        return own.get(name)
-
-    def define_inner(self, node: ast.FunctionDef) -> FunctionRef:
-        """Takes in a function that was written inside another one."""
-        self.names.inner.setdefault(node.name, node)
-        return FunctionRef(self.name, node.name)
-
-    def library(self, name: str) -> Resolved | None:
-        return self.names.library(name)
-
-    def suggestions(self) -> Sequence[str]:
-        return self.names.names()
-
-    def alias(self, name: str) -> ast.Expr | None:
-        return self.names.alias(name)
-
-    def is_reported(self, name: str) -> bool:
-        return self.names.is_reported(name)
-
-    def type_names(self, module: str = "") -> Sequence[str]:
-        return self.names.type_names(module)
-
-    def text(self, span: Span) -> str:
-        source = self._sources.get(span.file)
-        return source.slice(span) if source is not None and span.known else ""
-
-    def line(self, span: Span) -> int:
-        source = self._sources.get(span.file)
-        return source.position(span.start)[0] if source is not None else 0
 
 
 # Note [Checking on demand]

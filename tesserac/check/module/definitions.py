@@ -1,0 +1,74 @@
+"""One definition as its decorators make it: a function, a kernel, one that is verified, donates or asks for something.
+
+Enters: a body, the signature, the types of its parameters, and what its decorators say. Leaves: the typed function, or
+None after diagnostics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesserac.base.resources import of_library
+from tesserac.base.source import Span
+from tesserac.check.analysis.range_warnings import warn_of_ranges
+from tesserac.check.declarations.decorators import Decorations, is_kernel
+from tesserac.check.declarations.donation import with_donation
+from tesserac.check.declarations.schedules import int_settings
+from tesserac.check.instances.checking import check_instance
+from tesserac.check.instances.verify import verified
+from tesserac.check.kernels.implementing import implementing
+from tesserac.check.kernels.programs import check_kernel, is_block_free
+from tesserac.check.model import typed
+from tesserac.check.model.specs import Signature
+from tesserac.check.state.body import Body
+from tesserac.check.state.requests import ask_by_types
+from tesserac.diag.codes.shapes import E0316
+from tesserac.types.dims import TooComplex
+from tesserac.types.ty import Type
+
+
+def check_definition(
+    body: Body,
+    signature: Signature,
+    types: tuple[Type, ...],
+    spans: dict[str, list[Span]],
+    symbol: str,
+    said: Decorations,
+) -> typed.TypedFunction | None:
+    try:
+        return _check_kind(body, signature, types, spans, symbol, said)
+    except TooComplex as problem:
+        where = signature.node.where
+        at = where[0].span.to(where[-1].span) if where else signature.node.name_span
+        body.sink.error(E0316, at=at, label=str(problem))
+        return None
+
+
+def _check_kind(
+    body: Body,
+    signature: Signature,
+    types: tuple[Type, ...],
+    spans: dict[str, list[Span]],
+    symbol: str,
+    said: Decorations,
+) -> typed.TypedFunction | None:
+    for effect in said.effects:
+        body.add_effect(effect, signature.node.name_span)
+    if is_kernel(signature.node):
+        settings = int_settings(said.schedule)
+        function = check_kernel(body, signature, types, spans, symbol, settings)
+        if function is not None and not is_block_free(body, body.rules.known, said.pins):
+            return None
+        if function is not None and said.implements is not None:
+            function = implementing(body, signature, function, said.implements)
+    else:
+        function = check_instance(body, signature, types, spans, symbol)
+    if function is None or body.needs_value:
+        return function
+    if body.at_definition and not is_kernel(signature.node) and not of_library(function.span.file):
+        warn_of_ranges(body, function, body.rules.known)
+    ask_by_types(body, signature.attributes)
+    asked = tuple(dict.fromkeys([*said.requests, *body.requests]))
+    function = replace(function, within=said.within, graph=said.graph, requests=asked)
+    function = with_donation(body, function, said.donated)
+    return function if said.bounds is None else verified(body, function, said.bounds, body.rules.known)
