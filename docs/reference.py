@@ -16,7 +16,7 @@ import tesserac.ops  # noqa: F401  (fills the registry)
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
-from tesserac.check.names.resolve import ALGEBRA
+from tesserac.check.names.refs import ALGEBRA
 from tesserac.ops.registry import OPERATORS, Operator
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module

@@ -18,7 +18,7 @@ from tesserac.check.infer import CheckResult, Earlier
 from tesserac.check.model.typed import TypedFunction
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names.cascades import all_said
-from tesserac.check.names.resolve import BuiltinRef
+from tesserac.check.names.refs import BuiltinRef
 from tesserac.diag.codes.names import E0201
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.driver.session import Checked, ProgramError, Session

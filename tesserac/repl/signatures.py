@@ -7,7 +7,7 @@ import inspect
 from tesserac.check.model.specs import StructDecl
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
-from tesserac.check.names.resolve import BuiltinRef, ConstantRef, FunctionRef, OperatorRef, StructRef
+from tesserac.check.names.refs import BuiltinRef, ConstantRef, FunctionRef, OperatorRef, StructRef
 from tesserac.repl.engine import Engine
 from tesserac.syntax import ast
 

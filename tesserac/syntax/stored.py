@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tesserac.base.codec import classes_in
 from tesserac.diag.stored import DIAGNOSTICS
-from tesserac.syntax import ast, parse
+from tesserac.syntax import ast, ast_expressions, parse
 
-PARSED = (*DIAGNOSTICS, *classes_in(ast, parse))
+PARSED = (*DIAGNOSTICS, *classes_in(ast, ast_expressions, parse))

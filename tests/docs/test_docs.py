@@ -21,7 +21,7 @@ from tesserac import check
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
-from tesserac.check.names.resolve import ALGEBRA, BUILTINS, OPERATIONS
+from tesserac.check.names.refs import ALGEBRA, BUILTINS, OPERATIONS
 from tesserac.commands.select import Selected, select_all
 from tesserac.diag.formats import render_short
 from tesserac.diag.pages import page_codes

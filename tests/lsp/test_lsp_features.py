@@ -24,7 +24,7 @@ from tessera_lsp.features.symbols import symbols
 from tessera_lsp.server import OPTIONS
 from tesserac.base.source import SourceFile
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
-from tesserac.check.names.resolve import ALGEBRA, BUILTINS, OPERATIONS
+from tesserac.check.names.refs import ALGEBRA, BUILTINS, OPERATIONS
 from tesserac.diag.render import apply_edits
 from tesserac.driver.session import Session
 

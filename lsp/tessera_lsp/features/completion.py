@@ -19,7 +19,7 @@ from tessera_lsp.features.scopes import visible
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.declarations.decorators import ACCEPTED
-from tesserac.check.names.resolve import BUILTINS, OPERATIONS, LibraryRef, NamespaceRef
+from tesserac.check.names.refs import BUILTINS, OPERATIONS, LibraryRef, NamespaceRef
 from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
 from tesserac.incremental.outline import defined_names

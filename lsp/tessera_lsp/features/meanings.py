@@ -14,15 +14,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.infer import CheckResult
 from tesserac.check.model.typed import TypedFunction
-from tesserac.check.names.resolve import (
-    BuiltinRef,
-    ConstantRef,
-    DTypeRef,
-    FunctionRef,
-    OperatorRef,
-    Resolved,
-    StructRef,
-)
+from tesserac.check.names.refs import BuiltinRef, ConstantRef, DTypeRef, FunctionRef, OperatorRef, Resolved, StructRef
 from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
 from tesserac.incremental.outline import defined_names

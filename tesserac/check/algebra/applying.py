@@ -16,7 +16,7 @@ from tesserac.check.algebra.pool import Pool
 from tesserac.check.calls.function_values import call_closure
 from tesserac.check.calls.functions import call_function
 from tesserac.check.model import typed
-from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body

@@ -33,7 +33,7 @@ from tesserac.check.model.specs import (
     TypeSpec,
 )
 from tesserac.check.model.struct_uses import field_specs, leaves_dtype_open
-from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.names.struct_items import SEED, initialiser_name
 from tesserac.check.operators.keys import fold_key, key_of
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments

@@ -22,7 +22,7 @@ from tesserac.check.model.specs import (
     dims_of,
     substitute_spec,
 )
-from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import tuple_items

@@ -30,7 +30,7 @@ from tesserac.check.model.specs import (
     TupleSpec,
     TypeSpec,
 )
-from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import meet_storage
 from tesserac.check.operators.statics import read_order
 from tesserac.check.operators.unusual import axis_position, check_axis

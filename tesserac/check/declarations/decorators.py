@@ -17,7 +17,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import WORDS
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
-from tesserac.check.names.resolve import DERIVATIVE_RULES, FunctionRef
+from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.state.body import Body
 from tesserac.check.state.requests import NOT_CHOSEN, NOT_SCHEDULED, NOT_TUNED, ask
 from tesserac.diag.codes.differentiation import E0705

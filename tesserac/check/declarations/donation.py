@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.resolve import ParamRef
+from tesserac.check.names.refs import ParamRef
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.effects import W0602
 from tesserac.diag.codes.kernels import E0508

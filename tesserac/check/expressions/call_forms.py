@@ -1,27 +1,26 @@
-"""Calls and attributes as they are written: `f(x)`, `x.f()`, `op.f(x)`, `x.T`.
+"""Calls as they are written: `f(x)`, `x.f()`, `op.f(x)`.
 
-Enters: a call or attribute of the syntax tree. Leaves: what it means, applied. A method is the function of that name
+Enters: a call of the syntax tree. Leaves: what it means, applied. A method is the function of that name
 with the value as its first argument.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from tesserac.base.source import Span
 from tesserac.check.algebra import rules as algebra
-from tesserac.check.calls.builtins import call_builtin, transpose
+from tesserac.check.calls.builtins import call_builtin
 from tesserac.check.calls.construct import construct, read_sizes
 from tesserac.check.calls.function_values import call_closure, call_declared
 from tesserac.check.calls.functions import call_function
 from tesserac.check.calls.trees import tree_leaves, tree_map
 from tesserac.check.declarations.schedules import call_schedule_method, make_schedule, with_schedule
+from tesserac.check.expressions.attributes import container_of, field_of, no_member, unknown_attribute
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.model.specs import StructDecl
-from tesserac.check.names.foreign_names import called_here
-from tesserac.check.names.resolve import (
+from tesserac.check.names.refs import (
     ALGEBRA,
     TRANSFORMS,
     BuiltinRef,
@@ -38,7 +37,6 @@ from tesserac.check.names.resolve import (
     StructRef,
 )
 from tesserac.check.names.struct_items import method_name
-from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.calls import call_operator
 from tesserac.check.operators.extremes import EXTREMES, are_numbers, extreme
 from tesserac.check.places.iteration import numbers_of
@@ -47,33 +45,24 @@ from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
 from tesserac.check.transforms.dispatch import call_transform, make_transform
 from tesserac.check.values.dicts import call_dict_method
-from tesserac.check.values.globals import BUILT_IN, global_value, unknown_name
+from tesserac.check.values.globals import BUILT_IN, unknown_name
 from tesserac.check.values.kinds import QUESTION, infer_isinstance
-from tesserac.check.values.methods import bound_method, method_of_struct
-from tesserac.check.values.tuples import item_of, make_tuple, tuple_items
+from tesserac.check.values.methods import method_of_struct
+from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.check.values.type_values import dtype_call
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
-from tesserac.diag.codes.projects import E0946
-from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
-from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import (
-    SCALED_NAMES,
     DictType,
-    DTypeType,
     ErrorType,
     FloatType,
     FunctionType,
-    IntType,
     OperatorType,
     RecordType,
-    StrType,
     StructType,
     TensorType,
     TransformType,
     TupleType,
-    Type,
-    scaled_parts,
 )
 
 
@@ -287,11 +276,11 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     """`op.name(...)`, or a method: the function of that name with the value as its first argument."""
     callee = Callee(function.name, function.name_span, node.span)
     base = function.value
-    container = _container(body, base)
+    container = container_of(body, base)
     if container is not None:
         meaning = body.rules.member(container, function.name)
         if meaning is None:
-            _no_member(body, container, function)
+            no_member(body, container, function)
         return _call_meant(body, node, meaning, callee)
     method = method_of_struct(body, function)
     if method is not None:
@@ -306,7 +295,7 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     if isinstance(meaning, ReportedRef):
         return body.error(function.name_span)
     if not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef):
-        _unknown_attribute(body, receiver.type, function)
+        unknown_attribute(body, receiver.type, function)
         return body.error(node.span)
     args = [Arg(None, base.span, receiver), *check_arguments(body, node.arguments)]
     return call_meaning(body, meaning, args, callee)
@@ -330,129 +319,3 @@ def _own_method(
         case FunctionType() if function.name == "with_schedule":
             return with_schedule(body, receiver, check_arguments(body, node.arguments), node.span)
     return None
-
-
-def _container(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | NamespaceRef | None:
-    """The library or the module that a name before a dot means, if it is one."""
-    if not isinstance(base, ast.Name) or body.binds(base.id):
-        return None
-    meaning = body.rules.resolve(base.id)
-    return meaning if isinstance(meaning, LibraryRef | ModuleRef | NamespaceRef) else None
-
-
-def _no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node: ast.Attribute) -> None:
-    hidden = body.rules.private(container, node.name)
-    if isinstance(container, ModuleRef) and hidden is not None:
-        draft = body.sink.error(E0946, at=node.name_span, name=node.name, module=container.owner)
-        draft.note(hidden, "the `_` it starts with makes it so")
-        return
-    names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
-    what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
-    draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
-    draft.did_you_mean(node.name, body.rules.members(container), node.name_span)
-
-
-def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
-    base = node.value
-    container = _container(body, base)
-    if container is not None:
-        meaning = body.rules.member(container, node.name)
-        if meaning is None:
-            _no_member(body, container, node)
-            return body.error(node.span)
-        return global_value(body, ast.Name(node.span, node.name), meaning)
-    method = method_of_struct(body, node)
-    if method is not None:
-        return typed.Static(FunctionType(method.owner, method.name), node.span)
-    value = body.expression(base)
-    type_ = value.type
-    if isinstance(type_, StructType):
-        return field_of(body, value, node)
-    if isinstance(type_, OperatorType) and node.name in algebra.ATTRIBUTES:
-        return algebra.attribute(body, value, node)
-    known = type_.field(node.name) if isinstance(type_, RecordType) else None
-    if known is not None:
-        return _known_field(body, known, node)
-    found = _dtype_attribute(type_, node)
-    if isinstance(type_, TensorType):
-        found = _tensor_attribute(body, value, type_, node)
-    if found is not None:
-        return found
-    if not isinstance(type_, ErrorType):
-        _unknown_attribute(body, type_, node)
-    return body.error(node.span)
-
-
-DTYPE_ATTRIBUTES = ("kind", "itemsize")
-TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "size", "real", "imag")
-
-
-def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: ast.Attribute) -> typed.Expr | None:
-    callee = Callee(f".{node.name}", node.name_span, node.span)
-    match node.name:
-        case "T":
-            return transpose(body, value, callee)
-        case "H":
-            return apply_operator(body, Conj(), [transpose(body, value, callee)], node.name_span, node.span)
-        case "real" | "imag":
-            part = Real() if node.name == "real" else Imag()
-            return apply_operator(body, part, [value], node.name_span, node.span)
-        case "shape":
-            return typed.Static(TupleType(tuple(map(IntType, type_.dims))), node.span)
-        case "dtype":
-            return typed.Static(DTypeType(type_.dtype, type_.policy), node.span)
-        case "rank" | "ndim":
-            return typed.Static(IntType(Dim.const(type_.rank)), node.span)
-        case "size":
-            return typed.Static(IntType(math.prod(type_.dims, start=ONE)), node.span)
-    if type_.is_scaled and node.name in SCALED_NAMES:
-        place = SCALED_NAMES.index(node.name)
-        return typed.Item(scaled_parts(type_).items[place], node.span, value, place)
-    return None
-
-
-def _dtype_attribute(type_: Type, node: ast.Attribute) -> typed.Expr | None:
-    """What NumPy says of a dtype: the letter of its kind, and the bytes of an element."""
-    if not isinstance(type_, DTypeType) or node.name not in DTYPE_ATTRIBUTES:
-        return None
-    found = StrType(type_.dtype.kind) if node.name == "kind" else IntType(Dim.const(type_.dtype.bytes))
-    return typed.Static(found, node.span)
-
-
-def _known_field(body: Body, known: Type, node: ast.Attribute) -> typed.Expr:
-    """A field of a compile-time value; a kernel notes which of its blocks are asked for."""
-    if body.kernel is not None and isinstance(known, IntType):
-        body.kernel.used.setdefault(known.value, node.span)
-    return typed.Static(known, node.span)
-
-
-def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
-    """`value.name`, a field of a struct, or a method as a value."""
-    type_ = value.type
-    assert isinstance(type_, StructType)
-    position = type_.position(node.name)
-    if position is not None:
-        return item_of(value, position, node.span)
-    method = bound_method(body, value, node.name, node.span)
-    if method is not None:
-        return method
-    draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
-    known = [*(name for name, _ in type_.fields), *sorted(body.rules.methods(type_))]
-    draft.did_you_mean(node.name, known, node.name_span)
-    return body.error(node.span)
-
-
-def _unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
-    draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
-    here = called_here(node.name) if isinstance(type_, TensorType) else None
-    if here is not None:
-        draft.remark(here)
-        return
-    if isinstance(type_, TensorType) and node.name.endswith("_"):
-        draft.remark("nothing changes a tensor in place: bind the name again, `x = x + y` or `x += y`")
-        return
-    known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
-    known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
-    known += DTYPE_ATTRIBUTES if isinstance(type_, DTypeType) else []
-    known += algebra.ATTRIBUTES if isinstance(type_, OperatorType) else []
-    draft.did_you_mean(node.name, known, node.name_span)

@@ -7,7 +7,8 @@ and the error type, which nothing complains about again.
 from __future__ import annotations
 
 from tesserac.check.analysis.uniformity import require_uniformity
-from tesserac.check.expressions.call_forms import infer_attribute, infer_call
+from tesserac.check.expressions.attributes import infer_attribute
+from tesserac.check.expressions.call_forms import infer_call
 from tesserac.check.expressions.closures import infer_lambda
 from tesserac.check.expressions.comprehensions import infer_comprehension
 from tesserac.check.expressions.operations import infer_binary, infer_comparison, infer_logical, infer_unary

@@ -13,7 +13,7 @@ from dataclasses import replace
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
-from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.arguments import Callee

@@ -6,7 +6,7 @@ Enters: the expression after `in`. Leaves: the block that the loop counts.
 from __future__ import annotations
 
 from tesserac.check.kernels.tiles import RANGE_SLOTS, RANGES, block_range
-from tesserac.check.names.resolve import NamespaceRef
+from tesserac.check.names.refs import NamespaceRef
 from tesserac.check.state.arguments import Callee, check_arguments, sort_arguments
 from tesserac.check.state.body import Body
 from tesserac.syntax import ast

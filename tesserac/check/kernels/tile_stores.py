@@ -9,7 +9,7 @@ from tesserac.check.kernels.tiles import kernel_of
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import Kernel
 from tesserac.check.model.message_text import dims_text, type_text
-from tesserac.check.names.resolve import NamespaceRef
+from tesserac.check.names.refs import NamespaceRef
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.arguments import Callee, Slot, check_arguments, sort_arguments

@@ -22,6 +22,13 @@ from typing import Literal
 from tessera.stream import STREAM as STREAM
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.model.contracts import Across as Across
+from tesserac.check.model.contracts import Guard as Guard
+from tesserac.check.model.contracts import Param as Param
+from tesserac.check.model.contracts import Promise as Promise
+from tesserac.check.model.contracts import Request as Request
+from tesserac.check.model.contracts import balanced as balanced
+from tesserac.check.model.contracts import rule_text
 from tesserac.ops.registry import GuardKind as GuardKind
 from tesserac.ops.registry import Operator
 from tesserac.types.dims import Dim
@@ -263,7 +270,7 @@ class Require:
     @property
     def text(self) -> str:
         """The rule as a user would write it."""
-        return _rule(self.kind, self.left, self.right)
+        return rule_text(self.kind, self.left, self.right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,80 +352,6 @@ Block = tuple[Stmt, ...]
 
 
 # ------------------------------------------------------------------------------------------------- functions
-
-
-@dataclass(frozen=True)
-class Guard:
-    """One check of sizes on entry, as in the IR: left equals right, left (at least 1) divides right, or left is at
-    least right. `reason` says why it is not decided while compiling; `origin` is the guard of a function called here
-    that made this one, `code` the expression that needs it."""
-
-    kind: GuardKind
-    left: Dim
-    right: Dim
-    span: Span
-    reason: str
-    origin: Guard | None = None
-    code: str = ""
-
-    @property
-    def text(self) -> str:
-        """The rule as a user would write it."""
-        return _rule(self.kind, self.left, self.right)
-
-
-def _rule(kind: str, left: Dim, right: Dim) -> str:
-    if kind == "divides":
-        return f"{right.as_factor()} % {left.as_factor()} == 0"
-    if kind == "in_range":
-        return f"0 <= {left} < {right}" if left.constant is None else f"{left} < {right}"
-    return f"{left} {'==' if kind == 'equal' else '>='} {right}"
-
-
-def balanced(left: Dim, right: Dim) -> tuple[Dim, Dim]:
-    """The sides of `left >= right` without anything taken away: `N >= 3` for `N - 3 >= 0`."""
-    gap = (left - right).terms
-    return Dim(tuple(term for term in gap if term[1] > 0)), -Dim(tuple(term for term in gap if term[1] < 0))
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What is promised of a result: proven while compiling, or checked by every call of a debug build."""
-
-    text: str
-    is_proven: bool
-
-
-@dataclass(frozen=True)
-class Param:
-    """A parameter. One of a static type is already part of the function and takes no argument at run time."""
-
-    name: str
-    type: Type
-    span: Span
-
-
-@dataclass(frozen=True)
-class Across:
-    """An axis of a mesh, the number of its devices, and whether all of them have the same result."""
-
-    axis: str
-    devices: Dim
-    agreed: bool
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a function asks of where or how it runs. It must run on `device` if it names one; one that `is_needed` has
-    no target yet that honours it, nor has the kernel `blocks` that means its blocks; any other is a hint that is not
-    taken. `why` is the reason of that."""
-
-    text: str
-    span: Span
-    why: str
-    device: str = ""
-    is_needed: bool = False
-    blocks: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,14 +27,8 @@ from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
 from tesserac.check.module.scope import ModuleScope
 from tesserac.check.names.cascades import without_cascades
-from tesserac.check.names.resolve import (
-    ConstantRef,
-    Exports,
-    FunctionRef,
-    ImportPath,
-    ImportProblem,
-    ModuleNames,
-)
+from tesserac.check.names.refs import ConstantRef, FunctionRef
+from tesserac.check.names.resolve import Exports, ImportPath, ImportProblem, ModuleNames
 from tesserac.check.names.struct_items import is_constructor, is_test
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.body import Body

@@ -10,15 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tesserac.check.devices import distribution
 from tesserac.check.kernels.tiles import RULES
-from tesserac.check.names.resolve import (
-    ALGEBRA,
-    CONSTRUCTORS,
-    BuiltinRef,
-    FunctionRef,
-    OperatorRef,
-    ReportedRef,
-    Resolved,
-)
+from tesserac.check.names.refs import ALGEBRA, CONSTRUCTORS, BuiltinRef, FunctionRef, OperatorRef, ReportedRef, Resolved
 
 _SAME = {"broadcast": "expand"}
 """Functions of the library that a tile has under another name."""

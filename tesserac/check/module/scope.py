@@ -16,15 +16,8 @@ from tesserac.check.declarations.struct_decl import read_struct
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.namespaces import namespace_member, namespace_names
-from tesserac.check.names.resolve import (
-    FunctionRef,
-    LibraryRef,
-    ModuleNames,
-    ModuleRef,
-    NamespaceRef,
-    Resolved,
-    StructRef,
-)
+from tesserac.check.names.refs import FunctionRef, LibraryRef, ModuleRef, NamespaceRef, Resolved, StructRef
+from tesserac.check.names.resolve import ModuleNames
 from tesserac.diag.codes.names import E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast

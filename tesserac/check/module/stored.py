@@ -7,9 +7,9 @@ from __future__ import annotations
 from tesserac.base.codec import classes_in
 from tesserac.check.algebra import combined, constructors, kinds, products, spectra
 from tesserac.check.declarations import decorators, params
-from tesserac.check.model import specs, typed
+from tesserac.check.model import contracts, specs, typed
 from tesserac.check.module.checker import ModuleChecker
-from tesserac.check.names import resolve
+from tesserac.check.names import refs, resolve
 from tesserac.check.names.resolve import Exports, ModuleNames
 from tesserac.check.state import rules
 from tesserac.diag import stored
@@ -19,7 +19,7 @@ from tesserac.syntax.stored import PARSED
 from tesserac.types import algebra, dtype, policy, polynomial, terms, ty
 
 _TYPES = classes_in(algebra, dtype, policy, polynomial, terms, ty)
-_TREES = classes_in(rules, decorators, params, resolve, specs, typed)
+_TREES = classes_in(rules, contracts, decorators, params, refs, resolve, specs, typed)
 _MATRICES = classes_in(combined, constructors, kinds, products, spectra)
 
 CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())

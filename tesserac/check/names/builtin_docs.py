@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tesserac.check.names.resolve import ALGEBRA
+from tesserac.check.names.refs import ALGEBRA
 
 
 class BuiltinDoc(NamedTuple):

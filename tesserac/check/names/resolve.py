@@ -13,129 +13,35 @@ from dataclasses import replace
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.names.decorating import is_transformed, plain_name, taken_apart
+from tesserac.check.names.refs import (
+    ALGEBRA,
+    BUILTINS,
+    DERIVATIVE_RULES,
+    NAMESPACES,
+    OPERATIONS,
+    BuiltinRef,
+    ConstantRef,
+    DTypeRef,
+    FunctionRef,
+    LibraryRef,
+    ModuleRef,
+    NamespaceRef,
+    OperatorRef,
+    ParamRef,
+    ReportedRef,
+    Resolved,
+    StructRef,
+)
 from tesserac.check.names.struct_items import functions_of, initial_of_param, is_test, tensor_defaults, test_function
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.names import E0202, E0209
 from tesserac.diag.codes.projects import E0946
 from tesserac.diag.diagnostic import Code, Step
 from tesserac.diag.sink import Sink
-from tesserac.ops.registry import OPERATORS, Operator
+from tesserac.ops.registry import OPERATORS
 from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
-from tesserac.types.dtype import DType
 
-
-@dataclass(frozen=True)
-class FunctionRef:
-    """A function of the module called `owner`."""
-
-    owner: str
-    name: str
-
-
-@dataclass(frozen=True)
-class ConstantRef:
-    owner: str
-    name: str
-
-
-@dataclass(frozen=True)
-class OperatorRef:
-    op: type[Operator]
-
-
-@dataclass(frozen=True)
-class BuiltinRef:
-    """A function that the checker itself knows."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class DTypeRef:
-    dtype: DType
-
-
-@dataclass(frozen=True)
-class LibraryRef:
-    """The whole library under a name: `import tessera.stdlib as t`."""
-
-
-@dataclass(frozen=True)
-class NamespaceRef:
-    """A part of the language under a name: `op.eye`, `tile.load`, `dist.Mesh`, `kernel.auto`."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class ReportedRef:
-    """A name without a meaning, whose item has said why: uses of it are no further mistakes."""
-
-
-@dataclass(frozen=True)
-class StructRef:
-    """A struct of the module called `owner`."""
-
-    owner: str
-    name: str
-
-
-@dataclass(frozen=True)
-class ParamRef:
-    """A param of the module called `owner`."""
-
-    owner: str
-    name: str
-
-
-@dataclass(frozen=True)
-class ModuleRef:
-    """Another file under a name: `import layers as L`."""
-
-    owner: str
-
-
-Resolved = (
-    FunctionRef
-    | ConstantRef
-    | StructRef
-    | ParamRef
-    | ModuleRef
-    | OperatorRef
-    | BuiltinRef
-    | DTypeRef
-    | LibraryRef
-    | NamespaceRef
-    | ReportedRef
-)
-
-TRANSFORMS = (
-    "grad", "value_and_grad", "jvp", "vjp", "jacfwd", "jacrev", "hessian", "hvp",
-    "vmap", "pmap", "map", "scan", "reduce", "jit", "autodiff", "checkpoint", "remat",
-)  # fmt: skip
-"""Functions of functions."""
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-"""Functions that the devices of a mesh compute together."""
-FORWARD_RULE, REVERSE_RULE = "jvp_of", "vjp_of"
-DERIVATIVE_RULES = (FORWARD_RULE, REVERSE_RULE)
-"""Decorators of a function that is the derivative of another, forward and in reverse."""
-BUILTINS = (
-    "range", "float", "int", "print", "narrow", "transpose", "len", "ceil_div", "isinstance", "key", "next_key",
-    "zip", "enumerate", "numerics", "device", "prefetch", "Schedule", "pipeline", "tree_map", "leaves", *COLLECTIVES,
-    *TRANSFORMS,
-)  # fmt: skip
-NAMESPACES = ("op", "tile", "dist", "kernel", "graph", "verify")
-ALGEBRA = "op."
-"""How the names of rules for operators as values start."""
-CONSTRUCTORS = ("eye", "diag", "fft", "ifft", "conv1d")
-"""Functions of tensors whose names stand for operators after `op.`."""
-OPERATIONS = (
-    "zero", "dense", "projector", "kronecker", "direct_sum", "low_rank", "block_sparse", "implicit",
-    "apply", "compose", "adjoint", "tensor", "plus", "scale", "commutator", "sym", "skew", "resolvent",
-    "spectral", "truncate", "reconstruct", "pseudoinverse", "is_unitary", "spectral_radius",
-)  # fmt: skip
-"""Names that mean operators everywhere."""
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
 
 

@@ -16,7 +16,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import ALONG_AXIS, ORDERED, WEIGHTS, annotation_of
 from tesserac.check.model.message_text import dim_text, dims_text
 from tesserac.check.model.operator_use import Use
-from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.shapes import W0301, W0302
 from tesserac.ops.contract import MatMul

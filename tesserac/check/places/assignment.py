@@ -16,7 +16,7 @@ from tesserac.check.model.message_text import storage_text, type_text
 from tesserac.check.model.scope import HIDDEN, RESULT, Binding, Pinned
 from tesserac.check.model.specs import StructDecl, TensorSpec, TypeSpec
 from tesserac.check.model.struct_uses import field_spec
-from tesserac.check.names.resolve import StructRef
+from tesserac.check.names.refs import StructRef
 from tesserac.check.places.indexing import tuple_position
 from tesserac.check.places.updates import AUGMENTED, Way, updated
 from tesserac.check.state.body import Body, is_static

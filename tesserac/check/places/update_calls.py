@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.check.declarations.decorators import is_update
 from tesserac.check.model import typed
-from tesserac.check.names.resolve import FunctionRef, Resolved
+from tesserac.check.names.refs import FunctionRef, Resolved
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0211

@@ -12,7 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
-from tesserac.check.names.resolve import FunctionRef, Resolved, StructRef
+from tesserac.check.names.refs import FunctionRef, Resolved, StructRef
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast

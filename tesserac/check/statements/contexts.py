@@ -12,7 +12,7 @@ from tesserac.check.declarations.decorators import dotted_name
 from tesserac.check.devices.distribution import MESH, check_layout
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.resolve import ConstantRef
+from tesserac.check.names.refs import ConstantRef
 from tesserac.check.names.type_attributes import read_device
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import STATE

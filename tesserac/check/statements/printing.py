@@ -13,7 +13,7 @@ from tesserac.base.source import Span
 from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.guards.guarding import require_guard, require_here
 from tesserac.check.model import typed
-from tesserac.check.names.resolve import BuiltinRef
+from tesserac.check.names.refs import BuiltinRef
 from tesserac.check.names.struct_items import is_test
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart, framed

@@ -21,7 +21,7 @@ from tesserac.check.instances.binding import CallBinding, substitute_type
 from tesserac.check.instances.checking import instance_symbol
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.resolve import FORWARD_RULE, FunctionRef
+from tesserac.check.names.refs import FORWARD_RULE, FunctionRef
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tangents import has_tangent, tangent_type

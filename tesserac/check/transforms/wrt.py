@@ -12,7 +12,7 @@ from tesserac.base.source import Span
 from tesserac.base.spelling import closest
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.resolve import OperatorRef
+from tesserac.check.names.refs import OperatorRef
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.settings import setting_span, word_span

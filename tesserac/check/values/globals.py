@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tesserac.base.spelling import is_one_slip
 from tesserac.check.model import typed
 from tesserac.check.names.foreign_names import called_here
-from tesserac.check.names.resolve import (
+from tesserac.check.names.refs import (
     ALGEBRA,
     COLLECTIVES,
     TRANSFORMS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
-from tesserac.check.names.resolve import FunctionRef
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.names.struct_items import method_name
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_value

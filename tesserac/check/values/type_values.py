@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.check.model import typed
 from tesserac.check.model.scope import Binding
-from tesserac.check.names.resolve import StructRef
+from tesserac.check.names.refs import StructRef
 from tesserac.check.names.type_attributes import TYPE_ATTRIBUTES, attribute_name, check_attribute, report_attribute
 from tesserac.check.state.body import Body
 from tesserac.syntax import ast
