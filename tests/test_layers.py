@@ -200,3 +200,13 @@ def test_nothing_after_graph_names_an_operator() -> None:
         assert not taken & classes, f"{name(path)} knows {taken & classes}"
         assert not [text for text in strings if text.startswith("graph.")], f"{name(path)} writes Graph"
         assert not strings & names, f"{name(path)} asks for {strings & names}"
+
+
+LONGEST = 450
+
+
+def test_no_file_is_long() -> None:
+    """A file is read in one go. What grows longer has parts."""
+    files = (*COMPILER_FILES, *RUNTIME_FILES, *EDITOR_FILES)
+    lines = {name(path): path.read_text(encoding="utf-8").count("\n") for path in files}
+    assert {path: count for path, count in lines.items() if count > LONGEST} == {}

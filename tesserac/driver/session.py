@@ -33,7 +33,8 @@ from tesserac.entry.interface import ModuleInterface, NotReturnable, Specializat
 from tesserac.entry.specialize import argument_types
 from tesserac.graph.autodiff.errors import NotDifferentiable
 from tesserac.graph.batching.dialect import MappedResult
-from tesserac.graph.build import Unsupported, build_module
+from tesserac.graph.build import build_module
+from tesserac.graph.built import Unsupported
 from tesserac.graph.devices import DevicesMissing, alone
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.interp import AssertionFailed, InterpreterError

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tesserac.graph.build import Unsupported
+from tesserac.graph.built import Unsupported
 from tesserac.graph.dialect import is_operator, operator_of
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.core import Module, Op

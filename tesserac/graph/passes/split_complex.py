@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tesserac.graph.build import Unsupported
+from tesserac.graph.built import Unsupported
 from tesserac.graph.complex_contract import complex_product
 from tesserac.graph.complex_products import is_complex_product, spell_out
 from tesserac.graph.complex_scalars import Pair, PartsWriter, Scalar
