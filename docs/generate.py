@@ -18,7 +18,7 @@ from docs.later import later_section
 from docs.numbers import bits_section, bounds_section
 from docs.performance import charts, performance_page
 from docs.pictures import pictures
-from docs.readme import figures_section, where_section
+from docs.readme import figures_section, gpu_refused_section, gpu_runs_section, where_section
 from docs.reference import reference
 from docs.walk import walk_through
 from docs.where import where_page
@@ -46,6 +46,9 @@ def pages() -> dict[Path, str]:
         FOLDER / "language.md": _filled("language.md", later=later_section()),
         FOLDER / "differentiation.md": _filled("differentiation.md", corners=corner_section()),
         FOLDER / "numerics.md": _filled("numerics.md", bounds=bounds_section(), bits=bits_section()),
+        FOLDER / "learn/09-gpu.md": _filled(
+            "learn/09-gpu.md", runs=gpu_runs_section(), refused=gpu_refused_section()
+        ),
         README: _filled("../README.md", where=where_section(), figures=figures_section()),
     }
 

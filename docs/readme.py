@@ -1,4 +1,4 @@
-"""The generated parts of the README: what runs where, in short, and three figures with their commands and machines."""
+"""The generated parts of the README and of the lesson about GPUs: what runs where, and figures with their commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMED = ("loops", "gradients", "kernels")
 def where_section() -> str:
     found = outcomes()
     cpu, gpu = _count([row.cpu for row in found]), _count([row.gpu for row in found])
-    refused = ", ".join(row.what for row in found if row.gpu.startswith("refused"))
+    refused = "; ".join(row.what for row in found if row.gpu.startswith("refused"))
     rows = [
         f"| tensor programs | {cpu} | {gpu} |",
         *(f"| {row.what} | {row.cpu} | {row.gpu} |" for row in found if row.what in NAMED),
@@ -25,6 +25,21 @@ def where_section() -> str:
 def _count(said: list[str]) -> str:
     runs = sum(text.startswith("runs") for text in said)
     return f"all {len(said)} kinds run" if runs == len(said) else f"{runs} of {len(said)} kinds run"
+
+
+def gpu_runs_section() -> str:
+    runs = "; ".join(row.what for row in outcomes() if row.gpu.startswith("runs"))
+    best = {run.label.partition(" ")[0]: run.label.partition(": ")[2] for run in gpu_times()}
+    return (
+        f"- These compile to PTX: {runs}. [What runs where](../where.md) is the whole table, made by the tests.\n"
+        f"- On an H200 the bf16 product reaches {best['matmul_bf16']} TFLOP/s, and softmax moves {best['softmax']}\n"
+        "  ([measurements](../performance.md)).\n"
+    )
+
+
+def gpu_refused_section() -> str:
+    refused = "; ".join(row.what for row in outcomes() if row.gpu.startswith("refused"))
+    return f"- Refused for a GPU, with an error before anything runs, never computed differently: {refused}.\n"
 
 
 def figures_section() -> str:
