@@ -112,7 +112,7 @@ def _words(module: ModuleType) -> str:
 def _rows(ops: Iterable[OpDef]) -> list[str]:
     """One row for operations of the same rules; the operators of the Graph have the reference for theirs."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for op in ops:
+    for op in sorted(ops, key=lambda op: op.name):  # they are registered in the order of imports, which differs
         kind = "ends a block" if op.terminator else "pure" if op.pure else op.effect or "acts"
         rules = "; ".join(dict.fromkeys(_rules(op.verify))) or "nothing more"
         is_operator = op.dialect == "graph" and op.name.removeprefix("graph.") in OPERATORS
