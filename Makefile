@@ -1,13 +1,37 @@
 # Everything runs in the project's own virtual environment; the first use of a target makes it.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
 
-.PHONY: demo test lint types tests bench docs site wheel vsix clean
+.PHONY: demo test quick thorough coverage lint types tests bench docs site wheel vsix clean
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
-test: lint types tests
+# The whole check. mypy runs beside the tests: it takes one core for a while.
+test: .venv/tools
+	$(MAKE) --jobs=2 lint types tests
+
+# What most changes break, in a third of the time: the text, the checker, messages, the levels' own rules, one program.
+quick: .venv/tools
+	$(BIN)/ruff check .
+	$(PYTEST) -m 'not slow' $(addprefix tests/,test_layers.py base diag types syntax ir check) \
+	    tests/programs/test_four_programs.py
+
+# Every case of every sweep, and as many random programs as an hour holds. What is found is told in build/thorough.
+thorough: .venv/tools
+	mkdir -p build/thorough
+	$(PYTEST) --thorough --junit-xml build/thorough/tests.xml
+	$(BIN)/python -m tests.tools.random_programs build/thorough/programs.md --count 10000 --seconds 1200
+	$(BIN)/python -m tests.tools.random_gradients build/thorough/gradients.md --count 1000 --seconds 1200
+	$(BIN)/python -m tests.tools.mutants build/thorough/mutants.md --count 1000
+	$(BIN)/python -m tests.tools.random_branches --count 300
+	$(BIN)/python -m tests.tools.composed_transforms --count 300 --length 3
+
+# The lines that `make tests` runs, file by file; those it does not are marked in build/coverage/index.html.
+coverage: .venv/tools
+	$(BIN)/python -m pip install --quiet -e '.[coverage]'
+	$(PYTEST) --cov --cov-report term:skip-covered --cov-report html:build/coverage
 
 lint: .venv/tools
 	$(BIN)/ruff check .
@@ -16,7 +40,7 @@ types: .venv/tools
 	$(BIN)/mypy
 
 tests: .venv/tools
-	$(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
+	$(PYTEST)
 
 # Writes the generated pages; `make tests` fails while they are out of date.
 docs: .venv/tools

@@ -9,19 +9,20 @@ import tessera
 from tesserac.check.analysis.reach import requirements
 from tests.support.branch_gen import branch_program
 from tests.support.branch_runs import check_many, check_slopes, check_values, is_refused
+from tests.support.sampling import spread
 from tests.support.source_support import check_text, library
 
 HEAD = "def f(x: Tensor[N, f32], z: Tensor[K, f32], c: Tensor[bool]) -> Tensor[N, f32]:\n    y = zeros(N)\n"
 
 
-@pytest.mark.parametrize("seed", [4, 9, 14, 17, 22, 26])
+@pytest.mark.parametrize("seed", spread([4, 9, 14, 17, 22, 26], 3))
 def test_values(seed: int) -> None:
     program = branch_program(seed)
     if not is_refused(program):
         check_values(program)
 
 
-@pytest.mark.parametrize("seed", [100, 103, 108])
+@pytest.mark.parametrize("seed", spread([100, 103, 108], 2))
 def test_slopes_and_many_at_once(seed: int) -> None:
     program = branch_program(seed)
     if not is_refused(program):

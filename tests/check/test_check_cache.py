@@ -13,6 +13,7 @@ from tesserac.base.source import SourceFile
 from tesserac.commands import checking
 from tesserac.driver.check_cache import CheckCache
 from tests.check.test_incremental import FILES, TEXTS, edited, library_session, new_session
+from tests.support.sampling import spread
 
 BASE = """
 SCALE = 2.0
@@ -80,7 +81,7 @@ def write(folder: Path, base: str = BASE, user: str = USER) -> tuple[Path, Path]
     return places
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", spread(FILES, 24), ids=lambda path: path.stem)
 def test_a_file_whole_and_by_items(path: Path) -> None:
     source = SourceFile(str(path), path.read_text(encoding="utf-8"))
     expected = new_session().check(source).diagnostics

@@ -16,6 +16,7 @@ from tesserac.incremental.outline import Outline
 from tesserac.syntax import split
 from tesserac.syntax.split import split_items
 from tests.support.paths import ROOT
+from tests.support.sampling import spread
 
 FILES = sorted([*(ROOT / "tests/cases/check").glob("*.tess"), *(ROOT / "examples").glob("*.tess")])
 TEXTS = [path.read_text(encoding="utf-8") for path in FILES]
@@ -65,12 +66,12 @@ def edited(text: str, dice: random.Random) -> str:
     return " ".join(words)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", spread(FILES, 24), ids=lambda path: path.stem)
 def test_a_file_as_it_is(path: Path) -> None:
     agree(new_session(), SourceFile(path.name, path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", spread(range(12), 5))
 def test_a_session_of_editing(seed: int) -> None:
     dice = random.Random(seed)
     session = new_session()

@@ -14,8 +14,9 @@ from tests.mutation.mutate import mutants
 from tests.mutation.programs import programs
 from tests.mutation.score import REJECTED, Outcome, examine
 from tests.mutation.values import Rejected
+from tests.support import sampling
 
-SAMPLE = 60
+SAMPLE = 60 if sampling.thorough else 24
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 import tessera
 from tesserac import cli
 from tests.support.paths import ROOT
+from tests.support.sampling import spread
 
 EXAMPLES = ROOT / "examples"
 TEXTS = [path.read_text("utf-8") for path in sorted(EXAMPLES.glob("*.tess")) if path.stat().st_size < 2_000]
@@ -33,7 +34,7 @@ def damaged(rng: random.Random) -> bytes:
     return text.encode("utf-8") if rng.random() < 0.9 else rng.randbytes(rng.randint(0, 200))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", spread(range(30), 10))
 def test_damaged_programs(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "damaged.tess"
     path.write_bytes(damaged(random.Random(seed)))

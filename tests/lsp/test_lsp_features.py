@@ -27,6 +27,7 @@ from tesserac.check.names.builtin_docs import BUILTIN_DOCS
 from tesserac.check.names.refs import ALGEBRA, BUILTINS, OPERATIONS
 from tesserac.diag.render import apply_edits
 from tesserac.driver.session import Session
+from tests.support import sampling
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = '''half = bf16 @accum(f32)
@@ -314,7 +315,7 @@ def test_prefixes(path: Path) -> None:
     """A file as it is typed, from its first character; of a long one some."""
     text = path.read_text(encoding="utf-8")
     session = new_session()
-    for end in range(0, len(text) + 1, max(1, len(text) // 25)):
+    for end in range(0, len(text) + 1, max(1, len(text) // (25 if sampling.thorough else 6))):
         ask_everything(session, text[:end], end)
 
 

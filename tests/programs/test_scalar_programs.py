@@ -17,6 +17,7 @@ import pytest
 import tessera
 from tesserac.graph.interp import run_function
 from tests.support.cpu_kernels import same_bits
+from tests.support.sampling import spread
 from tests.support.scalar_gen import ScalarPrograms
 from tests.support.source_support import compile_to_forms
 
@@ -426,7 +427,7 @@ def test_interpreted(name: str) -> None:
             same_bits(got, wanted)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", spread(range(24), 8))
 def test_random_programs(seed: int) -> None:
     """Every branch, exit and range that a program of a generator has, to the bit."""
     program, x = ScalarPrograms(seed).program(), np.array([0.5, -1.25, 2.0, 3.5])

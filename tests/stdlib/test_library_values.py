@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import tessera
 from tesserac.graph.interp import run_function
 from tests.support.cpu_kernels import same_bits
-from tests.support.sampling import examples
+from tests.support.sampling import examples, some_of_each
 from tests.support.source_support import compile_to_forms
 
 Array = np.ndarray
@@ -152,8 +153,10 @@ def both_ways(case: Case, element: str, x: Array) -> Array:
     return result
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("case", "element"), some_of_each(product(CASES, ["f32", "f64"]), key=lambda pair: pair[0].name),
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
 def test_values(case: Case, element: str) -> None:
     @given(st.integers(1, 9), ROW_SIZES, st.integers(0, 2**32 - 1))
     @settings(max_examples=8)

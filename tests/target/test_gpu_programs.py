@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 
 import ml_dtypes
@@ -43,8 +45,10 @@ from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 from tesserac.tile.build import tile_pass
+from tests.support import sampling
 from tests.support.form_gen import DENSE, modules
 from tests.support.gpu_kernels import program, program_of, source
+from tests.support.sampling import some_of_each
 
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 BITS = source("benchmarks/bits.tess")
@@ -57,8 +61,7 @@ def test_every_program_has_sizes() -> None:
     assert set(re.findall(r"^def ([a-z]\w*)", BITS.text, re.MULTILINE)) == set(bits_cases.SIZES)
 
 
-@pytest.mark.parametrize("arch", PLATFORMS)
-@pytest.mark.parametrize("name", bits_cases.SIZES)
+@pytest.mark.parametrize(("name", "arch"), some_of_each(product(bits_cases.SIZES, PLATFORMS), key=itemgetter(0)))
 def test_programs_lower(name: str, arch: str) -> None:
     if name in bits_cases.NOT_ON_GPUS:
         with pytest.raises(ProgramError, match="not supported yet"):
@@ -79,7 +82,9 @@ def test_programs_assemble(name: str) -> None:
 
 @given(modules(kinds=DENSE), st.sampled_from(sorted(PLATFORMS)))
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate]
+    max_examples=40 if sampling.thorough else 8,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
 )
 def test_random_functions_lower_and_the_short_ones_assemble(module: Module, arch: str) -> None:
     note(print_module(module))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from operator import itemgetter
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
@@ -24,6 +27,7 @@ from tesserac.tile.dialect import memref_type
 from tests.support import tile_eval
 from tests.support.cpu_kernels import Compiled, lower_all, same_bits
 from tests.support.form_gen import SYMBOLS, modules
+from tests.support.sampling import some_of_each
 from tests.support.source_support import compile_to_forms
 from tests.tile.test_tile_build import values
 
@@ -98,9 +102,14 @@ def test_random_functions_as_machine_code(module: Module, sizes: tuple[int, int,
 LONG = "((x * x + x) * x - x) * x + x"
 
 
-@pytest.mark.parametrize("target", [NEON, AVX2, AVX512], ids=lambda t: t.name)
-@pytest.mark.parametrize("terms", ["sum(x)", f"sum({LONG})", "x @ x", f"({LONG}) @ x"])
-@pytest.mark.parametrize("dtype", ["u8", "i8", "i16", "i32", "i64", "bf16 @accum(f32)", "f64"])
+SUMS = product(
+    ["u8", "i8", "i16", "i32", "i64", "bf16 @accum(f32)", "f64"],
+    ["sum(x)", f"sum({LONG})", "x @ x", f"({LONG}) @ x"],
+    [NEON, AVX2, AVX512],
+)
+
+
+@pytest.mark.parametrize(("dtype", "terms", "target"), some_of_each(SUMS, key=itemgetter(0, 1)))
 def test_sums_keep_the_lanes_of_their_order(dtype: str, terms: str, target: CpuTarget) -> None:
     """However many elements a vector holds and however long the body is."""
     module = compile_to_forms(f"def f(x: Tensor[N, {dtype}]):\n    return {terms}\n")
