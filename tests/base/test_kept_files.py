@@ -27,6 +27,8 @@ from tests.support import sampling
 from tests.support.caches import new_cache
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 BASE = "def twice(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x * 2.0\n"
 USER = """from base import twice
 

@@ -12,6 +12,8 @@ from tests.support.branch_runs import check_many, check_slopes, check_values, is
 from tests.support.sampling import spread
 from tests.support.source_support import check_text, library
 
+pytestmark = pytest.mark.slow
+
 HEAD = "def f(x: Tensor[N, f32], z: Tensor[K, f32], c: Tensor[bool]) -> Tensor[N, f32]:\n    y = zeros(N)\n"
 
 

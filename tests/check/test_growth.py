@@ -27,6 +27,8 @@ from tesserac.types.policy import NO_POLICY
 from tests.support.cpu_kernels import same_bits
 from tests.support.sampling import spread
 
+pytestmark = pytest.mark.slow
+
 
 def tiles(program: str, layers: int) -> Module:
     session, source = Session(), SourceFile("layers.tess", text(program, layers))

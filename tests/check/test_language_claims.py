@@ -22,6 +22,8 @@ from tests.support.checking import diagnose
 from tests.support.folding import folded
 from tests.support.paths import CASES
 
+pytestmark = pytest.mark.slow
+
 FOLDER = CASES / "language"
 CLAIM = re.compile(r"^=== (?P<claim>.*)\n(?P<program>(?:.*\n)*?)>>> (?P<outcome>.*)$", re.MULTILINE)
 OUTCOME = re.compile(r"(?P<call>f\(.*\)) (?:== (?P<value>.*)|fails (?P<code>E\d{4}) ?(?P<text>.*))")

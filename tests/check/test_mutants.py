@@ -16,6 +16,8 @@ from tests.mutation.score import REJECTED, Outcome, examine
 from tests.mutation.values import Rejected
 from tests.support import sampling
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = 60 if sampling.thorough else 24
 
 

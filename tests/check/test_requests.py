@@ -14,6 +14,8 @@ from tesserac.target.nvptx.build import SM_90A
 from tests.runtime.test_runtime_codes import programs
 from tests.support.checking import diagnose
 
+pytestmark = pytest.mark.slow
+
 TAKEN = ("`with device(cpu)`",)
 REFUSED = {
     "`with device(gpu)`": "E0906",

@@ -21,6 +21,8 @@ from tesserac.syntax.parse import parse_module
 from tesserac.target.cpu.build import AARCH64
 from tests.support.paths import CASES
 
+pytestmark = pytest.mark.slow
+
 UNUSED_IMPORT = "W0211"
 """A snippet that only imports is no mistake."""
 SEEDS = sorted((CASES / "seeds").glob("*.tess"))

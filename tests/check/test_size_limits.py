@@ -18,6 +18,8 @@ from tesserac.types.dims import Dim, DimError, parse_dim
 from tests.schedule.test_host_program import SYMBOLS, dims
 from tests.support.sampling import examples
 
+pytestmark = pytest.mark.slow
+
 TOO_LARGE = {"E0949", "E0926", "E0315"}
 
 # --- numbers -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ import tessera
 from tesserac.base.source import SourceFile
 from tests.support.checking import diagnose
 
+pytestmark = pytest.mark.slow
+
 STRUCTS = """
 struct Block[D]:
     w: Tensor[D, D, f32]

@@ -1,6 +1,6 @@
 """How much of a long sweep runs: a fixed sample under `make test`, all of it under `--thorough`.
 
-A sweep says what its sample is; `docs/testing-the-compiler.md` says for each what the sample still covers.
+A sweep says what its sample is; `docs/contributing.md` says for each what still covers the rest.
 """
 
 from __future__ import annotations
