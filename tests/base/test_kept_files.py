@@ -26,6 +26,7 @@ from tests.check.test_incremental import library_session
 from tests.support import sampling
 from tests.support.caches import new_cache
 from tests.support.paths import ROOT
+from tests.support.sampling import spread
 
 pytestmark = pytest.mark.slow
 
@@ -226,7 +227,7 @@ sys.exit(main(runner if sys.argv[1] == "run" else compiler, "x", sys.argv[1:]))
 
 @pytest.mark.parametrize(
     ("home", "words"),
-    [
+    spread([
         (None, "check two.tess"),
         (None, "fmt two.tess"),
         (None, "run main.tess"),
@@ -234,7 +235,7 @@ sys.exit(main(runner if sys.argv[1] == "run" else compiler, "x", sys.argv[1:]))
         (".", "run main.tess"),
         ("/dev/null/home", "check two.tess"),
         ("/dev/null/home", "run main.tess"),
-    ],
+    ], 4),
 )
 def test_no_home_is_no_reason_to_fail(tmp_path: Path, home: str | None, words: str) -> None:
     here, temporary = tmp_path / "here", tmp_path / "temporary"

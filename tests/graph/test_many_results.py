@@ -14,6 +14,7 @@ from tessera import TesseraError
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
 from tesserac.target.cpu.build import host_platform
+from tests.support.sampling import spread
 
 KINDS = {"maps": "x + {}.0", "sums": "sum(x * {}.0)", "the argument": "x", "products": "x @ x.T * {}.0"}
 
@@ -31,7 +32,7 @@ def built(kind: str, count: int) -> tuple[int, int]:
     return len(artifact.code.text), pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", spread(KINDS, 3))
 def test_the_work_for_a_result_does_not_depend_on_their_number(kind: str) -> None:
     built(kind, 2)
     few, more, many = (built(kind, count) for count in (12, 24, 48))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from operator import itemgetter
 
@@ -161,14 +162,18 @@ def test_a_product_over_sizes_that_a_fact_makes_equal(kind: str) -> None:
 CALLS = ("{}(x)", "{}(x, x)", "{}(x, axis=0)", "{}([x, x])", "{}([x])", "{}(x, keep=True)")
 
 
+@cache
+def session() -> Session:
+    return Session(verify=True)
+
+
 @pytest.mark.parametrize("name", spread((name for name, op in OPERATORS.items() if op.surface), 30))
 def test_a_number_is_taken_or_refused_with_a_code(name: str) -> None:
-    session = Session(verify=True)
     for dtype in ("f32", "i32"):
         for call in CALLS:
             source = SourceFile("number.tess", f"def f(x: Tensor[{dtype}]):\n    return {call.format(name)}\n")
             try:
-                session.levels(source, session.function(source, "f"), host_platform().schedule)
+                session().levels(source, session().function(source, "f"), host_platform().schedule)
             except ProgramError as problem:
                 assert all(found.code != "E0999" for found in problem.diagnostics)
             session.forget(source.path)
