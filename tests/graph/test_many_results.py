@@ -35,7 +35,7 @@ def built(kind: str, count: int) -> tuple[int, int]:
 @pytest.mark.parametrize("kind", spread(KINDS, 3))
 def test_the_work_for_a_result_does_not_depend_on_their_number(kind: str) -> None:
     built(kind, 2)
-    few, more, many = (built(kind, count) for count in (12, 24, 48))
+    few, more, many = (built(kind, count) for count in (20, 40, 80))
     for one, two, four in zip(few, more, many, strict=True):
         assert four - two < 2.6 * (two - one), (few, more, many)
 

@@ -176,7 +176,7 @@ def test_a_number_is_taken_or_refused_with_a_code(name: str) -> None:
                 session().levels(source, session().function(source, "f"), host_platform().schedule)
             except ProgramError as problem:
                 assert all(found.code != "E0999" for found in problem.diagnostics)
-            session.forget(source.path)
+            session().forget(source.path)
 
 
 @pytest.mark.parametrize("function", ["argmax", "argmin"])
