@@ -19,6 +19,7 @@ from tesserac.check.model.typed import TypedFunction
 from tesserac.driver.residuals import LoopResiduals, Residual, loop_residuals
 from tesserac.driver.session import Checked
 from tesserac.graph.autodiff.errors import NotDifferentiable
+from tesserac.graph.expansion import TooManyOperators
 from tesserac.types.dims import Dim
 
 LONGEST_NAME = 40
@@ -26,7 +27,7 @@ _AT_LEAST_NONE = re.compile(r"max\(0, (\w+)\)")
 
 
 def list_memory(checked: Checked) -> str:
-    """What every function of the file keeps; one without a derivative is told of where it is compiled."""
+    """What every function of the file keeps; one that cannot be compiled is told of where it is."""
     lines: list[str] = []
     for function in checked.result.module.functions:
         for loop in _loops(checked, function):
@@ -38,7 +39,7 @@ def list_memory(checked: Checked) -> str:
 def _loops(checked: Checked, function: TypedFunction) -> list[LoopResiduals]:
     try:
         return loop_residuals(checked.result.reach(function), function.symbol)
-    except NotDifferentiable:
+    except (NotDifferentiable, TooManyOperators):
         return []
 
 

@@ -56,7 +56,7 @@ class LoopResiduals:
 
 
 def loop_residuals(functions: Mapping[str, TypedFunction], entry: str) -> list[LoopResiduals]:
-    """Those of one function and of all that it calls. Raises NotDifferentiable."""
+    """Those of one function and of all that it calls. Raises NotDifferentiable or TooManyOperators."""
     found: list[LoopResiduals] = []
 
     def observe(op: Op, rows: Dim, stored: Sequence[Value], carried: Sequence[Value]) -> None:

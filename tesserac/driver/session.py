@@ -25,7 +25,7 @@ from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
 from tesserac.diag.codes.kernels import E0512
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
-from tesserac.diag.codes.shapes import E0316
+from tesserac.diag.codes.shapes import E0316, E0317
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.driver.operator_trace import Observe, run_traced, without_transforms
@@ -37,6 +37,7 @@ from tesserac.graph.build import build_module
 from tesserac.graph.built import Unsupported
 from tesserac.graph.devices import DevicesMissing, alone
 from tesserac.graph.dialect import PREFIX
+from tesserac.graph.expansion import MAX_OPERATORS, TooManyOperators
 from tesserac.graph.interp import AssertionFailed, InterpreterError
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused, with_sizes
 from tesserac.incremental.analyser import Analyser, Analysis
@@ -108,6 +109,16 @@ def _devices_missing(function: typed.TypedFunction, problem: DevicesMissing) -> 
     sink, given = Sink(), {"axis": problem.axis, "devices": str(problem.devices)}
     draft = sink.error(E0905, at=problem.span, function=function.name, **given)
     draft.remark(f'`pmap(..., axis_name="{problem.axis}")` computes for all devices on one')
+    return sink.diagnostics
+
+
+def _too_many_operators(function: typed.TypedFunction, problem: TooManyOperators) -> tuple[Diagnostic, ...]:
+    sink = Sink()
+    counts = {"count": f"{problem.count:,}", "limit": f"{MAX_OPERATORS:,}"}
+    draft = sink.error(E0317, at=function.span, function=function.name, **counts)
+    if problem.times > 1:
+        draft.note(problem.part, f"written out {problem.times:,} times")
+    draft.remark("every call is written out: what is done many times belongs into a loop, whose body is there once")
     return sink.diagnostics
 
 
@@ -301,6 +312,8 @@ class Session:
             sink = Sink()
             sink.error(E0702, at=problem.span, what=problem.what, why=problem.why)
             raise ProgramError(sink.diagnostics) from None
+        except TooManyOperators as problem:
+            raise ProgramError(_too_many_operators(function, problem)) from None
         except TooComplex as problem:
             sink = Sink()
             sink.error(E0316, at=function.span, label=str(problem))
@@ -328,7 +341,7 @@ class Session:
         `printed` is told where the program would print."""
         reached = self.check(source).result.reach(function)
         module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
-        with suppress(AssertionFailed, InterpreterError, DimError):
+        with suppress(AssertionFailed, InterpreterError, DimError, TooManyOperators):
             whole = with_sizes(without_transforms(module), alone(function))
             run_traced(whole, function.symbol, args, observe, printed)
 

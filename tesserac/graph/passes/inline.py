@@ -28,6 +28,7 @@ from itertools import count
 
 from tesserac.graph.assert_attribution import attribute, library_name
 from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, call_dims, set_numerics
+from tesserac.graph.expansion import limit_calls
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.core import Module, Op, Value, VerifyError, attr
 from tesserac.ir.ordering import behind
@@ -37,6 +38,8 @@ from tesserac.types.dims import Dim
 
 @pass_(GRAPH, GRAPH, "inline")
 def inline(module: Module) -> Module:
+    """Raises TooManyOperators."""
+    limit_calls(module)
     finished: set[str] = set()
     for function in list(module.ops):
         _inline_calls(module, function, finished, ())

@@ -37,6 +37,7 @@ from tesserac.graph.autodiff.linear import erase_unused, replace_results
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.batching.expand import expand_vmap
 from tesserac.graph.dialect import CUSTOM
+from tesserac.graph.expansion import limit_body
 from tesserac.graph.passes.cse import merge_equal
 from tesserac.graph.passes.inline import custom_symbols, erase_unreached
 from tesserac.graph.substitute import counters
@@ -85,6 +86,8 @@ def _expand(module: Module, function: Op, expanded: set[Op], observe: Observe | 
             _expand(module, module.lookup(symbol), expanded, observe)
     functions = Functions(module, counters(function), observe)
     for op in reversed(list(function.walk())):  # what stands inside another comes first
+        if op.name in (JVP, VJP, VMAP):
+            limit_body(op)
         if op.name == JVP:
             replace_results(op, expand_jvp(op, functions))
         elif op.name == VJP:
