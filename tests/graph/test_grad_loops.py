@@ -210,7 +210,7 @@ def test_newton_iterations(program: tessera.Module, a: float) -> None:
 def test_a_bound_on_turns_is_checked(program: tessera.Module) -> None:
     np.testing.assert_array_equal(program.bounded_slope(2.0), program.newton_slope(2.0))
     assert program.bounded(1e8) == program.newton(1e8)
-    with pytest.raises(tessera.TesseraError, match="more turns than `max_steps`"):
+    with pytest.raises(tessera.TesseraError, match="more iterations than `max_steps`"):
         program.bounded_slope(1e8)
 
 

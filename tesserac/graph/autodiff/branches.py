@@ -2,7 +2,7 @@
 
 Enters: a branch or checkpoint that forward mode made, its regions free of other such mixtures. Leaves: the two in its
 place, and the tangents that they give. The linear part of a branch reads what the first gives out beside its results,
-and computes from it what is cheap to have again (Note [What is kept] in `kept.py`); that of a checkpoint computes
+and computes from it what is cheap to have again (Note [What is kept] in `residuals.py`); that of a checkpoint computes
 everything once more.
 
     (y, dy) = cond(p) { a = x[i]; (a * a, 2 * a * dx) } { ... }
@@ -16,8 +16,8 @@ from collections.abc import Collection, Sequence
 
 from tesserac.graph.autodiff.custom import silence
 from tesserac.graph.autodiff.dialect import CHECKPOINT
-from tesserac.graph.autodiff.kept import ROW_COST, Kept, bytes_of
 from tesserac.graph.autodiff.linear import erase_unused, replace_results, tangent_count, without_count
+from tesserac.graph.autodiff.residuals import ROW_COST, Residuals, bytes_of
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.dialect import REPLAY
 from tesserac.graph.substitute import copy_op
@@ -28,7 +28,7 @@ from tesserac.types.extents import can_be_negative
 from tesserac.types.ty import TensorType
 
 
-def separate_branches(op: Op, tangents: set[Value]) -> Sequence[Value]:
+def split_branches(op: Op, tangents: set[Value]) -> Sequence[Value]:
     sides = [_Side(op, region.block, tangents) for region in op.regions]
     builder, count = Builder.before(op), tangent_count(op)
     slots = _slots([side.given_out for side in sides])
@@ -54,7 +54,7 @@ class _Side:
         self.given_out: list[Value] = []
         self._wanted = set(block.ops[:-1])
         if op.name != CHECKPOINT:
-            kept = Kept(op, block, tangents, _cost)
+            kept = Residuals(op, block, tangents, _cost)
             self.given_out, self._wanted = kept.stored, {*kept.again, *kept.linear}
         self._places: dict[Value, int] = {}
 

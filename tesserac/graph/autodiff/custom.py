@@ -28,7 +28,7 @@ PULLBACK = "graph.pullback"
 
 
 Observe = Callable[[Op, Dim, Sequence[Value], Sequence[Value]], None]
-"""Told of a loop how many turns it keeps a row of, which values a row has, and what a turn begins with."""
+"""Told of a loop how many iterations it keeps a row of, which values a row has, and what an iteration begins with."""
 
 
 class Functions:

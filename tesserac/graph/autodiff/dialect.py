@@ -17,11 +17,11 @@ graph.held(x...)
 graph.checkpoint() {replay} { ^(): ... form.yield(y...) } : y...
     What is inside, which reverse mode computes again instead of keeping values of it. `replay` says that this is where
     it is computed again; then it shall not be merged with where it was computed first.
-graph.turns(n, dx...) {rows} { ^(turn, dx...): ... form.yield(dx...) } : dx...
-    The linear part of a `while` of n turns, `rows` at most, while it is not yet transposed.
+graph.iterations(n, dx...) {rows} { ^(iteration, dx...): ... form.yield(dx...) } : dx...
+    The linear part of a `while` of n iterations, `rows` at most, while it is not yet transposed.
 
-Attributes of loops that reverse mode reads: `rows` is how many turns there are at most, whatever the loops around it
-do; `every`, `slots` and `max_steps` are what the program says of memory. One that it writes says `backward`.
+Attributes of loops that reverse mode reads: `rows` is how many iterations there are at most, whatever the loops around
+it do; `every`, `slots` and `max_steps` are what the program says of memory. One that it writes says `backward`.
 
 The pass `autodiff` leaves none of them.
 """
@@ -37,7 +37,7 @@ from tesserac.ir.verify import require
 from tesserac.ops.calculus import is_smooth
 
 JVP, VJP, TANGENT = "graph.jvp", "graph.vjp", "graph.tangent"
-CHECKPOINT, TURNS = "graph.checkpoint", "graph.turns"
+CHECKPOINT, ITERATIONS = "graph.checkpoint", "graph.iterations"
 TANGENTS = "tangents"
 """How many of the results of control flow are tangents, the last ones."""
 ROWS, EVERY, SLOTS, MAX_STEPS = "rows", "every", "slots", "max_steps"
@@ -86,7 +86,7 @@ def _verify_checkpoint(op: Op) -> None:
 define_op(JVP, pure=True, verify=_verify_derivative)
 define_op(VJP, pure=True, verify=_verify_derivative)
 define_op(CHECKPOINT, pure=True, verify=_verify_checkpoint)
-define_op(TURNS, pure=True)
+define_op(ITERATIONS, pure=True)
 define_op("graph.input", pure=True, verify=_verify_input)
 define_op(TANGENT, pure=True)
 define_op("graph.held", pure=False)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.graph.autodiff.backward import Backward
 from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.dialect import TANGENT, VJP, primal_operands, smooth
-from tesserac.graph.autodiff.forward import Forward
+from tesserac.graph.autodiff.jvp import Jvp
 from tesserac.graph.autodiff.linear import linear_ops
 from tesserac.graph.autodiff.loss_scale import scale_of, scaled
-from tesserac.graph.autodiff.separate import Separator
+from tesserac.graph.autodiff.partial_evaluation import PartialEvaluator
+from tesserac.graph.autodiff.transpose import Transpose
 from tesserac.graph.autodiff.writing import writer
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
@@ -34,7 +34,7 @@ class _Opened:
         values = dict(zip(op.body.args, (made.result for made in self._inputs), strict=True))
         wrt = [self._inputs[place].result for place in indices(op, "wrt")]
         known = dict(zip(wrt, tangents, strict=True))
-        forward = Forward(builder, values, known, functions, reverse=op.name == VJP)
+        forward = Jvp(builder, values, known, functions, reverse=op.name == VJP)
         outputs = forward.block(op.body)
         self._places = [place for place, v in enumerate(outputs) if v in forward.tangents]
         self._count = len(outputs)
@@ -79,10 +79,10 @@ def expand_vjp(op: Op, functions: Functions) -> list[Value]:
     wrt = [op.body.args[place] for place in indices(op, "wrt")]
     starts = [builder.op(TANGENT, (), (v.type,)) for v in wrt]
     opened = _Opened(op, [start.result for start in starts], functions)
-    Separator(functions).run(opened.ops, {start.result for start in starts})
+    PartialEvaluator(functions).run(opened.ops, {start.result for start in starts})
     known = {start.result for start in starts}
     linear = linear_ops(opened.ops, known)
-    back, write = Backward(builder, known, functions), writer(builder, {})
+    back, write = Transpose(builder, known, functions), writer(builder, {})
     cotangents = op.operands[len(op.body.args) :]  # what is besides comes last, and has none
     for tangent, cotangent in zip(opened.tangents[: len(cotangents)], cotangents, strict=True):
         if tangent is not None:

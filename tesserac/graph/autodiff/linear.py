@@ -112,7 +112,7 @@ def _keep_args(block: Block, places: list[int]) -> None:
 
 
 def _wanted(op: Op) -> list[int]:
-    """Results that are used; in a loop also those that the next turn needs to make these."""
+    """Results that are used; in a loop also those that the next iteration needs to make these."""
     wanted = {place for place, v in enumerate(op.results) if v.uses}
     if op.name not in ("form.loop", "form.while"):
         return sorted(wanted)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tesserac.graph.autodiff.cotangents import is_zero, total
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
-from tesserac.graph.autodiff.dialect import BACKWARD, CHECKPOINT, TANGENT, TURNS, smooth
+from tesserac.graph.autodiff.dialect import BACKWARD, CHECKPOINT, ITERATIONS, TANGENT, smooth
 from tesserac.graph.autodiff.errors import BY_TANGENTS, ITSELF, NOT_LINEAR, NotDifferentiable
-from tesserac.graph.autodiff.gathering import is_zero, total
 from tesserac.graph.autodiff.linear import erase_unused, linear_ops, loop_bounds, used_values
 from tesserac.graph.autodiff.loss_scale import across, scale_of, scaled
 from tesserac.graph.autodiff.windowed import over_product
@@ -28,7 +28,7 @@ from tesserac.ops.registry import Operator
 from tesserac.types.dims import Dim
 
 
-class Backward:
+class Transpose:
     """Walks linear operations from the last to the first. `tangents` are all values that are linear."""
 
     def __init__(self, builder: Builder, tangents: set[Value], functions: Functions) -> None:
@@ -62,8 +62,8 @@ class Backward:
             self._pullback(op)
         elif op.name == "form.loop":
             self._loop(op)
-        elif op.name == TURNS:
-            self._turns(op)
+        elif op.name == ITERATIONS:
+            self._iterations(op)
         elif op.name in ("form.cond", CHECKPOINT) and self.tangents.isdisjoint(op.operands):
             self._cond(op)
         else:
@@ -134,49 +134,49 @@ class Backward:
             self.add(value, cotangent)
 
     def _loop(self, op: Op) -> None:
-        """The turns from the last to the first."""
+        """The iterations from the last to the first."""
         (low, high), outer = loop_bounds(op), self._outer(op)
         counter = self._functions.fresh(str(op.attrs["counter"]))
         bounds = [dim_value(self.builder, bound) for bound in (low, high)]
         inits = self.given((*op.results, *outer))
         block = Block((INDEX, *(v.type for v in inits)), (counter,))
-        turn = {str(op.attrs["counter"]): low + high - 1 - Dim.sym(counter)}
+        iteration = {str(op.attrs["counter"]): low + high - 1 - Dim.sym(counter)}
         index, *given = block.args
-        Builder(block, self.builder.span).op("form.yield", self._turn(op, block, index, turn, given, outer))
+        Builder(block, self.builder.span).op("form.yield", self._iteration(op, block, index, iteration, given, outer))
         erase_unused(block)
         attrs = {**op.attrs, "counter": counter, BACKWARD: True}
         new = self.builder.op("form.loop", (*bounds, *inits), [v.type for v in inits], attrs, (block,))
         self._gathered(op.operands[2:], outer, new.results)
 
-    def _turns(self, op: Op) -> None:
+    def _iterations(self, op: Op) -> None:
         """The same where the run counts: down to zero."""
         outer, one = self._outer(op), tensor_type(op.operands[0])
         inits = (op.operands[0], *self.given((*op.results, *outer)))
-        test, block = (Block([v.type for v in inits], ("turn",)) for _ in range(2))
+        test, block = (Block([v.type for v in inits], ("iteration",)) for _ in range(2))
         inside = Builder(test, self.builder.span)
         write = writer(inside, {})
         inside.op("form.yield", (write("less", write.full(0, one), test.args[0]),))
         inside = Builder(block, self.builder.span)
         write = writer(inside, {})
-        turn = write("sub", block.args[0], write.full(1, one))
-        inside.op("form.yield", (turn, *self._turn(op, block, turn, {}, block.args[1:], outer)))
+        iteration = write("sub", block.args[0], write.full(1, one))
+        inside.op("form.yield", (iteration, *self._iteration(op, block, iteration, {}, block.args[1:], outer)))
         erase_unused(block)
         new = self.builder.op("form.while", inits, [v.type for v in inits], op.attrs, (test, block))
         self._gathered(op.operands[1:], outer, new.results[1:])
 
-    def _turn(
+    def _iteration(
         self,
         op: Op,
         block: Block,
         index: Value,
-        turn: Mapping[str, Dim],
+        iteration: Mapping[str, Dim],
         carried: Sequence[Value],
         outer: Sequence[Value],
     ) -> list[Value]:
-        """What a turn that is given cotangents carries on to the one before it."""
+        """What an iteration that is given cotangents carries on to the one before it."""
         body, count = op.body, len(op.results)
         known = dict(zip(outer, carried[count:], strict=True))
-        back = self._region(block, body, {body.args[0]: index}, turn, carried[:count], body.args[1:], known)
+        back = self._region(block, body, {body.args[0]: index}, iteration, carried[:count], body.args[1:], known)
         return back.given((*body.args[1:], *outer))
 
     def _region(
@@ -184,19 +184,19 @@ class Backward:
         block: Block,
         source: Block,
         values: dict[Value, Value],
-        turn: Mapping[str, Dim],
+        iteration: Mapping[str, Dim],
         given: Sequence[Value | None],
         own: Sequence[Value],
         known: Mapping[Value, Value | None],
-    ) -> Backward:
+    ) -> Transpose:
         """A body transposed into `block`: its values are computed, then cotangents go from what it yields to `own`, the
         tangents it is given, and to those from around, of which some are `known`: sums go on from there, so that they
         have one order however control flow is nested."""
         for op in source.ops[:-1]:
-            block.append(copy_op(op, values, turn))
+            block.append(copy_op(op, values, iteration))
         tangents = {*self.tangents, *own}
         linear = linear_ops(block.ops, tangents)
-        back = Backward(Builder(block, self.builder.span), tangents, self._functions)
+        back = Transpose(Builder(block, self.builder.span), tangents, self._functions)
         back.cotangents.update((v, cotangent) for v, cotangent in known.items() if cotangent is not None)
         for value, cotangent in zip(source.terminator.operands, given, strict=True):
             back.add(values.get(value, value), cotangent)

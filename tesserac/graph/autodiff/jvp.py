@@ -22,7 +22,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer, is_smooth
 
 
-class Forward:
+class Jvp:
     """`values` says what stands for a value of the original, `tangents` what the tangents of the copies are. `reverse`
     says that what is linear in them will be transposed."""
 
@@ -75,9 +75,9 @@ class Forward:
     def _writer(self, op: Op) -> Writer:
         return writer(self.builder, {name: op.attrs[name] for name in (NUMERICS,) if name in op.attrs})
 
-    def _inner(self, block: Block) -> Forward:
+    def _inner(self, block: Block) -> Jvp:
         builder = Builder(block, self.builder.span)
-        return Forward(builder, self.values, self.tangents, self._functions, reverse=self._reverse)
+        return Jvp(builder, self.values, self.tangents, self._functions, reverse=self._reverse)
 
     def _custom(self, op: Op) -> None:
         """A function goes by the rule that the program gives for the mode that is asked for."""

@@ -30,7 +30,7 @@ Cost = Callable[[Value], int | None]
 """Of keeping a value of a body; None for one that cannot be kept: it is always made again."""
 
 
-class Kept:
+class Residuals:
     def __init__(self, control: Op, body: Block, tangents: Collection[Value], cost: Cost) -> None:
         """What is from outside all loops costs nothing."""
         ops, known = body.ops[:-1], set(tangents)

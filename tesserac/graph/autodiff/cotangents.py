@@ -1,9 +1,9 @@
 """Sums of cotangents: what touches a part of a tensor is added there, in place of a sum with zeros everywhere else.
 
-Enters: what a value's cotangent is so far, and one more. Leaves: their sum. So a loop that reads `x[i]` in turn i adds
-a row to the cotangent of x in each of its turns, whatever the size of x. Cotangents of parts that never meet are put
-side by side, without zeros to add them to: those of `a, b = split(x, 2)` are one `concat`. A part of a part, or one
-seen through a view, is added there too: `x[i[t], 3]` in turn t adds one element.
+Enters: what a value's cotangent is so far, and one more. Leaves: their sum. So a loop that reads `x[i]` in iteration i
+adds a row to the cotangent of x in each of its iterations, whatever the size of x. Cotangents of parts that never meet
+are put side by side, without zeros to add them to: those of `a, b = split(x, 2)` are one `concat`. A part of a part, or
+one seen through a view, is added there too: `x[i[t], 3]` in iteration t adds one element.
 """
 
 from __future__ import annotations

@@ -2,25 +2,25 @@
 
 Enters: operations in order that forward mode made, and the tangents they start from. Leaves: the same operations, in
 place, without such a mixture. A branch gives its linear part what it needs, a checkpoint computes it once more
-(`branches.py`); a loop keeps it (`turns.py`), for all turns or, where the program says so, for a part of them at a time
-(`segments.py`).
+(`branches.py`); a loop keeps it (`iterations.py`), for all iterations or, where the program says so, for a part of them
+at a time (`segments.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.graph.autodiff.branches import separate_branches
+from tesserac.graph.autodiff.branches import split_branches
 from tesserac.graph.autodiff.custom import Functions, silence
 from tesserac.graph.autodiff.dialect import TANGENT, TANGENTS
+from tesserac.graph.autodiff.iterations import split_loop, split_while
 from tesserac.graph.autodiff.linear import erase_unused, tangent_count, used_values
 from tesserac.graph.autodiff.segments import in_segments, while_in_segments
-from tesserac.graph.autodiff.turns import separate_loop, separate_while
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 
 
-class Separator:
+class PartialEvaluator:
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
 
@@ -40,15 +40,15 @@ class Separator:
             self.run(list(region.block.ops[:-1]), tangents | own)
         match op.name:
             case "form.loop":
-                return separate_loop(op, tangents, self._functions.observe)
+                return split_loop(op, tangents, self._functions.observe)
             case "form.while":
                 segments = lambda block: self._in_segments(op, block, tangents)  # noqa: E731
-                return separate_while(op, tangents, segments, self._functions.observe)
+                return split_while(op, tangents, segments, self._functions.observe)
             case _:
-                return separate_branches(op, tangents)
+                return split_branches(op, tangents)
 
     def _in_segments(self, op: Op, block: Block, tangents: set[Value]) -> None:
-        """The tangents that a `while` gives, in a block, however often it turns. What it asserts, it did before."""
+        """The tangents that a `while` gives, in a block, however often it iterates. What it asserts, it did before."""
         builder = Builder(block, op.span)
         nest = while_in_segments(builder, op)
         builder.op("form.yield", nest.results[-tangent_count(op) :])
