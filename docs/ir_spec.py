@@ -21,6 +21,7 @@ import tesserac.ir.func
 import tesserac.ir.index
 import tesserac.ir.indexed
 import tesserac.ir.table
+import tesserac.pipeline  # fills the table of operations with those that only passes know
 import tesserac.schedule.dialect
 import tesserac.tile.cpu.dialect
 import tesserac.tile.dialect
