@@ -53,6 +53,7 @@ SIZES: dict[str, list[Sizes]] = {
     "pointwise_f64": _named("N", _VECTORS),
     "elementary": _named("N", _VECTORS),
     "elementary_f64": _named("N", _VECTORS),
+    "ends": _named("N", _VECTORS),
     "broadcast": _named("MN", _MATRICES),
     "views": _named("MN", _MATRICES),
     "whole_numbers": _named("N", _VECTORS),
