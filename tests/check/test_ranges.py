@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tessera
 from tesserac.base.source import SourceFile
+from tesserac.check.analysis.ranges import Ranges
 from tesserac.check.analysis.ranges import Ranges, extent_of, ranges_of
 from tesserac.check.sizes.facts import Facts
 from tesserac.commands.checking import list_promises
@@ -252,3 +253,25 @@ def test_a_bound_that_rounds_beyond_all_numbers_is_infinite() -> None:
     top = sys.float_info.max
     found = stored(Interval(-top, top), F32, saturate=False)
     assert (found.low, found.high) == (-INF, INF)
+
+
+def nested(depth: int) -> str:
+    """Loops in loops, each with a counter of its own that the one around it starts anew."""
+    lines = ["def f(x: Tensor[N, f32]):", "    s = 0.0"]
+    for level in range(depth):
+        indent = "    " * (level + 1)
+        lines += [f"{indent}a{level} = 0", f"{indent}while a{level} < 3:", f"{indent}    a{level} += 1"]
+    return "\n".join([*lines, f"{'    ' * (depth + 1)}s = s + x[0] * 2.0", "    return s", ""])
+
+
+def test_loops_in_loops_are_tried_as_often_as_they_are_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as often as the product of what each of them needs."""
+    tried: list[object] = []
+    iteration = Ranges._iteration
+    monkeypatch.setattr(Ranges, "_iteration", lambda self, *args: tried.append(args) or iteration(self, *args))
+    counts = []
+    for depth in (4, 8):
+        tried.clear()
+        assert not check_text(nested(depth)).has_errors
+        counts.append(len(tried))
+    assert counts[1] < 4 * counts[0]

@@ -119,6 +119,10 @@ def _hull(left: Value, right: Value) -> Value:
     return _join(left, right, lambda a, b: hull((a, b)))
 
 
+def _loop_key(body: typed.Block, names: Mapping[str, Value]) -> object:
+    return id(body), tuple((name, ranges_of(value)) for name, value in names.items())
+
+
 def _another(value: Value) -> Value:
     """A value of the same range that need not be the same."""
     return tuple(map(_another, value)) if isinstance(value, tuple) else Ranged(value.range)
@@ -136,6 +140,8 @@ class Ranges:
     known: dict[str, dict[object, Value]] = field(default_factory=dict)
     depth: int = 0
     settled: dict[object, dict[str, Value]] = field(default_factory=dict)
+    met: dict[int, Mapping[str, Value]] = field(default_factory=dict)
+    """What each loop was met with last."""
     shared: dict[tuple[int, int], tuple[Value, Mapping[str, Value]]] = field(default_factory=dict)
     """What the expressions of the statement being run are, each with the names that it was run with: the fields of a
     struct are items of one expression, which is run once."""
@@ -217,11 +223,18 @@ class Ranges:
         names: dict[str, Value],
     ) -> None:
         """What is carried is what the first iteration starts with or any other ends with. Of a loop that is met again
-        with the same ranges, as in every iteration of one around it, that is known."""
-        key = (id(body), tuple((name, ranges_of(value)) for name, value in names.items()))
+        with the same ranges, as in every iteration of one around it, that is known. One that is met with others is run
+        with what holds all that it was met with: ranges that grow at each level would be as many as the product of
+        what each level tries."""
+        start = dict(names)
+        met = self.met.get(id(body))
+        if met is not None and _loop_key(body, start) not in self.settled:
+            start.update((name, _join(met[name], value, widened)) for name, value in names.items() if name in met)
+        self.met[id(body)] = start
+        key = _loop_key(body, start)
         known = self.settled.get(key)
         if known is None:
-            known = self.settled[key] = self._settle(body, test, carried, dict(names))
+            known = self.settled[key] = self._settle(body, test, carried, dict(start))
             names.update(known)
         else:
             names.update((name, _another(value)) for name, value in known.items())
