@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import tessera
 from tesserac.base.source import SourceFile
-from tesserac.check.analysis.ranges import Ranges
 from tesserac.check.analysis.ranges import Ranges, extent_of, ranges_of
 from tesserac.check.sizes.facts import Facts
 from tesserac.commands.checking import list_promises
