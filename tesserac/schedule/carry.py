@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from tesserac.graph.substitute import mentions
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.rewrite import is_pure
 from tesserac.schedule.access import keeps_memory, view_source
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import HostProgram, memory_of
@@ -134,6 +136,24 @@ def _is_workspace(mem: Value) -> bool:
 
 def _is_read_inside(value: Value, op: Op) -> bool:
     return any(user is not op and ancestor(user, op.parent) is op for user, _ in readers(value))
+
+
+def idle_branch(loop: Op) -> Block | None:
+    """The branch that leaves all that a loop carries as it is, where an iteration is only that branch or another, and
+    what it carries decides between them: then all later iterations come to it too. So does a `break`."""
+    body, end = loop.body, loop.body.terminator
+    conds = [op for op in body.ops if op.name == "form.cond"]
+    if len(conds) != 1:
+        return None
+    counter, index = str(loop.attrs["counter"]), body.args[0]
+    tests = [op for op in body.ops if op not in (conds[0], end)]
+    if any(not is_pure(op) or index in op.operands or mentions(op, counter) for op in tests):
+        return None
+    for block in (region.block for region in conds[0].regions):
+        given = dict(zip(conds[0].results, block.terminator.operands, strict=True))
+        if len(block.ops) == 1 and [given.get(value, value) for value in end.operands] == body.args[1:]:
+            return block
+    return None
 
 
 def carry_on(program: HostProgram, body: Block, carried: Sequence[Value]) -> None:

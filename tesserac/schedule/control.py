@@ -22,6 +22,7 @@ from tesserac.schedule.carry import (
     first_buffers,
     give,
     handed_over,
+    idle_branch,
     place_branch,
     place_carried,
 )
@@ -90,7 +91,10 @@ def _lower_loop(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     program.memory.update(zip(op.body.args[1:], carried, strict=True))
     with program.builder.spanned(op.span):
         program.builder.op("schedule.loop", (low, high), (), {"counter": op.attrs["counter"]}, (block,))
+    idle = idle_branch(op) if program.machine.kind == "cpu" else None
     with program.builder.at(block):
+        if idle is not None:
+            program.ends.add(idle)
         run_block(program, op.body, op.body.args[1:], lambda: place_carried(program, op.body))
         carry_on(program, op.body, carried)
     program.memory.update(zip(op.results, carried, strict=True))
@@ -129,6 +133,8 @@ def _lower_cond(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     program.builder.op("schedule.cond", (flag,), (), {}, blocks)
     for region, block in zip(op.regions, blocks, strict=True):
         with program.builder.at(block):
+            if region.block in program.ends:
+                program.builder.op("schedule.last")
             fresh = [mem if value is None else None for value, mem in zip(kept, given, strict=True)]
             place = partial(place_branch, program, region.block, fresh)
             run_block(program, region.block, [value for value in kept if value is not None], place)

@@ -62,6 +62,8 @@ schedule.select() {predicates} { ^(): ... schedule.end } ... { ^(): ... schedule
 schedule.loop(low, high) {counter} { ^(i: index): ... schedule.end }
     Counts up. Inside, dims may mention the symbol `counter`, whose value is the count. What the loop carries lives in
     buffers that its body overwrites, or exchanges for others.
+schedule.last()
+    This iteration of the loop around it is the last: all others would leave what it carries as it is.
 schedule.swap(mem, mem)
     Two buffers of one type change hands: each name stands for the memory that was the other's.
 schedule.while() { ^(): ... schedule.test(flag) } { ^(): ... schedule.end }
@@ -307,6 +309,13 @@ def _verify_loop(op: Op) -> None:
     require(all(isinstance(t, IndexType) for t in bounds), "counts with indices", op)
 
 
+def _verify_last(op: Op) -> None:
+    around = op.parent.parent_op if op.parent is not None else None
+    loop = around.parent.parent_op if around is not None and around.parent is not None else None
+    inside = around is not None and around.name == "schedule.cond" and loop is not None
+    require(inside and loop is not None and loop.name == "schedule.loop", "stands in a branch of a loop", op)
+
+
 def _verify_while(op: Op) -> None:
     require(len(op.regions) == 2 and not op.operands, "has a test and a body", op)
     require(op.regions[0].block.terminator.name == "schedule.test", "its first region ends in a test", op)
@@ -332,6 +341,7 @@ define_op("schedule.launch", pure=False, verify=_verify_launch)
 define_op("schedule.swap", pure=False, verify=_verify_swap)
 define_op("schedule.select", pure=False, verify=_verify_select)
 define_op("schedule.loop", pure=False, verify=_verify_loop)
+define_op("schedule.last", pure=False, verify=_verify_last)
 define_op("schedule.while", pure=False, verify=_verify_while)
 define_op("schedule.cond", pure=False, verify=_verify_cond)
 define_op("schedule.assert", pure=False, verify=_verify_test, effect=IO)

@@ -46,6 +46,8 @@ class HostProgram:
         self.wanted: dict[Op, list[Out]] = {}
         self.placed: set[Value] = set()
         """Values that are written where they are carried on, and need no other memory for that."""
+        self.ends: set[Block] = set()
+        """Branches that an iteration goes to when no later one changes anything."""
         self.updates = Updates()
         self._top = block
         self._slots = 0

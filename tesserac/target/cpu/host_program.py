@@ -52,6 +52,10 @@ class Leave(Protocol):
     def __call__(self, code: int, op: Op, values: Sequence[Value]) -> None: ...
 
 
+Iteration = Callable[[Value, list[Value]], Sequence[Value]]
+"""The body of a loop: given the index and what is carried, it gives what is carried on."""
+
+
 @dataclass
 class HostProgram:
     """Writes operations with `b`. `threads` bounds the workers of every launch; each has `per_worker` bytes of
@@ -71,6 +75,8 @@ class HostProgram:
     stop: Callable[[], None]
     slots: dict[IRValue, Value] = field(default_factory=dict)
     """Where the addresses of buffers that change hands are kept."""
+    last: list[Value] = field(default_factory=list)
+    """For each loop around that may end early, where it is kept that an iteration is the last."""
     defined: frozenset[Guard] = frozenset()
     """What has been tested by now for sizes to have values."""
 
@@ -245,7 +251,30 @@ class HostProgram:
             del self.symbols[counter]
             return ()
 
-        for_loop(self.b, low, high, const_i64(1), [], body)
+        if _may_end(op):
+            self._loop_that_may_end(low, high, body)
+        else:
+            for_loop(self.b, low, high, const_i64(1), [], body)
+
+    def _loop_that_may_end(self, low: Value, high: Value, body: Iteration) -> None:
+        """A loop that counts, until an iteration says that it is the last."""
+        self.last.append(self.b.alloca(I8, 1))
+
+        def again(carried: list[Value]) -> tuple[Value, Sequence[Value]]:
+            body(carried[0], [])
+            after = self.b.add(carried[0], const_i64(1))
+            goes_on = self.b.icmp("eq", self.b.load(I8, self.last[-1], 1), const_int(I8, 0))
+            return self.b.binary("and", goes_on, self.b.icmp("slt", after, high)), [after]
+
+        def run() -> None:
+            self.b.store(const_int(I8, 0), self.last[-1], 1)
+            do_while(self.b, [low], again)
+
+        if_then(self.b, self.b.icmp("slt", low, high), run)
+        self.last.pop()
+
+    def _last(self, op: Op) -> None:
+        self.b.store(const_int(I8, 1), self.last[-1], 1)
 
     def _while(self, op: Op) -> None:
         test, body = (region.block for region in op.regions)
@@ -258,6 +287,11 @@ class HostProgram:
             return go_on, ()
 
         do_while(self.b, [], again)
+
+
+def _may_end(loop: Op) -> bool:
+    branches = (region.block for op in loop.body.ops if op.name == "schedule.cond" for region in op.regions)
+    return any(op.name == "schedule.last" for block in branches for op in block.ops)
 
 
 _DECLARATIONS = frozenset({"schedule.guard", "schedule.buffer", "schedule.return", "schedule.end", "schedule.test"})
@@ -275,6 +309,7 @@ _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.select": HostProgram._select,
     "schedule.cond": HostProgram._cond,
     "schedule.loop": HostProgram._loop,
+    "schedule.last": HostProgram._last,
     "schedule.while": HostProgram._while,
 }
 
