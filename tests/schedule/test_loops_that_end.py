@@ -83,7 +83,8 @@ def last(program: str) -> int:
 
 def test_a_loop_that_goes_on_is_not_ended() -> None:
     """By a test of the counter, or where something changes all the same, later iterations differ."""
-    loop = "def f(x: Tensor[N, f32]):\n    s, t, up = 0.0, 0.0, False\n    for i in range(N):\n        {}\n    return s, t\n"
+    begun = "def f(x: Tensor[N, f32]):\n    s, t, up = 0.0, 0.0, False\n"
+    loop = begun + "    for i in range(N):\n        {}\n    return s, t\n"
     assert last(loop.format("if not up:\n            s += x[i]\n            up = s > 3.0")) == 1
     assert last(loop.format("if i % 2 == 0:\n            s += x[i]")) == 0
     assert last(loop.format("if not up:\n            s += x[i]\n            up = s > 3.0\n        t += x[i]")) == 0
