@@ -1,8 +1,8 @@
 """The way of a function through the levels, to be read from top to bottom: this is the list of passes.
 
 Enters: typed functions. Leaves: every level that was made, for whoever wants to look. Who needs only some of the passes
-takes them out of these lists (`chosen`, `before`). Under tests every pass is verified, and most show a picture of what
-they do: before and after, in the docstring of their module.
+takes them out of these lists (`chosen`, `before`). Under tests every pass is verified and has a picture, before and
+after: those over the Graph in the docstrings of their modules, the others in `tests/cases/passes`.
 """
 
 from __future__ import annotations

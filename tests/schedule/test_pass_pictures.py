@@ -1,0 +1,75 @@
+"""Every pass behind Graph has a picture, as those over the Graph have in their docstrings: a program before and after
+it, in `tests/cases/passes/`. Each is verified, and its text parses back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tesserac.tile.dialect  # noqa: F401  (registers the operations of the texts)
+from tesserac.ir.core import Module
+from tesserac.ir.parser import parse_module
+from tesserac.ir.passes import Pass, run_passes
+from tesserac.ir.printer import print_module
+from tesserac.pipeline import schedule_passes, target_passes, tile_passes
+from tesserac.schedule.machine import AARCH64
+from tesserac.target.cpu import build as cpu
+from tesserac.target.nvptx import build as gpu
+from tests.conftest import Golden
+from tests.support.paths import CASES
+from tests.support.source_support import compile_to_forms
+
+MAPS = """def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
+    return exp2(x) * y
+"""
+SUMS = """def f(x: Tensor[T, M, K, f32], y: Tensor[T, K, N, f32]) -> Tensor[M, N, f32]:
+    total = zeros(M, N)
+    for t in range(T):
+        total = total + x[t] @ y[t]
+    return total
+"""
+UPDATES = """def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    y = zeros(N)
+    for i in range(N):
+        y = reshape(put(reshape(y, (N, 1)), x, i), (N,))
+    return y
+
+def put(y: Tensor[N, 1, f32], x: Tensor[N, f32], i: int) -> Tensor[N, 1, f32]:
+    z = y
+    z[i, 0] = x[i]
+    return z
+"""
+CHAIN = """def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    return sort(exp2(sort(exp2(sort(x)))))
+"""
+SHOWN = {
+    "sum_iterations": SUMS, "sink_views": UPDATES, "normalise": SUMS, "host": MAPS, "launches": MAPS,
+    "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
+}  # fmt: skip
+PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *target_passes(cpu.AARCH64))
+
+
+def test_every_pass_has_a_picture() -> None:
+    assert [step.name for step in PASSES] == list(SHOWN)
+    on_a_gpu = [step.name for step in (*schedule_passes(gpu.SM_80.schedule), *target_passes(gpu.SM_80))]
+    assert on_a_gpu == [*list(SHOWN)[1:6], "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_pictures(name: str, golden: Golden) -> None:
+    before = compile_to_forms(SHOWN[name])
+    for step in PASSES:
+        after = run_passes(before, [step], verify=True)
+        if step.name == name:
+            break
+        before = after
+    assert text(before) != text(after)
+    picture = f"{SHOWN[name]}\nbefore {name}:\n{text(before)}\nafter {name}:\n{text(after)}"
+    golden.check(Path(CASES / "passes" / f"{name.replace(' ', '_')}.txt"), picture)
+
+
+def text(module: Module) -> str:
+    printed = print_module(module)
+    assert print_module(parse_module(printed)) == printed
+    return printed
