@@ -222,7 +222,7 @@ def central_slope(f: Callable[..., float], a: np.ndarray, g: np.ndarray) -> np.n
 @pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
 def test_gradients_that_no_choice_of_basis_shows_are_right_at_equal_values(values: list[float]) -> None:
     module, rng = tessera.compile(EQUAL), np.random.default_rng(0)
-    for name in spread(("rebuilt", "polar_factor", "cubed", "nuclear", "symmetric", "exponential"), 3):
+    for name in spread(("rebuilt", "polar_factor", "cubed", "nuclear", "symmetric", "exponential"), 2):
         is_symmetric = name in ("symmetric", "exponential")
         a = equal_values(len(values) + (0 if is_symmetric else 1), values, is_symmetric)
         g = rng.normal(size=a.shape)
