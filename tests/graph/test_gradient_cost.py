@@ -15,6 +15,7 @@ from tesserac.schedule.machine import AARCH64
 from tesserac.target.cpu.host_program import elements_touched
 from tesserac.types.dims import Dim, parse_dim, product
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.sampling import spread
 from tests.support.source_support import check_text, library
 
 LSTM = """
@@ -139,7 +140,7 @@ def f(x: Tensor[N, 2*C, H, W, f64], w: Tensor[2*O, C, 3, 5, f64]) where H >= 9, 
 CONVS = ["", ", stride=2, padding=1", ", dilation=(2, 1)", ", stride=(1, 3), dilation=2, padding=(0, 2)"]
 
 
-@pytest.mark.parametrize("arguments", CONVS)
+@pytest.mark.parametrize("arguments", spread(CONVS, 2))
 def test_a_convolution_goes_back_as_a_convolution(arguments: str) -> None:
     """Three products over windows, each of which lays its own out: there is no cotangent of all windows."""
     found = [op for op in scheduled(CONV.format(arguments=arguments)).walk() if op.name == "schedule.launch"]
@@ -149,7 +150,7 @@ def test_a_convolution_goes_back_as_a_convolution(arguments: str) -> None:
     assert sum(inside <= set(dims) and "N" in product(dims).symbols() for dims in shapes) == 3
 
 
-@pytest.mark.parametrize("arguments", CONVS)
+@pytest.mark.parametrize("arguments", spread(CONVS, 2))
 def test_gradients_of_convolutions(arguments: str) -> None:
     """With the bits of the interpreter, and those of the definition: the change along a direction."""
     program, rng = CONV.format(arguments=arguments), np.random.default_rng(5)

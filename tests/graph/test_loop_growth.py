@@ -37,12 +37,12 @@ def growth(host: Op, short: int) -> float:
 
 
 @pytest.mark.parametrize("entry", ["forward", "gradient"])
-@pytest.mark.parametrize("case", spread(CASES, 40), ids=named)
+@pytest.mark.parametrize("case", spread(CASES, 30), ids=named)
 def test_bytes_grow_as_the_loops_do(case: Case, entry: str) -> None:
     assert growth(host_program(case.program, entry), SHORT[case.power]) <= SLACK * 2**case.power
 
 
-@pytest.mark.parametrize("case", spread(CASES, 24), ids=named)
+@pytest.mark.parametrize("case", spread(CASES, 16), ids=named)
 def test_bits(case: Case) -> None:
     rng, run = np.random.default_rng(len(case.name)), compiled_equals_oracle(case.program)
     x, p = rng.standard_normal((9, 8)).astype("f4"), rng.integers(0, 8, 9).astype("i4")
