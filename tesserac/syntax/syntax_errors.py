@@ -128,14 +128,14 @@ def _follows_loop(site: _Site) -> bool:
 
 
 def _decorator(site: _Site) -> bool:
-    problem = ""
+    rule = ""
     if site.line.kind == "@" and site.token.kind == "def":
-        problem = "a decorator cannot share the line of its `def`"
+        rule = "cannot share the line of its `def`"
     elif site.at == site.first and "@" in site.expected and "def" in site.expected and "NAME" not in site.expected:
-        problem = "a decorator needs a `def` on the next line"
-    if not problem:
+        rule = "needs a `def` on the next line"
+    if not rule:
         return False
-    draft = site.sink.error(E0113, at=site.span, problem=problem)
+    draft = site.sink.error(E0113, at=site.span, rule=rule)
     if site.token.kind == "def":
         at = site.source.span(site.before.end, site.token.start)
         draft.replace("put `def` on its own line", at, "\n", applicability=Applicability.SAFE)

@@ -111,8 +111,7 @@ def note_operand(body: Body, draft: Draft, value: typed.Expr) -> None:
 def require_size(body: Body, tree: Kind, value: typed.Expr, callee: Callee) -> bool:
     if not lacks_size(tree):
         return True
-    problem = f"`{callee.name}` needs the size of this operator"
-    draft = body.sink.error(E0803, at=value.span, problem=problem)
+    draft = body.sink.error(E0803, at=value.span, name=callee.name)
     draft.remark("`fft` and `ifft` are of any size; `op.fft(N)` and `op.ifft(N)` have one")
     return False
 

@@ -45,15 +45,13 @@ def check_join(
 def _explain(
     body: Body, op: Concat | Stack, first: Side, second: Side, axis: typed.Expr | None, callee: Callee
 ) -> Draft:
-    pair = f"{dim_text(first.dim)} is not {dim_text(second.dim)}"
+    rule = "stacked tensors must have one shape"
     if isinstance(op, Concat):
-        along = dim_text(first.dims[op.axis])
-        problem = f"joined along {along}, all other dims must be equal, but {pair}"
-    else:
-        problem = f"stacked tensors must have one shape, but {pair}"
+        rule = f"joined along {dim_text(first.dims[op.axis])}, all other dims must be equal"
     at = callee.at if axis is None or not axis.span.known else axis.span
     label = f"the join runs along {dim_text(first.dims[op.axis])}" if isinstance(op, Concat) else ""
-    draft = body.sink.error(E0321, at=at, label=label, problem=problem)
+    sides = {"first": dim_text(first.dim), "second": dim_text(second.dim)}
+    draft = body.sink.error(E0321, at=at, label=label, rule=rule, **sides)
     for side in (first, second):
         draft.note(side.operand.span, f"{side.name}{dims_text(side.dims)}")
         show_origin(body, draft, side)

@@ -27,8 +27,7 @@ _CALLED_BY_NAME = re.compile(r"(\w+)\(([^\W\d]\w*)\)")
 
 def report_shape(body: Body, function: Type, found: Type, transform: str, callee: Callee) -> None:
     """A gradient of what is not one float."""
-    problem = f"`{transform}` needs a function that gives one float; this one gives {type_text(found)}"
-    draft = body.sink.error(E0701, at=callee.at, problem=problem)
+    draft = body.sink.error(E0701, at=callee.at, transform=transform, found=type_text(found))
     _show_result(body, draft, function, found)
     if isinstance(found, TupleType):
         draft.fix("give one of them: `lambda x: f(x)[0]`")

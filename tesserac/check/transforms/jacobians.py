@@ -83,16 +83,18 @@ def _has_numbers(body: Body, opened: Opened, wrt: Sequence[int], type_: Transfor
     args = [leaf for place in places for leaf in _smooth_leaves(opened.args[place].type)]
     values = _smooth_leaves(opened.value.type)
     if is_holomorphic(type_):
-        problem = "`holomorphic=True` is for complex arguments and results, not for {}"
+        what, wants, by = "holomorphic=True", "is for complex arguments and results", "for"
         wrong = [leaf for leaf in (*args, *values) if not _is_complex(leaf)]
     elif type_.transform == "jacrev":
-        problem, wrong = "`jacrev` is of real results, not of {}", [leaf for leaf in values if not _is_real(leaf)]
+        what, wants, by = "jacrev", "is of real results", "of"
+        wrong = [leaf for leaf in values if not _is_real(leaf)]
     else:
-        problem = f"`{type_.transform}` goes by real arguments, not by {{}}"
+        what, wants, by = type_.transform, "goes by real arguments", "by"
         wrong = [leaf for leaf in args if not _is_real(leaf)]
     if not wrong:
         return True
-    draft = body.sink.error(E0725, at=callee.at, problem=problem.format(type_text(wrong[0])))
+    found = f"{by} {type_text(wrong[0])}"
+    draft = body.sink.error(E0725, at=callee.at, transform=what, wants=wants, found=found)
     draft.fix("say `holomorphic=True` of an analytic function, or take `jvp` or `vjp`")
     return False
 

@@ -2,7 +2,7 @@
 
 from tesserac.diag.diagnostic import Code
 
-E0701 = Code("E0701", "{problem}")
+E0701 = Code("E0701", "`{transform}` needs a function that gives one float; this one gives {found}")
 E0702 = Code("E0702", "{what} has no derivative: {why}")
 E0703 = Code("E0703", "{problem}")
 E0705 = Code("E0705", "{problem}")
@@ -13,5 +13,5 @@ E0721 = Code("E0721", "mapped dims have different sizes: {left} and {right}")
 E0722 = Code("E0722", "{function} prints, and what it prints has no order when it is mapped")
 E0723 = Code("E0723", "no dim `{name}` to map among {dims}")
 E0724 = Code("E0724", "what is carried changes its type: {before} becomes {after}")
-E0725 = Code("E0725", "{problem}")
+E0725 = Code("E0725", "`{transform}` {wants}, not {found}")
 E0726 = Code("E0726", "`{transform}` with `has_aux=True` needs a function that gives a pair")

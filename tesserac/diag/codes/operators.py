@@ -4,5 +4,5 @@ from tesserac.diag.diagnostic import Code
 
 E0801 = Code("E0801", "{problem}")
 E0802 = Code("E0802", "{problem}")
-E0803 = Code("E0803", "{problem}")
+E0803 = Code("E0803", "`{name}` needs the size of this operator")
 E0804 = Code("E0804", "{problem}")
