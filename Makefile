@@ -49,8 +49,7 @@ docs: .venv/tools
 # The site in build/site, from the Markdown of the project; a broken link is an error.
 site: .venv/installed
 	$(BIN)/python -m pip install --quiet -e '.[site]'
-	$(BIN)/python -m docs.site build
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet -f build/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 # The wheel and the source archive in dist/, built twice and compared byte for byte.
 wheel: .venv/tools

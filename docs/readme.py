@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from docs.results import gpu_times, tables, value
-from docs.where import outcomes
+from docs.where import asks, outcomes
 
+COLLECTIVES = "collectives across several devices"
 NAMED = ("loops", "gradients", "kernels")
 """Kinds of programs that have a row of their own."""
 
@@ -16,10 +17,24 @@ def where_section() -> str:
     rows = [
         f"| tensor programs | {cpu} | {gpu} |",
         *(f"| {row.what} | {row.cpu} | {row.gpu} |" for row in found if row.what in NAMED),
+        f"| meshes, `pmap` | {_mesh('`pmap(mesh=)`')}; collectives of several devices: {_mesh(COLLECTIVES)} | - |",
+        f"| schedules, hints | {_hints()} | - |",
         "| called from Python | yes | not yet: `tesserac build --emit ptx` |",
     ]
     note = f"\nRefused on a GPU, with an error before anything runs: {refused}.\n" if refused else ""
     return "\n".join(["| | CPU (x86-64, AArch64) | NVIDIA GPU (sm_90a) |", "|---|---|---|", *rows, note])
+
+
+def _mesh(what: str) -> str:
+    """Works, is only checked, or is refused."""
+    said = asks()[what]
+    return "works" if said == "runs" else "checked, on one device" if said.startswith("runs") else said
+
+
+def _hints() -> str:
+    said = [text for text in asks().values() if text.startswith("runs")]
+    taken = sum(text == "runs" for text in said)
+    return f"{taken} of {len(said)} kinds are taken; `inspect` names the others, and why"
 
 
 def _count(said: list[str]) -> str:

@@ -1,17 +1,14 @@
 """`make site`: the pages of the site, with links that lead from one to another.
 
-Enters: the Markdown of the project, wherever it lies. Leaves: a folder of pages and pictures for mkdocs, and its menu.
+Enters: the Markdown of the project, wherever it lies. Leaves: a folder of pages and pictures for mkdocs, and the menu.
 A page may link to any file that the site has; a link to something else is an error that names both.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import posixpath
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -131,20 +128,11 @@ def links(place: str) -> Iterator[str]:
 
 
 def write(folder: Path) -> None:
-    """The pages and pictures under `folder/pages`, and `folder/mkdocs.yml` with the menu."""
-    pages = folder / "pages"
-    shutil.rmtree(pages, ignore_errors=True)
+    """All pages and pictures."""
+    shutil.rmtree(folder, ignore_errors=True)
     for place, text in linked_pages().items():
-        text = ALONE + text if place == "index.md" else text
-        (pages / place).parent.mkdir(parents=True, exist_ok=True)
-        (pages / place).write_text(text, encoding="utf-8")
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(ALONE + text if place == "index.md" else text, encoding="utf-8")
     for place, path in site().files.items():
-        (pages / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, pages / place)
-    own = {"docs_dir": "pages", "site_dir": "site", "nav": menu()}
-    settings = {"INHERIT": os.path.relpath(ROOT / "mkdocs.yml", folder), **own}
-    (folder / "mkdocs.yml").write_text(json.dumps(settings, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / place)

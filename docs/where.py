@@ -132,12 +132,18 @@ def outcomes() -> list[Outcome]:
     return [Outcome(row.what, _said(session, row, _cpu), _said(session, row, _gpu)) for row in COMPUTES]
 
 
+@cache
+def asks() -> dict[str, str]:
+    """What becomes on a CPU of each thing that a program asks of where and how it runs."""
+    session = Session()
+    return {row.what: _said(session, row, _cpu) for row in ASKS}
+
+
 def where_page() -> str:
     """The page."""
-    session = Session()
     computes = [f"| {row.what} | {row.cpu} | {row.gpu} |" for row in outcomes()]
-    asks = [f"| {row.what} | {_said(session, row, _cpu)} |" for row in ASKS]
-    return "\n".join([HEAD, *computes, ASKED, *asks, ""])
+    asked = [f"| {what} | {said} |" for what, said in asks().items()]
+    return "\n".join([HEAD, *computes, ASKED, *asked, ""])
 
 
 HEAD = """\
