@@ -30,8 +30,9 @@ WIDTH = 100
 def commands_page() -> str:
     parts = [COMMANDS]
     for program, group in (("tesserac", cli.compiler), ("tessera", cli.runner)):
+        whole = click.Context(group, info_name=program, terminal_width=WIDTH, **group.context_settings)
         for name, command in sorted(group.commands.items()):
-            context = click.Context(command, info_name=f"{program} {name}", terminal_width=WIDTH)
+            context = click.Context(command, parent=whole, info_name=name, terminal_width=WIDTH)
             parts.append(f"## {program} {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n")
     return "\n".join(parts)
 
