@@ -15,11 +15,18 @@ from tesserac.types.dims import ZERO, Dim
 
 
 def require_guard(
-    body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span, origin: typed.Guard | None = None
+    body: Body,
+    kind: typed.GuardKind,
+    left: Dim,
+    right: Dim,
+    at: Span,
+    origin: typed.Guard | None = None,
+    said: str = "",
 ) -> None:
-    """A check, from then on a fact; `origin` is the check of a called function that it stands for. It is made on entry
-    where every call comes to it, a bound that depends on loop indices at the ends of their ranges; else where it is
-    needed. That two sizes of arguments agree is a matter of types, which hold for the whole function."""
+    """A check, from then on a fact; `origin` is the check of a called function that it stands for, `said` the text of
+    an assertion. It is made on entry where every call comes to it, a bound that depends on loop indices at the ends of
+    their ranges; else where it is needed. That two sizes of arguments agree is a matter of types, which hold for the
+    whole function."""
     if body.flow.dead:
         return
     reason = undecided(body, kind, left, right, at)
@@ -28,7 +35,8 @@ def require_guard(
     if ends is None:
         require_here(body, kind, left, right, at)
         return
-    body.add_guard(kind, *ends, at, reason, origin, code_at(body, at))
+    said = said or (origin.said if origin is not None else "")
+    body.add_guard(kind, *ends, at, reason, origin, code_at(body, at), said)
     body.facts.state_on_entry(kind, *ends, Why("checked on entry", at))
     if ends != (left, right):
         body.facts.state(kind, left, right, Why("checked on entry", at))  # of this iteration

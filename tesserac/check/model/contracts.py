@@ -16,7 +16,7 @@ from tesserac.types.ty import Type
 class Guard:
     """One check of sizes on entry, as in the IR: left equals right, left (at least 1) divides right, or left is at
     least right. `reason` says why it is not decided while compiling; `origin` is the guard of a function called here
-    that made this one, `code` the expression that needs it."""
+    that made this one, `code` the expression that needs it, `said` what an assertion says where it does not hold."""
 
     kind: GuardKind
     left: Dim
@@ -25,11 +25,13 @@ class Guard:
     reason: str
     origin: Guard | None = None
     code: str = ""
+    said: str = ""
 
     @property
     def text(self) -> str:
         """The rule as a user would write it."""
-        return rule_text(self.kind, self.left, self.right)
+        rule = rule_text(self.kind, self.left, self.right)
+        return f"{rule} ({self.said})" if self.said else rule
 
 
 def rule_text(kind: str, left: Dim, right: Dim) -> str:

@@ -110,6 +110,7 @@ class Body:
         reason: str,
         origin: typed.Guard | None = None,
         code: str = "",
+        said: str = "",
     ) -> None:
         """An entry check, once however often it is needed; `N - 3 >= 0` is kept as `N >= 3`."""
         for side in (left, right):
@@ -119,7 +120,8 @@ class Body:
         if kind == "at_least":
             left, right = typed.balanced(left, right)
             self.sizes.drop_weaker(left - right)
-        self.sizes.guards.setdefault((kind, left, right), typed.Guard(kind, left, right, span, reason, origin, code))
+        guard = typed.Guard(kind, left, right, span, reason, origin, code, said)
+        self.sizes.guards.setdefault((kind, left, right), guard)
 
     def add_check(self, check: typed.Require) -> None:
         """A check of sizes, before the statement or in the branch of an expression that is being checked."""

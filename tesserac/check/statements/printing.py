@@ -96,7 +96,7 @@ def _conjuncts(test: ast.Expr) -> list[ast.Expr]:
 def _check_part(
     body: Body, node: ast.Assert, part: ast.Expr, message: str, text: Sequence[str | typed.Shown]
 ) -> list[typed.Assert | typed.Require]:
-    if body.flow.branches == 0 and _assert_sizes(body, part):
+    if body.flow.branches == 0 and _assert_sizes(body, part, _written(body, node.message)):
         return []
     test = require_condition(body, body.expression(part))
     if isinstance(test.type, BoolType):
@@ -112,7 +112,7 @@ def _check_part(
 def _relied_on(body: Body, part: ast.Expr) -> list[typed.Require]:
     """On a branch what is asserted of sizes is a fact from here on, also in a build that leaves assertions out."""
     with framed(body) as frame:
-        found = body.flow.branches > 0 and _assert_sizes(body, part)
+        found = body.flow.branches > 0 and _assert_sizes(body, part, "")
     return [check for check in frame.statements if isinstance(check, typed.Require)] if found else []
 
 
@@ -139,7 +139,14 @@ def _compared(part: ast.Expr) -> list[ast.Expr]:
     return []
 
 
-def _assert_sizes(body: Body, test: ast.Expr) -> bool:
+def _written(body: Body, message: ast.Expr | None) -> str:
+    """The text of an assertion; what is checked on entry has no values to put in for its names."""
+    if isinstance(message, ast.StringLiteral):
+        return message.value
+    return body.rules.text(message.span).lstrip("fF").strip("\"'") if isinstance(message, ast.FString) else ""
+
+
+def _assert_sizes(body: Body, test: ast.Expr, said: str) -> bool:
     """A comparison of sizes that compiling cannot decide is a guard, and from here on a fact."""
     if not isinstance(test, ast.Comparison) or len(test.links) != 1:
         return False
@@ -148,7 +155,7 @@ def _assert_sizes(body: Body, test: ast.Expr) -> bool:
         divisor, dividend = _size(body, test.first.right), _size(body, test.first.left)
         if divisor and dividend and _size(body, link.operand) == ZERO:
             if body.facts.divides(divisor, dividend) is None:
-                _demand(body, "divides", divisor, dividend, test.span)
+                _demand(body, "divides", divisor, dividend, test.span, said)
                 return True
             return False
     left, right = _size(body, test.first), _size(body, link.operand)
@@ -157,20 +164,23 @@ def _assert_sizes(body: Body, test: ast.Expr) -> bool:
     if link.op == "==":
         if decide(body, "equal", left, right) is not None:
             return False
-        _demand(body, "equal", left, right, test.span)
+        _demand(body, "equal", left, right, test.span, said)
         return True
     if link.op in ("<", "<="):
         left, right = right, left
     right = right + 1 if link.op in ("<", ">") else right
     if body.facts.at_least(left, right) is not None:
         return False
-    _demand(body, "at_least", left, right, test.span)
+    _demand(body, "at_least", left, right, test.span, said)
     return True
 
 
-def _demand(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:
+def _demand(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span, said: str) -> None:
     """On entry, or on a branch where the program comes to it."""
-    (require_here if body.flow.branches else require_guard)(body, kind, left, right, at)
+    if body.flow.branches:
+        require_here(body, kind, left, right, at)
+    else:
+        require_guard(body, kind, left, right, at, said=said)
 
 
 def _size(body: Body, node: ast.Expr) -> Dim | None:
