@@ -35,7 +35,7 @@ from tesserac.types.ty import TensorType
 from tests.graph.test_graph_passes import normal, picture
 from tests.ops.test_graph_lower import module_of
 from tests.support.cpu_kernels import same_bits
-from tests.support.sampling import some_of_each
+from tests.support.sampling import some_of_each, spread
 
 UNIT = {"c8": 2.0**-24, "c16": 2.0**-53}
 LENGTHS = (*range(1, 65), 100, 127, 128, 243, 360, 1000, 1009, 1024, 4096)
@@ -147,7 +147,7 @@ def module() -> tessera.Module:
     return tessera.compile(PROGRAM)
 
 
-@pytest.mark.parametrize(("length", "dtype"), [(1, "c8"), (12, "c8"), (12, "c16"), (67, "c8"), (100, "c8")])
+@pytest.mark.parametrize(("length", "dtype"), spread([(1, "c8"), (12, "c8"), (12, "c16"), (67, "c8"), (100, "c8")], 3))
 def test_compiled_code_has_the_bits_of_the_oracle(module: tessera.Module, length: int, dtype: str) -> None:
     x = points(2, length, dtype=dtype)
     forward, backward, size = module.spectrum(x)

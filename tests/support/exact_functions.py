@@ -9,6 +9,8 @@ import ml_dtypes
 import mpmath as mp
 import numpy as np
 
+from tests.support import sampling
+
 Exact = Callable[[mp.mpf], mp.mpf]
 TINY = mp.mpf(2) ** -90
 """Below this a function that is x near 0 is x to the last bit that any type has."""
@@ -107,7 +109,8 @@ def points(dtype: str) -> np.ndarray:
     """Of both signs: powers of two over the whole range, what lies between, neighbours of where functions change."""
     kind, info = KINDS[dtype], info_of(dtype)
     low, high = exponents(dtype)
-    sizes = [math.ldexp(m, k) for k in range(low, high, max(1, (high - low) // 25)) for m in (1.0, 1.37)]
+    step = max(1, (high - low) // (25 if sampling.thorough else 9))
+    sizes = [math.ldexp(m, k) for k in range(low, high, step) for m in (1.0, 1.37)]
     edges = [kind(v) for v in (1, 3, 6, 11, 80, 88.5, 104, 4096, 8191)]
     sizes += [float(np.nextafter(e, kind(to))) for e in edges for to in (0, math.inf)] + [float(e) for e in edges]
     sizes += [0.0, float(info.max), math.inf]
