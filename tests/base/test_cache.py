@@ -61,6 +61,18 @@ def test_the_oldest_entries_make_room(tmp_path: Path) -> None:
     assert [cache.read(key) is not None for key in keys[:3]] == [True, False, True]
 
 
+def test_writing_costs_the_same_however_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is looked through with the first entry of a process, then after every sixteenth of the limit."""
+    looks: list[None] = []
+    look = DiskCache._shrink
+    monkeypatch.setattr(DiskCache, "_shrink", lambda cache: (looks.append(None), look(cache)))
+    for number in range(64):  # as a program does that compiles many modules: each has a cache of its own
+        DiskCache(str(tmp_path), limit_bytes=64_000).write(f"{number:064x}", bytes(500))
+    assert 1 < len(looks) < 16
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= 64_000 * 17 // 16
+
+
+
 RACE = """
 import sys
 from tessera.cache import DiskCache
