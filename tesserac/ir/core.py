@@ -200,15 +200,24 @@ class Op:
     def walk(self) -> Iterator[Op]:
         """This operation and all inside it, outer before inner, in program order."""
         yield self
-        for region in self.regions:
-            for op in list(region.block.ops):
-                if op.regions:
-                    yield from op.walk()
-                else:  # most have nothing inside: no generator for them
-                    yield op
+        entered = [_inside(self)] if self.regions else []
+        while entered:  # no generator within generators: they hand every operation through as many as it is deep
+            op = next(entered[-1], None)
+            if op is None:
+                entered.pop()
+                continue
+            yield op
+            if op.regions:
+                entered.append(_inside(op))
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+def _inside(op: Op) -> Iterator[Op]:
+    """The operations of the blocks of an operation, each block as it is when it is come to."""
+    for region in op.regions:
+        yield from list(region.block.ops)
 
 
 class Block:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
+
 import pytest
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Module, Op, VerifyError, define_op
+from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, VerifyError, define_op
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import GRAPH, Level, PassFault, pass_, run_passes
 from tesserac.ir.printer import print_module
@@ -141,3 +144,39 @@ def test_passes_work_on_a_clone() -> None:
     text = print_module(before)
     after = run_passes(before, [cancel], verify=True)
     assert print_module(before) == text != print_module(after)
+
+
+def nested(depth: int) -> Op:
+    """An operation with others beside each other and within each other."""
+    op = Op(OPDEFS["core.effect"])
+    for _ in range(depth):
+        block = Block()
+        for inner in (Op(OPDEFS["core.effect"]), op, Op(OPDEFS["core.effect"])):
+            block.append(inner)
+        op = Op(OPDEFS["core.func"], (), (), {}, [Region(block)])
+    return op
+
+
+def steps_of_walk(depth: int) -> int:
+    count = 0
+
+    def see(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    top = nested(depth)
+    sys.setprofile(see)
+    try:
+        for _ in top.walk():
+            pass
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_walk_takes_as_many_steps_as_there_are_operations_however_deep() -> None:
+    assert steps_of_walk(400) <= 2.1 * steps_of_walk(200)
+    assert [op.name for op in nested(2).walk()] == [
+        *("core.func", "core.effect", "core.func"),
+        *("core.effect", "core.effect", "core.effect", "core.effect"),
+    ]
