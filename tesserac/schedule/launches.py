@@ -127,7 +127,8 @@ class _Grouping:
     def _join(self, group: Group, op: Op, number: int) -> bool:
         if op.name == "form.accumulate":
             return join_accumulate(group, op)
-        if len(group.ops) >= MAX_GROUP or group.work() + form_work(op) > MAX_WORK:
+        work = form_work(op)
+        if len(group.ops) >= MAX_GROUP or (work and group.work() + work > MAX_WORK):
             return False
         if any(self._seen_through_view(v, number) for v in op.operands):
             return False
