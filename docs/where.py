@@ -15,6 +15,7 @@ from tesserac.base.source import SourceFile
 from tesserac.check.model.typed import TypedFunction
 from tesserac.commands.inspection import requests_not_taken
 from tesserac.driver.session import ProgramError, Session
+from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.target.cpu.build import AARCH64
 from tesserac.target.nvptx.build import SM_90A
 
@@ -176,9 +177,16 @@ def _said(session: Session, row: Row, compile_: Callable[[Session, SourceFile, T
         first = problem.diagnostics[0]
         reason = first.notes[0] if first.notes else ""
         return f"refused, {first.code}" + (f": {reason}" if first.code in ("E0906", "E0907") else "")
-    asked = requests_not_taken(session.check(source).result.reach(function).values())
+    tiled = _tiled(session, source, function) if compile_ is _cpu else ()
+    asked = requests_not_taken(session.check(source).result.reach(function).values(), tiled)
     reasons = dict.fromkeys(request.why for request in asked)
     return f"runs; not taken: {'; '.join(reasons)}" if reasons else "runs"
+
+
+def _tiled(session: Session, source: SourceFile, function: TypedFunction) -> set[str]:
+    """The kernels that a CPU runs as tiles."""
+    forms = session.levels(source, function, AARCH64.schedule).forms
+    return {symbol for made in forms.ops for symbol, why in placed_kernels(made) if not why}
 
 
 def _cpu(session: Session, source: SourceFile, function: TypedFunction) -> object:

@@ -22,6 +22,7 @@ from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.place_kernels import kernels_as_meant, place_kernels
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
@@ -37,6 +38,7 @@ from tesserac.schedule.memory import assign_slots
 from tesserac.schedule.normal import normalise
 from tesserac.schedule.sink import sink_views
 from tesserac.tile.build import tile_pass
+from tesserac.tile.trial import try_program
 
 CALL_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
@@ -44,7 +46,7 @@ CALL_PASSES: tuple[Pass, ...] = (
     hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
 )
-GRAPH_PASSES: tuple[Pass, ...] = (
+PROGRAM_PASSES: tuple[Pass, ...] = (
     unroll_unit_loops,  # loops over blocks that span their dim; constants and sizes in their bodies become known
     apply_rules,  # what inlining brought side by side
     fold,  # constants that inlining made known
@@ -53,6 +55,10 @@ GRAPH_PASSES: tuple[Pass, ...] = (
     generalize,  # names stop here: every operator becomes structural forms
     split_complex,  # complex tensors become pairs of real ones: what follows knows only those
     fold_views,  # views and constants go into the forms that read them
+)
+GRAPH_PASSES: tuple[Pass, ...] = (
+    kernels_as_meant,  # those that no target has placed
+    *PROGRAM_PASSES,
     sink_weight_gradients,  # sums that no iteration of a gradient's loop waits for, once their products are plain
 )
 
@@ -111,7 +117,8 @@ def lower(
     where a guard forbids them, DevicesMissing where the program is one of many devices."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
     sized = fix_sizes({**alone(functions[entry]), **sizes})  # before folding, which makes use of the numbers
-    forms = run_passes(graph, [*CALL_PASSES, sized, *GRAPH_PASSES], verify=verify)
+    placed = place_kernels(PROGRAM_PASSES, try_program(machine, schedule_passes(machine)))
+    forms = run_passes(graph, [*CALL_PASSES, sized, placed, *GRAPH_PASSES], verify=verify)
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)
     tile = run_passes(schedule, tile_passes(machine), verify=verify)
     return Levels(graph, forms, schedule, tile)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from tesserac.base.source import SourceFile
 from tesserac.check.model.typed import Request, TypedFunction
+from tesserac.check.state.requests import NOT_SCHEDULED
 from tesserac.commands import names
 from tesserac.commands.beside import print_beside
 from tesserac.commands.decisions import describe_schedule
@@ -31,9 +32,21 @@ def inspect(session: Session, place: str, level: str | None, target: str | None)
     levels = FunctionLevels(session, source, selected.function, chosen)
     shown = wanted_levels(chosen.levels, level)
     reached = session.check(source).result.reach(selected.function).values()
-    about = source_lines(source, function) + signature(selected.function) + not_taken(session, reached)
-    head = [] if level else [_section("source", path, about)]
+    head = [] if level else [_section("source", path, _about(session, levels, reached))]
     return Outcome("\n".join([*head, *(_section(v.name, v.title, level_text(levels, v)) for v in shown)]))
+
+
+def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunction]) -> str:
+    """The function as it is written and typed, what of it is not taken, and how its kernels run."""
+    function, told = levels.function, levels.kernels()
+    tiled = {symbol for symbol, why in told if not why}
+    about = source_lines(levels.source, function.name) + signature(function)
+    about += not_taken(session, reached, tiled)
+    return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in told)
+
+
+def _runs(why: str) -> str:
+    return f"runs as its meaning: {why}" if why else "runs as tiles"
 
 
 def level_text(levels: FunctionLevels, level: names.LevelName) -> str:
@@ -65,15 +78,17 @@ def signature(function: TypedFunction) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def requests_not_taken(functions: Iterable[TypedFunction]) -> list[Request]:
-    """What functions ask for and nothing follows from, each once."""
-    return list(dict.fromkeys(request for function in functions for request in function.requests if request.why))
+def requests_not_taken(functions: Iterable[TypedFunction], tiled: Container[str]) -> list[Request]:
+    """What functions ask for and nothing follows from, each once. Kernels that run as tiles take their schedules."""
+    asked = ((function.symbol in tiled, request) for function in functions for request in function.requests)
+    left = (request for is_tiled, request in asked if request.why and not (is_tiled and request.why == NOT_SCHEDULED))
+    return list(dict.fromkeys(left))
 
 
-def not_taken(session: Session, functions: Iterable[TypedFunction]) -> str:
+def not_taken(session: Session, functions: Iterable[TypedFunction], tiled: Container[str]) -> str:
     """The same in words, with their places and reasons."""
     lines = []
-    for request in requests_not_taken(functions):
+    for request in requests_not_taken(functions, tiled):
         file, line, _ = session.locate(request.span)
         lines.append(f"not taken: `{request.text}` ({file}:{line}): {request.why}\n")
     return "".join(lines)

@@ -10,6 +10,7 @@ from tesserac.commands import names
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import Target
 from tesserac.driver.session import NO_SIZES, ProgramError, Session, Sizes
+from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import Levels
@@ -38,6 +39,11 @@ class FunctionLevels:
     def lowered(self) -> Module:
         with self.session.target_gaps(self.function, self.target.machine.arch):
             return self.target.lower(self.shared.tile, verify=self.session.verify)
+
+    def kernels(self) -> list[tuple[str, str]]:
+        """The kernels that the function runs, each with the reason why it does not run as tiles, if there is one."""
+        told = [pair for function in self.shared.forms.ops for pair in placed_kernels(function)]
+        return list(dict.fromkeys(told))
 
     def module(self, level: names.LevelName) -> Module | None:
         """The level as IR; None for those that are text of another kind."""

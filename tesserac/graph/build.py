@@ -28,7 +28,7 @@ from tesserac.graph.built import (
     stream_of,
     weight_name,
 )
-from tesserac.graph.dialect import NUMERICS
+from tesserac.graph.dialect import NUMERICS, PROGRAM, Program
 from tesserac.graph.printing import Pieces
 from tesserac.graph.rng_keys import KEY
 from tesserac.graph.substitute import copy_block
@@ -37,6 +37,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Value
 from tesserac.ir.effects import NOTE, STANDARD_OUTPUT
 from tesserac.ir.index import dim_value
+from tesserac.ir.kernels import CUT, Cut
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.types import INDEX
 from tesserac.types.dims import ZERO, Dim
@@ -71,10 +72,18 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
     attrs: dict[str, Attr] = {"sym_name": function.symbol, "params": params, "guards": guards, "entry": entry}
     if entry and function.donated:
         attrs["donated"] = donated_arguments(function.donated, function.params, function.result)
+    if function.program is not None:
+        attrs[PROGRAM] = _program(function.program)
     outer = Builder(Block(), function.span)
     func = outer.op("graph.func", (), (), attrs, (block,))
     func.detach()
     return func
+
+
+def _program(program: typed.Program) -> Program:
+    cuts = tuple(Cut(cut.block, cut.over) for cut in program.blocks)
+    own, numbers, fixed = program.own, program.numbers, program.fixed
+    return Program(program.symbol, program.leading, cuts, own, numbers, fixed, program.schedule)
 
 
 class _Body(Expressions):
@@ -201,6 +210,8 @@ class _Body(Expressions):
             start, stop, block = _with_unit_step(statement, start, stop, block)
         bounds = [dim_value(self.builder, bound) for bound in (start, stop)]
         attrs: dict[str, Attr] = {"counter": statement.index, **_memory(statement.memory)}
+        if statement.cut is not None:
+            attrs[CUT] = Cut(statement.cut.block, statement.cut.over)
         op = self.builder.op("form.loop", (*bounds, *initial), [v.type for v in initial], attrs, (block,))
         self._rebind(names, statement.carried, op)
 

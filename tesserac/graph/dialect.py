@@ -18,7 +18,10 @@ graph.custom(x...) {callee, dims, io, jvp, vjp, reads} : tensor...
     The same of a function that has derivatives of its own: `jvp` and `vjp` are their symbols and sizes, where there are
     any; a kernel may have none. `reads` are how many of the last operands are params of the module, which rules are not
     given. It stays one until all derivatives are taken, see `graph/autodiff/custom.py`.
-graph.func @name {params, guards, entry, effects} { ^(tensor...): ... graph.return(tensor...) }
+graph.kernel(x...) {callee, dims} : tensor...
+    A call of a kernel that no derivative has reached: `callee` is its meaning, and has the attribute `program`, which
+    says what it does block by block. `passes/place_kernels.py` makes it one of the two.
+graph.func @name {params, guards, entry, effects, program} { ^(tensor...): ... graph.return(tensor...) }
     `entry` says that it may be called from outside; `inline` leaves only those. `effects`, where it has some, are what
     it and its callees do besides computing.
 `form.assert`, `form.print` and calls of functions that do such things have a place in their order, `io`.
@@ -31,13 +34,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tesserac.base.dataclass import dataclass
 from tesserac.graph.uniformity import verify_uniformity
 from tesserac.ir import effects as _effects  # noqa: F401  (assert and print)
 from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indices)
 from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex arguments and results)
 from tesserac.ir import table as _table  # noqa: F401  (tensors known while compiling)
+from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import OPDEFS, Attr, Op, Value, define_op
 from tesserac.ir.forms import Guard, tensor_type
+from tesserac.ir.kernels import Cut
 from tesserac.ir.ordering import ORDERED, verify_effects
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
@@ -48,19 +54,47 @@ from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
 
 PREFIX = "graph."
-CALL, CUSTOM = "graph.call", "graph.custom"
+CALL, CUSTOM, KERNEL_CALL = "graph.call", "graph.custom", "graph.kernel"
 FORWARD_RULE, REVERSE_RULE = "jvp", "vjp"
 """The attributes of a custom call that hold the rules of its function."""
 READS = "reads"
 """How many of the last operands of a custom call are no arguments, but params of the module."""
 NUMERICS = "numerics"
 """The attribute that `with numerics(fast):` gives to operators and calls inside."""
+PROGRAM = "program"
+"""The attribute of a kernel's function that says what it does block by block."""
+MEANT = "meant"
+"""Of a call of a kernel that is differentiated: it is computed as its meaning, which the derivative needs anyway."""
 REPLAY = "replay"
 """Of an operator that computes once more what is not kept; equal numbers may be merged."""
 
 
 _BESIDE = (NUMERICS, REPLAY, *ORDERED)
 """Attributes of operations that are no fields of their operators."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a kernel does in one program: the function `symbol`, over blocks. See `form.kernel`; `leading` are the dims
+    whose indices are a program each, `fixed` the sizes of the function that are known."""
+
+    symbol: str
+    leading: tuple[Dim, ...]
+    blocks: tuple[Cut, ...]
+    own: tuple[Dim, ...]
+    numbers: tuple[str, ...]
+    fixed: tuple[tuple[str, Dim], ...]
+    schedule: tuple[tuple[str, int], ...]
+
+
+register_attribute("program", Program)
+
+
+def program_of(function: Op) -> Program | None:
+    """What a function does block by block, if it is a kernel."""
+    program = function.attrs.get(PROGRAM)
+    assert program is None or isinstance(program, Program)
+    return program
 
 
 def is_operator(op: Op) -> bool:
@@ -174,4 +208,5 @@ define_op("graph.func", pure=False, verify=_verify_func)
 define_op("graph.return", pure=False, verify=_verify_tensors, terminator=True)
 define_op("graph.size", pure=True, verify=_verify_size)
 define_op(CUSTOM, pure=True, verify=_verify_call)  # one with a place in the order of effects does more
+define_op(KERNEL_CALL, pure=True, verify=_verify_call)
 define_op(CALL, pure=False, verify=_verify_call)  # what the callee does besides is known once it is inlined

@@ -18,6 +18,7 @@ from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body,
 from tesserac.ir import forms, func
 from tesserac.ir.core import Block, Module, Op, Value, attr
 from tesserac.ir.forms import Broadcast, Guard, Permute, Reshape, Slice, Window, tensor_type
+from tesserac.ir.kernels import KERNEL, kernel_blocks, kernel_numbers, kernel_own, kernel_programs, kernel_split
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.numerics.exact import Array
@@ -108,6 +109,7 @@ class Frame:
         self._indices: dict[Value, int] = {}
         self._control: dict[str, Callable[[Op], Sequence[Array]]] = {
             "form.loop": self._loop,
+            KERNEL: self._kernel,
             "form.while": self._while,
             "form.cond": self._cond,
             "form.assert": self._assert,
@@ -149,6 +151,22 @@ class Frame:
             self._sizes[counter] = self._indices[op.body.args[0]] = i
             carried = self.run(op.body, carried)
         return carried
+
+    def _kernel(self, op: Op) -> list[Array]:
+        """A tile program at the schedule that is its meaning: one block spans its dim. Nothing has no blocks."""
+        own = kernel_own(op)
+        for cut in kernel_blocks(op):
+            size = cut.over.evaluate(self._sizes)
+            self._sizes[cut.block.symbol or ""] = size if cut.block in own else max(size, 1)
+        self._sizes.update(dict.fromkeys(kernel_numbers(op), 0))
+        operands = [self._values[v] for v in op.operands]
+        shapes = [tuple(d.evaluate(self._sizes) for d in tensor_type(v).dims) for v in op.results]
+        results = [np.zeros(s, storage(tensor_type(v).dtype)) for s, v in zip(shapes, op.results, strict=True)]
+        for program in range(kernel_programs(op).evaluate(self._sizes)):
+            parts = [x[program] if apart else x for x, apart in zip(operands, kernel_split(op), strict=True)]
+            for result, tile in zip(results, self.run(op.body, parts), strict=True):
+                result[program] = tile
+        return list(results)
 
     def _while(self, op: Op) -> list[Array]:
         test, body = (region.block for region in op.regions)

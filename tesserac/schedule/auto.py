@@ -20,6 +20,7 @@ from tesserac.schedule.primitives.keep import keep
 from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
+from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import Reach, computing, reaches
 from tesserac.schedule.uses import Passes
@@ -64,6 +65,8 @@ def schedule_launch(launch: Op, machine: Machine) -> None:
             _schedule_runs(launch)
         case "contract":
             schedule_product(launch, machine)
+        case "program":
+            schedule_program(launch, machine)
 
 
 def merge_runs(launch: Op, found: list[Reach]) -> None:

@@ -44,6 +44,7 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
               scan      running folds along the folded axis
               sort      the order of the elements along the folded axis
               runs      folds of runs; the first axis numbers them
+              program   one form.kernel; the space is its programs and the dims that it cuts into blocks
               scatter   replaces elements of memory that was written before; the space is that of the new elements, and
                         its place the axes that the memory follows
     space     the iteration space: sizes of its axes
@@ -84,13 +85,14 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, attr, attr_tuple, define_op, tuple_of
 from tesserac.ir.forms import Guard
+from tesserac.ir.kernels import KERNEL
 from tesserac.ir.ordering import IO
 from tesserac.ir.types import IndexType, MemRefType, TensorType
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL, component
 
-LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "runs")
+LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "runs", "program")
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "status", "constant")
 
@@ -275,7 +277,7 @@ def _verify_places(op: Op) -> None:
     space, places, ops = launch_space(op), launch_places(op), op.body.ops[:-1]
     require(len(places) == len(ops), "needs one place per operation", op)
     for inner, place in zip(ops, places, strict=True):
-        if inner.name in ("form.view", "form.scatter"):
+        if inner.name in ("form.view", "form.scatter", KERNEL):
             continue
         ty = inner.result.type
         assert isinstance(ty, TensorType)

@@ -12,6 +12,7 @@ element.
     scan      running folds along an axis; alone
     sort      the order of elements along an axis; alone
     runs      folds of runs of elements that the run names; alone
+    program   a tile program; alone
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.forms import contract_dims, indices, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source
+from tesserac.ir.kernels import KERNEL, program_space
 from tesserac.schedule.access import Dims
 from tesserac.schedule.cost import form_work
 from tesserac.types.dims import ONE
 
 Place = tuple[int, ...]
 
-ALONE = ("pack", "scatter", "scan", "sort", "runs")
+ALONE = ("pack", "scatter", "scan", "sort", "runs", "program")
 """Kinds of groups that take nothing."""
 
 
@@ -50,6 +52,8 @@ class Group:
             sizes = contract_dims(op)
             space, out = tuple(sizes[i] for i in range(len(sizes))), indices(op, "out")
             return cls("contract", space, _without(len(space), out), [op], {op: out})
+        if op.name == KERNEL:
+            return cls("program", program_space(op), (), [op], {op: ()})
         if op.name == "form.reduce":
             space, axes = tensor_type(op.operands[0]).dims, indices(op, "axes")
             return cls("rows", space, axes, [op], {op: _without(len(space), axes)})

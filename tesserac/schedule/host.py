@@ -14,6 +14,7 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.interleaved import parts_type
+from tesserac.ir.kernels import KERNEL
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.dialect import Copied, Loop, Units, memory
@@ -125,19 +126,33 @@ class HostProgram:
         """Where a value is written: to the results that are it, else to workspace if another launch reads it."""
         if op.name == "form.scatter":
             return [(op.result, self._written(op))]
+        if op.name == KERNEL:
+            return self._outs_of_kernel(group, op)
         if (update := self.updates.update_of.get(op.result)) is not None:
             self.memory[op.result] = self._written(update)
-        outs = self.wanted.get(op, [])
+        return self._outs_of(group, op, op.result)
+
+    def _outs_of(self, group: Group, op: Op, result: Value) -> list[Out]:
+        outs = [(value, mem) for value, mem in self.wanted.get(op, []) if view_source(value)[0] is result]
         for value, mem in outs:
-            if value is op.result:
+            if value is result:
                 self.memory.setdefault(value, mem)
-        if op.result not in self.memory and self._read_elsewhere(group, op.result):
+        if result not in self.memory and self._read_elsewhere(group, result):
             layout = op.attrs.get("layout", "strided")
             assert isinstance(layout, str)
-            mem = self.workspace(tensor_type(op.result), op.result.name, layout)
-            self.memory[op.result] = mem
-            outs = [(op.result, mem), *outs]
-        return [*outs, *self._boxes(op.result)]
+            mem = self.workspace(tensor_type(result), result.name, layout)
+            self.memory[result] = mem
+            outs = [(result, mem), *outs]
+        return [*outs, *self._boxes(result)]
+
+    def _outs_of_kernel(self, group: Group, op: Op) -> list[Out]:
+        """A tile program writes each of its results once; what else is to hold one is a copy."""
+        outs: list[Out] = []
+        for result in op.results:
+            found = self._outs_of(group, op, result)
+            outs.append(found[0] if found else (result, self.workspace(tensor_type(result), result.name)))
+            self.memory.setdefault(result, outs[-1][1])
+        return outs
 
     def _read_elsewhere(self, group: Group, value: Value) -> bool:
         for user, position in value.uses:

@@ -15,6 +15,7 @@ from tesserac.ir.boxes import Box, never_meet
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import assembled_boxes
+from tesserac.ir.kernels import KERNEL
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.cost import MAX_WORK, form_work
 from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce
@@ -34,7 +35,7 @@ def plan(block: Block, reasons: dict[Op, list[str]], updates: Updates) -> list[G
             group.reasons.extend(reasons.get(op, []))
         elif op.name == "form.assemble":
             grouping.assemble(op)
-        elif op.name == "form.scatter":
+        elif op.name in ("form.scatter", KERNEL):
             grouping.begin(op)
         elif op.name in CONTROL:
             steps.extend([*grouping.groups, op])

@@ -18,6 +18,7 @@ from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import compute_type, tensor_type
 from tesserac.ir.indexed import covers_all
+from tesserac.ir.kernels import KERNEL
 from tesserac.ir.passes import FORMS, function_pass
 from tesserac.ir.rewrite import is_pure
 from tesserac.ir.types import ScalarType, TensorType
@@ -128,10 +129,11 @@ def _cast_map(builder: Builder, value: Value, dtype: DType) -> Value:
 
 def _own_results(terminator: Op) -> None:
     """Copies what is returned but not computed here; what several launches write stands in one place only."""
+    programs: set[Value] = set()
     for holder, position in _places_of_results(terminator):
         value = holder.operands[position]
         written = _is_written(value) and value not in holder.operands[:position]
-        if not _is_owned(value) and not written:
+        if not _is_owned(value, programs) and not written:
             copy = copy_of(Builder.before(holder), value)
             holder.set_operand(position, copy.result)
             squeeze(copy)
@@ -150,10 +152,15 @@ def _is_written(value: Value) -> bool:
     return value.defining_op is not None and value.defining_op.name in WRITTEN
 
 
-def _is_owned(value: Value) -> bool:
+def _is_owned(value: Value, programs: set[Value]) -> bool:
+    """Whether a value is computed where it is wanted. Tile programs write a result once; `programs` are those seen."""
     base, views = view_source(value)
-    computed = base.defining_op is not None and base.defining_op.name in COMPUTED
-    return computed and all(keeps_memory(view) for view in views)
+    name = base.defining_op.name if base.defining_op is not None else ""
+    kept = all(keeps_memory(view) for view in views)
+    if name == KERNEL and kept and base not in programs:
+        programs.add(base)
+        return True
+    return name in COMPUTED and kept
 
 
 def _drop_dead(block: Block) -> None:

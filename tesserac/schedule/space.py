@@ -94,7 +94,7 @@ def write_reach(launch: Op, number: int) -> Reach:
     if op.name == "form.scatter":
         return _scattered(op, operand, mem, len(space))
     strides = [ZERO] * len(space)
-    for axis, stride in zip(place, _written_strides(mem, tensor_type(yielded).dims), strict=True):
+    for axis, stride in zip(place, written_strides(mem, tensor_type(yielded).dims), strict=True):
         strides[axis] = stride if space[axis] != ONE else ZERO
     return Reach(operand, ZERO, tuple(strides))
 
@@ -110,7 +110,7 @@ def _scattered(op: Op, operand: int, mem: MemRefType, rank: int) -> Reach:
     return Reach(operand, ZERO, tuple(strides), computed=tuple(computed))
 
 
-def _written_strides(mem: MemRefType, dims: Dims) -> Dims:
+def written_strides(mem: MemRefType, dims: Dims) -> Dims:
     """The strides of the memory for each dim of a value, which may be a reshape of what the memory says it holds."""
     if mem.contiguous:
         return row_major(dims)

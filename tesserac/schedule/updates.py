@@ -23,6 +23,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Reshape, Slice, operand_maps, tensor_type
 from tesserac.ir.indexed import assembled_boxes, covers_all
+from tesserac.ir.kernels import KERNEL
 from tesserac.ir.rewrite import is_pure
 from tesserac.schedule.access import Access, contiguous, is_view, view_source
 from tesserac.schedule.dialect import Copied
@@ -204,7 +205,7 @@ def is_local(value: Value, block: Block) -> bool:
     return made is not None and made.parent is block and made.name in (*COMPUTED, *WRITTEN, *HELD)
 
 
-_INSIDE = frozenset((*COMPUTED, *WRITTEN, *CONTROL, "form.yield"))
+_INSIDE = frozenset((*COMPUTED, *WRITTEN, *CONTROL, KERNEL, "form.yield"))
 """Operations that read a value inside the function; any other takes it out."""
 
 

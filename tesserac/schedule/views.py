@@ -56,7 +56,7 @@ def fold_views(consumer: Op) -> None:
     operands, maps = list(consumer.operands), list(operand_maps(consumer))
     for position in range(len(operands)):
         while (op := operands[position].defining_op) is not None and is_view(op):
-            folded = _through(op, maps[position])
+            folded = through_view(op, maps[position])
             if folded is None:
                 break
             operands[position], maps[position] = op.operands[0], folded
@@ -64,7 +64,7 @@ def fold_views(consumer: Op) -> None:
     consumer.attrs["maps"] = tuple(maps)
 
 
-def _through(op: Op, dim_map: DimMap) -> DimMap | None:
+def through_view(op: Op, dim_map: DimMap) -> DimMap | None:
     """The index map of the view's operand, given that of its result; None for slices and real reshapes."""
     match op.attrs["view"]:
         case Permute(order):

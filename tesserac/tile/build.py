@@ -16,6 +16,7 @@ from tesserac.schedule.dialect import launch_kind, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_map import build_map
+from tesserac.tile.build_program import Program
 from tesserac.tile.build_rows import build_rows
 from tesserac.tile.build_runs import build_runs
 from tesserac.tile.build_scan import build_scan
@@ -67,11 +68,26 @@ class _Built:
     touched: Dim
 
 
-def _build(launch: Op, name: str) -> _Built:
-    frame = Frame(launch)
-    BUILDERS[launch_kind(launch)](frame)
+def build_kernel(launch: Op, name: str) -> tuple[Op, Frame | Program]:
+    """The kernel of a launch, and what it was made with."""
+    frame = _made(launch)
     kernel = frame.finish(name)
     merge_maps(kernel)
+    return kernel, frame
+
+
+def _made(launch: Op) -> Frame | Program:
+    if launch_kind(launch) == "program":
+        program = Program(launch)
+        program.build()
+        return program
+    frame = Frame(launch)
+    BUILDERS[launch_kind(launch)](frame)
+    return frame
+
+
+def _build(launch: Op, name: str) -> _Built:
+    kernel, frame = build_kernel(launch, name)
     return _Built(kernel, frame.operands(), frame.touched())
 
 

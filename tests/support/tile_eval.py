@@ -285,6 +285,8 @@ class _Program:
         if made is not None and made.name in ("tile.load", "tile.iota"):
             return [self.env[v] for v in made.operands if isinstance(self.env[v], Axis)]
         axes: list[Axis | None] = [None] * len(value.type.shape) if isinstance(value.type, TileType) else []
+        if made is not None and made.name == "tile.dot":
+            return [self._axes(made.operands[0])[0], self._axes(made.operands[1])[1]]
         if made is None or made.name not in ("tile.map", "tile.gather"):
             return axes
         followed = made.operands[1:] if made.name == "tile.gather" else made.operands
@@ -384,10 +386,9 @@ class _Program:
         return [acc]
 
     def _extents(self, tile: Value) -> list[int]:
-        """The valid part of a loaded block; outside it all is zero."""
-        load = tile.defining_op
-        assert load is not None and load.name == "tile.load"
-        return [at.count for v in load.operands[1:] if isinstance(at := self.env[v], Axis)]
+        """The valid part of a block: what lies outside takes no part."""
+        shape = tile_type(tile).shape
+        return [n if axis is None else axis.count for n, axis in zip(shape, self._axes(tile), strict=True)]
 
     def tile_for(self, op: Op, args: list[object]) -> list[object]:
         low, high, *carried = args

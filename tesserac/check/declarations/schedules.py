@@ -14,7 +14,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
-from tesserac.check.state.requests import NOT_FETCHED, NOT_SCHEDULED, NOT_TILED, NOT_VECTORIZED, ask
+from tesserac.check.state.requests import NOT_FETCHED, NOT_RESCHEDULED, NOT_TILED, NOT_VECTORIZED, ask
 from tesserac.diag.codes.kernels import E0507
 from tesserac.types.ty import BoolType, ErrorType, IntType, RecordType, StrType, TupleType, Type, sizes_in
 
@@ -78,6 +78,8 @@ IN_SPACES = {"BK": "k", "BD": "d"}
 """What a space calls the sizes of blocks."""
 BLOCK_NAMES = {"m": "BM", "n": "BN", "k": "k", "d": "d"}
 """What `block` calls them."""
+BLOCKS = {setting: name for name, setting in BLOCK_NAMES.items()}
+"""What a context calls them."""
 
 
 def make_schedule(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
@@ -127,7 +129,7 @@ def with_schedule(body: Body, function: typed.Expr, args: Sequence[Arg], span: S
     if not is_schedule(given):
         body.sink.error(E0507, at=span, problem="`with_schedule` takes one `Schedule`, with one value per setting")
         return body.error(span)
-    ask(body, span, NOT_SCHEDULED)
+    ask(body, span, NOT_RESCHEDULED)
     return function
 
 
@@ -256,7 +258,11 @@ def pinned_blocks(schedule: RecordType) -> frozenset[str]:
 
 
 def int_settings(schedule: RecordType | None) -> dict[str, int]:
-    """The settings that are one number, for the context of a kernel."""
-    fields = schedule.fields if schedule is not None else ()
-    found = ((name, value.value.constant) for name, value in fields if isinstance(value, IntType))
+    """The settings that are one number, those of blocks under the names that a context gives them."""
+    fields = dict(schedule.fields) if schedule is not None else {}
+    block = fields.pop("block", None)
+    sizes = block.items if isinstance(block, TupleType) else ()
+    named = {BLOCKS.get(name, name): value for name, value in fields.items()}
+    settings = {**dict(zip("mnk", sizes, strict=False)), **named}
+    found = ((name, value.value.constant) for name, value in settings.items() if isinstance(value, IntType))
     return {name: number for name, number in found if number is not None}

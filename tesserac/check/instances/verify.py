@@ -61,7 +61,7 @@ def with_checks(
     call = typed.Call(function.result, span, inner.symbol, args, dims, reads)
     result = typed.Local(function.result, span, "result$")
     block: typed.Block = (typed.Bind(span, result.name, call), *checks(result), typed.Return(span, result))
-    return replace(function, body=block)
+    return replace(function, body=block, program=None)
 
 
 def _argument(param: typed.Param, span: Span) -> typed.Expr:

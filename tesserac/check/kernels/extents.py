@@ -15,7 +15,7 @@ from tesserac.ops.compare import Less
 from tesserac.ops.create import Arange
 from tesserac.ops.elementwise import Where
 from tesserac.ops.shape import Reshape
-from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import I32
 from tesserac.types.ty import FloatType, TensorType
 
@@ -37,7 +37,7 @@ def within(body: Body, tile: typed.Expr, identity: float, axes: tuple[int, ...],
         if dim not in kernel.limits:
             continue
         shape = tuple(dim if place == axis else ONE for place in range(tile.type.rank))
-        index: typed.Expr = indices(kernel, dim, ZERO, callee.span)
+        index: typed.Expr = indices(kernel, dim, kernel.start(dim), callee.span)
         index = typed.Apply(TensorType(shape, I32), callee.span, Reshape(shape), (index,))
         valid = apply_operator(body, Less(), [index, kernel.limits[dim]], callee.at, callee.span)
         outside = typed.Static(FloatType(identity), callee.span)

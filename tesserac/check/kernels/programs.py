@@ -74,7 +74,22 @@ def check_kernel(
     block = (*block, typed.Return(program.span, whole))
     guards = _guards(body, signature, kernel)
     function = typed_function(body, signature, types, symbol, block, whole.type, names, guards)
-    return replace(function, closed=True)
+    return replace(function, closed=True, program=_program(kernel, program, leading))
+
+
+def _program(kernel: Kernel, program: typed.TypedFunction, leading: tuple[Dim, ...]) -> typed.Program | None:
+    """What the kernel does block by block; None where its programs do more than compute, or read params, of which each
+    would have its own."""
+    if program.effects or program.reads:
+        return None
+    cuts = [(block, cut) for block, cut in kernel.cuts.items() if block != kernel.blocks["d"]]
+    blocks = tuple(typed.Cut(block, cut.size) for block, cut in cuts)
+    own = tuple(block for block, _ in cuts if block in kernel.own)
+    numbers = tuple(kernel.number(block) for block, _ in cuts)
+    chosen = {*(block.symbol for block, _ in cuts), *numbers}
+    fixed = tuple((name, size) for name, size in kernel.sizes().items() if name not in chosen)
+    settings = tuple(sorted(kernel.settings.items()))
+    return typed.Program(program.symbol, leading, blocks, own, numbers, fixed, settings)
 
 
 def is_block_free(body: Body, find: Find, pins: frozenset[str]) -> bool:
@@ -181,7 +196,8 @@ def _guards(body: Body, signature: Signature, kernel: Kernel) -> tuple[typed.Gua
 
 
 def _block_names(kernel: Kernel) -> list[str]:
-    return [block.symbol for block in kernel.cuts if block.symbol is not None]
+    """The sizes of blocks, and which of them are this program's."""
+    return list(kernel.sizes())
 
 
 # Note [One block spans its dim]

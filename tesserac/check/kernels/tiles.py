@@ -121,7 +121,7 @@ def _range(
     place = callee.at if extent is None else extent.span
     if block != kernel.blocks["d"]:
         kernel.own.setdefault(block, place)
-    return Range(ZERO, block) if bind_block(body, kernel, block, size, place) else None
+    return Range(kernel.own_start(block), block) if bind_block(body, kernel, block, size, place) else None
 
 
 def _extent(body: Body, kernel: Kernel, size: Dim, extent: typed.Expr) -> Dim | None:
@@ -197,7 +197,7 @@ def _row_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if kernel is None:
         return body.error(callee.span)
     block = kernel.blocks["m"]
-    rows = indices(kernel, block, ZERO, callee.span)
+    rows = indices(kernel, block, kernel.own_start(block), callee.span)
     if kernel.cache is None or block not in kernel.cuts:
         return rows
     size = typed.Static(IntType(kernel.cuts[block].size), callee.span)
@@ -210,7 +210,7 @@ def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if kernel is None:
         return body.error(callee.span)
     if number is None or isinstance(number.type, NoneType):
-        return indices(kernel, kernel.blocks["n"], ZERO, callee.span)
+        return indices(kernel, kernel.blocks["n"], kernel.own_start(kernel.blocks["n"]), callee.span)
     counter = number.type.value.symbol if isinstance(number.type, IntType) else None
     block = kernel.counters.get(counter or "")
     if counter is None or block is None:

@@ -12,7 +12,7 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
 from tesserac.types.ty import IntType, RecordType, Type
@@ -39,7 +39,8 @@ class Kernel:
     elements are valid, and how many: the length of a cache. `counters` are indices of loops over blocks. `policies` are
     those that parameters have: what is loaded without one takes that of its dtype. `reads` are the blocks that are
     loaded, and the indices of their rows and columns: what is said of those is said of the problem. `said` is what the
-    library says of calls: that they give parts of a dim, or join them."""
+    library says of calls: that they give parts of a dim, or join them. `turning` are the counters of the loops over
+    blocks around what is being checked."""
 
     blocks: dict[str, Dim]
     settings: dict[str, int]
@@ -53,6 +54,7 @@ class Kernel:
     stored: dict[str, typed.Expr] = field(default_factory=dict)
     reads: set[typed.Expr] = field(default_factory=set)
     said: dict[typed.Expr, str] = field(default_factory=dict)
+    turning: list[str] = field(default_factory=list)
 
     def context(self) -> RecordType:
         """The value of `tile.context()`."""
@@ -64,10 +66,23 @@ class Kernel:
         """A block as a program writes it."""
         return next(f"T.{name}" for name, dim in self.blocks.items() if dim == block)
 
+    def start(self, block: Dim) -> Dim:
+        """Where the block that is being worked on begins: that of a loop around, or this program's."""
+        counter = next((name for name in reversed(self.turning) if self.counters[name] == block), None)
+        return self.own_start(block) if counter is None else Dim.sym(counter) * block
+
+    def own_start(self, block: Dim) -> Dim:
+        """Where this program's block begins."""
+        return ZERO if block == self.blocks["d"] else Dim.sym(self.number(block)) * block
+
+    def number(self, block: Dim) -> str:
+        """The symbol for which of the blocks is this program's: `P_m` of `T_m`."""
+        return f"P{(block.symbol or '')[1:]}"
+
     def sizes(self) -> dict[str, Dim]:
-        """The one schedule point that is built here: every block spans the dim that it cuts."""
-        names = {block.symbol: cut.size for block, cut in self.cuts.items()}
-        return {name: size for name, size in names.items() if name is not None}
+        """The one schedule point that is the meaning: every block spans the dim that it cuts, and is the first."""
+        sizes = {block.symbol or "": cut.size for block, cut in self.cuts.items()}
+        return sizes | {self.number(block): ZERO for block in self.cuts}
 
 
 def new_kernel(taken: Collection[str], settings: dict[str, int]) -> Kernel:
@@ -75,7 +90,7 @@ def new_kernel(taken: Collection[str], settings: dict[str, int]) -> Kernel:
     blocks: dict[str, Dim] = {}
     for name in BLOCKS:
         symbol = f"T_{name}"
-        while symbol in taken:
+        while symbol in taken or f"P{symbol[1:]}" in taken:
             symbol += "_"
         blocks[name] = Dim.sym(symbol)
     return Kernel(blocks, settings)

@@ -319,11 +319,20 @@ class LoopMemory:
     max_steps: Dim | None = None
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A dim of size `over` that is cut into blocks of size `block`, a symbol that a schedule gives a number."""
+
+    block: Dim
+    over: Dim
+
+
 @dataclass(frozen=True, eq=False)
 class For:
     """`for index in range(start, stop, step)`; bounds are ints.
 
-    In the body `index` is a size: types there may mention it as a symbol of that name.
+    In the body `index` is a size: types there may mention it as a symbol of that name. A loop over blocks says what it
+    `cut`s; its bounds are those of the meaning, in which one block spans its dim.
     """
 
     span: Span
@@ -334,6 +343,7 @@ class For:
     body: Block
     carried: tuple[Carried, ...]
     memory: LoopMemory | None = None
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,6 +364,22 @@ Block = tuple[Stmt, ...]
 # ------------------------------------------------------------------------------------------------- functions
 
 
+@dataclass(frozen=True)
+class Program:
+    """What a kernel does in one program: the function `symbol`, whose sizes of blocks are symbols. There is a program
+    for every index of the `leading` dims and every block of the dims that the grid cuts: `own` are those, `blocks` all
+    that are cut, each with the symbol that numbers its blocks; `fixed` are symbols that no schedule chooses.
+    `schedule` is what the kernel's own says: settings that are one number."""
+
+    symbol: str
+    leading: tuple[Dim, ...]
+    blocks: tuple[Cut, ...]
+    own: tuple[Dim, ...]
+    numbers: tuple[str, ...]
+    fixed: tuple[tuple[str, Dim], ...]
+    schedule: tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class TypedFunction:
     """One function, or one instantiation of a generic one: fixed dtypes, policies and ranks, any dims.
@@ -363,7 +389,8 @@ class TypedFunction:
     it and its callees read, or need for a size of the module: at run time they are parameters after its own. `within`
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
     `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
-    A kernel is `closed`: not differentiated through its body. `forward` is the rule that what it implements gives.
+    A kernel is `closed`: not differentiated through its body; its body is the meaning, and `program` what it does block
+    by block. `forward` is the rule that what it implements gives.
     `collectives` are the axes across which it and its callees communicate. `requests` are what its own text asks of
     where and how it runs. `graph` is what `@graph.module` calls it.
     """
@@ -384,6 +411,7 @@ class TypedFunction:
     promises: tuple[Promise, ...] = ()
     donated: tuple[str, ...] = ()
     closed: bool = False
+    program: Program | None = None
     forward: str = ""
     collectives: tuple[Across, ...] = ()
     requests: tuple[Request, ...] = ()

@@ -17,7 +17,8 @@ from tesserac.syntax import ast
 
 NOT_FETCHED = "no target fetches ahead of what reads it yet"
 NOT_FAST = "no target uses the freedom yet: the bits are those without it"
-NOT_SCHEDULED = "blocks span their dims, so that only `tile.context()` shows what the schedule says"
+NOT_SCHEDULED = "the kernel does not run as tiles, so that only `tile.context()` shows what the schedule says"
+NOT_RESCHEDULED = "the kernel keeps the schedule that its decorator gives it"
 NOT_TILED = "the compiler chooses the blocks of a product itself"
 NOT_TUNED = "nothing is measured: the first value of every setting is taken"
 NOT_VECTORIZED = "the compiler chooses the width of loads itself"

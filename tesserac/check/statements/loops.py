@@ -225,8 +225,14 @@ def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
     block = read_block_range(body, call)
     if block is None or body.kernel is None:
         return []
-    body.kernel.counters[_index_symbol(body, target.id)] = block
-    return _counted(body, node, target, (ZERO, ONE, 1), call.span)
+    counter = _index_symbol(body, target.id)
+    body.kernel.counters[counter] = block
+    body.kernel.turning.append(counter)
+    *before, loop = _counted(body, node, target, (ZERO, ONE, 1), call.span)
+    body.kernel.turning.pop()
+    assert isinstance(loop, typed.For)
+    cut = typed.Cut(block, body.kernel.cuts[block].size)
+    return [*before, replace(loop, cut=cut)]
 
 
 def _counted(

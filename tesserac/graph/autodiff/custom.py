@@ -16,7 +16,16 @@ from itertools import count
 
 from tesserac.graph.assert_attribution import attribute
 from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
-from tesserac.graph.dialect import CUSTOM, NUMERICS, call_dims, named_dims, set_numerics
+from tesserac.graph.dialect import (
+    CUSTOM,
+    KERNEL_CALL,
+    MEANT,
+    NUMERICS,
+    call_dims,
+    named_dims,
+    program_of,
+    set_numerics,
+)
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Value, define_op
@@ -68,6 +77,10 @@ class Functions:
         """What a function computes, given by its symbol and sizes."""
         assert isinstance(function, tuple)
         return self._paste(builder, str(function[0]), named_dims(function[1]), operands, None, None)
+
+    def is_kernel(self, custom: Op) -> bool:
+        """Whether a call is of a kernel that can run as tiles."""
+        return program_of(self._module.lookup(str(custom.attrs["callee"]))) is not None
 
     def is_open(self, rule: Attr) -> bool:
         """Whether a rule has derivatives in it that are being taken: then it asks for itself."""
@@ -130,9 +143,12 @@ def silence(ops: Sequence[Op]) -> None:
 
 
 def dissolve(function: Op, functions: Functions) -> None:
-    """Every call of a function with rules becomes its body."""
+    """Every call of a function with rules becomes its body; one of a kernel waits for who knows of tiles."""
     while customs := [op for op in function.walk() if op.name == CUSTOM]:
         for op in customs:
+            if functions.is_kernel(op) and MEANT not in op.attrs:
+                _leave_kernel(op)
+                continue
             before = set(_block(op).ops)
             found = functions.body(Builder.before(op), op, op.operands)
             name = op.attrs.get("operator")
@@ -143,6 +159,14 @@ def dissolve(function: Op, functions: Functions) -> None:
                 new.name = new.name or old.name
                 old.replace_all_uses(new)
             op.erase()
+
+
+def _leave_kernel(op: Op) -> None:
+    types, attrs = [v.type for v in op.results], {name: op.attrs[name] for name in ("callee", "dims")}
+    made = Builder.before(op).op(KERNEL_CALL, op.operands, types, attrs, (), [v.name for v in op.results])
+    for old, new in zip(op.results, made.results, strict=True):
+        old.replace_all_uses(new)
+    op.erase()
 
 
 def _block(op: Op) -> Block:

@@ -14,7 +14,16 @@ from tesserac.graph.autodiff.custom import PULLBACK, Functions
 from tesserac.graph.autodiff.dialect import CHECKPOINT, TANGENT, TANGENTS, smooth
 from tesserac.graph.autodiff.errors import ITSELF, KERNEL, NOT_FORWARD, NotDifferentiable
 from tesserac.graph.autodiff.writing import fit, writer
-from tesserac.graph.dialect import CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, is_operator, operator_of, own_arguments
+from tesserac.graph.dialect import (
+    CUSTOM,
+    FORWARD_RULE,
+    MEANT,
+    NUMERICS,
+    REVERSE_RULE,
+    is_operator,
+    operator_of,
+    own_arguments,
+)
 from tesserac.graph.substitute import copy_block, copy_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
@@ -86,6 +95,7 @@ class Jvp:
         wrt = tuple(place for place, operand in enumerate(operands) if operand in self.tangents)
         if not wrt or not results:
             return
+        op.attrs[MEANT] = True  # what the derivative computes of the meaning anyway, the value shares
         given, mode = (*own, *op.results), op.attrs.get(NUMERICS)
         if self._reverse and REVERSE_RULE in op.attrs:
             attrs = {"rule": op.attrs[REVERSE_RULE], "wrt": wrt} | ({} if mode is None else {NUMERICS: mode})

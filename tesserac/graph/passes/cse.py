@@ -27,6 +27,7 @@ from collections.abc import Hashable
 
 from tesserac.graph.autodiff.dialect import CHECKPOINT
 from tesserac.ir.core import Block, Module, Op
+from tesserac.ir.kernels import KERNEL
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.printer import print_attr
 
@@ -48,7 +49,7 @@ def _merge(block: Block, seen: ChainMap[Hashable, Op]) -> None:
     be computed again is not taken from where it is kept."""
     for op in list(block.ops):
         for region in op.regions:
-            _merge(region.block, ChainMap() if op.name == CHECKPOINT else seen.new_child())
+            _merge(region.block, ChainMap() if op.name in (CHECKPOINT, KERNEL) else seen.new_child())
         if not op.opdef.pure or op.opdef.terminator or op.regions:
             continue
         earlier = seen.setdefault(_key(op), op)

@@ -27,13 +27,29 @@ from __future__ import annotations
 from itertools import count
 
 from tesserac.graph.assert_attribution import attribute, library_name
-from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, NUMERICS, REVERSE_RULE, call_dims, set_numerics
+from tesserac.graph.dialect import (
+    CALL,
+    CUSTOM,
+    FORWARD_RULE,
+    KERNEL_CALL,
+    NUMERICS,
+    PROGRAM,
+    REVERSE_RULE,
+    call_dims,
+    program_of,
+    set_numerics,
+)
 from tesserac.graph.expansion import limit_calls
 from tesserac.graph.substitute import copy_op, counters
-from tesserac.ir.core import Module, Op, Value, VerifyError, attr
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, VerifyError, attr
+from tesserac.ir.forms import tensor_type
 from tesserac.ir.ordering import behind
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.types.dims import Dim
+
+MEANING = ".meaning"
+"""What is added to the symbol of a kernel that is an entry, for what it calls."""
 
 
 @pass_(GRAPH, GRAPH, "inline")
@@ -41,6 +57,8 @@ def inline(module: Module) -> Module:
     """Raises TooManyOperators."""
     limit_calls(module)
     finished: set[str] = set()
+    for function in [f for f in module.ops if f.attrs["entry"] is True and program_of(f) is not None]:
+        _call_kernel(module, function)
     for function in list(module.ops):
         _inline_calls(module, function, finished, ())
     erase_unreached(module)
@@ -51,10 +69,12 @@ def erase_unreached(module: Module) -> None:
     """Drops functions that no entry needs: what calls with rules of their own name is needed still."""
     needed = [function for function in module.ops if function.attrs["entry"] is True]
     for function in needed:
+        program = program_of(function)
+        symbols = [] if program is None else [program.symbol]
         for op in function.walk():
-            if op.name == CUSTOM:
-                found = [module.lookup(symbol) for symbol in custom_symbols(op)]
-                needed += [callee for callee in found if callee not in needed]
+            symbols += custom_symbols(op) if op.name in (CUSTOM, KERNEL_CALL) else []
+        found = [module.lookup(symbol) for symbol in dict.fromkeys(symbols)]
+        needed += [callee for callee in found if callee not in needed]
     for function in list(module.ops):
         if function not in needed:
             function.erase()
@@ -77,8 +97,39 @@ def _inline_calls(module: Module, function: Op, finished: set[str], callers: tup
         if op.name == CALL:
             callee = module.lookup(str(op.attrs["callee"]))
             _inline_calls(module, callee, finished, (*callers, name))
-            inline_call(op, callee, function)
+            if program_of(callee) is not None:
+                _leave_kernel(op)
+            else:
+                inline_call(op, callee, function)
     finished.add(name)
+
+
+def _call_kernel(module: Module, function: Op) -> None:
+    """An entry that is a kernel calls it: who knows of tiles finds it there as anywhere else."""
+    symbol = function.symbol + MEANING
+    attrs: dict[str, Attr] = {**function.attrs, "sym_name": symbol, "entry": False, "guards": ()}
+    body = Block([a.type for a in function.body.args], [a.name for a in function.body.args])
+    types = [v.type for v in function.body.terminator.operands]
+    meaning = Op(OPDEFS["graph.func"], (), (), attrs, list(function.regions), function.span)
+    function.regions.clear()
+    function.regions.append(Region(body))
+    function.regions[0].parent = function
+    del function.attrs[PROGRAM]
+    builder = Builder(body, function.span)
+    found = {name for arg in body.args for dim in tensor_type(arg).dims for name in dim.symbols()}
+    dims = tuple((name, Dim.sym(name)) for name in sorted(found))
+    call = builder.op(CUSTOM, body.args, types, {"callee": symbol, "dims": dims})
+    builder.op("graph.return", call.results)
+    module.block.append(meaning)
+
+
+def _leave_kernel(call: Op) -> None:
+    """A kernel keeps its name until it is known whether it runs as tiles; it has no derivative of its own here."""
+    types, names = [v.type for v in call.results], [v.name for v in call.results]
+    kernel = Builder.before(call).op(CUSTOM, call.operands, types, call.attrs, (), names)
+    for old, new in zip(call.results, kernel.results, strict=True):
+        old.replace_all_uses(new)
+    call.erase()
 
 
 def inline_call(call: Op, callee: Op, caller: Op) -> None:

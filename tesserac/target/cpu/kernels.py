@@ -22,8 +22,8 @@ from tesserac.target.cpu.shared import emit_shared, has_products, is_shared
 from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.trees import emit_tree
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import for_loop, if_then
-from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, zero
+from tesserac.target.flow import choose, for_loop, if_then
+from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
 from tesserac.tile.cpu.target import TARGETS, Micro
 from tesserac.tile.dialect import grid, kernel_memrefs
 from tesserac.types.dims import Dim
@@ -161,6 +161,26 @@ def _micro_kernel(frame: Frame, op: Op) -> None:
     b.call(micro_kernel(frame, micro, accum), arguments)
 
 
+def _panel_sum(frame: Frame, op: Op) -> None:
+    """One chain of additions per row: rows of a block lie side by side."""
+    b, width = frame.b, op.attrs["width"]
+    assert isinstance(width, int)
+    a, c = (frame.memories[op.operands[i]] for i in (0, 2))
+    i, row, depth, done = (frame.value(op.operands[n]) for n in (1, 3, 4, 5))
+    start = b.gep(a.element, a.start, b.mul(b.mul(i, a.dims[0]), const_i64(width)))
+    place, rows = b.gep(c.element, c.start, row), vector(a.element, width)
+    align = a.element.bits // 8
+    fresh = b.icmp("eq", done, const_i64(0))
+    begun = choose(b, fresh, lambda: [zero(rows)], lambda: [b.load(rows, place, align)])
+
+    def step(k: Value, state: list[Value]) -> Sequence[Value]:
+        term = b.load(rows, b.gep(a.element, start, b.mul(k, const_i64(width))), align)
+        return [b.fadd(state[0], term)]
+
+    (total,) = for_loop(b, const_i64(0), depth, const_i64(1), begun, step)
+    b.store(total, place, align)
+
+
 _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.scratch": _scratch,
     "cpu.loop": _loop,
@@ -171,4 +191,5 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.pack": emit_pack,
     "cpu.sort": emit_sort,
     "cpu.micro_kernel": _micro_kernel,
+    "cpu.panel_sum": _panel_sum,
 }

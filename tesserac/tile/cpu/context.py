@@ -34,6 +34,10 @@ class Context:
         self.axes: dict[Value, Axis] = {}
         self.versions: dict[Value, int] = {}
         self.scratch_bytes = ZERO
+        self.packed: dict[tuple[Tile, bool, int], tuple[Block, Value]] = {}
+        """Tiles that stand in panels: in which block they were laid out, and where."""
+        self.in_place: dict[Op, Stored] = {}
+        """Products whose accumulator is changed, and then added to, in the scratch of what a loop carries."""
         self._prologue = Block()
         self._open = [self._prologue, body]
         self._pure: dict[object, Value] = {}
@@ -53,6 +57,21 @@ class Context:
         with self.builder.at(block):
             yield block
         self._open.pop()
+
+    @contextmanager
+    def outside(self, home: int) -> Iterator[None]:
+        """New operations go where block `home` of those open stands now, before what is being made in it."""
+        inner, self._open = self._open, self._open[: home + 1]
+        with self.builder.at(self._open[-1]):
+            yield
+        self._open = inner
+
+    def home(self, values: Sequence[Value]) -> int:
+        """The number of the outermost open block that has these values; never the sizes alone."""
+        return max(self._home(values), 1)
+
+    def is_open(self, block: Block) -> bool:
+        return block in self._open
 
     @property
     def depth(self) -> int:

@@ -33,6 +33,9 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
         the source is contiguous along k, so vectors run along k and are transposed on the way. `shorten`: to the
         significant bits that a tf32 product reads.
+    cpu.panel_sum(a, i, c, row, depth, done) {width}
+        The rows of block i of panels `a`, `width` of them, each summed over `depth` ascending steps into c[row.., 0].
+        Continues what stands there, or starts from +0 where `done` is 0: a product with ones.
     cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done) {micro, accum}
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..]. Continues what stands there, or starts from +0 where `done` is 0. Each step
@@ -240,6 +243,14 @@ def _verify_micro_kernel(op: Op) -> None:
     require(all(op.operands[i].type == INDEX for i in (1, 3, 4, 6, 7, 8, 9)), "takes indices", op)
 
 
+def _verify_panel_sum(op: Op) -> None:
+    a, c = op.operands[0].type, op.operands[2].type
+    require(isinstance(a, MemRefType) and a.layout == "panels", "reads panels", op)
+    require(isinstance(c, MemRefType) and c.contiguous and len(c.dims) == 2, "writes a column", op)
+    require(isinstance(op.attrs.get("width"), int), "needs the height of its blocks", op)
+    require(all(op.operands[i].type == INDEX for i in (1, 3, 4, 5)), "takes indices", op)
+
+
 define_op("cpu.kernel", pure=False, verify=_verify_kernel)
 define_op("cpu.return", pure=False, terminator=True)
 define_op("cpu.yield", pure=False, terminator=True)
@@ -257,4 +268,5 @@ define_op("cpu.index", pure=True, verify=_verify_index)
 define_op("cpu.sort", pure=False, verify=_verify_sort)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.pack", pure=False, verify=_verify_pack)
+define_op("cpu.panel_sum", pure=False, verify=_verify_panel_sum)
 define_op("cpu.micro_kernel", pure=False, verify=_verify_micro_kernel)

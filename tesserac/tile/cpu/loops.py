@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Attr, Block, Op, Value
+from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import INDEX
 from tesserac.tile.cpu.context import Context, only_user
 from tesserac.tile.cpu.nests import Copy, lower_sinks
-from tesserac.tile.cpu.products import is_zero, started_accumulator
+from tesserac.tile.cpu.products import accumulator_scratch, is_zero, started_accumulator
 from tesserac.tile.cpu.reuse import in_scratch
 from tesserac.tile.cpu.tiles import Accumulator, LoweringError, Scalar, Stored, Tile, identity, leaves
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
@@ -32,7 +33,8 @@ def lower_for(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
     carried = [ctx.tile(v) for v in inits]
     scalars = [t for t in carried if isinstance(t, Scalar)]
     block = Block([INDEX, *(t.value.type for t in scalars)], ["i"])
-    memory = [_carried_memory(ctx, tile, arg, block, low) for tile, arg in zip(carried, args, strict=True)]
+    triples = zip(carried, args, op.body.terminator.operands, strict=True)
+    memory = [_carried_memory(ctx, tile, arg, value, block, low) for tile, arg, value in triples]
     with ctx.inside(block):
         ctx.values[op.body.args[0]] = block.args[0]
         _bind(ctx, args, memory, block.args[1:])
@@ -46,7 +48,9 @@ def lower_for(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
     _bind(ctx, op.results, [_finished(m) for m in memory], loop.results)
 
 
-def _carried_memory(ctx: Context, tile: Tile, arg: Value, loop: Block, low: Value) -> Stored | None:
+def _carried_memory(
+    ctx: Context, tile: Tile, arg: Value, yielded: Value, loop: Block, low: Value
+) -> Stored | None:
     """Scratch for a carried tile, filled with its first value; none for a scalar."""
     if isinstance(tile, Scalar):
         return None
@@ -55,9 +59,25 @@ def _carried_memory(ctx: Context, tile: Tile, arg: Value, loop: Block, low: Valu
         with ctx.inside(loop):
             done = ctx.index("sub", loop.args[0], low)
         return started_accumulator(ctx, dot, tile, done)
-    stored = ctx.stored(tile)
+    rescaled = _rescaled_product(arg, yielded)
+    stored = ctx.stored(tile) if rescaled is None else accumulator_scratch(ctx, rescaled, tile)
     lower_sinks(ctx, [Copy(tile, stored)])
+    if rescaled is not None:
+        ctx.in_place[rescaled] = stored
     return stored
+
+
+def _rescaled_product(arg: Value, yielded: Value) -> Op | None:
+    """The product that a carried tile is the accumulator of once each of its elements was changed by itself: the next
+    value of the carried one. It may then stand where that stood."""
+    user = only_user(arg)
+    dot = yielded.defining_op
+    if user is None or dot is None or dot.name != "tile.dot" or user[0].name != "tile.map":
+        return None
+    scaled, position = user
+    rank = len(tile_type(arg).shape)
+    alone = dot.operands[2] is scaled.result and only_user(scaled.result) == (dot, 2)
+    return dot if alone and operand_maps(scaled)[position] == tuple(range(rank)) else None
 
 
 def _product_of(arg: Value) -> Op | None:
@@ -86,31 +106,39 @@ def _settle(ctx: Context, yielded: Sequence[Value], memory: Sequence[Stored | No
         for tile, m in zip(tiles, memory, strict=True)
         if m is not None and not _is_in(tile, m)
     ]
-    written = {c.to.memory for c in copies}
-    for copy in copies:
-        _check_pointwise(copy.tile, written)
-    for group in _by_axes(copies):
+    for group in _in_order(_by_axes(copies)):
+        written = {c.to.memory for c in group}
+        for copy in group:
+            _check_pointwise(copy.tile, written)
         lower_sinks(ctx, group)
     return [t.value for t in tiles if isinstance(t, Scalar)]
 
 
 def _by_axes(copies: Sequence[Copy]) -> list[list[Copy]]:
+    """Copies that one nest makes."""
     groups: dict[object, list[Copy]] = {}
     for copy in copies:
         groups.setdefault((copy.tile.type.shape, copy.axes), []).append(copy)
-    if len(groups) > 1 and _entangled(list(groups.values())):
-        raise LoweringError("carried tiles of different axes need each other's last value")
     return list(groups.values())
 
 
-def _entangled(groups: Sequence[Sequence[Copy]]) -> bool:
-    """Whether one group reads what an earlier one has overwritten."""
-    written: set[Value] = set()
-    for group in groups:
-        if any(leaf.memory in written for c in group for leaf, _ in leaves(c.tile, identity(c.tile))):
-            return True
-        written |= {c.to.memory for c in group}
-    return False
+def _in_order(groups: list[list[Copy]]) -> list[list[Copy]]:
+    """Nests such that none reads what an earlier one has overwritten: rows of an accumulator are rescaled by row
+    statistics before those change."""
+    ordered: list[list[Copy]] = []
+    waiting = list(groups)
+    while waiting:
+        free = [g for g in waiting if not any(_reads(other, g) for other in waiting if other is not g)]
+        if not free:
+            raise LoweringError("carried tiles of different axes need each other's last value")
+        ordered.append(free[0])
+        waiting.remove(free[0])
+    return ordered
+
+
+def _reads(group: Sequence[Copy], written: Sequence[Copy]) -> bool:
+    memory = {c.to.memory for c in written}
+    return any(leaf.memory in memory for c in group for leaf, _ in leaves(c.tile, identity(c.tile)))
 
 
 def _with_axes(memory: Stored, tile: Tile) -> Stored:

@@ -20,11 +20,12 @@ from tesserac.ir.types import INDEX
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.nests import Copy, lower_sinks
-from tesserac.tile.cpu.shapes import best_dim
+from tesserac.tile.cpu.reuse import in_scratch, tile_cost
+from tesserac.tile.cpu.shapes import LIGHT_BODY, best_dim
 from tesserac.tile.cpu.target import Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Loaded, LoweringError, Stored, Tile
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
-from tesserac.types.dtype import TF32, DType
+from tesserac.types.dtype import F32, F64, TF32, DType
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,21 @@ def started_accumulator(ctx: Context, dot: Op, start: Tile, done: Value) -> Accu
     return accumulator
 
 
+def accumulator_scratch(ctx: Context, dot: Op, tile: Tile) -> Stored:
+    """Scratch for a tile that a product without panels of its own edge will add to."""
+    micro = _micro(ctx, dot)
+    rows, columns = (_round_up(n, to) for n, to in zip(tile.type.shape, (micro.rows, micro.columns), strict=True))
+    memory = ctx.scratch((rows, columns), tile.type.dtype)
+    return Stored(tile.type, memory, (None, None), tile.axes)
+
+
 def _new_accumulator(ctx: Context, dot: Op, done: Value) -> Accumulator:
     """Scratch for the result of a product, whole panels of it."""
     type_ = tile_type(dot.result)
-    micro = ctx.target.micro(_accum(dot))
+    micro = _micro(ctx, dot)
+    if dot.operands[1] in ctx.tiles and is_row_sum(ctx.tiles[dot.operands[1]]):
+        memory = ctx.scratch((_round_up(type_.shape[0], micro.rows), 1), type_.dtype)
+        return Accumulator(type_, memory, (None, None), _result_axes(ctx, dot), done=done)
     offset = _column_offset(ctx, dot, micro)
     rows, columns = (_round_up(n, to) for n, to in zip(type_.shape, (micro.rows, micro.columns), strict=True))
     memory = ctx.scratch((rows, columns + (micro.columns if offset is not None else 0)), type_.dtype)
@@ -64,14 +76,48 @@ def _new_accumulator(ctx: Context, dot: Op, done: Value) -> Accumulator:
 def lower_dot(ctx: Context, dot: Op) -> None:
     """Adds a product to its accumulator; the result is that scratch."""
     a, acc = ctx.tile(dot.operands[0]), ctx.tile(dot.operands[2])
-    target = acc if isinstance(acc, Accumulator) else started_accumulator(ctx, dot, acc, ctx.dim(0))
-    micro = ctx.target.micro(_accum(dot))
+    target = acc if isinstance(acc, Accumulator) else _target(ctx, dot, acc)
+    micro = _micro(ctx, dot)
     rows, depth = ctx.extents(a.axes, a.type.shape)
     left = _pack(ctx, a, transposed=True, width=micro.rows)
+    if is_row_sum(ctx.tile(dot.operands[1])):
+        _row_sums(ctx, micro, left, target, rows, depth)
+        ctx.tiles[dot.result] = target.finished()
+        return
     right = _right_panels(ctx, dot, micro)
     columns = _extent(ctx, target, 1)
     _register_blocks(ctx, micro, _accum(dot), left, right, target, rows, columns, depth)
     ctx.tiles[dot.result] = target.finished()
+
+
+def _target(ctx: Context, dot: Op, start: Tile) -> Accumulator:
+    held = ctx.in_place.get(dot)
+    if held is None or _panels_load(dot) is not None:
+        return started_accumulator(ctx, dot, start, ctx.dim(0))
+    axes = _result_axes(ctx, dot)
+    target = Accumulator(held.type, held.memory, held.offsets, axes, done=ctx.dim(1))
+    lower_sinks(ctx, [Copy(start, target.finished())])
+    return target
+
+
+def is_row_sum(right: Tile) -> bool:
+    """Whether a product with this sums the rows of its left operand: one column of ones, of a float type."""
+    is_one = isinstance(right, Filled) and right.value == 1 and right.type.shape[1] == 1
+    return is_one and compute_scalar(right.type).dtype in (F32, F64)
+
+
+def _row_sums(ctx: Context, micro: Micro, left: Panels, target: Accumulator, rows: Value, depth: Value) -> None:
+    with ctx.loop(ctx.dim(0), ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
+        row = ctx.index("mul", i, micro.rows)
+        operands = (left.memory, i, target.memory, row, depth, target.done)
+        ctx.builder.op("cpu.panel_sum", operands, attrs={"width": micro.rows})
+
+
+def _micro(ctx: Context, dot: Op) -> Micro:
+    """The register block of a product: that of panels in memory, or the one that wastes least on its columns."""
+    if _panels_load(dot) is not None:
+        return ctx.target.micro(_accum(dot))
+    return ctx.target.micro_for(_accum(dot), tile_type(dot.result).shape[1])
 
 
 def _accum(dot: Op) -> DType:
@@ -146,7 +192,32 @@ def _right_panels(ctx: Context, dot: Op, micro: Micro) -> Panels:
 
 
 def _pack(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels:
-    """A block in panels of scratch. `transposed`: the tile is [column, row] of the panels, as a left operand is."""
+    """A block in panels of scratch. `transposed`: the tile is [column, row] of the panels, as a left operand is. Much
+    work is done before, in vectors that suit it. A tile is laid out once for all products that read it, before the
+    loops that do not change it."""
+    key = (tile, transposed, width)
+    if key in ctx.packed and ctx.is_open(ctx.packed[key][0]):
+        return Panels(ctx.packed[key][1], ctx.dim(0), ctx.dim(0), None)
+    home = _home(ctx, tile)
+    with ctx.outside(ctx.depth - 1 if home is None else home):
+        if tile_cost(tile) > LIGHT_BODY:
+            source: Tile = in_scratch(ctx, tile)
+        else:
+            source = tile
+        panels = _packed(ctx, source, transposed=transposed, width=width)
+        ctx.packed[key] = (ctx.builder.block, panels.memory)
+    return panels
+
+
+def _home(ctx: Context, tile: Tile) -> int | None:
+    """The block before whose loops a block of input can be laid out; none for what is computed."""
+    if not isinstance(tile, Loaded) or tile.version or ctx.versions.get(tile.memory, 0):
+        return None
+    places = [value for place in tile.axes if place is not None for value in (place.start, place.extent)]
+    return ctx.home([*(place for place in tile.at if isinstance(place, Value)), *places])
+
+
+def _packed(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels:
     shape, extents = tile.type.shape, ctx.extents(tile.axes, tile.type.shape)
     row, column = (1, 0) if transposed else (0, 1)
     memory = ctx.scratch((shape[row], _round_up(shape[column], width)), compute_scalar(tile.type).dtype, "panels")

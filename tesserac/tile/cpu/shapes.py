@@ -17,24 +17,27 @@ LIGHT_BODY = 12
 LIGHT_SUM = 4
 """Operations up to which a sum takes all lanes of its order at a time, with all accumulators in registers."""
 ELEMENTARY_COST = 16
+WHOLE_VOTE = 64
+"""What an access that varies along all dims counts beside one that does not."""
 
 
 def best_dim(tiles: Sequence[Tile], destinations: Sequence[int | None]) -> int:
     """The dim along which most accesses are contiguous; the last one where nothing speaks for another.
 
-    `destinations` are the dims along which results are contiguous where they are stored.
+    `destinations` are the dims along which results are contiguous where they are stored. What varies along all dims is
+    accessed more often than what is the same along some, which counts only where nothing else does.
     """
     rank = max((len(tile.type.shape) for tile in tiles), default=1)
     votes = [0] * rank
     for dim in destinations:
         if dim is not None:
-            votes[dim] += 1
+            votes[dim] += WHOLE_VOTE
     for tile in tiles:
         for leaf, places in leaves(tile, identity(tile)):
             dim = contiguous_dim(leaf)
             place = None if dim is None else places[dim]
             if place is not None:
-                votes[place] += 1
+                votes[place] += WHOLE_VOTE if len({p for p in places if p is not None}) == rank else 1
     return max(range(rank), key=lambda d: (votes[d], d), default=0)
 
 

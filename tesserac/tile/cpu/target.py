@@ -9,6 +9,9 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.types.dtype import F32, DType
 
+NARROWER = 0.04
+"""What a register block loses with each vector of columns that it has less."""
+
 
 @dataclass(frozen=True)
 class CpuTarget:
@@ -29,6 +32,17 @@ class CpuTarget:
         """The register block of a product that accumulates in `accum`."""
         lanes = self.lanes(held(accum).bits)
         return Micro(self.micro_rows, self.micro_vectors * lanes, lanes)
+
+    def micro_for(self, accum: DType, columns: int) -> Micro:
+        """That of a product of so many columns: a narrower one is a little slower, but leaves less of a block empty."""
+        lanes = self.lanes(held(accum).bits)
+
+        def work(vectors: int) -> float:
+            width = vectors * lanes
+            return -(-columns // width) * width * (1 + NARROWER * (self.micro_vectors - vectors))
+
+        vectors = min((self.micro_vectors, self.micro_vectors - 1 or 1), key=work)
+        return Micro(self.micro_rows, vectors * lanes, lanes)
 
 
 @dataclass(frozen=True)

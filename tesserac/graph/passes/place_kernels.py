@@ -1,0 +1,235 @@
+"""Calls of kernels become tile programs, or what they mean.
+
+Enters: a module in which calls of kernels stand under their names, sizes fixed, derivatives taken. Leaves: a
+`form.kernel` for each that the target can run as tiles, its region in forms over blocks; for any other the body of its
+meaning. Where the two differ in bits the kernel is wrong: no result depends on the sizes of blocks.
+
+Before:
+    graph.func @f {entry = true, guards = [], params = ["x"]} {
+      ^(%x: tensor<[N], f32>):
+        %y = graph.kernel(%x) {callee = "twice", dims = [["M", `N`]]} : tensor<[N], f32>
+        graph.return(%y)
+    }
+    graph.func @twice {entry = false, guards = [], params = ["v"]} {
+      ^(%v: tensor<[M], f32>):
+        %0 = graph.add(%v, %v) : tensor<[M], f32>
+        graph.return(%0)
+    }
+After, where the target runs no tiles:
+    graph.func @f {entry = true, guards = [], params = ["x"]} {
+      ^(%x: tensor<[N], f32>):
+        %0 = graph.add(%x, %x) : tensor<[N], f32>
+        graph.return(%0)
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from tesserac.base.dataclass import dataclass
+from tesserac.graph.applying import apply_operator
+from tesserac.graph.dialect import KERNEL_CALL, Program, call_dims, program_of
+from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
+from tesserac.graph.substitute import copy_block, substitute_attr
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value
+from tesserac.ir.forms import SIZED, tensor_type
+from tesserac.ir.index import dim_value
+from tesserac.ir.kernels import KERNEL, block_loop, spanning
+from tesserac.ir.passes import GRAPH, Pass, pass_, run_passes
+from tesserac.ir.types import TensorType
+from tesserac.ops.compare import BitAnd, LessEqual
+from tesserac.ops.convert import Cast
+from tesserac.ops.create import Full
+from tesserac.ops.shape import Reshape
+from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.dtype import I64
+from tesserac.types.policy import NO_POLICY
+
+TILE_RANK = 2
+"""Dims of a tensor before its last two are a program each."""
+PLACED = "kernels"
+"""The attribute of a function that tells of its kernels: the name of each, and why it does not run as tiles, if so."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Why a target does not run a tile program as such; nothing if it does, where none of the sizes in `limits` is
+    larger than what stands with it."""
+
+    why: str
+    limits: tuple[tuple[Dim, int], ...] = ()
+
+
+Trial = Callable[[Op], Placement]
+
+
+def placed_kernels(function: Op) -> list[tuple[str, str]]:
+    """The kernels of a function by their symbols, each with why it does not run as tiles, or nothing."""
+    told = function.attrs.get(PLACED, ())
+    assert isinstance(told, tuple)
+    return [(str(symbol), str(why)) for symbol, why in told]
+
+
+def place_kernels(passes: Sequence[Pass], trial: Trial) -> Pass:
+    """The pass for a target. `passes` take the body of a program to forms."""
+
+    def run(module: Module) -> Module:
+        for function in [f for f in module.ops if f.attrs["entry"] is True]:
+            told = [_place(module, function, op, passes, trial) for op in _calls(function)]
+            if told:
+                function.attrs[PLACED] = tuple(told)
+        erase_unreached(module)
+        return module
+
+    return Pass("place_kernels", GRAPH, GRAPH, run)
+
+
+@pass_(GRAPH, GRAPH, "kernels_as_meant")
+def kernels_as_meant(module: Module) -> Module:
+    """For whoever runs no tiles."""
+    for function in [f for f in module.ops if f.attrs["entry"] is True]:
+        for op in _calls(function):
+            _mean(module, function, op)
+    erase_unreached(module)
+    return module
+
+
+def _calls(function: Op) -> list[Op]:
+    return [op for op in function.walk() if op.name == KERNEL_CALL]
+
+
+def _place(module: Module, function: Op, call: Op, passes: Sequence[Pass], trial: Trial) -> tuple[Attr, ...]:
+    callee = module.lookup(str(call.attrs["callee"]))
+    program, placement = program_of(callee), Placement("it is mapped over a dim")
+    if program is not None:
+        kernel = _kernel(module, call, program, passes)
+        placement = trial(kernel)
+        if placement.limits:
+            call = _branch(module, function, call, placement.limits)
+        if not placement.why:
+            _replace(call, kernel)
+            return _name(callee), ""
+        kernel.erase()
+    _mean(module, function, call)
+    return _name(callee), placement.why
+
+
+def _branch(module: Module, function: Op, call: Op, limits: Sequence[tuple[Dim, int]]) -> Op:
+    """A kernel for sizes up to some limits, its meaning for larger ones: the call where the sizes are small."""
+    builder = Builder.before(call)
+    flag = _all_within(builder, limits)
+    blocks, calls = [Block(), Block()], list[Op]()
+    types, names = [v.type for v in call.results], [v.name for v in call.results]
+    for block in blocks:
+        inside = Builder(block, call.span)
+        calls.append(inside.op(KERNEL_CALL, call.operands, types, call.attrs, (), names))
+        inside.op("form.yield", calls[-1].results)
+    cond = builder.op("form.cond", (flag,), types, {SIZED: True}, blocks, names)
+    for old, new in zip(call.results, cond.results, strict=True):
+        old.replace_all_uses(new)
+    call.erase()
+    _mean(module, function, calls[1])
+    return calls[0]
+
+
+def _all_within(builder: Builder, limits: Sequence[tuple[Dim, int]]) -> Value:
+    """Whether no size is larger than its limit."""
+    flags = []
+    for dim, limit in limits:
+        size = builder.value("graph.size", (), TensorType((), I64), {"dim": dim})
+        most = apply_operator(builder, Full((), I64, NO_POLICY, limit))
+        flags.append(apply_operator(builder, LessEqual(), size, most))
+    return reduce(lambda left, right: apply_operator(builder, BitAnd(), left, right), flags)
+
+
+def _name(callee: Op) -> str:
+    """The kernel's own symbol: an entry calls its meaning under another one, and so does one that is checked."""
+    return callee.symbol.removesuffix(MEANING).removesuffix(".alone")
+
+
+def _replace(call: Op, kernel: Op) -> None:
+    builder = Builder.before(call)
+    builder.add(kernel)
+    for made, wanted in zip(kernel.results, call.results, strict=True):
+        wanted.replace_all_uses(_stored(builder, made, tensor_type(wanted)))
+    call.erase()
+
+
+def _mean(module: Module, function: Op, call: Op) -> None:
+    """The meaning of a kernel, in which there may be others."""
+    callee = module.lookup(str(call.attrs["callee"]))
+    for op in _calls(callee):
+        _mean(module, callee, op)
+    inline_call(call, callee, function)
+
+
+# -------------------------------------------------------------------------------------------------------- the program
+
+
+def _kernel(module: Module, call: Op, program: Program, passes: Sequence[Pass]) -> Op:
+    """The tile program of a call, which stands nowhere yet."""
+    dims = call_dims(call)
+    leading = tuple(dim.substitute(dims) for dim in program.leading)
+    body = _program_body(module, program, dims, passes)
+    programs = product(leading) if leading else ONE
+    attrs: dict[str, Attr] = {
+        "name": str(call.attrs["callee"]),
+        "programs": programs,
+        "split": tuple(tensor_type(value).rank > TILE_RANK for value in call.operands),
+        "blocks": substitute_attr(program.blocks, dims),
+        "own": program.own,
+        "numbers": program.numbers,
+        "schedule": program.schedule,
+    }
+    sizes = spanning(Op(OPDEFS[KERNEL], (), (), attrs))
+    types = [_whole(tensor_type(v), programs, sizes) for v in body.terminator.operands]
+    operands = [_flat(Builder.before(call), value, programs) for value in call.operands]
+    return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, [v.name for v in call.results])
+
+
+def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType:
+    return TensorType((programs, *(dim.substitute(sizes) for dim in tile.dims)), tile.dtype, tile.policy)
+
+
+def _flat(builder: Builder, value: Value, programs: Dim) -> Value:
+    """An operand with its leading dims as one."""
+    ty = tensor_type(value)
+    if ty.rank <= TILE_RANK:
+        return value
+    dims = (programs, *ty.dims[-TILE_RANK:])
+    return value if dims == ty.dims else apply_operator(builder, Reshape(dims), value)
+
+
+def _stored(builder: Builder, value: Value, wanted: TensorType) -> Value:
+    """A result as the signature says: its leading dims apart, rounded to its dtype."""
+    ty = tensor_type(value)
+    if ty.dims != wanted.dims:
+        value = apply_operator(builder, Reshape(wanted.dims), value)
+    if (ty.dtype, ty.policy) != (wanted.dtype, wanted.policy):
+        value = apply_operator(builder, Cast(wanted.dtype, wanted.policy), value)
+    return value
+
+
+def _program_body(module: Module, program: Program, dims: dict[str, Dim], passes: Sequence[Pass]) -> Block:
+    """The program with the sizes of the call, in forms; its sizes of blocks stay symbols."""
+    function = module.lookup(program.symbol)
+    fixed = {name: dim.substitute(dims) for name, dim in program.fixed}
+    block = copy_block(function.body, {}, {**dims, **fixed})
+    for loop in [op for outer in block.ops for op in outer.walk()]:
+        cut = block_loop(loop)
+        if cut is not None:
+            loop.set_operand(1, dim_value(Builder.before(loop), cut.over.ceil_div(cut.block)))
+    params = tuple(f"x{i}" for i in range(len(block.args)))
+    attrs: dict[str, Attr] = {"sym_name": program.symbol, "params": params, "guards": (), "entry": True}
+    alone = Module([Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)], function.span)])
+    (made,) = run_passes(alone, passes, verify=False).ops
+    body = made.body
+    end = body.terminator
+    yielded = Op(OPDEFS["form.yield"], end.operands, span=end.span)
+    end.erase()
+    body.append(yielded)
+    made.regions.clear()
+    return body

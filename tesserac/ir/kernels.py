@@ -1,0 +1,126 @@
+"""Tile programs among the forms: what a kernel does block by block.
+
+    form.kernel(x...) {name, programs, split, blocks, own, numbers, schedule} : tensor... { ^(x...): ... form.yield }
+        Runs its region for every program of a grid. The region sees its arguments alone: those that are `split` lose
+        their first dim, of size `programs`, which all results have; the others are the same for every program. Besides,
+        the grid has one program for every block of the dims that are `own`: a result that has a block of them as a dim
+        is put together of what all programs give. `blocks` say which symbol is a block of which dim; `numbers[i]` is
+        the symbol that says which of the blocks of `blocks[i]` is the program's. A `form.loop` with the attribute `cut`
+        goes over the blocks of a dim. `schedule` has the settings that the program gives, as pairs; a target chooses
+        the others.
+
+A block at the end of its dim is cut there: its tiles have fewer elements, reductions and contractions fewer terms. No
+result depends on the sizes of blocks, so the meaning is that of one block that spans its dim.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.attributes import register_attribute
+from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.types import TensorType
+from tesserac.ir.verify import require
+from tesserac.types.dims import Dim
+
+KERNEL = "form.kernel"
+CUT = "cut"
+"""The attribute of a loop over the blocks of a dim."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A dim of size `over` in blocks of size `block`, which is a symbol."""
+
+    block: Dim
+    over: Dim
+
+
+register_attribute("cut", Cut)
+
+
+def kernel_blocks(op: Op) -> tuple[Cut, ...]:
+    blocks = op.attrs["blocks"]
+    assert isinstance(blocks, tuple) and all(isinstance(cut, Cut) for cut in blocks)
+    return blocks  # type: ignore[return-value]
+
+
+def kernel_own(op: Op) -> tuple[Dim, ...]:
+    """The blocks of which each program has one."""
+    own = op.attrs["own"]
+    assert isinstance(own, tuple) and all(isinstance(block, Dim) for block in own)
+    return own  # type: ignore[return-value]
+
+
+def kernel_numbers(op: Op) -> tuple[str, ...]:
+    numbers = op.attrs["numbers"]
+    assert isinstance(numbers, tuple)
+    return tuple(map(str, numbers))
+
+
+def kernel_programs(op: Op) -> Dim:
+    programs = op.attrs["programs"]
+    assert isinstance(programs, Dim)
+    return programs
+
+
+def kernel_split(op: Op) -> tuple[bool, ...]:
+    split = op.attrs["split"]
+    assert isinstance(split, tuple) and all(isinstance(flag, bool) for flag in split)
+    return split  # type: ignore[return-value]
+
+
+def kernel_schedule(op: Op) -> dict[str, int]:
+    """The settings that the program gives."""
+    pairs = op.attrs["schedule"]
+    assert isinstance(pairs, tuple)
+    return {str(name): int(number) for name, number in pairs}  # type: ignore[misc]
+
+
+def program_space(kernel: Op) -> tuple[Dim, ...]:
+    """The programs along leading dims, then the dims that are cut."""
+    return (kernel_programs(kernel), *(cut.over for cut in kernel_blocks(kernel)))
+
+
+def block_loop(op: Op) -> Cut | None:
+    """What a loop goes over the blocks of."""
+    cut = op.attrs.get(CUT) if op.name == "form.loop" else None
+    assert cut is None or isinstance(cut, Cut)
+    return cut
+
+
+def spanning(op: Op) -> dict[str, Dim]:
+    """Sizes and numbers of blocks where one block spans its dim."""
+    sizes = {cut.block.symbol or "": cut.over for cut in kernel_blocks(op)}
+    return sizes | {number: Dim.const(0) for number in kernel_numbers(op)}
+
+
+def _verify_kernel(op: Op) -> None:
+    programs, split, cuts = kernel_programs(op), kernel_split(op), kernel_blocks(op)
+    require(len(split) == len(op.operands) == len(op.body.args), "needs one argument per operand", op)
+    for value, arg, apart in zip(op.operands, op.body.args, split, strict=True):
+        ty = tensor_type(value)
+        require(not apart or (ty.rank > 0 and ty.dims[0] == programs), "an operand has other programs", op)
+        dims = ty.dims[1:] if apart else ty.dims
+        require(arg.type == TensorType(dims, ty.dtype, ty.policy), f"{arg} does not fit {value}", op)
+    require(len(kernel_numbers(op)) == len(cuts) and kernel_schedule(op) is not None, "numbers its blocks", op)
+    require(all(cut.block.symbol is not None for cut in cuts), "a block is a symbol", op)
+    sizes = spanning(op)
+    yielded = op.body.terminator.operands
+    require(len(yielded) == len(op.results), "yields one value per result", op)
+    for value, result in zip(yielded, op.results, strict=True):
+        ty = tensor_type(value)
+        whole = TensorType((programs, *(d.substitute(sizes) for d in ty.dims)), ty.dtype, ty.policy)
+        require(result.type == whole, f"gives {whole}", op)
+    _verify_isolated(op)
+
+
+def _verify_isolated(op: Op) -> None:
+    made: set[Value] = set()
+    for inner in op.walk():
+        made.update(inner.results, *(region.block.args for region in inner.regions))
+    for inner in op.walk():
+        require(inner is op or made.issuperset(inner.operands), "its region sees its arguments alone", op)
+
+
+define_op(KERNEL, pure=True, verify=_verify_kernel)

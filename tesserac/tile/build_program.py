@@ -1,0 +1,593 @@
+"""Tile programs: the forms of a kernel over blocks, one to one.
+
+    form.kernel { %s = form.contract(%q, %k) ...; form.loop {cut} { ... } }    over tensors<[T_m, T_n]>
+becomes
+    tile.kernel { %s = tile.dot(...); tile.for { ... } }                       over tile<[64, 192]>
+
+A dim of a value is a block, which has an axis of its own while its loop runs, or is whole. Values are made where they
+are asked for; a loop over blocks is built by `program_loops.py`. What no tile can say raises `NoTiles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
+from tesserac.ir.forms import ORDERED_KINDS, Permute, contracted, indices, operand_maps, tensor_type
+from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kernel_split
+from tesserac.ir.types import INDEX, AxisType, MemRefType, ScalarType, TensorType, TileType
+from tesserac.numerics.order import CONTRACTION, REDUCTION, Blocks, Chain
+from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
+from tesserac.schedule.dialect import launch_loops, launch_outs, launch_units, memory
+from tesserac.schedule.programs import launched_kernel
+from tesserac.schedule.space import written_strides
+from tesserac.schedule.views import through_view
+from tesserac.tile.bodies import finished
+from tesserac.tile.dialect import Config, compute_scalar, tile_type
+from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_loops import build_loop
+from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.dtype import I64, DType
+
+WHOLE = 512
+"""The most elements that a dim may have that a program takes whole."""
+SYMBOLIC = 256
+"""The same of a dim that only a run knows the size of."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An argument of the region: the launch operand that it is, and how it lies there; `lead` is the stride from one
+    program to the next."""
+
+    operand: int
+    lead: Dim
+    access: Access
+
+
+@dataclass(frozen=True)
+class BlockAxis:
+    """A block that is being worked on: where it starts, as an index and in terms of sizes, and its axis."""
+
+    block: Dim
+    start: Value
+    said: Dim
+    axis: Value
+
+
+class Program:
+    """One program under construction."""
+
+    def __init__(self, launch: Op) -> None:
+        self.launch, self.kernel = launch, launched_kernel(launch)
+        cuts = kernel_blocks(self.kernel)
+        self.sizes = {
+            cut.block: loop.block for cut, loop in zip(cuts, launch_loops(launch)[1:], strict=True)
+        }
+        self.over = {cut.block: cut.over for cut in cuts}
+        self.limits: dict[Dim, int] = {}
+        """Sizes that only a run knows, and what they must not exceed."""
+        self.block = Block()
+        self.builder = Builder(self.block, self.kernel.span)
+        self.axes: dict[Dim, BlockAxis] = {}
+        self.counters: dict[str, tuple[Value, int]] = {}
+        """Symbols that vary inside the program: an index, and what it is divided by to be their value."""
+        self._lead: Value | None = None
+        self._grid: list[Dim] = []
+        self._arguments: dict[tuple[int, MemRefType], Value] = {}
+        self._known: list[dict[object, Value]] = [{}]
+        self._views: dict[object, Value] = {}
+        self._sources = self._read_sources()
+        self._varying = _varying_symbols(self.kernel)
+
+    # ----------------------------------------------------------------------------------------------------- the kernel
+
+    def build(self) -> None:
+        self._enter()
+        self._own_axes()
+        for position, value in enumerate(self.kernel.body.terminator.operands):
+            self._store(position, self.value(value))
+
+    def _enter(self) -> None:
+        """One axis of the grid per parallel loop."""
+        own = kernel_own(self.kernel)
+        programs = launch_loops(self.launch)[0].size
+        if programs != ONE:
+            self._lead = self.block.add_arg(INDEX, "p")
+            self._grid.append(programs)
+        self._pids = {block: self.block.add_arg(INDEX, f"p_{block}") for block in self.sizes if block in own}
+        self._grid += [self.over[block].ceil_div(self.sizes[block]) for block in self._pids]
+        if not self._grid:
+            self.block.add_arg(INDEX, "p")
+            self._grid.append(ONE)
+
+    def _own_axes(self) -> None:
+        numbers = dict(zip(self.sizes, kernel_numbers(self.kernel), strict=True))
+        for block, pid in self._pids.items():
+            start = index_op(self.builder, "mul", pid, self.size(self.sizes[block]))
+            self.counters[numbers[block]] = (start, self.sizes[block])
+            self.enter_axis(block, start, Dim.sym(numbers[block]) * block, self.size(self.over[block]))
+
+    def enter_axis(self, block: Dim, start: Value, said: Dim, stop: Value) -> None:
+        axis = self.builder.value("tile.axis", (start, stop), AxisType(self.sizes[block]))
+        self.axes[block] = BlockAxis(block, start, said, axis)
+
+    def end(self, block: BlockAxis) -> Value:
+        """Where a block ends that is being worked on."""
+        whole = index_op(self.builder, "add", block.start, self.size(self.sizes[block.block]))
+        return index_op(self.builder, "min", whole, self.size(self.over[block.block]))
+
+    def varies(self, dim: Dim) -> bool:
+        """Whether a size depends on the blocks that a program works on, or how large they are."""
+        return not dim.symbols().isdisjoint(self._varying)
+
+    def finish(self, name: str) -> Op:
+        self.builder.op("tile.return")
+        units = launch_units(self.launch)
+        attrs: dict[str, Attr] = {
+            "sym_name": name,
+            "grid": tuple(self._grid),
+            "config": Config(units.warps, units.roles),
+        }
+        return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
+
+    def operands(self) -> tuple[int, ...]:
+        """The operands of the launch, in the order of the kernel's arguments."""
+        return tuple(operand for operand, _ in self._arguments)
+
+    def touched(self) -> Dim:
+        """About what the programs do, in elements."""
+        return product([loop.size for loop in launch_loops(self.launch)])
+
+    # --------------------------------------------------------------------------------------------------------- memory
+
+    def _read_sources(self) -> dict[Value, Source]:
+        found: dict[Value, Source] = {}
+        for value, arg, split in zip(
+            self.kernel.operands, self.kernel.body.args, kernel_split(self.kernel), strict=True
+        ):
+            base, views = view_source(value)
+            access = access_through(views, base)
+            if access is None or base.owner is not self.launch.body:
+                raise NoTiles("an argument does not lie in memory as one program reads it")
+            lead = access.strides[0] if split else ZERO
+            own = Access(access.offset, access.strides[1:] if split else access.strides)
+            found[arg] = Source(base.index, lead, own)
+        return found
+
+    def is_argument(self, value: Value) -> bool:
+        return value in self._sources
+
+    def _read(self, value: Value) -> tuple[Source, Access] | None:
+        """How a value is read from the arguments, if it is only seen through views."""
+        base, views = view_source(value)
+        source = self._sources.get(base)
+        if source is None:
+            return None
+        access: Access | None = source.access
+        for view in views:
+            access = None if access is None else view_access(view, access)
+        if access is None:
+            raise NoTiles("a view of an argument that has no strides")
+        return source, access
+
+    def _argument(self, source: Source, access: Access, dims: Dims) -> tuple[tuple[int, MemRefType], Dim]:
+        """The memory of an access that begins at the blocks' starts, and the rest of its offset. The types of arguments
+        mention no block."""
+        offset = access.offset
+        for dim, stride in zip(dims, access.strides, strict=True):
+            if dim in self.axes:
+                offset = offset - self.axes[dim].said * stride
+        if self.varies(offset):
+            raise NoTiles("a block that does not begin where its loop says")
+        mem = memory(self.launch.operands[source.operand])
+        sizes = [self.over.get(dim, dim) for dim in dims]
+        strides = list(access.strides)
+        if self._lead is not None and source.lead != ZERO:
+            sizes, strides = [self._grid[0], *sizes], [source.lead, *strides]
+        if offset != ZERO:
+            sizes, strides = [offset + 1, *sizes], [ONE, *strides]
+        return (source.operand, MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))), offset
+
+    def _declared(self, argument: tuple[int, MemRefType]) -> Value:
+        if argument not in self._arguments:
+            name = self.launch.operands[argument[0]].name
+            self._arguments[argument] = self.block.add_arg(argument[1], name)
+        return self._arguments[argument]
+
+    def _result_argument(self, position: int, tile: TensorType) -> Value:
+        outs = launch_outs(self.launch)
+        mem = memory(outs[position])
+        whole = tensor_type(self.kernel.results[position]).dims
+        strides = written_strides(mem, whole)
+        sizes: Sequence[Dim] = whole
+        if self._lead is None:
+            sizes, strides = whole[1:], strides[1:]
+        operand = len(self.launch.operands) - len(outs) + position
+        return self._declared((operand, MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))))
+
+    def _load(self, value: Value, source: Source, access: Access, dims: Dims) -> Value:
+        argument, offset = self._argument(source, access, dims)
+        mem = self._declared(argument)
+        at = [self.axis(dim) for dim in dims]
+        if self._lead is not None and source.lead != ZERO:
+            at = [self._lead, *at]
+        if offset != ZERO:
+            at = [self.size(offset), *at]
+        ty = argument[1]
+        tile = TileType(self.shape(dims), ty.dtype, ty.policy)
+        return self.builder.value("tile.load", (mem, *at), tile, hint=value.name)
+
+    def _store(self, position: int, tile: Value) -> None:
+        dims = tensor_type(self.kernel.body.terminator.operands[position]).dims
+        mem = self._result_argument(position, tensor_type(self.kernel.body.terminator.operands[position]))
+        at = [self.axis(dim) for dim in dims]
+        if self._lead is not None:
+            at = [self._lead, *at]
+        self.builder.op("tile.store", (tile, mem, *at))
+
+    # ----------------------------------------------------------------------------------------------------------- dims
+
+    def shape(self, dims: Dims) -> tuple[int, ...]:
+        return tuple(self.extent(dim) for dim in dims)
+
+    def extent(self, dim: Dim) -> int:
+        """The block of a dim: its own, or all of it."""
+        if dim in self.sizes:
+            return self.sizes[dim]
+        size = dim.constant
+        if size is None and not self.varies(dim):
+            self.limits[dim] = SYMBOLIC
+            return SYMBOLIC
+        if size is None or not 0 < size <= WHOLE:
+            raise NoTiles(f"a dim of size {dim} that a program takes whole")
+        return size
+
+    def axis(self, dim: Dim) -> Value:
+        if dim in self.axes:
+            return self.axes[dim].axis
+        size = self.extent(dim)
+        if dim in self.sizes:
+            raise NoTiles(f"a block {dim} outside its loop")
+        key = ("whole", dim)
+        known = self.known(key)
+        if known is not None:
+            return known
+        made = self.builder.value("tile.axis", (self.size(0), self.size(dim)), AxisType(size))
+        return self.remember(key, made)
+
+    def size(self, dim: Dim | int) -> Value:
+        """The value of a size, which may vary with what the program works on."""
+        expression = (Dim.const(dim) if isinstance(dim, int) else dim).substitute(
+            {block.symbol or "": Dim.const(size) for block, size in self.sizes.items()}
+        )
+        known = self.known(expression)
+        return known if known is not None else self.remember(expression, self._size(expression))
+
+    def _size(self, dim: Dim) -> Value:
+        for name, (index, step) in self.counters.items():
+            if name not in dim.symbols():
+                continue
+            rest = dim.substitute({name: ZERO})
+            slope = dim.substitute({name: ONE}) - rest
+            if slope * Dim.sym(name) + rest != dim:
+                raise NoTiles(f"a size {dim} that is not linear in a number of blocks")
+            scaled = slope.constant
+            if scaled is None or scaled % step:
+                raise NoTiles(f"a size {dim} that counts blocks")
+            part = index_op(self.builder, "mul", index, self.size(scaled // step)) if scaled != step else index
+            return part if rest == ZERO else index_op(self.builder, "add", part, self.size(rest))
+        return dim_value(self.builder, dim)
+
+    # --------------------------------------------------------------------------------------------------------- values
+
+    def known(self, key: object) -> Value | None:
+        return next((values[key] for values in reversed(self._known) if key in values), None)
+
+    def remember(self, key: object, value: Value) -> Value:
+        self._known[-1][key] = value
+        return value
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[None]:
+        """Builds in the body of a loop; what is made there is forgotten behind it."""
+        self._known.append({})
+        with self.builder.at(block):
+            yield
+        self._known.pop()
+
+    @contextmanager
+    def alone(self, block: Block) -> Iterator[None]:
+        """Builds where nothing of what was made before is meant: the values of forms are bound anew."""
+        saved, self._known = self._known, [{}]
+        with self.builder.at(block):
+            yield
+        self._known = saved
+
+    def value(self, value: Value) -> Value:
+        """The tile of a value of the region."""
+        known = self.known(value)
+        if known is not None:
+            return known
+        with self.builder.spanned(value.defining_op.span if value.defining_op is not None else self.builder.span):
+            return self.remember(value, self._made(value))
+
+    def _made(self, value: Value) -> Value:
+        read = self._read(value)
+        if read is not None:
+            return self._load(value, *read, tensor_type(value).dims)
+        op = value.defining_op
+        if op is None:
+            raise NoTiles("a value of another loop")
+        if is_view(op):
+            return self._seen(op)
+        make = _MAKERS.get(op.name)
+        if make is None:
+            raise NoTiles(f"`{op.name}` in a program")
+        return make(self, op, value)
+
+    def _seen(self, view: Op) -> Value:
+        """A view of a computed tile: permuted, stretched, with other dims of size 1."""
+        places = through_view(view, tuple(range(tensor_type(view.result).rank)))
+        if places is None:
+            raise NoTiles("a view of a computed tile that is no permutation")
+        source = self.value(view.operands[0])
+        return self.mapped([source], [places], tensor_type(view.result), _identity, view.result.name)
+
+    def mapped(
+        self,
+        tiles: Sequence[Value],
+        maps: Sequence[tuple[int | None, ...]],
+        result: TensorType,
+        fill: Callable[[Builder, list[Value]], Value],
+        hint: str = "",
+    ) -> Value:
+        """A map over blocks whose body `fill` writes."""
+        block = Block([compute_scalar(tile_type(t)) for t in tiles])
+        inner = Builder(block, self.builder.span)
+        inner.op("form.yield", (fill(inner, block.args),))
+        ty = TileType(self.shape(result.dims), result.dtype, result.policy)
+        return self.builder.value("tile.map", tiles, ty, {"maps": tuple(maps)}, (block,), hint)
+
+    # ----------------------------------------------------------------------------------------------------------- maps
+
+    def map(self, op: Op, value: Value) -> Value:
+        result = tensor_type(value)
+        if not op.operands and (constant := _constant(op)) is not None:
+            ty = TileType(self.shape(result.dims), result.dtype, result.policy)
+            return self.builder.value("tile.full", (), ty, {"value": constant}, hint=value.name)
+        tiles = [self.value(operand) for operand in op.operands]
+        maps: list[tuple[int | None, ...]] = list(operand_maps(op))
+        block = Block([compute_scalar(tile_type(t)) for t in tiles], [a.name for a in op.body.args])
+        body = _MapBody(self, op, result, block, tiles, maps)
+        body.fill()
+        ty = TileType(self.shape(result.dims), result.dtype, result.policy)
+        return self.builder.value("tile.map", tiles, ty, {"maps": tuple(maps)}, (block,), value.name)
+
+    # -------------------------------------------------------------------------------------------------- contractions
+
+    def contract(self, op: Op, value: Value) -> Value:
+        """A product over a whole dim: one chain."""
+        terms = self.summed(op)
+        if terms in self.sizes:
+            raise NoTiles("a product over a block that its loop does not continue")
+        left, right = self.factors(op)
+        accum, rows = op.attrs["accum"], tensor_type(value).dims
+        assert isinstance(accum, DType)
+        zero = self.zero(TileType(self.shape(rows), accum))
+        total = self.builder.value("tile.dot", (self.value(left), self.value(right), zero), zero.type, hint=value.name)
+        return finished(self.builder, "sum", total, tensor_type(value))
+
+    def zero(self, ty: TileType) -> Value:
+        return self.builder.value("tile.full", (), ty, {"value": 0.0 if ty.dtype.is_float else 0})
+
+    def summed(self, op: Op) -> Dim:
+        """The one dim over which a product sums, of at most one segment."""
+        summed, lhs, order = contracted(op), indices(op, "lhs"), op.attrs["order"]
+        if len(summed) != 1 or len(lhs) != 2 or len(indices(op, "rhs")) != 2 or len(indices(op, "out")) != 2:
+            raise NoTiles("a product that is not one of two matrices")
+        terms = tensor_type(op.operands[0]).dims[lhs.index(summed[0])]
+        length = (order if isinstance(order, Chain) else CONTRACTION).length
+        if terms not in self.sizes and self.extent(terms) > length:
+            raise NoTiles("a product of several segments")
+        return terms
+
+    def factors(self, op: Op) -> tuple[Value, Value]:
+        """The left factor as [rows, terms], the right one as [terms, columns]: the operands, or views of them."""
+        (terms,) = contracted(op)
+        rows, columns = indices(op, "out")
+        left, right = op.operands
+        lhs, rhs = indices(op, "lhs"), indices(op, "rhs")
+        if rows not in lhs:
+            left, right, lhs, rhs = right, left, rhs, lhs
+        return self._ordered(op, left, lhs, (rows, terms)), self._ordered(op, right, rhs, (terms, columns))
+
+    def _ordered(self, op: Op, value: Value, has: tuple[int, ...], wanted: tuple[int, ...]) -> Value:
+        if has == wanted:
+            return value
+        if sorted(has) != sorted(wanted):
+            raise NoTiles("a product that is not one of two matrices")
+        key = ("ordered", value, wanted == tuple(reversed(has)))
+        known = self._views.get(key)
+        if known is None:
+            known = self._views[key] = _transposed(op, value)
+        return known
+
+    # ---------------------------------------------------------------------------------------------------- reductions
+
+    def reduce(self, op: Op, value: Value) -> Value:
+        source, kind = op.operands[0], op.attrs["kind"]
+        assert isinstance(kind, str)
+        dims, axes = tensor_type(source).dims, indices(op, "axes")
+        order = op.attrs.get("order")
+        if kind in ORDERED_KINDS:
+            limit = order.block if isinstance(order, Blocks) else REDUCTION.block
+            if any(dims[axis] in self.sizes for axis in axes):
+                raise NoTiles("a sum over a block")
+            if prod(self.extent(dims[axis]) for axis in axes) > limit:
+                raise NoTiles(f"a sum over more than {limit} elements")
+        accum = op.attrs["accum"]
+        assert isinstance(accum, DType)
+        kept = tuple(dim for axis, dim in enumerate(dims) if axis not in axes)
+        attrs: dict[str, Attr] = {"kind": kind, "axes": axes}
+        if kind in ORDERED_KINDS:
+            attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
+        operands = (self.value(source), *(self.axis(dims[axis]) for axis in axes))
+        total = self.builder.value("tile.reduce", operands, TileType(self.shape(kept), accum), attrs, hint=value.name)
+        return finished(self.builder, kind, total, tensor_type(value))
+
+
+class _MapBody:
+    """The body of a map over blocks: positions and sizes that vary come in as operands."""
+
+    def __init__(
+        self,
+        program: Program,
+        op: Op,
+        result: TensorType,
+        block: Block,
+        tiles: list[Value],
+        maps: list[tuple[int | None, ...]],
+    ) -> None:
+        self.program, self.op, self.result, self.block, self.tiles, self.maps = program, op, result, block, tiles, maps
+        self.mapping: dict[Value, Value] = dict(zip(op.body.args, block.args, strict=True))
+        self.inner = Builder(block, op.span)
+
+    def fill(self) -> None:
+        needed = self._needed()
+        for inner in self.op.body.ops:
+            if inner in needed:
+                with self.inner.spanned(inner.span):
+                    self._add(inner)
+
+    def _needed(self) -> set[Op]:
+        """What the result is made of, once positions are taken as such."""
+        needed, waiting = set[Op](), [self.op.body.terminator]
+        while waiting:
+            op = waiting.pop()
+            needed.add(op)
+            operands = () if self._absolute(op) is not None else op.operands
+            waiting += [v.defining_op for v in operands if v.defining_op is not None and v.defining_op not in needed]
+        return needed
+
+    def _add(self, inner: Op) -> None:
+        axis = self._absolute(inner)
+        if axis is not None:
+            self.mapping[inner.result] = self._position(axis)
+        elif inner.name == "scalar.index":
+            self.mapping[inner.result] = self._relative(inner)
+        elif inner.name == "scalar.dim":
+            self.mapping[inner.result] = self._size(inner)
+        else:
+            self.block.append(clone_op(inner, self.mapping))
+
+    def _absolute(self, op: Op) -> int | None:
+        """The axis whose indices in the problem this adds up: where its block starts, and the place in the block."""
+        if op.name != "scalar.add":
+            return None
+        for start, place in (op.operands, op.operands[::-1]):
+            said, index = start.defining_op, place.defining_op
+            if index is not None and index.name == "scalar.mul" and _is_one(index.operands[1]):
+                index = index.operands[0].defining_op
+            if said is None or index is None or said.name != "scalar.dim" or index.name != "scalar.index":
+                continue
+            axis = index.attrs["axis"]
+            assert isinstance(axis, int)
+            own = self.program.axes.get(self.result.dims[axis])
+            if own is not None and said.attrs["dim"] == own.said and op.result.type == ScalarType(I64):
+                return axis
+        return None
+
+    def _position(self, axis: int) -> Value:
+        """The indices of an axis, as one more operand."""
+        at = self.program.axis(self.result.dims[axis])
+        assert isinstance(at.type, AxisType)
+        key = ("iota", at)
+        tile = self.program.known(key) or self.program.remember(
+            key, self.program.builder.value("tile.iota", (at,), TileType((at.type.block,), I64))
+        )
+        return self._operand(tile, (axis,))
+
+    def _operand(self, tile: Value, places: tuple[int | None, ...]) -> Value:
+        self.tiles.append(tile)
+        self.maps.append(places)
+        return self.block.add_arg(compute_scalar(tile_type(tile)), "at")
+
+    def _relative(self, inner: Op) -> Value:
+        """The place in a block; of a whole dim that is the index."""
+        axis = inner.attrs["axis"]
+        assert isinstance(axis, int)
+        dim = self.result.dims[axis]
+        place = self._position(axis)
+        if dim in self.program.axes:
+            start = self._scalar(self.program.axes[dim].start)
+            place = self.inner.value("scalar.sub", (place, start), ScalarType(I64))
+        return self._cast(place, inner)
+
+    def _cast(self, value: Value, inner: Op) -> Value:
+        wanted = inner.result.type
+        assert isinstance(wanted, ScalarType)
+        if wanted == value.type:
+            return value
+        return self.inner.value("scalar.cast", (value,), wanted, {"dtype": wanted.dtype})
+
+    def _size(self, inner: Op) -> Value:
+        dim = inner.attrs["dim"]
+        assert isinstance(dim, Dim)
+        sizes = {block.symbol or "": Dim.const(size) for block, size in self.program.sizes.items()}
+        fixed = dim.substitute(sizes)
+        if fixed.symbols().isdisjoint(self.program.counters):
+            return self.inner.value("scalar.dim", (), inner.result.type, {"dim": fixed})
+        return self._cast(self._scalar(self.program.size(dim)), inner)
+
+    def _scalar(self, index: Value) -> Value:
+        """An index as a number."""
+        program, one = self.program, self.program.size(1)
+        end = index_op(program.builder, "add", index, one)
+        axis = program.builder.value("tile.axis", (index, end), AxisType(1))
+        return self._operand(program.builder.value("tile.iota", (axis,), TileType((1,), I64)), (None,))
+
+
+def _varying_symbols(kernel: Op) -> set[str]:
+    """Sizes and numbers of blocks, and counters of loops."""
+    counters = {str(op.attrs["counter"]) for op in kernel.walk() if op.name == "form.loop"}
+    return {*(cut.block.symbol or "" for cut in kernel_blocks(kernel)), *kernel_numbers(kernel), *counters}
+
+
+def _identity(builder: Builder, args: list[Value]) -> Value:
+    return args[0]
+
+
+def _is_one(value: Value) -> bool:
+    op = value.defining_op
+    return op is not None and op.name == "scalar.constant" and op.attrs["value"] == 1
+
+
+def _constant(op: Op) -> bool | int | float | None:
+    """The number that a map without operands gives everywhere."""
+    made = op.body.terminator.operands[0].defining_op
+    if len(op.body.ops) != 2 or made is None or made.name != "scalar.constant":
+        return None
+    value = made.attrs["value"]
+    assert isinstance(value, bool | int | float)
+    return value
+
+
+def _transposed(op: Op, value: Value) -> Value:
+    """A view of a matrix with its dims exchanged, beside the form that reads it so."""
+    ty = tensor_type(value)
+    result = TensorType(ty.dims[::-1], ty.dtype, ty.policy)
+    return Builder.before(op).value("form.view", (value,), result, {"view": Permute((1, 0))}, hint=value.name)
+
+
+_MAKERS: dict[str, Callable[[Program, Op, Value], Value]] = {
+    "form.map": Program.map,
+    "form.contract": Program.contract,
+    "form.reduce": Program.reduce,
+    "form.loop": build_loop,
+}

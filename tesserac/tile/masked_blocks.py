@@ -1,0 +1,244 @@
+"""Blocks that a mask proves empty: a loop over blocks need not come to them.
+
+    s = where(columns <= rows, s, -INF)     in a loop over blocks of columns: none behind the program's last row counts
+
+Enters: a loop over blocks, in forms. Leaves: bounds of its dim outside of which nothing that the loop carries changes.
+Two things are proved. Where the condition is false for a whole block, the masked tile is -inf throughout; and with
+-inf in its place every carried value comes out of the body as it went in: followed from form to form by what is known
+of tiles, which is that they are one number, or a carried value as it was, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.types.dims import ZERO, Dim
+
+# ------------------------------------------------------------------------------------------- what is known of tiles
+
+
+@dataclass(frozen=True)
+class Known:
+    """A tile that is this number throughout."""
+
+    number: float
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a loop carries, as it was."""
+
+    value: Value
+
+
+Fact = Known | Carried | None
+
+
+class _Facts:
+    """What is known of the values of a loop's body, if `masked` is -inf throughout."""
+
+    def __init__(self, loop: Op, masked: Value) -> None:
+        self._facts: dict[Value, Fact] = {arg: Carried(arg) for arg in loop.body.args[1:]}
+        self._facts[masked] = Known(-inf)
+
+    def of(self, value: Value) -> Fact:
+        if value not in self._facts:
+            self._facts[value] = self._made(value)
+        return self._facts[value]
+
+    def _made(self, value: Value) -> Fact:
+        op = value.defining_op
+        if op is None:
+            return None
+        match op.name:
+            case "form.view":
+                return self.of(op.operands[0])
+            case "form.reduce" if op.attrs["kind"] in ("max", "min"):
+                found = self.of(op.operands[0])
+                return found if isinstance(found, Known) else None
+            case "form.contract":
+                factors = [self.of(operand) for operand in op.operands]
+                return Known(0.0) if Known(0.0) in factors else None
+            case "form.map":
+                return self._map(op)
+        return None
+
+    def _map(self, op: Op) -> Fact:
+        facts: dict[Value, Fact] = {a: self.of(v) for a, v in zip(op.body.args, op.operands, strict=True)}
+        for inner in op.body.ops[:-1]:
+            facts[inner.result] = _scalar(inner, [facts[v] for v in inner.operands])
+        return facts[op.body.terminator.operands[0]]
+
+
+def _scalar(op: Op, facts: Sequence[Fact]) -> Fact:
+    """What one operation makes of what is known. Multiplying by 2**0, adding 0 or taking the larger of a number and
+    -inf changes nothing; a number minus itself is 0 where it counts, since a row with an infinite maximum is NaN."""
+    name = op.name.removeprefix("scalar.")
+    if name == "constant":
+        value = op.attrs["value"]
+        return Known(float(value)) if isinstance(value, int | float) else None
+    if name == "select":
+        test, then, otherwise = facts
+        if isinstance(test, Known):
+            return then if test.number else otherwise
+        return then if then == otherwise else None
+    if len(facts) == 2:
+        return _pair(name, *facts)
+    return None
+
+
+def _pair(name: str, left: Fact, right: Fact) -> Fact:
+    if name == "eq" and isinstance(left, Known) and isinstance(right, Known):
+        return Known(float(left.number == right.number))
+    if name == "sub" and left is not None and left == right:
+        return Known(0.0)
+    neutral = {"max": -inf, "min": inf, "add": 0.0, "ldexp": 0.0, "sub": 0.0}.get(name)
+    if neutral is None:
+        return None
+    if right == Known(neutral):
+        return left
+    return right if left == Known(neutral) and name in ("max", "min", "add") else None
+
+
+# ---------------------------------------------------------------------------------------------------------- conditions
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A sum of positions in blocks, each with a factor, and of sizes."""
+
+    places: Mapping[Dim, int]
+    rest: Dim
+
+    def plus(self, other: Affine, sign: int) -> Affine:
+        places = dict(self.places)
+        for block, factor in other.places.items():
+            places[block] = places.get(block, 0) + sign * factor
+        return Affine({b: f for b, f in places.items() if f}, self.rest + other.rest * sign)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The condition `place of block <= place of other + shift` (`upper`), or `>=`."""
+
+    block: Dim
+    other: Dim | None
+    shift: Dim
+    upper: bool
+
+
+def bounds_of(loop: Op, block: Dim) -> list[Bound]:
+    """Conditions on a position in the dim whose blocks a loop goes over, outside of which nothing changes. Positions
+    are those in the problem where the start of a block is added to them, as `tile.col_index` does."""
+    found: list[Bound] = []
+    for op in loop.body.ops:
+        test = _mask(op)
+        if test is None:
+            continue
+        bounds = [bound for condition in _conjuncts(test, op) for bound in _bounds(condition, block)]
+        if bounds and _unchanged(loop, op.result):
+            found += bounds
+    return found
+
+
+def _unchanged(loop: Op, masked: Value) -> bool:
+    facts = _Facts(loop, masked)
+    ends = zip(loop.body.args[1:], loop.body.terminator.operands, strict=True)
+    return all(facts.of(value) == Carried(arg) for arg, value in ends)
+
+
+def _mask(op: Op) -> Value | None:
+    """The condition of a map that gives -inf where it does not hold."""
+    made = op.body.terminator.operands[0].defining_op if op.name == "form.map" else None
+    if made is None or made.name != "scalar.select":
+        return None
+    otherwise = made.operands[2].defining_op
+    is_mask = otherwise is not None and otherwise.name == "scalar.constant" and otherwise.attrs["value"] == -inf
+    return made.operands[0] if is_mask else None
+
+
+def _conjuncts(test: Value, op: Op) -> Iterator[tuple[Value, Op]]:
+    """Comparisons all of which must hold, each in the body of the map that makes it."""
+    while (made := test.defining_op) is None:  # an operand: another map has made it
+        source = _without_views(op.operands[op.body.args.index(test)])
+        if source.defining_op is None or source.defining_op.name != "form.map":
+            return
+        op = source.defining_op
+        test = op.body.terminator.operands[0]
+    if made.name in ("scalar.and", "scalar.bitwise_and"):
+        for part in made.operands:
+            yield from _conjuncts(part, op)
+    else:
+        yield test, op
+
+
+def _without_views(value: Value) -> Value:
+    while (op := value.defining_op) is not None and op.name == "form.view":
+        value = op.operands[0]
+    return value
+
+
+_ORDERED = {"scalar.le": (1, 0), "scalar.lt": (1, 1), "scalar.ge": (-1, 0), "scalar.gt": (-1, 1)}
+"""left <= right + ..., as a sign and what is taken off for a strict one."""
+
+
+def _bounds(condition: tuple[Value, Op], block: Dim) -> Iterator[Bound]:
+    test, op = condition
+    compared = test.defining_op
+    if compared is None or compared.name not in _ORDERED:
+        return
+    sides = [_affine(operand, op) for operand in compared.operands]
+    if sides[0] is None or sides[1] is None:
+        return
+    sign, strict = _ORDERED[compared.name]
+    low, high = sides if sign > 0 else sides[::-1]
+    assert low is not None and high is not None
+    slack = high.plus(low, -1)  # the condition is slack >= strict
+    others = [(b, f) for b, f in slack.places.items() if b != block]
+    factor = slack.places.get(block, 0)
+    if abs(factor) != 1 or len(others) > 1 or any(f != -factor for _, f in others):
+        return
+    rest = slack.rest - strict
+    other = others[0][0] if others else None
+    yield Bound(block, other, rest if factor < 0 else -rest, upper=factor < 0)
+
+
+def _affine(value: Value, op: Op) -> Affine | None:
+    """A number in the body of a map, as a sum of positions and sizes."""
+    made = value.defining_op
+    if made is None:
+        source = _without_views(op.operands[op.body.args.index(value)])
+        maker = source.defining_op
+        if maker is None or maker.name != "form.map":
+            return None
+        return _affine(maker.body.terminator.operands[0], maker)
+    match made.name:
+        case "scalar.index":
+            axis = made.attrs["axis"]
+            assert isinstance(axis, int)
+            return Affine({tensor_type(op.result).dims[axis]: 1}, ZERO)
+        case "scalar.dim":
+            dim = made.attrs["dim"]
+            return Affine({}, dim) if isinstance(dim, Dim) else None
+        case "scalar.constant":
+            number = made.attrs["value"]
+            return Affine({}, Dim.const(number)) if type(number) is int else None
+        case "scalar.cast":
+            return _affine(made.operands[0], op) if _is_integer(made) else None
+        case "scalar.add" | "scalar.sub":
+            sides = [_affine(operand, op) for operand in made.operands]
+            if sides[0] is None or sides[1] is None:
+                return None
+            return sides[0].plus(sides[1], 1 if made.name == "scalar.add" else -1)
+        case "scalar.mul":
+            left, right = (_affine(operand, op) for operand in made.operands)
+            return left if right == Affine({}, Dim.const(1)) else None
+    return None
+
+
+def _is_integer(op: Op) -> bool:
+    return all(v.type.dtype.is_integer for v in (*op.operands, *op.results))  # type: ignore[attr-defined]

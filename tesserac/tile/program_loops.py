@@ -1,0 +1,284 @@
+"""Loops over the blocks of a dim in a tile program: chains that go on from block to block.
+
+What such a loop carries changes by a product over its block, or by a maximum or minimum with something of the block:
+
+    acc = ldexp(acc, a) + ldexp(p @ v, b)       a chain: tile.dot(ldexp(p, b), v, ldexp(acc, a))
+    m = maximum(m, mc)                          as it stands
+
+Powers of two commute with the rounding of every step, so the chain has the bits of one product over the whole dim with
+terms of the final scale. A contraction is cut into segments, which the aligned tree puts together: the value of a
+segment is all that the loop carries, and two neighbours become one as a block joins what came before it, with the right
+one's values in the place of the block's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import operand_maps, tensor_type
+from tesserac.ir.index import index_op
+from tesserac.ir.kernels import Cut, block_loop
+from tesserac.ir.types import INDEX, TensorType
+from tesserac.numerics.order import CONTRACTION, Chain
+from tesserac.schedule.access import is_view, view_source
+from tesserac.tile.bodies import finished
+from tesserac.tile.dialect import tile_type
+from tesserac.tile.masked_blocks import bounds_of
+from tesserac.tile.no_tiles import NoTiles
+from tesserac.types.dims import ONE, ZERO, Dim
+
+if TYPE_CHECKING:
+    from tesserac.tile.build_program import Program
+
+EXTREMES = ("scalar.max", "scalar.min")
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How a carried value takes a block in: `part` is what the block gives. Of a chain `product` makes that, and
+    `before` is the carried value as the chain goes on from it; `scale` is the exponent of two, per row, by which the
+    block's terms are multiplied."""
+
+    part: Value
+    product: Op | None = None
+    before: Value | None = None
+    scale: Value | None = None
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where what counts of a dim begins, if not at its first index, and where it ends."""
+
+    low: Value | None
+    high: Value
+
+
+def build_loop(program: Program, op: Op, value: Value) -> Value:
+    """All that a loop over blocks gives; the one that was asked for."""
+    cut = block_loop(op)
+    if cut is None:
+        raise NoTiles("a loop that does not go over blocks")
+    if cut.block in program.axes:
+        raise NoTiles("a loop over blocks inside another one over the same")
+    _make_invariants(program, op)
+    joins = [_joined(program, op, cut, position) for position in range(len(op.results))]
+    inits = [program.value(v) for v in op.operands[2:]]
+    segment = _segment(joins)
+    ends = _ends(program, op, cut)
+    if segment is None or _fits_segment(cut, segment):
+        totals = _chain(program, op, cut, joins, program.size(0), ends, inits)
+    else:
+        totals = _tree(program, op, cut, joins, segment, ends, inits)
+    for result, total, join in zip(op.results, totals, joins, strict=True):
+        done = total if join.product is None else finished(program.builder, "sum", total, tensor_type(result))
+        program.remember(result, done)
+    found = program.known(value)
+    assert found is not None
+    return found
+
+
+def _ends(program: Program, loop: Op, cut: Cut) -> Ends:
+    """The part of a dim that masks let count: none before the first, nothing from the second on."""
+    low: Value | None = None
+    high = program.size(cut.over)
+    for bound in bounds_of(loop, cut.block):
+        shift = bound.shift + Dim.sym(str(loop.attrs["counter"])) * cut.block
+        other = None if bound.other is None else program.axes.get(bound.other)
+        shift = shift if other is None else shift - other.said
+        if program.varies(shift) or (bound.other is not None and other is None):
+            continue
+        if bound.upper:
+            last = program.size(ONE) if other is None else program.end(other)
+            high = index_op(program.builder, "min", high, _plus(program, last, shift))
+        elif low is None:
+            low = _plus(program, program.size(ZERO) if other is None else other.start, shift)
+    return Ends(low, high)
+
+
+def _plus(program: Program, index: Value, shift: Dim) -> Value:
+    return index if shift == ZERO else index_op(program.builder, "add", index, program.size(shift))
+
+
+def _make_invariants(program: Program, loop: Op) -> None:
+    """What a loop reads from around it is made before it."""
+    inside = {value for op in loop.walk() for value in (*op.results, *(a for r in op.regions for a in r.block.args))}
+    for op in loop.walk():
+        for value in op.operands if op is not loop else ():
+            if value not in inside and isinstance(value.type, TensorType) and not program.is_argument(value):
+                program.value(value)
+
+
+# ----------------------------------------------------------------------------------------------- what a loop carries
+
+
+def _joined(program: Program, loop: Op, cut: Cut, position: int) -> Joined:
+    carried, yielded = loop.body.args[1 + position], loop.body.terminator.operands[position]
+    join = _only_step(yielded)
+    if join is None:
+        raise NoTiles(f"what the loop makes of %{carried.name}")
+    op, name = join
+    if name in EXTREMES and carried in op.operands:
+        part = op.operands[1 - op.operands.index(carried)]
+        return Joined(part)
+    if name != "scalar.add" or not _is_zero(loop.operands[2 + position]):
+        raise NoTiles(f"what the loop adds to %{carried.name}")
+    for before, part in (op.operands, op.operands[::-1]):
+        if _unscaled(before)[0] is not carried:
+            continue
+        product, scale = _unscaled(part)
+        made = _below_unit_views(product).defining_op
+        if made is not None and made.name == "form.contract" and program.summed(made) == cut.block:
+            return Joined(product, made, before, scale)
+    raise NoTiles(f"what the loop adds to %{carried.name}")
+
+
+def _only_step(value: Value) -> tuple[Op, str] | None:
+    """The map that makes a value by one scalar operation of two operands, place by place; its operation."""
+    op = value.defining_op
+    if op is None or op.name != "form.map" or len(op.operands) != 2 or len(op.body.ops) != 2:
+        return None
+    step = op.body.ops[0]
+    in_order = step.operands == tuple(op.body.args) and op.body.terminator.operands == (step.result,)
+    places = tuple(range(tensor_type(value).rank))
+    if not in_order or operand_maps(op)[0] != places:
+        return None
+    is_scale = step.name == "scalar.ldexp" and all(p in (0, None) for p in operand_maps(op)[1])
+    return (op, step.name) if is_scale or operand_maps(op)[1] == places else None
+
+
+def _unscaled(value: Value) -> tuple[Value, Value | None]:
+    """A value and the exponent, per row, that it is multiplied by two to the power of."""
+    step = _only_step(value)
+    if step is None or step[1] != "scalar.ldexp":
+        return value, None
+    return step[0].operands[0], step[0].operands[1]
+
+
+def _below_unit_views(value: Value) -> Value:
+    """What a value is with other dims of size 1."""
+    while (op := value.defining_op) is not None and is_view(op):
+        kept = [[d for d in tensor_type(v).dims if d != ONE] for v in (op.operands[0], op.result)]
+        if kept[0] != kept[1]:
+            break
+        value = op.operands[0]
+    return value
+
+
+def _is_zero(value: Value) -> bool:
+    op = view_source(value)[0].defining_op
+    made = op.body.terminator.operands[0].defining_op if op is not None and op.name == "form.map" else None
+    return made is not None and made.name == "scalar.constant" and str(made.attrs["value"]) in ("0", "0.0")
+
+
+def _segment(joins: list[Joined]) -> int | None:
+    orders = {join.product.attrs["order"] for join in joins if join.product is not None}
+    lengths = {(order if isinstance(order, Chain) else CONTRACTION).length for order in orders}
+    if len(lengths) > 1:
+        raise NoTiles("chains of different segments")
+    return min(lengths) if lengths else None
+
+
+def _fits_segment(cut: Cut, segment: int) -> bool:
+    return cut.over.constant is not None and cut.over.constant <= segment
+
+
+# ----------------------------------------------------------------------------------------------------- what it becomes
+
+
+def _chain(
+    program: Program, loop: Op, cut: Cut, joins: list[Joined], first: Value, ends: Ends, inits: list[Value]
+) -> list[Value]:
+    """Ascending blocks from `first` to the end; those in which nothing counts are passed over."""
+    types, step = [v.type for v in inits], program.sizes[cut.block]
+    body = Block([INDEX, *types], ["i", *(v.name for v in loop.body.args[1:])])
+    low = first if ends.low is None else _skipped(program, first, ends.low, step)
+    counter = str(loop.attrs["counter"])
+    with program.inside(body):
+        start = body.args[0]
+        program.counters[counter] = (start, step)
+        program.enter_axis(cut.block, start, Dim.sym(counter) * cut.block, ends.high)
+        for arg, held in zip(loop.body.args[1:], body.args[1:], strict=True):
+            program.remember(arg, held)
+        pairs = zip(joins, loop.body.terminator.operands, inits, strict=True)
+        program.builder.op("tile.yield", [_next(program, join, value, init) for join, value, init in pairs])
+        del program.axes[cut.block], program.counters[counter]
+    made = program.builder.op("tile.for", (low, ends.high, *inits), types, {"step": step}, (body,))
+    return list(made.results)
+
+
+def _skipped(program: Program, first: Value, low: Value, step: int) -> Value:
+    """The start of the last block, of those from `first` on, that does not begin behind `low`."""
+    builder, blocks = program.builder, program.size(step)
+    ahead = index_op(builder, "max", index_op(builder, "sub", low, first), program.size(0))
+    whole = index_op(builder, "mul", index_op(builder, "floor_div", ahead, blocks), blocks)
+    return index_op(builder, "add", first, whole)
+
+
+def _next(program: Program, join: Joined, value: Value, init: Value) -> Value:
+    """What a loop carries on."""
+    if join.product is None:
+        return program.value(value)
+    assert join.before is not None
+    left, right = program.factors(join.product)
+    factor = program.value(left) if join.scale is None else _scaled(program, left, join.scale)
+    result = tensor_type(join.product.result)
+    before = _shaped(program, program.value(join.before), tensor_type(join.before), result)
+    total = program.builder.value("tile.dot", (factor, program.value(right), before), before.type)
+    return _shaped(program, total, result, tensor_type(value)) if init.type != total.type else total
+
+
+def _scaled(program: Program, left: Value, scale: Value) -> Value:
+    """The rows of a factor times powers of two; made once for all products that read it."""
+    scale = _below_unit_views(scale)
+    key = ("scaled", left, scale)
+    known = program.known(key)
+    if known is not None:
+        return known
+    rows = tuple(0 if d != ONE else None for d in tensor_type(scale).dims)
+
+    def fill(builder, args):  # type: ignore[no-untyped-def]
+        return builder.value("scalar.ldexp", args, args[0].type)
+
+    tiles = [program.value(left), program.value(scale)]
+    return program.remember(key, program.mapped(tiles, [(0, 1), rows], tensor_type(left), fill))
+
+
+def _shaped(program: Program, tile: Value, has: TensorType, wanted: TensorType) -> Value:
+    """A tile with other dims of size 1."""
+    if has.dims == wanted.dims:
+        return tile
+    real = [place for place, dim in enumerate(wanted.dims) if dim != ONE]
+    places = tuple(None if dim == ONE else real.pop(0) for dim in has.dims)
+    ty = TensorType(wanted.dims, tile_type(tile).dtype, tile_type(tile).policy)
+    return program.mapped([tile], [places], ty, lambda builder, args: args[0])
+
+
+def _tree(
+    program: Program,
+    loop: Op,
+    cut: Cut,
+    joins: list[Joined],
+    segment: int,
+    ends: Ends,
+    inits: list[Value],
+) -> list[Value]:
+    """Segments of the dim, put together by the aligned tree."""
+    builder, types = program.builder, [tile_type(v) for v in inits]
+    count = program.size(cut.over.ceil_div(segment))
+    length = program.size(segment)
+    block = Block([INDEX], ["segment"])
+    with program.inside(block):
+        low = index_op(builder, "mul", block.args[0], length, "low")
+        high = index_op(builder, "min", index_op(builder, "add", low, length), ends.high, "high")
+        builder.op("tile.yield", _chain(program, loop, cut, joins, low, Ends(ends.low, high), inits))
+    combine = Block([*types, *types])
+    left, right = combine.args[: len(types)], combine.args[len(types) :]
+    with program.alone(combine):
+        for arg, older, newer, join in zip(loop.body.args[1:], left, right, joins, strict=True):
+            program.remember(arg, older)
+            program.remember(join.part, newer)
+        builder.op("tile.yield", [program.value(v) for v in loop.body.terminator.operands])
+    made = builder.op("tile.tree", (count, *inits), types, {}, (block, combine))
+    return list(made.results)

@@ -1,0 +1,50 @@
+"""Whether a target runs a tile program as such: it is built for it once, and thrown away.
+
+Enters: a `form.kernel` that stands nowhere yet. Leaves: why it does not run as tiles, for people; nothing if it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.graph.passes.place_kernels import Placement
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, clone_op
+from tesserac.ir.passes import Pass, run_passes
+from tesserac.schedule.machine import Machine
+from tesserac.tile.build import build_kernel
+from tesserac.tile.build_program import Program
+from tesserac.tile.cpu.lower import lower_kernel
+from tesserac.tile.cpu.target import AVX2, NEON
+from tesserac.tile.cpu.tiles import LoweringError
+from tesserac.tile.no_tiles import NoTiles
+
+
+def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Placement]:
+    """For one machine, with the passes that take forms to launches. Bits do not depend on the answer."""
+
+    def tried(kernel: Op) -> Placement:
+        if machine.kind != "cpu":
+            return Placement("a GPU does not run programs of a user's own yet")
+        (host,) = run_passes(_alone(kernel), passes, verify=False).ops
+        (launch,) = (op for op in host.walk() if op.name == "schedule.launch")
+        try:
+            built, program = build_kernel(launch, "program")
+            lower_kernel(built, NEON if machine.arch == "aarch64" else AVX2)
+        except (NoTiles, LoweringError) as reason:
+            return Placement(str(reason))
+        assert isinstance(program, Program)
+        return Placement("", tuple(program.limits.items()))
+
+    return tried
+
+
+def _alone(kernel: Op) -> Module:
+    """A function that does nothing but run the program."""
+    block = Block([v.type for v in kernel.operands])
+    builder = Builder(block, kernel.span)
+    copy = builder.add(clone_op(kernel, dict(zip(kernel.operands, block.args, strict=True))))
+    builder.op("func.return", copy.results)
+    params = tuple(f"x{i}" for i in range(len(block.args)))
+    attrs: dict[str, Attr] = {"sym_name": "program", "params": params, "guards": ()}
+    return Module([Op(OPDEFS["func.func"], (), (), attrs, [Region(block)], kernel.span)])
