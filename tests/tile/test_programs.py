@@ -113,7 +113,8 @@ def placed(program: str) -> Module:
     """The forms of `f` with its kernel in it."""
     checked = check_text(program, "m", library())
     graph = run_passes(build_module(list(checked.functions.values()), {"m.f"}), CALL_PASSES, verify=True)
-    return run_passes(graph, [place_kernels(PROGRAM_PASSES, try_program(AARCH64, schedule_passes(AARCH64))), *GRAPH_PASSES], verify=True)
+    place = place_kernels(PROGRAM_PASSES, try_program(AARCH64, schedule_passes(AARCH64)))
+    return run_passes(graph, [place, *GRAPH_PASSES], verify=True)
 
 
 @cache
