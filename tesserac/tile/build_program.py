@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
-from tesserac.ir.forms import ORDERED_KINDS, Permute, contracted, indices, operand_maps, tensor_type
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
+from tesserac.ir.forms import Permute, contracted, indices, operand_maps, tensor_type
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kernel_split
-from tesserac.ir.types import INDEX, AxisType, MemRefType, ScalarType, TensorType, TileType
-from tesserac.numerics.order import CONTRACTION, REDUCTION, Blocks, Chain
+from tesserac.ir.types import INDEX, AxisType, MemRefType, TensorType, TileType
+from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
 from tesserac.schedule.dialect import launch_loops, launch_outs, launch_units, memory
 from tesserac.schedule.programs import launched_kernel
@@ -31,8 +30,10 @@ from tesserac.tile.bodies import finished
 from tesserac.tile.dialect import Config, compute_scalar, tile_type
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
+from tesserac.tile.program_maps import MapBody
+from tesserac.tile.program_reductions import build_reduce
 from tesserac.types.dims import ONE, ZERO, Dim, product
-from tesserac.types.dtype import I64, DType
+from tesserac.types.dtype import DType
 
 WHOLE = 512
 """The most elements that a dim may have that a program takes whole."""
@@ -364,7 +365,7 @@ class Program:
         tiles = [self.value(operand) for operand in op.operands]
         maps: list[tuple[int | None, ...]] = list(operand_maps(op))
         block = Block([compute_scalar(tile_type(t)) for t in tiles], [a.name for a in op.body.args])
-        body = _MapBody(self, op, result, block, tiles, maps)
+        body = MapBody(self, op, result, block, tiles, maps)
         body.fill()
         ty = TileType(self.shape(result.dims), result.dtype, result.policy)
         return self.builder.value("tile.map", tiles, ty, {"maps": tuple(maps)}, (block,), value.name)
@@ -418,140 +419,6 @@ class Program:
             known = self._views[key] = _transposed(op, value)
         return known
 
-    # ---------------------------------------------------------------------------------------------------- reductions
-
-    def reduce(self, op: Op, value: Value) -> Value:
-        source, kind = op.operands[0], op.attrs["kind"]
-        assert isinstance(kind, str)
-        dims, axes = tensor_type(source).dims, indices(op, "axes")
-        order = op.attrs.get("order")
-        if kind in ORDERED_KINDS:
-            limit = order.block if isinstance(order, Blocks) else REDUCTION.block
-            if any(dims[axis] in self.sizes for axis in axes):
-                raise NoTiles("a sum over a block")
-            if prod(self.extent(dims[axis]) for axis in axes) > limit:
-                raise NoTiles(f"a sum over more than {limit} elements")
-        accum = op.attrs["accum"]
-        assert isinstance(accum, DType)
-        kept = tuple(dim for axis, dim in enumerate(dims) if axis not in axes)
-        attrs: dict[str, Attr] = {"kind": kind, "axes": axes}
-        if kind in ORDERED_KINDS:
-            attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
-        operands = (self.value(source), *(self.axis(dims[axis]) for axis in axes))
-        total = self.builder.value("tile.reduce", operands, TileType(self.shape(kept), accum), attrs, hint=value.name)
-        return finished(self.builder, kind, total, tensor_type(value))
-
-
-class _MapBody:
-    """The body of a map over blocks: positions and sizes that vary come in as operands."""
-
-    def __init__(
-        self,
-        program: Program,
-        op: Op,
-        result: TensorType,
-        block: Block,
-        tiles: list[Value],
-        maps: list[tuple[int | None, ...]],
-    ) -> None:
-        self.program, self.op, self.result, self.block, self.tiles, self.maps = program, op, result, block, tiles, maps
-        self.mapping: dict[Value, Value] = dict(zip(op.body.args, block.args, strict=True))
-        self.inner = Builder(block, op.span)
-
-    def fill(self) -> None:
-        needed = self._needed()
-        for inner in self.op.body.ops:
-            if inner in needed:
-                with self.inner.spanned(inner.span):
-                    self._add(inner)
-
-    def _needed(self) -> set[Op]:
-        """What the result is made of, once positions are taken as such."""
-        needed, waiting = set[Op](), [self.op.body.terminator]
-        while waiting:
-            op = waiting.pop()
-            needed.add(op)
-            operands = () if self._absolute(op) is not None else op.operands
-            waiting += [v.defining_op for v in operands if v.defining_op is not None and v.defining_op not in needed]
-        return needed
-
-    def _add(self, inner: Op) -> None:
-        axis = self._absolute(inner)
-        if axis is not None:
-            self.mapping[inner.result] = self._position(axis)
-        elif inner.name == "scalar.index":
-            self.mapping[inner.result] = self._relative(inner)
-        elif inner.name == "scalar.dim":
-            self.mapping[inner.result] = self._size(inner)
-        else:
-            self.block.append(clone_op(inner, self.mapping))
-
-    def _absolute(self, op: Op) -> int | None:
-        """The axis whose indices in the problem this adds up: where its block starts, and the place in the block."""
-        if op.name != "scalar.add":
-            return None
-        for start, place in (op.operands, op.operands[::-1]):
-            said, index = start.defining_op, place.defining_op
-            if index is not None and index.name == "scalar.mul" and _is_one(index.operands[1]):
-                index = index.operands[0].defining_op
-            if said is None or index is None or said.name != "scalar.dim" or index.name != "scalar.index":
-                continue
-            axis = index.attrs["axis"]
-            assert isinstance(axis, int)
-            own = self.program.axes.get(self.result.dims[axis])
-            if own is not None and said.attrs["dim"] == own.said and op.result.type == ScalarType(I64):
-                return axis
-        return None
-
-    def _position(self, axis: int) -> Value:
-        """The indices of an axis, as one more operand."""
-        at = self.program.axis(self.result.dims[axis])
-        assert isinstance(at.type, AxisType)
-        key = ("iota", at)
-        tile = self.program.known(key) or self.program.remember(
-            key, self.program.builder.value("tile.iota", (at,), TileType((at.type.block,), I64))
-        )
-        return self._operand(tile, (axis,))
-
-    def _operand(self, tile: Value, places: tuple[int | None, ...]) -> Value:
-        self.tiles.append(tile)
-        self.maps.append(places)
-        return self.block.add_arg(compute_scalar(tile_type(tile)), "at")
-
-    def _relative(self, inner: Op) -> Value:
-        """The place in a block; of a whole dim that is the index."""
-        axis = inner.attrs["axis"]
-        assert isinstance(axis, int)
-        dim = self.result.dims[axis]
-        place = self._position(axis)
-        if dim in self.program.axes:
-            start = self._scalar(self.program.axes[dim].start)
-            place = self.inner.value("scalar.sub", (place, start), ScalarType(I64))
-        return self._cast(place, inner)
-
-    def _cast(self, value: Value, inner: Op) -> Value:
-        wanted = inner.result.type
-        assert isinstance(wanted, ScalarType)
-        if wanted == value.type:
-            return value
-        return self.inner.value("scalar.cast", (value,), wanted, {"dtype": wanted.dtype})
-
-    def _size(self, inner: Op) -> Value:
-        dim = inner.attrs["dim"]
-        assert isinstance(dim, Dim)
-        sizes = {block.symbol or "": Dim.const(size) for block, size in self.program.sizes.items()}
-        fixed = dim.substitute(sizes)
-        if fixed.symbols().isdisjoint(self.program.counters):
-            return self.inner.value("scalar.dim", (), inner.result.type, {"dim": fixed})
-        return self._cast(self._scalar(self.program.size(dim)), inner)
-
-    def _scalar(self, index: Value) -> Value:
-        """An index as a number."""
-        program, one = self.program, self.program.size(1)
-        end = index_op(program.builder, "add", index, one)
-        axis = program.builder.value("tile.axis", (index, end), AxisType(1))
-        return self._operand(program.builder.value("tile.iota", (axis,), TileType((1,), I64)), (None,))
-
 
 def _varying_symbols(kernel: Op) -> set[str]:
     """Sizes and numbers of blocks, and counters of loops."""
@@ -561,11 +428,6 @@ def _varying_symbols(kernel: Op) -> set[str]:
 
 def _identity(builder: Builder, args: list[Value]) -> Value:
     return args[0]
-
-
-def _is_one(value: Value) -> bool:
-    op = value.defining_op
-    return op is not None and op.name == "scalar.constant" and op.attrs["value"] == 1
 
 
 def _constant(op: Op) -> bool | int | float | None:
@@ -588,6 +450,6 @@ def _transposed(op: Op, value: Value) -> Value:
 _MAKERS: dict[str, Callable[[Program, Op, Value], Value]] = {
     "form.map": Program.map,
     "form.contract": Program.contract,
-    "form.reduce": Program.reduce,
+    "form.reduce": build_reduce,
     "form.loop": build_loop,
 }

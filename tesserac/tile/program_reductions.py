@@ -1,0 +1,42 @@
+"""Reductions in a tile program: of dims that a program takes whole, and the extremes of a block.
+
+Enters: a reduction over blocks. Leaves: a `tile.reduce`, which skips what lies outside the axes.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from tesserac.ir.core import Attr, Op, Value
+from tesserac.ir.forms import ORDERED_KINDS, indices, tensor_type
+from tesserac.ir.types import TileType
+from tesserac.numerics.order import REDUCTION, Blocks
+from tesserac.tile.bodies import finished
+from tesserac.tile.no_tiles import NoTiles
+from tesserac.types.dtype import DType
+
+if TYPE_CHECKING:
+    from tesserac.tile.build_program import Program
+
+
+def build_reduce(program: Program, op: Op, value: Value) -> Value:
+    source, kind = op.operands[0], op.attrs["kind"]
+    assert isinstance(kind, str)
+    dims, axes = tensor_type(source).dims, indices(op, "axes")
+    order = op.attrs.get("order")
+    if kind in ORDERED_KINDS:
+        limit = order.block if isinstance(order, Blocks) else REDUCTION.block
+        if any(dims[axis] in program.sizes for axis in axes):
+            raise NoTiles("a sum over a block")
+        if prod(program.extent(dims[axis]) for axis in axes) > limit:
+            raise NoTiles(f"a sum over more than {limit} elements")
+    accum = op.attrs["accum"]
+    assert isinstance(accum, DType)
+    kept = tuple(dim for axis, dim in enumerate(dims) if axis not in axes)
+    attrs: dict[str, Attr] = {"kind": kind, "axes": axes}
+    if kind in ORDERED_KINDS:
+        attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
+    operands = (program.value(source), *(program.axis(dims[axis]) for axis in axes))
+    total = program.builder.value("tile.reduce", operands, TileType(program.shape(kept), accum), attrs, hint=value.name)
+    return finished(program.builder, kind, total, tensor_type(value))
