@@ -30,7 +30,7 @@ from tesserac.tile.bodies import finished
 from tesserac.tile.dialect import Config, compute_scalar, tile_type
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
-from tesserac.tile.program_maps import MapBody
+from tesserac.tile.program_maps import MapBody, map_constant
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import DType
@@ -359,7 +359,7 @@ class Program:
 
     def map(self, op: Op, value: Value) -> Value:
         result = tensor_type(value)
-        if not op.operands and (constant := _constant(op)) is not None:
+        if not op.operands and (constant := map_constant(op)) is not None:
             ty = TileType(self.shape(result.dims), result.dtype, result.policy)
             return self.builder.value("tile.full", (), ty, {"value": constant}, hint=value.name)
         tiles = [self.value(operand) for operand in op.operands]
@@ -428,16 +428,6 @@ def _varying_symbols(kernel: Op) -> set[str]:
 
 def _identity(builder: Builder, args: list[Value]) -> Value:
     return args[0]
-
-
-def _constant(op: Op) -> bool | int | float | None:
-    """The number that a map without operands gives everywhere."""
-    made = op.body.terminator.operands[0].defining_op
-    if len(op.body.ops) != 2 or made is None or made.name != "scalar.constant":
-        return None
-    value = made.attrs["value"]
-    assert isinstance(value, bool | int | float)
-    return value
 
 
 def _transposed(op: Op, value: Value) -> Value:

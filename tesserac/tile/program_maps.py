@@ -134,3 +134,13 @@ class MapBody:
 def _is_one(value: Value) -> bool:
     op = value.defining_op
     return op is not None and op.name == "scalar.constant" and op.attrs["value"] == 1
+
+
+def map_constant(op: Op) -> bool | int | float | None:
+    """The number that a map without operands gives everywhere."""
+    made = op.body.terminator.operands[0].defining_op
+    if len(op.body.ops) != 2 or made is None or made.name != "scalar.constant":
+        return None
+    value = made.attrs["value"]
+    assert isinstance(value, bool | int | float)
+    return value
