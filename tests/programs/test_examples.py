@@ -53,8 +53,9 @@ def test_head_comment_and_style(path: Path) -> None:
 
 
 @by_example
-def test_the_readme_names_it(path: Path) -> None:
-    assert f"(examples/{path.name})" in (path.parent.parent / "README.md").read_text(encoding="utf-8")
+def test_the_page_of_examples_names_it(path: Path) -> None:
+    page = path.parent.parent / "docs" / "examples.md"
+    assert f"(../examples/{path.name})" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if "\ntest " in p.read_text("utf-8")], ids=lambda path: path.stem)
