@@ -13,10 +13,11 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.dialect import PREFIX, call_dims, is_operator
-from tesserac.graph.interp import Frame, bind_sizes, run_function
+from tesserac.graph.interp import Frame, bind_sizes, check_guards, run_function
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.place_kernels import kernels_as_meant
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import TRANSFORMED, transforms
 from tesserac.graph.substitute import copy_op, substitute_type
@@ -50,7 +51,9 @@ def without_transforms(module: Module) -> Module:
     """The module with derivatives and mapped functions written out. There are no calls left then, so that what belongs
     to the library stands under its own places; a module without transforms stays as it is."""
     has_some = any(op.name in TRANSFORMED for op in module.walk())
-    return run_passes(module, chosen(CALL_PASSES, inline, hoist, transforms), verify=False) if has_some else module
+    if not has_some:
+        return module
+    return run_passes(module, [*chosen(CALL_PASSES, inline, hoist, transforms), kernels_as_meant], verify=False)
 
 
 def run_traced(
@@ -59,6 +62,7 @@ def run_traced(
     """Calls function `name`. Raises what the oracle raises where the program cannot go on."""
     function = module.lookup(name)
     sizes = bind_sizes([tensor_type(v).dims for v in function.body.args], [a.shape for a in args])
+    check_guards(function, sizes)
     _TracingFrame(sizes, module, _Audience(observe, printed), None).run(function.body, list(args))
 
 

@@ -28,7 +28,8 @@ class TooManyOperators(Exception):
 
 
 def limit_calls(module: Module) -> None:
-    """Raises TooManyOperators where an entry with its calls written out is too large. Nothing calls itself."""
+    """Raises TooManyOperators where an entry with its calls written out is too large. What calls itself counts
+    once: `inline` refuses it."""
     parts = {function.symbol: _Part(function) for function in module.ops}
     for function in module.ops:
         if function.attrs["entry"] is True:
@@ -67,13 +68,13 @@ def _limit_entry(parts: dict[str, _Part], entry: str) -> None:
 def _callers_first(parts: dict[str, _Part], entry: str) -> list[str]:
     """What an entry reaches, every function behind all that call it."""
     done: dict[str, None] = {}
-    waiting = [(entry, iter(parts[entry].calls))]
+    waiting = {entry: iter(parts[entry].calls)}
     while waiting:
-        name, callees = waiting[-1]
-        callee = next((c for c in callees if c not in done), None)
+        name, callees = next(reversed(waiting.items()))
+        callee = next((c for c in callees if c not in done and c not in waiting), None)
         if callee is None:
             done[name] = None
-            waiting.pop()
+            del waiting[name]
         else:
-            waiting.append((callee, iter(parts[callee].calls)))
+            waiting[callee] = iter(parts[callee].calls)
     return list(reversed(done))

@@ -31,6 +31,8 @@ from tesserac.types.dtype import TF32, DType
 __all__ = ["AssertionFailed", "Frame", "InterpreterError", "bind_sizes", "run_function"]
 
 Sizes = Mapping[str, int]
+MOST_BYTES = 2**47
+"""What no memory holds."""
 
 
 def run_function(module: Module, name: str, args: Sequence[Array]) -> tuple[Array, ...]:
@@ -41,10 +43,15 @@ def run_function(module: Module, name: str, args: Sequence[Array]) -> tuple[Arra
         raise InterpreterError(f"@{name} takes {len(values)} arguments, not {len(args)}")
     arrays = [_accept(value, arg) for value, arg in zip(values, args, strict=True)]
     sizes = bind_sizes([tensor_type(v).dims for v in values], [a.shape for a in arrays])
-    for guard in func.guards(function):
-        _check(guard, sizes)
+    check_guards(function, sizes)
     results = Frame(sizes).run(function.body, arrays)
     return tuple(np.array(r, order="C") for r in results)
+
+
+def check_guards(function: Op, sizes: Sizes) -> None:
+    """Raises InterpreterError where a guard does not hold."""
+    for guard in func.guards(function):
+        _check(guard, sizes)
 
 
 def _accept(value: Value, arg: Array) -> Array:
@@ -222,6 +229,8 @@ def _map(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     args = []
     for value, array, dim_map in zip(op.operands, operands, forms.operand_maps(op), strict=True):
         args.append(convert(follow(array, dim_map, len(shape)), forms.compute_type(value).dtype))
+    if prod(shape) * tensor_type(op.result).dtype.bytes >= MOST_BYTES:
+        raise InterpreterError(f"a tensor of {' x '.join(map(str, shape))} elements has no place")
     return np.broadcast_to(_result(op, evaluate_body(op.body, args, Space(shape, sizes))), shape)
 
 

@@ -21,7 +21,7 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 | pow      | 1.1           | as IEEE 754 has it; an exact result comes out exact                                   |
 | tanh     | 1.5           | odd, also for -0                                                                      |
 | erf      | 1.2           | odd, also for -0                                                                      |
-| erfc     | 3.6           | relative, also in the tail; 1 at 0                                                    |
+| erfc     | 4.0           | relative, also in the tail; 1 at 0                                                    |
 | sin, cos | 1.7           | for every finite x; NaN at infinities; sin is odd, also for -0                        |
 | atan     | 1.5           | odd, also for -0; pi/2 at infinity                                                    |
 | atan2    | 1.6           | as IEEE 754 has it: zeros keep their signs, infinities lie on axes and diagonals      |

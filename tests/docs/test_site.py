@@ -4,17 +4,27 @@ lessons are run from top to bottom, and say what the programs say."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tessera
 from docs import site
 from docs.nav import LESSONS, paths
 from tests.conftest import Golden
 from tests.support.caches import new_cache
 from tests.support.lessons import Lesson, shown
 from tests.support.paths import ROOT
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_traced_later() -> Iterator[None]:
+    """What a page switches on ends with it."""
+    yield
+    tessera.trace()
+
 
 LISTED = ("errors/", "results/", "examples/")
 """Folders whose pages are listed by a page of the menu, not by the menu."""

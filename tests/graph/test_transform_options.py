@@ -135,7 +135,7 @@ WRONG = {
     "jacfwd(lambda v: v * v, holomorphic=1)(z)": "expected True or False",
     "grad(lambda v: sum(v), holomorphic=True)(x)": "no parameter `holomorphic`",
     "scan(lambda c, v: (c, v), 0.0, x, reverse=1)": "expected True or False",
-    "scan(lambda c, v: (c, v), 0.0, x, checkpoint=0)": "`checkpoint` is a number of turns, at least 1",
+    "scan(lambda c, v: (c, v), 0.0, x, checkpoint=0)": "`checkpoint` is a number of iterations, at least 1",
     "scan(lambda c, v: (c, v), 0.0, x, axis=1)": "has no axis 1",
     "map(lambda v: v, x, axes=0)": "`map` takes a function and the tensors",
 }

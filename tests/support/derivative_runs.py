@@ -17,6 +17,7 @@ from tesserac.graph.interp import run_function
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.generalize import generalize
+from tesserac.graph.passes.place_kernels import kernels_as_meant
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
 from tesserac.ir.builder import Builder
@@ -154,7 +155,7 @@ def _lowered(types: Sequence[TensorType], body: Body, beside: Sequence[Op] = (),
     function = Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])
     module = Module([function, *(clone_op(other, {}) for other in beside)])
     order_effects(module)
-    return run_passes(module, [transforms, cse, dce, generalize, split_complex], verify=verify)
+    return run_passes(module, [transforms, kernels_as_meant, cse, dce, generalize, split_complex], verify=verify)
 
 
 def run_body(body: Body, types: Sequence[TensorType], args: Arrays) -> Arrays:
