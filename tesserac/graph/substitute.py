@@ -47,6 +47,15 @@ def copy_op(op: Op, values: dict[Value, Value], dims: Dims) -> Op:
     return copy
 
 
+def replace_op(op: Op, name: str, attrs: Mapping[str, Attr]) -> None:
+    """The same operands and results under another operation."""
+    types, names = [v.type for v in op.results], [v.name for v in op.results]
+    made = Builder.before(op).op(name, op.operands, types, attrs, (), names)
+    for old, new in zip(op.results, made.results, strict=True):
+        old.replace_all_uses(new)
+    op.erase()
+
+
 def copy_block(block: Block, values: dict[Value, Value], dims: Dims) -> Block:
     copy = Block([substitute_type(v.type, dims) for v in block.args], [v.name for v in block.args])
     values.update(zip(block.args, copy.args, strict=True))

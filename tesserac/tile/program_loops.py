@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tesserac.base.dataclass import dataclass
+from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.ir.index import index_op
@@ -238,7 +239,7 @@ def _scaled(program: Program, left: Value, scale: Value) -> Value:
         return known
     rows = tuple(0 if d != ONE else None for d in tensor_type(scale).dims)
 
-    def fill(builder, args):  # type: ignore[no-untyped-def]
+    def fill(builder: Builder, args: list[Value]) -> Value:
         return builder.value("scalar.ldexp", args, args[0].type)
 
     tiles = [program.value(left), program.value(scale)]

@@ -26,7 +26,7 @@ from tesserac.graph.dialect import (
     program_of,
     set_numerics,
 )
-from tesserac.graph.substitute import copy_op, counters
+from tesserac.graph.substitute import copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Value, define_op
 from tesserac.ir.ordering import forget_places, has_place
@@ -147,7 +147,7 @@ def dissolve(function: Op, functions: Functions) -> None:
     while customs := [op for op in function.walk() if op.name == CUSTOM]:
         for op in customs:
             if functions.is_kernel(op) and MEANT not in op.attrs:
-                _leave_kernel(op)
+                replace_op(op, KERNEL_CALL, {name: op.attrs[name] for name in ("callee", "dims")})
                 continue
             before = set(_block(op).ops)
             found = functions.body(Builder.before(op), op, op.operands)
@@ -159,14 +159,6 @@ def dissolve(function: Op, functions: Functions) -> None:
                 new.name = new.name or old.name
                 old.replace_all_uses(new)
             op.erase()
-
-
-def _leave_kernel(op: Op) -> None:
-    types, attrs = [v.type for v in op.results], {name: op.attrs[name] for name in ("callee", "dims")}
-    made = Builder.before(op).op(KERNEL_CALL, op.operands, types, attrs, (), [v.name for v in op.results])
-    for old, new in zip(op.results, made.results, strict=True):
-        old.replace_all_uses(new)
-    op.erase()
 
 
 def _block(op: Op) -> Block:

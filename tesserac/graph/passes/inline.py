@@ -40,7 +40,7 @@ from tesserac.graph.dialect import (
     set_numerics,
 )
 from tesserac.graph.expansion import limit_calls
-from tesserac.graph.substitute import copy_op, counters
+from tesserac.graph.substitute import copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, VerifyError, attr
 from tesserac.ir.forms import tensor_type
@@ -98,7 +98,7 @@ def _inline_calls(module: Module, function: Op, finished: set[str], callers: tup
             callee = module.lookup(str(op.attrs["callee"]))
             _inline_calls(module, callee, finished, (*callers, name))
             if program_of(callee) is not None:
-                _leave_kernel(op)
+                replace_op(op, CUSTOM, op.attrs)  # it keeps its name until it is known whether it runs as tiles
             else:
                 inline_call(op, callee, function)
     finished.add(name)
@@ -121,15 +121,6 @@ def _call_kernel(module: Module, function: Op) -> None:
     call = builder.op(CUSTOM, body.args, types, {"callee": symbol, "dims": dims})
     builder.op("graph.return", call.results)
     module.block.append(meaning)
-
-
-def _leave_kernel(call: Op) -> None:
-    """A kernel keeps its name until it is known whether it runs as tiles; it has no derivative of its own here."""
-    types, names = [v.type for v in call.results], [v.name for v in call.results]
-    kernel = Builder.before(call).op(CUSTOM, call.operands, types, call.attrs, (), names)
-    for old, new in zip(call.results, kernel.results, strict=True):
-        old.replace_all_uses(new)
-    call.erase()
 
 
 def inline_call(call: Op, callee: Op, caller: Op) -> None:
