@@ -28,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 
 import numpy as np  # noqa: E402
 
-from benchmarks.bits_cases import NOT_ON_GPUS, PER_ARCHITECTURE, SIZES, inputs  # noqa: E402
+from benchmarks.bits_cases import PER_ARCHITECTURE, SIZES, inputs  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 Hashes = dict[str, dict[str, str]]
@@ -69,8 +69,7 @@ def _options() -> argparse.Namespace:
 
 def run_backend(backend: str, options: argparse.Namespace) -> Path:
     """All programs on one backend; the file of their hashes."""
-    runnable = [name for name in SIZES if backend == "cpu" or name not in NOT_ON_GPUS]
-    names = [options.only] if options.only else runnable
+    names = [options.only] if options.only else list(SIZES)
     found = {name: run_apart(name, backend, options.arch) for name in names}
     machine = options.arch if backend == "gpu" else platform.machine().lower()
     path: Path = options.out / f"bits-{backend}-{machine}.json"

@@ -75,9 +75,6 @@ SIZES: dict[str, list[Sizes]] = {
 PER_ARCHITECTURE = frozenset({"matmul_bf16"})
 """Products of narrow types, whose bits the language leaves to the architecture."""
 
-NOT_ON_GPUS = frozenset({"gradient_recurrent", "gradient_in_segments"})
-"""Loops that write parts of memory in turn, for which a host program for a GPU has no rule yet."""
-
 
 def inputs(name: str, signature: Signature, sizes: Sizes) -> list[Array]:
     """The arguments of one call; they depend on nothing but the names and sizes."""

@@ -16,16 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 from tessera.dtypes import numpy_dtype
 from tessera.errors import GPU_FAILED, NO_GPU, OUT_OF_MEMORY, WRONG_GPU, TesseraError, failure
-from tessera.gpu_function import require
+from tessera.gpu_effects import NO_BAD_INDEX, check_words, print_values
+from tessera.gpu_function import failed, require
 from tessera.gpu_program import (
     Argument,
+    Assert,
+    Box,
     Buffer,
+    CheckIndices,
     Cond,
     GpuProgram,
     Kernel,
+    Last,
     Launch,
     Loop,
     Parameter,
+    Print,
     Require,
     Select,
     Steps,
@@ -34,6 +40,7 @@ from tessera.gpu_program import (
     While,
     Workspace,
 )
+from tessera.signature import STATUS_ASSERT
 from tessera.sizes import SizeError
 
 if TYPE_CHECKING:
@@ -91,6 +98,16 @@ def _function(kernel: Kernel) -> Any:
     return function
 
 
+@cache
+def _table(data: bytes) -> Any:
+    """A table of constants on the device, there until the process ends."""
+    cuda = driver()
+    room = cuda.mem_alloc(max(len(data), SMALLEST_ALLOCATION))
+    if data:
+        cuda.memcpy_htod(room, data)
+    return room
+
+
 # --- one call -----------------------------------------------------------------------------------------------------
 
 
@@ -105,6 +122,8 @@ class GpuCall:
         self.memory: list[Any] = []
         self._slots: dict[int, Any] = {}
         self._maps: dict[tuple[int, ...], Any] = {}
+        self._told: list[tuple[CheckIndices, tuple[int, ...]]] = []
+        self._last = False
         self._workspaces: dict[tuple[str, int], tuple[int, Any]] = {}
         for buffer in program.buffers:
             self.memory.append(self._place(buffer, arrays))
@@ -119,6 +138,13 @@ class GpuCall:
                 self.cuda.memcpy_htod(room, _bytes_of(source))
             return room
         if buffer.role == "output":
+            taken = self.program.signature.taken().get(buffer.slot)
+            return self._allocate(self._bytes(buffer)) if taken is None else self.memory[taken]
+        if buffer.role == "constant":
+            return _table(self.program.tables[buffer.slot])
+        if buffer.role == "box":
+            return 0  # until its step has run
+        if buffer.role == "status":
             return self._allocate(self._bytes(buffer))
         if buffer.slot not in self._slots:
             sharing = [b for b in self.program.buffers if (b.role, b.slot) == (buffer.role, buffer.slot)]
@@ -150,6 +176,7 @@ class GpuCall:
     def execute(self) -> None:
         """Starts every step in order. Faults of the device show at the next synchronisation."""
         try:
+            self._clear_status()
             self._run(self.program.steps)
         except self.cuda.Error as error:
             raise self._failed(error) from None
@@ -167,10 +194,29 @@ class GpuCall:
                     self._while(step)
                 case Cond(flag, yes, no):
                     self._run(yes if self._flag(flag) else no)
+                case Assert() | Print():
+                    self._effect(step)
                 case Require():
-                    require(self.program.signature, step, self.symbols)
-                case Swap(left, right):
-                    self.memory[left], self.memory[right] = self.memory[right], self.memory[left]
+                    self._require(step)
+                case Swap() | Box() | Last() | CheckIndices():
+                    self._note(step)
+
+    def _require(self, step: Require) -> None:
+        if not step.condition.holds(self.symbols):
+            self._check_told()  # what comes first is told first
+        require(self.program.signature, step, self.symbols)
+
+    def _note(self, step: Swap | Box | Last | CheckIndices) -> None:
+        """What only changes the state of the host."""
+        match step:
+            case Swap(left, right):
+                self.memory[left], self.memory[right] = self.memory[right], self.memory[left]
+            case Box(target, source, offset):
+                self.memory[target] = int(self.memory[source]) + offset.evaluate(self.symbols)
+            case Last():
+                self._last = True
+            case CheckIndices(_, sizes, _):
+                self._told.append((step, tuple(size.evaluate(self.symbols) for size in sizes)))
 
     def _select(self, step: Select) -> None:
         chosen = (arm for p, arm in zip(step.predicates, step.arms, strict=False) if p.holds(self.symbols))
@@ -181,6 +227,9 @@ class GpuCall:
         for count in range(low, high):
             self.symbols[step.counter] = count
             self._run(step.body)
+            if self._last:
+                self._last = False
+                break
         self.symbols.pop(step.counter, None)
 
     def _while(self, step: While) -> None:
@@ -191,9 +240,38 @@ class GpuCall:
 
     def _flag(self, buffer: int) -> bool:
         """Waits for what was launched and reads one bool."""
-        held = bytearray(1)
-        self.cuda.memcpy_dtoh(held, self.memory[buffer])
-        return held != b"\0"
+        self._check_told()
+        return self._read(buffer, 1) != b"\0"
+
+    # -- what the host tells of
+
+    def _read(self, buffer: int, size: int) -> bytearray:
+        held = bytearray(size)
+        if size:
+            self.cuda.memcpy_dtoh(held, self.memory[buffer])
+        return held
+
+    def _clear_status(self) -> None:
+        for buffer, room in zip(self.program.buffers, self.memory, strict=True):
+            if buffer.role == "status":
+                words = self._bytes(buffer) // 8
+                self.cuda.memcpy_htod(room, NO_BAD_INDEX.to_bytes(8, "little", signed=True) * words)
+
+    def _check_told(self) -> None:
+        """Ends the call at the first place, in the order of the program, whose kernels have told of a bad index. Until
+        then they have read zeros in its place."""
+        waiting, self._told = self._told, []
+        for step, sizes in waiting:
+            check_words(self.program.signature, step, self._read(step.words, 8 * len(sizes)), sizes, self.symbols)
+
+    def _effect(self, step: Assert | Print) -> None:
+        signature = self.program.signature
+        self._check_told()
+        if isinstance(step, Print):
+            data = [self._read(number, self._bytes(self.program.buffers[number])) for number in step.shown]
+            print_values(signature.sites[step.site], data, [size.evaluate(self.symbols) for size in step.sizes])
+        elif not self._flag(step.flag):
+            raise failed(signature, STATUS_ASSERT, step.site, (), self.symbols)
 
     def variant(self, step: Launch) -> Kernel:
         """The variant that these sizes choose."""
@@ -250,6 +328,7 @@ class GpuCall:
         """Waits for the device and copies the results into `outputs`."""
         try:
             self.cuda.Context.synchronize()
+            self._check_told()
             for buffer, room in zip(self.program.buffers, self.memory, strict=True):
                 if buffer.role == "output" and outputs[buffer.slot].nbytes:
                     self.cuda.memcpy_dtoh(_bytes_of(outputs[buffer.slot]), room)

@@ -7,7 +7,6 @@ allocates the results and runs the entry. What it does not handle comes back to 
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable, Sequence
 
 from tessera.arguments import Array, arrays_of
@@ -17,9 +16,8 @@ from tessera.dtypes import numpy_dtype
 from tessera.loader import LoadedImage, load_image
 from tessera.numpy_abi import api_function, layout_holds
 from tessera.outputs import OUT, flat_outputs
-from tessera.printing import CALLBACK, NOTE, note_failure, printed_text
+from tessera.printing import CALLBACK, write_site
 from tessera.threads import function_address, load_pool, resolve_libc
-from tessera.tracing import before_print
 
 
 class Unsized:
@@ -78,13 +76,7 @@ class CompiledFunction:
 
     def _print(self, site: int, words: int) -> None:
         """Called by the image at a `print`."""
-        place = self.signature.sites[site]
-        text = printed_text(place.text, words)
-        if place.operator == NOTE:
-            note_failure(text)
-        else:
-            before_print()
-            sys.stdout.write(text)
+        write_site(self.signature.sites[site], words)
 
     def sizes(self, leaves: Sequence[object]) -> dict[str, int]:
         """What the symbols of the signature are in a call with these arguments."""

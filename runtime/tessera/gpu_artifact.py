@@ -12,15 +12,20 @@ from tessera.artifact import read_signature, unreadable
 from tessera.container import Row, pack, unpack
 from tessera.gpu_program import (
     Argument,
+    Assert,
+    Box,
     Buffer,
     Check,
+    CheckIndices,
     Cond,
     Condition,
     GpuProgram,
     Kernel,
+    Last,
     Launch,
     Loop,
     Parameter,
+    Print,
     Require,
     Select,
     Step,
@@ -32,7 +37,7 @@ from tessera.gpu_program import (
 )
 from tessera.sizes import read_size
 
-_KIND = "gpu function 1"
+_KIND = "gpu function 2"
 
 
 def gpu_bytes(program: GpuProgram) -> bytes:
@@ -40,16 +45,17 @@ def gpu_bytes(program: GpuProgram) -> bytes:
     kernels = [_kernel_row(kernel) for kernel in program.kernels]
     steps = [_step_row(step) for step in program.steps]
     content = [_KIND, program.signature, program.arch, program.buffers, kernels, program.checks, steps]
-    return pack(content, [kernel.code().encode() for kernel in program.kernels])
+    return pack(content, [*(kernel.code().encode() for kernel in program.kernels), *program.tables])
 
 
 def read_gpu_program(data: bytes, source: str) -> GpuProgram:
     """The program in `data`; `source` names it in errors."""
     try:
-        content, codes = unpack(data)
+        content, blobs = unpack(data)
         kind, signature, arch, buffers, kernels, checks, steps = content
         if kind != _KIND:
             raise ValueError(f"it holds {kind!r}, not a function for a GPU")
+        codes, tables = blobs[: len(kernels)], blobs[len(kernels) :]
         return GpuProgram(
             read_signature(signature),
             arch,
@@ -57,6 +63,7 @@ def read_gpu_program(data: bytes, source: str) -> GpuProgram:
             tuple(_kernel(row, code.decode()) for row, code in zip(kernels, codes, strict=True)),
             tuple(Check(_condition(condition), site) for condition, site in checks),
             _steps(steps),
+            tuple(tables),
         )
     except (ValueError, TypeError, IndexError, KeyError) as error:
         raise unreadable(source, str(error)) from None
@@ -75,7 +82,7 @@ def _kernel_row(kernel: Kernel) -> Row:
 def _step_row(step: Step) -> Row:
     kind = type(step).__name__
     match step:
-        case Launch() | Swap():
+        case Launch() | Swap() | Box() | Last() | CheckIndices() | Assert() | Print():
             return [kind, *step]
         case Select(predicates, arms):
             return [kind, predicates, [_rows(arm) for arm in arms]]
@@ -149,4 +156,9 @@ _STEPS: dict[str, Callable[[Row], Step]] = {
     "While": lambda row: While(_steps(row[0]), row[1], _steps(row[2])),
     "Require": lambda row: Require(_condition(row[0]), row[1], None if row[2] is None else read_size(row[2])),
     "Cond": lambda row: Cond(row[0], _steps(row[1]), _steps(row[2])),
+    "Box": lambda row: Box(row[0], row[1], read_size(row[2])),
+    "Last": lambda row: Last(),
+    "CheckIndices": lambda row: CheckIndices(row[0], tuple(map(read_size, row[1])), row[2]),
+    "Assert": lambda row: Assert(*row),
+    "Print": lambda row: Print(row[0], tuple(row[1]), tuple(map(read_size, row[2]))),
 }

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from tessera.arguments import Array, arrays_of
 from tessera.call import bind_symbols, failed_status, result_arrays
 from tessera.donation import check_apart
+from tessera.errors import TesseraError
 from tessera.gpu_program import GpuProgram, Require
 from tessera.signature import STATUS_BAD_INDEX, STATUS_GUARD, STATUS_TOO_LARGE, STATUS_VALUES, Signature
 from tessera.sizes import LARGEST_SIZE
@@ -54,6 +55,13 @@ def require(signature: Signature, check: Require, symbols: Mapping[str, int]) ->
     code = STATUS_TOO_LARGE if condition.kind == "fits" else code
     first = condition.left if check.shown is None else check.shown
     sides = (first.evaluate(symbols), condition.right.evaluate(symbols))
-    values = [max(-LARGEST_SIZE, min(side, LARGEST_SIZE)) for side in sides] + [0] * (STATUS_VALUES - len(sides))
-    status = struct.pack(f"<ii{STATUS_VALUES}q", code, check.site, *values)
-    raise failed_status(signature, status, {name: symbols[name] for name in signature.symbols})
+    raise failed(signature, code, check.site, sides, symbols)
+
+
+def failed(
+    signature: Signature, code: int, site: int, values: Sequence[int], symbols: Mapping[str, int]
+) -> TesseraError:
+    """The error of a call that ends at `site`."""
+    told = [max(-LARGEST_SIZE, min(value, LARGEST_SIZE)) for value in values] + [0] * (STATUS_VALUES - len(values))
+    status = struct.pack(f"<ii{STATUS_VALUES}q", code, site, *told)
+    return failed_status(signature, status, {name: symbols[name] for name in signature.symbols})

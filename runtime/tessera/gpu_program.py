@@ -80,8 +80,9 @@ class Kernel(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """Memory of a call. `role` is `input`, `output` or `workspace`; `slot` the position of an input or output, and of
-    a workspace the number under which others share its memory."""
+    """Memory of a call. `role` is `input`, `output`, `workspace`, `status` (words in which kernels tell of bad
+    indices), `constant` or `box` (a part of other memory, see `Box`); `slot` is the position of an input, an output or
+    a table, and of a workspace the number under which others share its memory."""
 
     role: str
     slot: int
@@ -142,6 +143,42 @@ class Swap(NamedTuple):
     right: int
 
 
+class Box(NamedTuple):
+    """Buffer number `target` is the memory that begins `offset` bytes into that of buffer number `source` now."""
+
+    target: int
+    source: int
+    offset: Size
+
+
+class Last(NamedTuple):
+    """This iteration of the loop around is the last."""
+
+
+class CheckIndices(NamedTuple):
+    """Ends the call at `site` if a kernel has put a bad index into one of the words of buffer number `words`;
+    `sizes[i]` is what index number i has to be below."""
+
+    words: int
+    sizes: tuple[Size, ...]
+    site: int
+
+
+class Assert(NamedTuple):
+    """Ends the call at `site` unless buffer number `flag` holds true."""
+
+    flag: int
+    site: int
+
+
+class Print(NamedTuple):
+    """Writes the text of `site` with the values of the buffers `shown`; `sizes` are those of all their dims."""
+
+    site: int
+    shown: tuple[int, ...]
+    sizes: tuple[Size, ...]
+
+
 class Require(NamedTuple):
     """Ends the call at `site` unless the condition holds here; `shown` is the index that was written, if it is one."""
 
@@ -150,7 +187,7 @@ class Require(NamedTuple):
     shown: Size | None
 
 
-Step: TypeAlias = Launch | Select | Loop | While | Cond | Swap | Require
+Step: TypeAlias = Launch | Select | Loop | While | Cond | Swap | Box | Last | CheckIndices | Assert | Print | Require
 Steps: TypeAlias = tuple[Step, ...]
 
 
@@ -164,3 +201,5 @@ class GpuProgram(NamedTuple):
     kernels: tuple[Kernel, ...]
     checks: tuple[Check, ...]
     steps: Steps
+    tables: tuple[bytes, ...] = ()
+    """What the buffers of role `constant` hold."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import json
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 from tessera.dtypes import numpy_dtype
+from tessera.signature import Site
+from tessera.tracing import before_print
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
@@ -36,6 +39,16 @@ def noted_failure() -> str:
     text: str = getattr(_noted, "text", "")
     _noted.text = ""
     return text
+
+
+def write_site(site: Site, words: int) -> None:
+    """Writes what a site prints, or keeps it for the assertion that fails next."""
+    text = printed_text(site.text, words)
+    if site.operator == NOTE:
+        note_failure(text)
+    else:
+        before_print()
+        sys.stdout.write(text)
 
 
 def printed_text(text: str, words: int) -> str:

@@ -92,4 +92,5 @@ def gpu_program(
         planned.kernels,
         planned.checks,
         planned.steps,
+        planned.tables,
     )

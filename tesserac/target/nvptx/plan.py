@@ -8,43 +8,34 @@ integers without end, so that this one comes last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from tessera.gpu_program import (
     Argument,
     Buffer,
     Check,
-    Cond,
-    Condition,
     Kernel,
-    Launch,
-    Loop,
     Parameter,
-    Require,
-    Select,
-    Step,
     Steps,
-    Swap,
     TensorMap,
-    While,
     Workspace,
 )
-from tessera.sizes import Size, Tree
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.ir.core import Block, Op, Value, attr_tuple
+from tesserac.ir.core import Op
 from tesserac.ir.forms import Guard, indices
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.dialect import Predicate, memory
+from tesserac.schedule.dialect import memory
+from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.guards import certain_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
+from tesserac.target.nvptx.host_steps import HostSteps, condition
 from tesserac.target.nvptx.kernel import emit_kernel, programs
 from tesserac.target.nvptx.ptx import emit_ptx
 from tesserac.target.sizes import implied_guards, size_of
 from tesserac.tile.gpu.dialect import integer, kernel_conditions, kernel_parameters, text
-from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.types import TensorMapType
 from tesserac.types.dims import Dim, product
 
@@ -58,6 +49,7 @@ class Plan:
     checks: tuple[Check, ...]
     steps: Steps
     sites: tuple[HostSite, ...]
+    tables: tuple[bytes, ...]
 
 
 def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
@@ -68,11 +60,11 @@ def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
         name = text(op, "variant_of")
         variants[name] = (*variants.get(name, ()), position)
     checks, sites = _checks(func, {text(op, "variant_of"): op for op in kernels})
-    host = _Host(variants, list(sites))
+    host = HostSteps(variants, list(sites), loop_bounds(func))
     for position, value in enumerate(func.body.args):
         host.add(value, "input", position)
     steps = host.steps(func.body)
-    return Plan(tuple(host.buffers), compiled, checks, steps, tuple(host.sites))
+    return Plan(tuple(host.buffers), compiled, checks, steps, tuple(host.sites), tuple(host.tables))
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------
@@ -112,12 +104,6 @@ def _parameters(kernel: Op) -> Iterator[Parameter]:
             yield Workspace(size_of(product(ty.dims) * (ty.dtype.bits // 8)))
 
 
-def condition(kind: str, left: Dim, right: Dim) -> Condition:
-    if kind not in ("at_least", "divides", "equal", "in_range", "fits"):
-        raise LoweringError(f"a condition of kind {kind}")
-    return Condition(kind, size_of(left), size_of(right))
-
-
 _LIMIT = Dim.const(int(LARGEST))
 
 # --- checks ---------------------------------------------------------------------------------------------------------
@@ -143,100 +129,3 @@ def _checks(func: Op, kernels: Mapping[str, Op]) -> tuple[tuple[Check, ...], tup
         found.setdefault(("fits", size, _LIMIT), HostSite("size", named_size(size), func.span))
     checks = tuple(Check(condition(*key), site) for site, key in enumerate(found))
     return checks, tuple(found.values())
-
-
-# --- steps ----------------------------------------------------------------------------------------------------------
-
-
-class _Host:
-    """Operations of the host program, one after another, as steps; buffers are numbered as they come."""
-
-    def __init__(self, variants: Mapping[str, tuple[int, ...]], sites: list[HostSite]) -> None:
-        self.variants = variants
-        self.sites = sites
-        self.buffers: list[Buffer] = []
-        self.places: dict[Value, int] = {}
-        self.indices: dict[Value, Size] = {}
-
-    def add(self, value: Value, role: str, slot: int) -> None:
-        ty = memory(value)
-        if ty.layout != "strided":
-            raise LoweringError(f"memory in the layout {ty.layout} on a GPU")
-        self.places[value] = len(self.buffers)
-        self.buffers.append(Buffer(role, slot, tuple(map(size_of, ty.dims)), ty.dtype.numpy_name))
-
-    def steps(self, block: Block) -> Steps:
-        found: list[Step] = []
-        for op in block.ops[:-1]:
-            if op.opdef.dialect == "index":
-                self.indices[op.result] = self._index(op)
-            elif op.name == "schedule.buffer" and op.attrs["role"] == "constant":
-                raise LoweringError("tables of constants on a GPU")
-            elif op.name == "schedule.buffer":
-                self.add(op.result, text(op, "role"), integer(op, "slot"))
-            elif op.name in _STEPS:
-                found.append(_STEPS[op.name](self, op))
-            elif op.name != "schedule.guard":
-                raise LoweringError(f"no rule for {op.name} in a host program for a GPU")
-        return tuple(found)
-
-    def _index(self, op: Op) -> Size:
-        dim = op.attrs.get("dim")
-        if isinstance(dim, Dim):
-            return size_of(dim)
-        left, right = (self.indices[v].tree for v in op.operands)
-        tree: Tree = ("+", left, ("*", -1, right)) if op.name == "index.sub" else (_OPERATORS[op.name], left, right)
-        return Size(op.name, tree)
-
-    def require(self, op: Op) -> Require:
-        guard, shown = op.attrs["guard"], op.attrs.get("shown")
-        assert isinstance(guard, Guard)
-        self.sites.append(HostSite(text(op, "operator"), guard.text, op.span))
-        index = size_of(shown) if isinstance(shown, Dim) else None
-        return Require(condition(guard.kind, guard.left, guard.right), len(self.sites) - 1, index)
-
-    def launch(self, op: Op) -> Launch:
-        return Launch(self.variants[text(op, "kernel")], tuple(self.places[v] for v in op.operands))
-
-    def select(self, op: Op) -> Select:
-        tests = tuple(condition(p.kind, p.left, p.right) for p in attr_tuple(op, "predicates", Predicate))
-        return Select(tests, tuple(self.steps(r.block) for r in op.regions))
-
-    def loop(self, op: Op) -> Loop:
-        counter, (low, high) = text(op, "counter"), (self.indices[v] for v in op.operands)
-        self.indices[op.body.args[0]] = Size(counter, counter)
-        return Loop(counter, low, high, self.steps(op.body))
-
-    def repeat(self, op: Op) -> While:
-        test, body = (region.block for region in op.regions)
-        steps = self.steps(test)
-        return While(steps, self.places[test.terminator.operands[0]], self.steps(body))
-
-    def swap(self, op: Op) -> Swap:
-        left, right = (self.places[v] for v in op.operands)
-        return Swap(left, right)
-
-    def choose(self, op: Op) -> Cond:
-        yes, no = (self.steps(region.block) for region in op.regions)
-        return Cond(self.places[op.operands[0]], yes, no)
-
-
-_STEPS: dict[str, Callable[[_Host, Op], Step]] = {
-    "tile.launch": _Host.launch,
-    "schedule.select": _Host.select,
-    "schedule.loop": _Host.loop,
-    "schedule.while": _Host.repeat,
-    "schedule.cond": _Host.choose,
-    "schedule.swap": _Host.swap,
-    "schedule.require": _Host.require,
-}
-
-_OPERATORS = {
-    "index.add": "+",
-    "index.mul": "*",
-    "index.floor_div": "//",
-    "index.ceil_div": "ceil_div",
-    "index.rem": "%",
-    "index.min": "min",
-    "index.max": "max",
-}
