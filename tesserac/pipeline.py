@@ -36,6 +36,7 @@ from tesserac.schedule.iterations import sum_iterations
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
 from tesserac.schedule.normal import normalise
+from tesserac.schedule.sequential import sequential
 from tesserac.schedule.sink import sink_views
 from tesserac.tile.build import tile_pass
 from tesserac.tile.trial import try_program
@@ -71,6 +72,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         normalise,  # the form in which fusion decides
         host_pass(machine),  # groups become launches, values between them buffers
         launch_pass(machine),  # how each launch walks its space, and why
+        *((sequential,) if machine.compiles_loops else ()),  # loops of small launches are compiled as one
         assign_slots,  # buffers whose lives do not overlap share memory
     )
 

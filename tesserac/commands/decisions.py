@@ -1,6 +1,7 @@
 """What scheduling decided, in words.
 
-Enters: a module of Schedule IR. Leaves: per launch its kind, how its space is walked, what is staged and kept, why.
+Enters: a module of Schedule IR. Leaves: which loops are compiled as one, and per launch its kind, how its space is
+walked, what is staged and kept, why.
 
     launch 1: rows over M x N
       loops    M in parallel, N folded in blocks of 512
@@ -33,10 +34,17 @@ def describe_schedule(module: Module) -> str:
     for op in (op for op in module.walk() if op.name == "schedule.buffer"):
         if op.attrs["role"] == "workspace":
             lines.append(f"workspace slot {op.attrs['slot']}: {memory(op.result)}")
+    for op in (op for op in module.walk() if "sequential" in op.attrs):
+        lines.append(f"{_loop(op)} is compiled as one: {op.attrs['sequential']}")
     launches = (op for op in module.walk() if op.name == "schedule.launch")
     for number, launch in enumerate(launches, start=1):
         lines += _describe(launch, number)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _loop(op: Op) -> str:
+    counter = op.attrs.get("counter")
+    return f"loop over {counter}" if counter else "while loop"
 
 
 def _describe(launch: Op, number: int) -> Iterator[str]:

@@ -28,7 +28,8 @@ schedule.buffer() {role, slot, of} : memref
     `of`, it is the memory of that argument (`donate.py`). `workspace`:
     buffers of one slot share memory, since their lives do not overlap; a slot is as large as the largest of them, by
     the target's byte count of the memref. `status`: words in which kernels tell of bad indices, see schedule.check.
-    `constant`: what the attribute `table` says, kept beside the code and never written.
+    `constant`: what the attribute `table` says, kept beside the code and never written. `register`: a few elements
+    with memory of their own, which shares nothing and never changes hands: a swap exchanges what they hold.
     All buffers stand before the first launch.
 schedule.box(mem) {offset} : memref
     A part of other memory: it begins `offset` elements into it and has strides of its own.
@@ -60,14 +61,15 @@ schedule.check(status) {operator, sizes}
     index i of `operator` has to be below.
 schedule.select() {predicates} { ^(): ... schedule.end } ... { ^(): ... schedule.end }
     The region of the first predicate that holds of the sizes; the last region if none does.
-schedule.loop(low, high) {counter} { ^(i: index): ... schedule.end }
+schedule.loop(low, high) {counter, sequential} { ^(i: index): ... schedule.end }
     Counts up. Inside, dims may mention the symbol `counter`, whose value is the count. What the loop carries lives in
-    buffers that its body overwrites, or exchanges for others.
+    buffers that its body overwrites, or exchanges for others. Where it is `sequential`, all that it launches is a few
+    elements, and the loop with all inside it is compiled as one; the attribute says how much that is, for people.
 schedule.last()
     This iteration of the loop around it is the last: all others would leave what it carries as it is.
 schedule.swap(mem, mem)
     Two buffers of one type change hands: each name stands for the memory that was the other's.
-schedule.while() { ^(): ... schedule.test(flag) } { ^(): ... schedule.end }
+schedule.while() {sequential} { ^(): ... schedule.test(flag) } { ^(): ... schedule.end }
     The second region runs as long as the first leaves true in `flag`, a memref<[], bool>.
 schedule.cond(flag) { ^(): ... schedule.end } { ^(): ... schedule.end }
     The first region if the memref<[], bool> holds true, else the second.
@@ -89,12 +91,14 @@ from tesserac.ir.kernels import KERNEL
 from tesserac.ir.ordering import IO
 from tesserac.ir.types import IndexType, MemRefType, TensorType
 from tesserac.ir.verify import require
-from tesserac.types.dims import Dim
+from tesserac.types.dims import Dim, product
 from tesserac.types.dtype import BOOL, component
 
 LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "runs", "program")
 LOOP_KINDS = ("parallel", "serial", "fold")
-BUFFER_ROLES = ("output", "workspace", "status", "constant")
+BUFFER_ROLES = ("output", "workspace", "register", "status", "constant")
+SMALL_LAUNCH = 64
+"""The most points of a space that a loop which is compiled as one walks for one of its launches."""
 
 
 @dataclass(frozen=True)
@@ -293,8 +297,8 @@ def _verify_loops(op: Op) -> None:
 
 def _verify_swap(op: Op) -> None:
     makers = [value.defining_op for value in op.operands]
-    ours = all(m is not None and m.name == "schedule.buffer" and m.attrs["role"] == "workspace" for m in makers)
-    require(ours and len(makers) == 2, "exchanges two buffers of the workspace", op)
+    roles = {m.attrs["role"] if m is not None and m.name == "schedule.buffer" else None for m in makers}
+    require(len(makers) == 2 and roles in ({"workspace"}, {"register"}), "exchanges two buffers of the workspace", op)
     require(op.operands[0].type == op.operands[1].type, "exchanges buffers of one type", op)
 
 
@@ -309,6 +313,18 @@ def _verify_loop(op: Op) -> None:
     require(len(op.operands) == 2 and isinstance(op.attrs.get("counter"), str), "counts from low to high", op)
     bounds = [v.type for v in (*op.operands, *op.body.args)]
     require(all(isinstance(t, IndexType) for t in bounds), "counts with indices", op)
+    _verify_sequential(op)
+
+
+def _verify_sequential(op: Op) -> None:
+    if "sequential" not in op.attrs:
+        return
+    require(isinstance(op.attrs["sequential"], str), "says how much an iteration is", op)
+    for inner in op.walk():
+        require(inner.name != "schedule.print", "prints in a loop that is compiled as one", op)
+        if inner.name == "schedule.launch":
+            size = product(launch_space(inner)).constant
+            require(size is not None and size <= SMALL_LAUNCH, "launches more than a few elements", op)
 
 
 def _verify_last(op: Op) -> None:
@@ -321,6 +337,7 @@ def _verify_last(op: Op) -> None:
 def _verify_while(op: Op) -> None:
     require(len(op.regions) == 2 and not op.operands, "has a test and a body", op)
     require(op.regions[0].block.terminator.name == "schedule.test", "its first region ends in a test", op)
+    _verify_sequential(op)
 
 
 def _verify_cond(op: Op) -> None:

@@ -69,7 +69,9 @@ def _live_together(host: Op, lives: dict[Op, _Life]) -> None:
     pairs = [[value.defining_op for value in op.operands] for op in host.walk() if op.name == "schedule.swap"]
     for _ in pairs:
         for pair in pairs:
-            both = [lives[buffer] for buffer in pair if buffer is not None]
+            both = [lives[buffer] for buffer in pair if buffer is not None and buffer in lives]
+            if not both:
+                continue  # registers keep their places
             first, last = min(life.first for life in both), max(life.last for life in both)
             for life in both:
                 life.first, life.last = first, last

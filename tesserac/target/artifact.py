@@ -23,11 +23,12 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import memory_of
-from tesserac.target.compile import Machine, data_layout, emit_object
+from tesserac.target.compile import Machine, data_layout, emit_object, emit_optimised
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.pool import pool_module
 from tesserac.target.cpu.pystub import emit_stub
 from tesserac.target.cpu.pytables import Shapes
+from tesserac.target.cpu.sequential import LoopModule
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module
@@ -51,10 +52,14 @@ def build_artifact(
 ) -> Artifact:
     """Adds the host code to `module`, which holds the kernels' code under their names, and links it. `name` is what the
     function is called in messages."""
-    entry, sites = emit_host(module, func, kernels, buffer_bytes)
+    loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
+    entry, sites = emit_host(module, func, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     emit_stub(module, entry, name, Shapes(_inputs(func), _outputs(func), returns_tuple, signature.taken()))
-    code = link([emit_object(str(module), machine)])
+    objects = [emit_object(str(module), machine)]
+    if not loops.is_empty:
+        objects.append(emit_optimised(str(loops.module), machine))
+    code = link(objects)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
     return Artifact(signature, code, pool_image(machine), returned)
 

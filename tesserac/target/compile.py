@@ -98,6 +98,15 @@ def emit_object(text: str, machine: Machine) -> bytes:
         return bytes(target_machine(machine).emit_object(parse(text)))
 
 
+def emit_optimised(text: str, machine: Machine) -> bytes:
+    """The object of a module whose functions are written as they come: loops around the code of small kernels, which
+    LLVM joins."""
+    module, target = parse(text), target_machine(machine)
+    builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
+    builder.getModulePassManager().run(module, builder)
+    return bytes(target.emit_object(module))
+
+
 def emit_assembly(text: str, machine: Machine) -> str:
     """The assembly of the same code, for people and tests."""
     with _addresses_as_written():

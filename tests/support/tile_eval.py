@@ -128,11 +128,11 @@ class _Host:
         self.run(op.regions[0 if self.env[op.operands[0]][0] else 1].block)
 
     def _buffer(self, op: Op) -> np.ndarray:
-        """Outputs and workspace start as garbage; buffers of one slot share bytes."""
+        """Outputs, registers and workspace start as garbage; workspace of one slot shares bytes."""
         ty = memref_type(op.result)
         count = prod(d.evaluate(self.sizes) for d in ty.dims)
         dtype = storage(ty.dtype)
-        if op.attrs["role"] == "output":
+        if op.attrs["role"] in ("output", "register"):
             return np.full(count, POISON).astype(dtype)
         slot, size = op.attrs["slot"], count * dtype.itemsize
         self.peak.slots[slot] = max(size, self.peak.slots.get(slot, 0))

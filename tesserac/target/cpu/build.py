@@ -7,6 +7,7 @@ a function of its own, so that whoever wants to look at a level stops there.
 from __future__ import annotations
 
 import platform
+from collections.abc import Collection
 from functools import cache
 
 from tessera.artifact import Artifact
@@ -19,6 +20,7 @@ from tesserac.target import compile as llvm
 from tesserac.target import emit
 from tesserac.target.artifact import Locate, build_artifact
 from tesserac.target.cpu.kernels import emit_kernel
+from tesserac.target.cpu.sequential import launched_outside_loops
 from tesserac.tile.cpu import target as cpu_target
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
 
@@ -74,11 +76,12 @@ def kernels_of(lowered: Module) -> dict[str, Op]:
     return {op.symbol: op for op in lowered.ops if op.name == "cpu.kernel"}
 
 
-def kernel_code(lowered: Module, cpu: CpuPlatform) -> emit.Module:
-    """The code of all kernels of a module of CPU tiles."""
+def kernel_code(lowered: Module, cpu: CpuPlatform, names: Collection[str] | None = None) -> emit.Module:
+    """The code of all kernels of a module of CPU tiles, or of those named."""
     module = emit.Module("tessera", triple=cpu.code.triple, layout=llvm.data_layout(cpu.code))
-    for kernel in kernels_of(lowered).values():
-        emit_kernel(module, kernel)
+    for name, kernel in kernels_of(lowered).items():
+        if names is None or name in names:
+            emit_kernel(module, kernel)
     return module
 
 
@@ -86,9 +89,10 @@ def artifact(
     lowered: Module, entry: str, cpu: CpuPlatform, locate: Locate, *, name: str, returns_tuple: bool
 ) -> Artifact:
     """The function with the symbol `entry`, ready to run."""
+    func = lowered.lookup(entry)
     return build_artifact(
-        kernel_code(lowered, cpu),
-        lowered.lookup(entry),
+        kernel_code(lowered, cpu, launched_outside_loops(func)),
+        func,
         kernels_of(lowered),
         cpu.code,
         lambda memory: buffer_bytes(memory, cpu.tiles),

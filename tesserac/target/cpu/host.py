@@ -16,11 +16,11 @@ floating-point state of the thread is set to the one in which results are define
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from tessera.signature import STATUS_INTERRUPTED, STATUS_OUT_OF_MEMORY
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
-from tesserac.ir.forms import Guard
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.schedule.dialect import memory
@@ -28,10 +28,11 @@ from tesserac.target.cpu.checks import all_hold
 from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter
-from tesserac.target.cpu.host_program import HostProgram, elements_touched, kernel_name
+from tesserac.target.cpu.host_program import HostProgram, PoolRunner, elements_touched, kernel_name, register_bits
 from tesserac.target.cpu.interrupts import begin_status, is_stopped
 from tesserac.target.cpu.launches import INLINE_ELEMENTS
 from tesserac.target.cpu.pool import MAX_THREADS
+from tesserac.target.cpu.sequential import LoopModule
 from tesserac.target.cpu.status import HostSite, Sites, return_status
 from tesserac.target.cpu.system import (
     HOST_ATTRIBUTES,
@@ -46,15 +47,15 @@ from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, if_return, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I8, I32, I64, PTR, Value, array, const_i64, const_int, zero
+from tesserac.target.llvm_types import I8, I32, I64, PTR, Value, array, const_i64, const_int, integer, zero
 from tesserac.types.dims import LARGEST_SIZE
 
 
 def emit_host(
-    module: Module, func: Op, kernels: Mapping[str, Op], buffer_bytes: BufferBytes
+    module: Module, func: Op, kernels: Mapping[str, Op], buffer_bytes: BufferBytes, loops: LoopModule
 ) -> tuple[Function, tuple[HostSite, ...]]:
-    """Emits `tessera.entry` and gives it with its sites."""
-    host = _Host(module, func, kernels, buffer_bytes)
+    """Emits `tessera.entry` and gives it with its sites; loops that are compiled as one go to `loops`."""
+    host = _Host(module, func, kernels, buffer_bytes, loops)
     host.emit(host.emit_guards())
     return _emit_entry(module, host.function), host.sites.table()
 
@@ -74,8 +75,11 @@ def _emit_entry(module: Module, body: Function) -> Function:
 
 
 class _Host:
-    def __init__(self, module: Module, func: Op, kernels: Mapping[str, Op], buffer_bytes: BufferBytes) -> None:
+    def __init__(
+        self, module: Module, func: Op, kernels: Mapping[str, Op], buffer_bytes: BufferBytes, loops: LoopModule
+    ) -> None:
         self.module = module
+        self.loops = loops
         self.func = func
         self.function = module.function("tessera.host", I32, [PTR, PTR], attributes=HOST_ATTRIBUTES, linkage="internal")
         self.b = self.function.builder
@@ -103,6 +107,7 @@ class _Host:
         per_worker = emit_dim(b, self.plan.scratch, self.symbols)
         self._clear_status()
         self._place_tables()
+        self._place_registers()
         block, scratch = self._allocate(threads, per_worker)
 
         def free() -> None:
@@ -111,18 +116,17 @@ class _Host:
 
         def leave(code: int, op: Op, values: Sequence[Value]) -> None:
             free()
-            operator, text = op.attrs.get("operator", "assert"), op.attrs.get("text", "every index is in range")
-            guard = op.attrs.get("guard")
-            text = guard.text if isinstance(guard, Guard) else text
-            site = self.sites.add(str(operator), str(text), op.span)
-            return_status(b, self.function.args[1], code, site, values)
+            return_status(b, self.function.args[1], code, program.site(op), values)
 
         def stop() -> None:
             free()
             b.ret(const_int(I32, STATUS_INTERRUPTED))
 
         places, status = (self.values, self.symbols), self.function.args[1]
-        program = HostProgram(b, self.kernels, *places, threads, scratch, per_worker, leave, self.sites, status, stop)
+        runner, apart = PoolRunner(threads, status, stop), partial(self.loops.run_apart, free=free)
+        program = HostProgram(
+            b, self.kernels, *places, runner, scratch, per_worker, leave, self.sites, status, stop, apart
+        )
         program.prepare(self.func)
         program.run(self.func.body)
         free()
@@ -137,6 +141,11 @@ class _Host:
                 words = self.values[op.result] = b.alloca(array(I64, count), 8)
                 for number in range(count):
                     b.store(const_i64(NO_BAD_INDEX), b.gep(I64, words, number), 8)
+
+    def _place_registers(self) -> None:
+        for op in self.func.body.ops:
+            if _has_role(op, "register"):
+                self.values[op.result] = self.b.alloca(integer(register_bits(op.result)), 8)
 
     def _place_tables(self) -> None:
         for number, op in enumerate(op for op in self.func.body.ops if _has_role(op, "constant")):

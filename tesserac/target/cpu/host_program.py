@@ -29,7 +29,7 @@ from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import ceil_div, emit_dim, floor_div, modulo
 from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, I8, I64, PTR, Value, array, const_i64, const_int
+from tesserac.target.llvm_types import I1, I8, I64, PTR, Value, array, const_i64, const_int, integer
 from tesserac.target.sizes import implied_guards
 from tesserac.tile.dialect import grid
 from tesserac.types.dims import ZERO, Dim, product
@@ -46,6 +46,16 @@ def elements_touched(launch: Op) -> Dim:
     return touched
 
 
+class Runner(Protocol):
+    """How the kernels of a host program are run, and how it is found out whether the call is to end."""
+
+    def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
+        """Runs all programs of a launch."""
+
+    def poll(self, b: Builder, loop: Op) -> None:
+        """In each iteration of a loop."""
+
+
 class Leave(Protocol):
     """Ends the call: `op` is the place in the program, `values` are those of the status."""
 
@@ -58,21 +68,22 @@ Iteration = Callable[[Value, list[Value]], Sequence[Value]]
 
 @dataclass
 class HostProgram:
-    """Writes operations with `b`. `threads` bounds the workers of every launch; each has `per_worker` bytes of
-    `scratch`. `symbols` grows by the counters of the loops around the place. `leave` ends the call with a status,
-    `stop` a call that was interrupted."""
+    """Writes operations with `b`. Each worker has `per_worker` bytes of `scratch`. `symbols` grows by the counters of
+    the loops around the place. `leave` ends the call with a status, `stop` a call that was interrupted. `apart` writes
+    a loop that is compiled as one; there is none in such a loop."""
 
     b: Builder
     kernels: Mapping[str, Op]
     values: dict[IRValue, Value]
     symbols: dict[str, Value]
-    threads: Value
+    runner: Runner
     scratch: Value
     per_worker: Value
     leave: Leave
     sites: Sites
     status: Value
     stop: Callable[[], None]
+    apart: Callable[[HostProgram, Op], None] | None
     slots: dict[IRValue, Value] = field(default_factory=dict)
     """Where the addresses of buffers that change hands are kept."""
     last: list[Value] = field(default_factory=list)
@@ -91,7 +102,7 @@ class HostProgram:
         self.defined = frozenset(implied_guards(known))
         for op in func.walk():
             for value in op.operands if op.name == "schedule.swap" else ():
-                if value not in self.slots:
+                if value not in self.slots and not is_register(value):
                     self.slots[value] = self.b.alloca(PTR, 8)
                     self.b.store(self.values[value], self.slots[value], 8)
 
@@ -102,18 +113,39 @@ class HostProgram:
 
     def _swap(self, op: Op) -> None:
         left, right = (self._memory(value) for value in op.operands)
+        if is_register(op.operands[0]):
+            self._exchange(left, right, register_bits(op.operands[0]))
+            return
         for value, address in zip(op.operands, (right, left), strict=True):
             self.b.store(address, self.slots[value], 8)
+
+    def _exchange(self, left: Value, right: Value, bits: int) -> None:
+        """Registers keep their places, and what they hold changes hands."""
+        held = [self.b.load(integer(bits), place, 1) for place in (left, right)]
+        for value, place in zip(held, (right, left), strict=True):
+            self.b.store(value, place, 1)
 
     def run(self, block: Block) -> None:
         before = self.defined
         for op in block.ops:
-            self._define(op)
-            if op.opdef.dialect == "index":
-                self.values[op.result] = self._index(op)
-            elif op.name not in _DECLARATIONS:
-                _RULES[op.name](self, op)
+            self.run_op(op)
         self.defined = before
+
+    def run_op(self, op: Op) -> None:
+        self._define(op)
+        if op.opdef.dialect == "index":
+            self.values[op.result] = self._index(op)
+        elif "sequential" in op.attrs and self.apart is not None:
+            self.apart(self, op)
+        elif op.name not in _DECLARATIONS:
+            _RULES[op.name](self, op)
+
+    def site(self, op: Op) -> int:
+        """The number of a place that can end the call."""
+        operator, text = op.attrs.get("operator", "assert"), op.attrs.get("text", "every index is in range")
+        guard = op.attrs.get("guard")
+        text = guard.text if isinstance(guard, Guard) else text
+        return self.sites.add(str(operator), str(text), op.span)
 
     def _define(self, op: Op) -> None:
         """Leaves where a size that an operation uses has no value here; the entry has tested those of every call."""
@@ -159,9 +191,6 @@ class HostProgram:
         """What launches would have written is not there in a call that was stopped."""
         if_return(self.b, is_stopped(self.b, self.status), self.stop)
 
-    def _poll(self) -> None:
-        if_return(self.b, call_imported(self.b, "pool.pool_poll", [self.status], I1), self.stop)
-
     def _assert(self, op: Op) -> None:
         self._stop_here()
         failed = self.b.icmp("eq", self.b.load(I8, self._memory(op.operands[0]), 1), const_int(I8, 0))
@@ -190,10 +219,7 @@ class HostProgram:
 
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
-        programs = emit_dim(self.b, product(grid(kernel)), self.symbols)
-        touched = emit_dim(self.b, elements_touched(op), self.symbols)
-        code, context = Value(PTR, f"@{kernel.symbol}"), self._context(op, kernel)
-        self.b.call(launcher(self.b.module), [code, context, programs, touched, self.threads, self.status])
+        self.runner.start(self.b, op, kernel, self._context(op, kernel), self.symbols)
 
     def _context(self, op: Op, kernel: Op) -> Value:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""
@@ -246,7 +272,7 @@ class HostProgram:
 
         def body(index: Value, _: list[Value]) -> Sequence[Value]:
             self.values[op.body.args[0]] = self.symbols[counter] = index
-            self._poll()
+            self.runner.poll(self.b, op)
             self.run(op.body)
             del self.symbols[counter]
             return ()
@@ -280,13 +306,42 @@ class HostProgram:
         test, body = (region.block for region in op.regions)
 
         def again(_: list[Value]) -> tuple[Value, Sequence[Value]]:
-            self._poll()
+            self.runner.poll(self.b, op)
             self.run(test)
             go_on = self._flag(test.terminator.operands[0])
             if_then(self.b, go_on, lambda: self.run(body))
             return go_on, ()
 
         do_while(self.b, [], again)
+
+
+@dataclass(frozen=True)
+class PoolRunner:
+    """Hands the programs of every launch to the pool, which has `threads` threads at most."""
+
+    threads: Value
+    status: Value
+    stop: Callable[[], None]
+
+    def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
+        programs = emit_dim(b, product(grid(kernel)), symbols)
+        touched = emit_dim(b, elements_touched(launch), symbols)
+        code = Value(PTR, f"@{kernel.symbol}")
+        b.call(launcher(b.module), [code, context, programs, touched, self.threads, self.status])
+
+    def poll(self, b: Builder, loop: Op) -> None:
+        if_return(b, call_imported(b, "pool.pool_poll", [self.status], I1), self.stop)
+
+
+def is_register(value: IRValue) -> bool:
+    made = value.defining_op
+    return made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "register"
+
+
+def register_bits(buffer: IRValue) -> int:
+    """Of all elements that it has."""
+    ty = memory(buffer)
+    return memory_type(ty.dtype).bits * product(ty.dims).evaluate({})
 
 
 def _may_end(loop: Op) -> bool:

@@ -1,0 +1,82 @@
+"""`python -m benchmarks.table --peers PYTHON`: rows of work against the best of other libraries, on one thread and on
+all; writes `benchmarks/results/table-MACHINE.md`.
+
+Each library is alone in its process, ours and the others take turns, and of several turns the least time counts.
+PYTHON is one that has torch, numpy and numba (`pip install numpy numba torch`); without it, the one that runs this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.table_peers import INPUTS, peers_of
+
+WORKER = Path(__file__).with_name("table_peers.py")
+RESULTS = Path(__file__).parent / "results"
+TURNS = 3
+ROWS = {
+    "crc16": "crc16 of 100,000 bytes", "nussinov": "nussinov 200", "seidel": "seidel 200x200, 5 steps",
+    "sum_all": "sum of 4M", "sum_rows": "sum over rows 4096x1024", "sum_columns": "sum over columns 4096x1024",
+    "running": "cumsum of 4M", "added": "scatter_add of 1M to 1000", "counts": "histogram of 1M, 256 bins",
+    "sorted_f32": "sort 256k f32", "order_f32": "argsort 256k f32", "sorted_i64": "sort 256k i64",
+    "gemm_32": "gemm 32", "gemm_128": "gemm 128", "gemm_1_4096": "gemm 1x4096x4096",
+    "gemm_8_4096": "gemm 8x4096x4096", "gemm_32_4096": "gemm 32x4096x4096", "gemm_odd": "gemm 37x1003x777",
+    "batched": "batched gemm 64x128^3", "add_4x4": "call of a 4x4 add",
+}  # fmt: skip
+
+
+def measure(python: str, library: str, row: str, threads: int) -> float | None:
+    """Seconds; None where the library is not there."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    settings = {**os.environ, **dict.fromkeys(names, str(threads))}
+    command = [python, str(WORKER), library, row, str(threads)]
+    found = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    return float(found.stdout) if found.returncode == 0 else None
+
+
+def compare(python: str, row: str, threads: int) -> str:
+    """One cell: the ratio, and the times it is of."""
+    times: dict[str, float] = {}
+    for _ in range(TURNS):
+        for library in ("tessera", *peers_of(row)):
+            seconds = measure(sys.executable if library == "tessera" else python, library, row, threads)
+            if seconds is not None:
+                times[library] = min(seconds, times.get(library, seconds))
+    ours, others = times.pop("tessera"), times
+    if not others:
+        return f"- ({_shown(ours)})"
+    best = min(others, key=lambda name: others[name])
+    return f"**{others[best] / ours:.2f}** ({_shown(ours)}, {best} {_shown(others[best])})"
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.2f} us"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Tessera beside other libraries on this CPU")
+    parser.add_argument("--peers", default=sys.executable, help="the Python of the other libraries")
+    parser.add_argument("--rows", nargs="*", default=list(INPUTS), choices=list(INPUTS), metavar="ROW")
+    parser.add_argument("--output", type=Path, default=RESULTS / f"table-{platform.machine()}.md")
+    options = parser.parse_args()
+    counts = sorted({1, os.cpu_count() or 1})
+    heads = ["1 thread" if count == 1 else f"{count} threads" for count in counts]
+    lines = [f"| work | {' | '.join(heads)} |", "|---" * (1 + len(counts)) + "|"]
+    for row in options.rows:
+        lines.append(f"| {ROWS[row]} | {' | '.join(compare(options.peers, row, n) for n in counts)} |")
+        print(lines[-1], flush=True)
+    today, machine = datetime.date.today().isoformat(), f"{platform.machine()}, {os.cpu_count()} cores"
+    head = f"# Work beside other libraries\n\n`python -m benchmarks.table`, {today}, {machine}.\n\n"
+    said = "The best peer's time over ours (above 1 is ours), with the times; each library alone in its process.\n\n"
+    options.output.write_text(head + said + "\n".join(lines) + "\n", encoding="utf-8")
+    print(f"written to {options.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Loops that are compiled as one: each a function of its own, in a module that LLVM optimises.
+
+    schedule.loop {sequential}      becomes      i32 tessera.loop.N(memory..., sizes..., scratch, status, poll)
+
+and in its place a call. The function gives 0, or the code of a status that it has written.
+
+    host           call i32 @tessera.loop.0(ptr %x, ptr %register, i64 %N, ...)
+    tessera.loop.0   registers, statuses: copied to the stack         LLVM holds them in registers
+                     loop: context of a kernel, on the stack          LLVM sees through it
+                           call @kernel(context, 0, programs, 0)      internal, always inlined
+                     registers that others read: copied back
+
+What the launches of an iteration hand to each other is thus forwarded by LLVM, which knows that nobody else sees the
+stack of the function. No fast-math flag stands anywhere, so no bit changes. A look for signals is taken once in
+`_POLL_EVERY` iterations: an iteration is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tessera.signature import STATUS_INTERRUPTED
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.schedule.dialect import memory
+from tesserac.target.cpu.gathers import NO_BAD_INDEX
+from tesserac.target.cpu.host_program import HostProgram, is_register, kernel_name, register_bits
+from tesserac.target.cpu.kernels import emit_kernel
+from tesserac.target.cpu.status import return_status
+from tesserac.target.cpu.system import imported
+from tesserac.target.dims import emit_dim
+from tesserac.target.emit import Function, Module
+from tesserac.target.flow import if_return, if_then
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I1, I32, I64, Value, array, const_i64, const_int, integer
+from tesserac.tile.dialect import grid
+from tesserac.types.dims import Dim, product
+
+_POLL_EVERY = 4096
+_NO_POLL = 64
+"""Iterations of a loop that are too few to look for signals in them."""
+
+
+class LoopModule:
+    """The module of such loops, with the kernels that they launch."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._count = 0
+        self._kernels: dict[str, Function] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        return self._count == 0
+
+    def kernel(self, kernel: Op) -> Function:
+        """The code of a kernel, which goes into the loops that launch it."""
+        if kernel.symbol not in self._kernels:
+            made = self._kernels[kernel.symbol] = emit_kernel(self.module, kernel)
+            made.linkage = "internal"
+            made.attributes.append("alwaysinline")
+        return self._kernels[kernel.symbol]
+
+    def run_apart(self, host: HostProgram, loop: Op, *, free: Callable[[], None]) -> None:
+        """Writes the loop as a function, and a call of it; `free` is called before the host program ends for it."""
+        name = f"tessera.loop.{self._count}"
+        self._count += 1
+        b, outside = host.b, _outside(host, loop)
+        symbols = sorted(host.symbols)
+        given = [host.slots.get(value, host.values[value]) for value in outside]
+        given += [host.symbols[symbol] for symbol in symbols]
+        given += [host.scratch, host.per_worker, host.status, imported(b, "pool.pool_poll")]
+        types = [value.type for value in given]
+        function = self.module.function(name, I32, types, attributes=("nounwind", '"no-builtins"'), linkage="hidden")
+        _Loop(self, host, loop, function, outside, symbols).emit()
+        code = b.call(b.module.declare(name, I32, types), given, I32)
+
+        def leave() -> None:
+            free()
+            b.ret(code)
+
+        if_return(b, b.icmp("ne", code, const_int(I32, 0)), leave)
+
+
+def launched_outside_loops(func: Op) -> set[str]:
+    """The names of the kernels whose code a host program needs beside that of its loops."""
+    found, waiting = set[str](), [func]
+    for op in waiting:
+        if op.name == "tile.launch":
+            found.add(kernel_name(op))
+        if "sequential" not in op.attrs:
+            waiting += [inner for region in op.regions for inner in region.block.ops]
+    return found
+
+
+def _outside(host: HostProgram, loop: Op) -> list[IRValue]:
+    """What the loop takes from around it. Statuses of its launches are its own."""
+    inside = {v for op in loop.walk() for v in (*op.results, *(a for r in op.regions for a in r.block.args))}
+    used = dict.fromkeys(v for op in loop.walk() for v in op.operands if v not in inside)
+    return [value for value in used if not _is_status(value)]
+
+
+def _is_status(value: IRValue) -> bool:
+    made = value.defining_op
+    return made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "status"
+
+
+class _Loop:
+    """One loop as a function."""
+
+    def __init__(
+        self,
+        loops: LoopModule,
+        host: HostProgram,
+        loop: Op,
+        function: Function,
+        outside: Sequence[IRValue],
+        symbols: Sequence[str],
+    ) -> None:
+        self.loops, self.host, self.loop, self.function = loops, host, loop, function
+        self.b = function.builder
+        taken = dict(zip(outside, function.args, strict=False))
+        self.slots = {value: place for value, place in taken.items() if value in host.slots}
+        self.values = {value: place for value, place in taken.items() if value not in host.slots}
+        self.symbols = dict(zip(symbols, function.args[len(outside) :], strict=False))
+        self.scratch, self.per_worker, self.status, self.poll = function.args[len(outside) + len(symbols) :]
+
+    def emit(self) -> None:
+        b = self.b
+        held = {value: self.values[value] for value in self.values if is_register(value)}
+        for value, place in held.items():
+            self.values[value] = b.alloca(integer(register_bits(value)), 8)
+            _copy(b, place, self.values[value], value)
+        self._clear_status()
+        left = b.alloca(I64, 8)
+        b.store(const_i64(_POLL_EVERY), left, 8)
+        runner = _InlineRunner(self.loops, self.status, self.poll, left, self._stop)
+        program = HostProgram(
+            b, self.host.kernels, self.values, self.symbols, runner, self.scratch, self.per_worker, self._leave,
+            self.host.sites, self.status, self._stop, None, self.slots, [], self.host.defined,
+        )  # fmt: skip
+        program.run_op(self.loop)
+        for value, place in held.items():
+            if _is_read_elsewhere(value, self.loop):
+                _copy(b, self.values[value], place, value)
+        b.ret(const_int(I32, 0))
+
+    def _clear_status(self) -> None:
+        b = self.b
+        for value in dict.fromkeys(v for op in self.loop.walk() for v in op.operands if _is_status(v)):
+            count = memory(value).dims[0].evaluate({})
+            words = self.values[value] = b.alloca(array(I64, count), 8)
+            for number in range(count):
+                b.store(const_i64(NO_BAD_INDEX), b.gep(I64, words, number), 8)
+
+    def _leave(self, code: int, op: Op, values: Sequence[Value]) -> None:
+        return_status(self.b, self.status, code, self.host.site(op), values)
+
+    def _stop(self) -> None:
+        self.b.ret(const_int(I32, STATUS_INTERRUPTED))
+
+
+def _copy(b: Builder, source: Value, target: Value, register: IRValue) -> None:
+    b.store(b.load(integer(register_bits(register)), source, 8), target, 8)
+
+
+def _is_read_elsewhere(register: IRValue, loop: Op) -> bool:
+    inside = set(loop.walk())
+    return any(user not in inside for user, _ in register.uses)
+
+
+@dataclass(frozen=True)
+class _InlineRunner:
+    """Runs launches where they stand, on this thread."""
+
+    loops: LoopModule
+    status: Value
+    look: Value
+    left: Value
+    """Where it is kept how many iterations there are until the next look for signals."""
+    stop: Callable[[], None]
+
+    def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
+        programs = emit_dim(b, product(grid(kernel)), symbols)
+        b.call(self.loops.kernel(kernel), [context, const_i64(0), programs, const_i64(0)])
+
+    def poll(self, b: Builder, loop: Op) -> None:
+        if _is_short(loop):
+            return
+        left = b.sub(b.load(I64, self.left, 8), const_i64(1))
+        b.store(left, self.left, 8)
+
+        def look() -> None:
+            b.store(const_i64(_POLL_EVERY), self.left, 8)
+            if_return(b, b.call(self.look, [self.status], I1), self.stop)
+
+        if_then(b, b.icmp("eq", left, const_i64(0)), look)
+
+
+def _is_short(loop: Op) -> bool:
+    bounds = [value.defining_op.attrs.get("dim") for value in loop.operands if value.defining_op is not None]
+    if loop.name != "schedule.loop" or len(bounds) != 2:
+        return False
+    low, high = (dim.constant if isinstance(dim, Dim) else None for dim in bounds)
+    return low is not None and high is not None and high - low <= _NO_POLL
