@@ -1,18 +1,23 @@
 """Scan kernels: a program walks its rows block by block and puts the fold of all blocks before in front of each.
 
-    for b in blocks { s, t = scan(load x[b]);  before = tree(b) { totals[i] };  store before + s;  totals[b] = t }
+    running(blocks) { ^(b, before): s, t = scan(load x[b]);  store before + s;  yield t }
 
-The tree over the totals before is the canonical one for that many blocks, so it is taken anew for every block: b steps
-for 512 elements.
+What stands before is the canonical tree over that many totals, which the counter of `tile.running` has in a few
+additions. A team of threads has no such counter yet; there the tree is taken anew for every block, in b steps:
+
+    for b in blocks { s, t = scan(load x[b]);  before = tree(b) { totals[i] };  store before + s;  totals[b] = t }
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, MemRefType, ScalarType, TileType
+from tesserac.schedule.dialect import launch_units
 from tesserac.schedule.space import computing, read_reach
 from tesserac.tile.bodies import COMBINE, combine_body, identity_of
 from tesserac.tile.frame import Frame
@@ -35,23 +40,50 @@ class _Scan:
         self.total = TileType(tuple(frame.loops[i].block for i in frame.blocked(range(self.fold))), accum)
 
     def build(self) -> None:
-        frame, loop = self.frame, self.frame.loops[self.fold]
+        loop = self.frame.loops[self.fold]
         blocks = loop.size.ceil_div(loop.block)
+        if launch_units(self.frame.launch).warps == 1:
+            self._in_order(blocks)
+        else:
+            self._anew(blocks)
+
+    def _in_order(self, blocks: Dim) -> None:
+        frame, empty = self.frame, self._empty()
+        body = Block([INDEX, self.total], ["block", "before"])
+        with frame.inside(body):
+            number, before = body.args
+            total = self._block(number, lambda: before)
+            frame.builder.op("tile.yield", (total,))
+        regions = (body, combine_body([self.total], [self.kind]))
+        frame.builder.op("tile.running", (frame.size(blocks), empty), (), {}, regions)
+
+    def _anew(self, blocks: Dim) -> None:
+        frame = self.frame
         rows = tuple(map(Dim.const, self.total.shape))
         totals = frame.builder.value(
             "tile.alloc", (), MemRefType((blocks, *rows), self.total.dtype, space="local"), hint="totals"
         )
         body = Block([INDEX], ["block"])
         with frame.inside(body):
-            start = index_op(frame.builder, "mul", body.args[0], frame.size(loop.block))
-            frame.at[self.fold] = frame.axis(loop, start)
-            inside, total = self._scanned()
-            joined = self._joined(self._before(body.args[0], totals), inside)
-            for number in range(len(frame.launch.body.terminator.operands)):
-                frame.store(number, joined)
+            total = self._block(body.args[0], lambda: self._before(body.args[0], totals))
             frame.builder.op("tile.store", (total, totals, *self._row(body.args[0])))
             frame.builder.op("tile.yield")
         frame.builder.op("tile.for", (frame.size(ZERO), frame.size(blocks)), (), {"step": 1}, (body,))
+
+    def _block(self, number: Value, before: Callable[[], Value]) -> Value:
+        """Stores the running folds of one block; gives its total."""
+        frame, loop = self.frame, self.frame.loops[self.fold]
+        start = index_op(frame.builder, "mul", number, frame.size(loop.block))
+        frame.at[self.fold] = frame.axis(loop, start)
+        inside, total = self._scanned()
+        joined = self._joined(before(), inside)
+        for place in range(len(frame.launch.body.terminator.operands)):
+            frame.store(place, joined)
+        return total
+
+    def _empty(self) -> Value:
+        start = {"value": identity_of(self.kind, self.total.dtype)}
+        return self.frame.builder.value("tile.full", (), self.total, start)
 
     def _scanned(self) -> tuple[Value, Value]:
         """The running folds of the present block, and its total."""
@@ -67,9 +99,7 @@ class _Scan:
 
     def _before(self, block: Value, totals: Value) -> Value:
         """The fold of all blocks before this one."""
-        frame = self.frame
-        start = {"value": identity_of(self.kind, self.total.dtype)}
-        empty = frame.builder.value("tile.full", (), self.total, start)
+        frame, empty = self.frame, self._empty()
         body = Block([INDEX], ["i"])
         with frame.inside(body):
             held = frame.load_from(totals, self._row(body.args[0]))

@@ -38,6 +38,9 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.for(low, high, init...) {step} { ^(i, carried...): ... tile.yield }
     tile.tree(n, empty...) { ^(i): ... tile.yield } { ^(left..., right...): ... tile.yield }
                                                  n blocks combined by the aligned tree; `empty` if n is 0
+    tile.running(n, empty...) { ^(i, before...): ... tile.yield } { ^(left..., right...): ... tile.yield }
+                                                 n blocks in order; each is given the aligned tree over what the blocks
+                                                 before it yielded, `empty` the first one
     tile.launch(memref...) {kernel, touched}     in the host program: runs all programs of a kernel, which read and
                                                  write about `touched` elements; all of the memory, if it does not say
 """
@@ -288,6 +291,15 @@ def _verify_tree(op: Op) -> None:
         require([v.type for v in body.terminator.operands] == types, "each region yields one value", op)
 
 
+def _verify_running(op: Op) -> None:
+    types = [v.type for v in op.operands[1:]]
+    block, combine = (r.block for r in op.regions)
+    require([a.type for a in block.args[1:]] == types, "each block takes what stands before it", op)
+    require([a.type for a in combine.args] == [*types, *types], "combines two of its values", op)
+    for body in (block, combine):
+        require([v.type for v in body.terminator.operands] == types, "each region yields one value", op)
+
+
 def _verify_launch(op: Op) -> None:
     require(isinstance(op.attrs.get("touched", ZERO), Dim), "touches a number of elements", op)
     require(isinstance(op.attrs.get("kernel"), str), "needs a kernel", op)
@@ -313,5 +325,6 @@ define_op("tile.sort", pure=False, verify=_verify_sort)
 define_op("tile.dot", pure=True, verify=_verify_dot)
 define_op("tile.for", pure=False, verify=_verify_for)
 define_op("tile.tree", pure=False, verify=_verify_tree)
+define_op("tile.running", pure=False, verify=_verify_running)
 define_op("tile.yield", pure=False, terminator=True)
 define_op("tile.launch", pure=False, verify=_verify_launch)

@@ -396,6 +396,15 @@ class _Program:
             carried = self.run(op.body, [i, *carried])
         return carried
 
+    def tile_running(self, op: Op, args: list[object]) -> list[object]:
+        count, *empty = args
+        block, combine = (r.block for r in op.regions)
+        parts: list[list[object]] = []
+        for i in range(count):
+            before = tree(list(parts), lambda x, y: self.run(combine, [*x, *y])) if parts else empty
+            parts.append(self.run(block, [i, *before]))
+        return []
+
     def tile_tree(self, op: Op, args: list[object]) -> list[object]:
         count, *empty = args
         block, combine = (r.block for r in op.regions)

@@ -20,7 +20,7 @@ from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
 from tesserac.target.cpu.shared import emit_shared, has_products, is_shared
 from tesserac.target.cpu.sorts import emit_sort
-from tesserac.target.cpu.trees import emit_tree
+from tesserac.target.cpu.trees import emit_running, emit_tree
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
@@ -141,6 +141,10 @@ def _tree(frame: Frame, op: Op) -> None:
     emit_tree(frame, op, _emit_block)
 
 
+def _running(frame: Frame, op: Op) -> None:
+    emit_running(frame, op, _emit_block)
+
+
 def _micro_kernel(frame: Frame, op: Op) -> None:
     """The addresses of the three blocks, and a call."""
     b, micro, accum = frame.b, op.attrs["micro"], op.attrs["accum"]
@@ -188,6 +192,7 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.vector_loop": emit_vector_loop,
     "cpu.fold": emit_fold,
     "cpu.tree": _tree,
+    "cpu.running": _running,
     "cpu.pack": emit_pack,
     "cpu.sort": emit_sort,
     "cpu.micro_kernel": _micro_kernel,

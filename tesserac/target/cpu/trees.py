@@ -9,6 +9,12 @@
 
 Level l holds a full subtree of 2^l blocks where bit l of the count of blocks before i is set. The last block folds up
 all that is held, so a tree of one block costs nothing.
+
+Where every block is given the tree over those before it, that is what the counter holds, from the lowest level up:
+
+    for i in 0 .. n:  before = empty
+                      for each level of which i has the bit, ascending:  before = combine(held[level], before)
+                      value = block(i, before), which is put into the counter
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ from tesserac.ir.types import ScalarType
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.registers import register_type
 from tesserac.target.flow import choose, do_while, for_loop, if_then
-from tesserac.target.llvm_types import I1, LType, Value, array, const_i64
+from tesserac.target.llvm_types import I1, LType, Value, array, const_i64, const_int
 from tesserac.tile.cpu.loops import MOST_LEVELS
 
 EmitBlock = Callable[[Frame, Block, Sequence[Value]], list[Value]]
@@ -34,11 +40,24 @@ def emit_tree(frame: Frame, op: Op, emit_block: EmitBlock) -> None:
     frame.entries.update(zip(op.results, results, strict=True))
 
 
+def emit_running(frame: Frame, op: Op, emit_block: EmitBlock) -> None:
+    count, *empty = (frame.value(v) for v in op.operands)
+    tree, (begin, precede) = _Tree(frame, op, emit_block, count), (region.block for region in op.regions[3:])
+
+    def step(i: Value, _: list[Value]) -> Sequence[Value]:
+        emit_block(frame, begin, [])
+        values = emit_block(frame, tree.compute, [i, *tree.all_before(i, empty, precede)])
+        tree.push(i, values)
+        return []
+
+    for_loop(frame.b, const_i64(0), count, const_i64(1), [], step)
+
+
 class _Tree:
     def __init__(self, frame: Frame, op: Op, emit_block: EmitBlock, count: Value) -> None:
         self.frame, self.emit_block, self.count = frame, emit_block, count
-        self.compute, self.combine, self.keep = (region.block for region in op.regions)
-        self.types = [_register(v.type) for v in op.results]
+        self.compute, self.combine, self.keep = (region.block for region in op.regions[:3])
+        self.types = [_register(v.type) for v in op.operands[1:]]
         self.held = [frame.b.alloca(array(t, MOST_LEVELS), 8) for t in self.types]
 
     def step(self, i: Value, _: list[Value]) -> Sequence[Value]:
@@ -52,6 +71,29 @@ class _Tree:
         if_then(b, more, lambda: self._put(level, values))
         return values
 
+    def push(self, i: Value, values: Sequence[Value]) -> None:
+        """Adds block i to the counter."""
+        b, last = self.frame.b, const_int(I1, 0)
+        odd = b.cast("trunc", i, I1)
+        level, *total = choose(b, odd, lambda: self._carry(i, last, values), lambda: [const_i64(0), *values])
+        self._put(level, total)
+
+    def all_before(self, i: Value, empty: Sequence[Value], precede: Block) -> list[Value]:
+        """The tree over the i blocks in the counter."""
+        b = self.frame.b
+
+        def up(state: list[Value]) -> tuple[Value, Sequence[Value]]:
+            rest, level, *newer = state
+            odd = b.cast("trunc", rest, I1)
+            total = choose(b, odd, lambda: self._combined(level, newer, precede), lambda: newer)
+            rest = b.binary("lshr", rest, const_i64(1))
+            return b.icmp("ne", rest, const_i64(0)), [rest, b.add(level, const_i64(1)), *total]
+
+        def some() -> Sequence[Value]:
+            return do_while(b, [i, const_i64(0), *empty], up)[2:]
+
+        return choose(b, b.icmp("ne", i, const_i64(0)), some, lambda: empty)
+
     def _goes_on(self, rest: Value, last: Value) -> Value:
         b = self.frame.b
         odd = b.cast("trunc", rest, I1)
@@ -64,20 +106,20 @@ class _Tree:
         def up(state: list[Value]) -> tuple[Value, Sequence[Value]]:
             rest, level, *newer = state
             odd = b.cast("trunc", rest, I1)
-            total = choose(b, odd, lambda: self._combined(level, newer), lambda: newer)
+            total = choose(b, odd, lambda: self._combined(level, newer, self.combine), lambda: newer)
             rest = b.binary("lshr", rest, const_i64(1))
             return self._goes_on(rest, last), [rest, b.add(level, const_i64(1)), *total]
 
         _, level, *total = do_while(b, [i, const_i64(0), *values], up)
         return [level, *total]
 
-    def _combined(self, level: Value, newer: Sequence[Value]) -> list[Value]:
+    def _combined(self, level: Value, newer: Sequence[Value], combine: Block) -> list[Value]:
         b = self.frame.b
         older = [
             b.load(t, b.gep(t, memory, level), max(1, t.bits // 8))
             for t, memory in zip(self.types, self.held, strict=True)
         ]
-        return self.emit_block(self.frame, self.combine, [level, *older, *newer])
+        return self.emit_block(self.frame, combine, [level, *older, *newer])
 
     def _put(self, level: Value, values: Sequence[Value]) -> None:
         b = self.frame.b

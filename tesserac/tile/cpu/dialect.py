@@ -17,6 +17,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         Combines n blocks by the aligned tree with a binary counter. The first region computes block i; the second
         combines what the counter holds at `level` with the newer value; the third puts the value into that level.
         Scalars travel as values; tiles stay in memory, which the regions read and write.
+    cpu.running(n, empty...) { ^(i, before...): ... cpu.yield(x...) } { ^(level, left..., right...): ... cpu.yield }
+                             { ^(level): ... } { ^(): ... } { ^(level, left..., right...): ... cpu.yield }
+        As tile.running, with the counter of cpu.tree. The first three regions are as there. The others are for what
+        stands before a block: to begin it as `empty`, and to put what the counter holds at `level` in front of it.
     cpu.load(mem, at...) : scalar        cpu.store(x, mem, at...)        cpu.position(i) : scalar<i64>
     cpu.index(x) : index                 an integer that the data has, as an index
     cpu.gather(mem, at..., status?) {wraps} : scalar
@@ -132,6 +136,17 @@ def _verify_tree(op: Op) -> None:
     require([a.type for a in combine.args] == [INDEX, *types, *types], "combines two of its values", op)
     require([a.type for a in keep.args] == [INDEX], "its last region takes a level", op)
     for body in (block, combine):
+        require([v.type for v in body.terminator.operands] == types, "a region must yield its values", op)
+
+
+def _verify_running(op: Op) -> None:
+    types = [v.type for v in op.operands[1:]]
+    block, combine, keep, begin, precede = (r.block for r in op.regions)
+    require([a.type for a in block.args] == [INDEX, *types], "its first region takes a counter and what is before", op)
+    require([a.type for a in keep.args] == [INDEX] and not begin.args, "puts a value into a level, and begins one", op)
+    for body in (combine, precede):
+        require([a.type for a in body.args] == [INDEX, *types, *types], "combines two of its values", op)
+    for body in (block, combine, precede):
         require([v.type for v in body.terminator.operands] == types, "a region must yield its values", op)
 
 
@@ -260,6 +275,7 @@ define_op("cpu.when", pure=False, verify=_verify_when)
 define_op("cpu.vector_loop", pure=False, verify=_verify_vector_loop)
 define_op("cpu.fold", pure=False, verify=_verify_fold)
 define_op("cpu.tree", pure=False, verify=_verify_tree)
+define_op("cpu.running", pure=False, verify=_verify_running)
 define_op("cpu.load", pure=False, verify=_verify_load)
 define_op("cpu.gather", pure=False, verify=_verify_gather)
 define_op("cpu.store", pure=False, verify=_verify_store)

@@ -27,7 +27,7 @@ MOST_LEVELS = 64
 
 
 def lower_for(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
-    _check_loads(ctx, op)
+    check_loads(ctx, op)
     low, high = (ctx.value(v) for v in op.operands[:2])
     inits, args = op.operands[2:], op.body.args[1:]
     carried = [ctx.tile(v) for v in inits]
@@ -37,7 +37,7 @@ def lower_for(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
     memory = [_carried_memory(ctx, tile, arg, value, block, low) for tile, arg, value in triples]
     with ctx.inside(block):
         ctx.values[op.body.args[0]] = block.args[0]
-        _bind(ctx, args, memory, block.args[1:])
+        bind(ctx, args, memory, block.args[1:])
         lower_ops(ctx, op.body)
         yielded = _settle(ctx, op.body.terminator.operands, memory)
         ctx.builder.op("cpu.yield", yielded)
@@ -45,7 +45,7 @@ def lower_for(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
     types = [t.value.type for t in scalars]
     loop = ctx.builder.op("cpu.loop", (low, high, *(t.value for t in scalars)), types, attrs, [block])
     _fill_untouched(ctx, carried, memory, low, high)
-    _bind(ctx, op.results, [_finished(m) for m in memory], loop.results)
+    bind(ctx, op.results, [_finished(m) for m in memory], loop.results)
 
 
 def _carried_memory(
@@ -86,7 +86,7 @@ def _product_of(arg: Value) -> Op | None:
     return user[0] if user is not None and user[0].name == "tile.dot" and user[1] == 2 else None
 
 
-def _bind(ctx: Context, values: Sequence[Value], memory: Sequence[Stored | None], scalars: Sequence[Value]) -> None:
+def bind(ctx: Context, values: Sequence[Value], memory: Sequence[Stored | None], scalars: Sequence[Value]) -> None:
     """Says what neutral values are: scratch, or the next scalar."""
     rest = iter(scalars)
     for value, stored in zip(values, memory, strict=True):
@@ -166,7 +166,7 @@ def _fill_untouched(
                 lower_sinks(ctx, [Copy(tile, stored.finished())])
 
 
-def _check_loads(ctx: Context, loop: Op) -> None:
+def check_loads(ctx: Context, loop: Op) -> None:
     """A block loaded before a loop must not be used in it if the loop writes that memory."""
     inside = list(loop.walk())
     written = {ctx.values.get(op.operands[1]) for op in inside if op.name == "tile.store"}
@@ -177,7 +177,7 @@ def _check_loads(ctx: Context, loop: Op) -> None:
 
 
 def lower_tree(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
-    _check_loads(ctx, op)
+    check_loads(ctx, op)
     count, empty = ctx.value(op.operands[0]), [ctx.tile(v) for v in op.operands[1:]]
     scalars = [t for t in empty if isinstance(t, Scalar)]
     types = [t.value.type for t in scalars]
@@ -188,21 +188,21 @@ def lower_tree(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
         results = [ctx.tile(v) for v in op.regions[0].block.terminator.operands]
         held = [None if isinstance(t, Scalar) else in_scratch(ctx, t) for t in results]
         ctx.builder.op("cpu.yield", [t.value for t in results if isinstance(t, Scalar)])
-    slots = [None if t is None else _slots(ctx, t, op.operands[0]) for t in held]
+    slots = [None if t is None else level_slots(ctx, t, op.operands[0]) for t in held]
     with ctx.inside(combine):
-        _combine(ctx, op.regions[1].block, combine, held, slots, lower_ops)
+        combine_level(ctx, op.regions[1].block, combine, held, slots, lower_ops)
     with ctx.inside(keep):
-        _keep(ctx, keep.args[0], held, slots)
+        keep_level(ctx, keep.args[0], held, slots)
     tree = ctx.builder.op("cpu.tree", (count, *(t.value for t in scalars)), types, {}, [compute, combine, keep])
     with_memory = [(t, m) for t, m in zip(empty, held, strict=True) if m is not None]
     if with_memory:
         with ctx.when(count, "lt", ctx.dim(1)):
             for tile, stored in with_memory:
                 lower_sinks(ctx, [Copy(tile, stored)])
-    _bind(ctx, op.results, held, tree.results)
+    bind(ctx, op.results, held, tree.results)
 
 
-def _slots(ctx: Context, tile: Stored, count: Value) -> Value:
+def level_slots(ctx: Context, tile: Stored, count: Value) -> Value:
     """Scratch for the levels of the counter, each as the tile's own scratch."""
     dims = memref_type(tile.memory).dims
     return ctx.scratch((tree_levels(count), *dims), compute_scalar(tile.type).dtype)
@@ -218,7 +218,7 @@ def tree_levels(count: Value) -> Dim:
     return blocks.min(few) + blocks.floor_div(2**few).min(MOST_LEVELS - few)
 
 
-def _combine(
+def combine_level(
     ctx: Context,
     neutral: Block,
     block: Block,
@@ -231,8 +231,8 @@ def _combine(
     scalars = sum(1 for m in held if m is None)
     level, left, right = block.args[0], block.args[1 : 1 + scalars], block.args[1 + scalars :]
     older = [None if m is None or s is None else _level(m, s, level) for m, s in zip(held, slots, strict=True)]
-    _bind(ctx, neutral.args[:count], older, left)
-    _bind(ctx, neutral.args[count:], held, right)
+    bind(ctx, neutral.args[:count], older, left)
+    bind(ctx, neutral.args[count:], held, right)
     lower_ops(ctx, neutral)
     ctx.builder.op("cpu.yield", _settle(ctx, neutral.terminator.operands, held))
 
@@ -241,7 +241,7 @@ def _level(tile: Stored, slots: Value, level: Value) -> Stored:
     return Stored(tile.type, slots, tile.offsets, tile.axes, (level,))
 
 
-def _keep(ctx: Context, level: Value, held: Sequence[Stored | None], slots: Sequence[Value | None]) -> None:
+def keep_level(ctx: Context, level: Value, held: Sequence[Stored | None], slots: Sequence[Value | None]) -> None:
     for tile, slot in zip(held, slots, strict=True):
         if tile is not None and slot is not None:
             lower_sinks(ctx, [Copy(tile, _level(tile, slot, level))])

@@ -30,6 +30,7 @@ from tesserac.tile.cpu.loops import lower_for, lower_tree
 from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.products import lower_dot, store_panels
 from tesserac.tile.cpu.reuse import kept_operands
+from tesserac.tile.cpu.running import lower_running
 from tesserac.tile.cpu.scans import lower_scan
 from tesserac.tile.cpu.sorts import lower_sort
 from tesserac.tile.cpu.target import CpuTarget, held
@@ -175,10 +176,8 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
             lower_sort(ctx, op)
         case "tile.reduce":
             pending.add(reduce_sink(ctx, op))
-        case "tile.for":
-            lower_for(ctx, op, _lower_ops)
-        case "tile.tree":
-            lower_tree(ctx, op, _lower_ops)
+        case name if name in _LOOPS:
+            _LOOPS[name](ctx, op, _lower_ops)
         case "tile.dot":
             pending.flush()
             lower_dot(ctx, op)
@@ -262,6 +261,8 @@ def _index_binary(ctx: Context, op: Op) -> None:
     left, right = (ctx.value(v) for v in op.operands)
     ctx.values[op.result] = ctx.index(op.name.removeprefix("index."), left, right)
 
+
+_LOOPS = {"tile.for": lower_for, "tile.tree": lower_tree, "tile.running": lower_running}
 
 _SIMPLE: dict[str, Callable[[Context, Op], None]] = {
     "tile.axis": _axis,
