@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tessera.cache import unused_folder
+from tessera.errors import TesseraError
 from tessera.version import __version__
 from tesserac.base.collecting import keep_to_the_end
 from tesserac.base.recursion import deep_recursion
@@ -351,6 +352,9 @@ def _invoke(program: click.Group, name: str, arguments: Sequence[str]) -> int:
     except UsageMistake as mistake:
         click.echo(f"error: {mistake}", err=True)
         return BAD_USAGE
+    except TesseraError as problem:  # of what a command asks of this machine: a setting, a processor
+        click.echo(problem.text, err=True)
+        return MISTAKES
 
 
 def _report_fault(error: Exception, arguments: Sequence[str]) -> int:

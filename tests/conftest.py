@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import folding, sampling
+from tests.support import folding, levels, sampling
 
 pytest_plugins = ("tests.support.costs",)
 
@@ -31,6 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--thorough"):
         sampling.thorough = True
         settings.load_profile("thorough")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    levels.choose_level(item)
 
 
 def pytest_collection_finish() -> None:

@@ -1,7 +1,7 @@
 """Between a module and the compiler: compiled functions come from the disk cache where it has them.
 
-A module is found by its text, its path and the toolchain; a function by its module, its name and its compile-time
-arguments. An entry that is damaged or was made from other files than those here now is made again and replaced.
+A module is found by its text, its path and the toolchain; a function by its module, its name, its compile-time
+arguments and the level of optimisation. An entry that is damaged or was made from other files than those here now is made again and replaced.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tessera.cache import DiskCache, cache_key
 from tessera.errors import TesseraError
 from tessera.files import read_file
 from tessera.interface import Compiler, ModuleInterface, Source, Specialization, read_interface
+from tessera.toolchain import optimisation_level
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
@@ -55,7 +56,7 @@ class Store:
         return found if fresh else None
 
     def function(self, interface: ModuleInterface, name: str, specialization: Specialization) -> Artifact:
-        key = cache_key([self._key, repr(interface.reads), name, repr(specialization)])
+        key = cache_key([self._key, repr(interface.reads), name, repr(specialization), str(optimisation_level())])
         found = self._cached_function(key)
         if found is None:
             with _COMPILING:

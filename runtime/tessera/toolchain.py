@@ -13,6 +13,10 @@ from functools import cache
 from importlib.util import find_spec
 
 from tessera.cache import cache_key
+from tessera.errors import BAD_SETTING, failure
+
+FULL_OPTIMISATION = 3
+_LEVEL = "TESSERA_OPT_LEVEL"
 
 _CPU_INFO = "/proc/cpuinfo"
 _CPU_INFO_BYTES = 4096
@@ -23,6 +27,14 @@ _CPU_FIELDS = ("flags", "Features", "model name", "cpu family", "model", "CPU im
 def toolchain_key() -> str:
     """Changes whenever a file of the compiler, its library or LLVM does, or the processor."""
     return cache_key([*_file_stamps(), sys.platform, platform.machine(), *_processor()])
+
+
+def optimisation_level() -> int:
+    """How hard LLVM tries on code for a CPU: results are the same to the bit, at 0 code is made sooner and is slower."""
+    text = os.environ.get(_LEVEL, "").strip() or str(FULL_OPTIMISATION)
+    if text not in ("0", "1", "2", "3"):
+        raise failure(BAD_SETTING, f"{_LEVEL} must be 0, 1, 2 or 3, not `{text}`")
+    return int(text)
 
 
 def _file_stamps() -> Iterator[str]:

@@ -99,4 +99,4 @@ def find_target(name: str) -> CpuTarget | GpuTarget:
     kind, _, variant = name.partition(":")
     if kind == "cuda":
         return GpuTarget(gpu.PLATFORMS[variant or DEFAULT_ARCH])
-    return CpuTarget(cpu.PLATFORMS[variant] if variant else cpu.host_platform())
+    return CpuTarget(cpu.platform_of(variant) if variant else cpu.host_platform())

@@ -7,6 +7,7 @@ Enters: a `schedule.func`, the `cpu.kernel`s it launches, and the LLVM module th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 import llvmlite
@@ -17,6 +18,7 @@ from tessera.container import image_from_bytes, image_to_bytes
 from tessera.image import Image
 from tessera.returned import VALUE, as_they_come
 from tessera.signature import Binding, Signature, Site, TensorSpec
+from tessera.toolchain import FULL_OPTIMISATION
 from tesserac.base.source import Span
 from tesserac.ir.core import Op, Value, attr_tuple, tuple_of
 from tesserac.ir.forms import tensor_type
@@ -61,7 +63,8 @@ def build_artifact(
         objects.append(emit_optimised(str(loops.module), machine))
     code = link(objects)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
-    return Artifact(signature, code, pool_image(machine), returned)
+    pool = pool_image(replace(machine, level=FULL_OPTIMISATION))  # one for all functions of a process
+    return Artifact(signature, code, pool, returned)
 
 
 NO_CODE = Image("", b"", b"", 0, 0, (), (), ())

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from tessera.toolchain import FULL_OPTIMISATION, optimisation_level
 from tesserac.base.dataclass import dataclass
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What LLVM must know of a processor. `cpu` implies features that `features` may lack; both are given."""
+    """What LLVM must know of a processor, and how hard it shall try. `cpu` implies features that `features` may lack;
+    both are given."""
 
     triple: str
     cpu: str
     features: str = ""
+    level: int = FULL_OPTIMISATION
 
 
 X86_64_V3 = Machine("x86_64-unknown-linux-gnu", "x86-64-v3")
@@ -51,9 +55,20 @@ def _initialize() -> None:
     llvm.initialize_all_asmprinters()
 
 
-@cache
 def host_machine() -> Machine:
-    """The processor this runs on. Name and features together: each alone hides some instructions."""
+    """The processor this runs on, at the level that is asked for."""
+    return at_level(_host())
+
+
+def at_level(machine: Machine) -> Machine:
+    """The machine at the level of optimisation that is asked for."""
+    level = optimisation_level()
+    return machine if level == machine.level else replace(machine, level=level)
+
+
+@cache
+def _host() -> Machine:
+    """Name and features together: each alone hides some instructions."""
     _initialize()
     return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
@@ -64,7 +79,7 @@ def target_machine(machine: Machine) -> Any:
     _initialize()
     target = llvm.Target.from_triple(machine.triple)
     return target.create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=3, reloc="pic", codemodel="default"
+        cpu=machine.cpu, features=machine.features, opt=machine.level, reloc="pic", codemodel="default"
     )
 
 

@@ -10,7 +10,7 @@ the magnitudes of the terms; an array without elements, whose dim of 0 stands be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Protocol, TypeVar
 
 from tesserac.target.sizes import split_fraction
@@ -127,9 +127,9 @@ def with_counters(known: Mapping[str, N], loops: Loops, numbers: Arithmetic[N]) 
     return found
 
 
-def has_bound(dim: Dim, symbols: Iterable[str], loops: Loops) -> bool:
-    """Whether the ends of loops bound the counters that stand in an expression."""
-    return dim.symbols() <= with_counters(dict.fromkeys(symbols, 1.0), loops, Floats()).keys()
+def bounded_symbols(symbols: Iterable[str], loops: Loops) -> Set[str]:
+    """The symbols, and the counters that the ends of loops bound."""
+    return with_counters(dict.fromkeys(symbols, 1.0), loops, Floats()).keys()
 
 
 def _ends(loops: Iterable[tuple[Dim, Dim]]) -> list[Dim]:

@@ -7,7 +7,7 @@ runtime, the guards without which a division would leave a rest, and the equatio
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import lcm
 
 from tessera.sizes import Size, Tree
@@ -24,6 +24,7 @@ class UnboundSymbolError(Exception):
     """A symbol that no argument determines, though code needs its value: a fault of the compiler."""
 
 
+@lru_cache(1 << 14)
 def split_fraction(dim: Dim) -> tuple[Dim, Dim]:
     """(numerator, denominator), both without a division outside opaque atoms, with `dim = numerator/denominator`."""
     below: dict[Atom, int] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Collection
-from functools import cache
+from dataclasses import replace
 
 from tessera.artifact import Artifact
 from tessera.errors import WRONG_MACHINE, failure
@@ -47,7 +47,6 @@ PLATFORMS = {"aarch64": AARCH64, "x86-64-v3": X86_64_V3}
 _FAMILIES = {"aarch64": AARCH64, "arm64": AARCH64, "x86_64": X86_64_V3, "amd64": X86_64_V3}
 
 
-@cache
 def host_platform() -> CpuPlatform:
     """This machine: its family decides shapes, and LLVM may use all that it has."""
     family, code = _FAMILIES.get(platform.machine().lower()), llvm.host_machine()
@@ -58,6 +57,12 @@ def host_platform() -> CpuPlatform:
         raise failure(WRONG_MACHINE, "this processor lacks AVX2 or fma; the least that code is made for is x86-64-v3")
     tiles = cpu_target.AVX512 if "+avx512f" in features else family.tiles
     return CpuPlatform(family.schedule, tiles, code)
+
+
+def platform_of(family: str) -> CpuPlatform:
+    """One of `PLATFORMS`, at the level of optimisation that is asked for."""
+    found = PLATFORMS[family]
+    return replace(found, code=llvm.at_level(found.code))
 
 
 def cpu_pass(tiles: cpu_target.CpuTarget) -> Pass:

@@ -27,7 +27,14 @@ from tesserac.target.cpu.system import HOST_ATTRIBUTES
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import if_return, if_then
 from tesserac.target.llvm_types import I32, PTR, Value, const_int
-from tesserac.target.magnitudes import harmless_bits, has_bound, named_size, possible_parts, telling, with_counters
+from tesserac.target.magnitudes import (
+    bounded_symbols,
+    harmless_bits,
+    named_size,
+    possible_parts,
+    telling,
+    with_counters,
+)
 from tesserac.target.sizes import implied_guards
 from tesserac.tile.dialect import grid
 from tesserac.types.dims import Dim, product
@@ -84,7 +91,8 @@ class GuardWriter:
         for need in needed:
             for part in possible_parts(need.size):
                 named.setdefault(part, need)
-        doubtful = [dim for dim in telling(named) if has_bound(dim, symbols, loops)]
+        bounded = bounded_symbols(symbols, loops)
+        doubtful = [dim for dim in telling(named) if dim.symbols() <= bounded]
         if not doubtful:
             return
 
