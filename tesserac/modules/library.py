@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tessera.cache import default_directory, read_entry, seal, unseal, write_entry
 from tessera.toolchain import toolchain_key
@@ -29,9 +30,13 @@ Library = tuple[CheckResult, ...]
 
 
 def load_library() -> Library:
-    """Each module in the scope of those before it; the prelude is first."""
-    files = stdlib_files()
-    shipped, key = shipped_library(), library_key(files)
+    """Each module in the scope of those before it; the prelude is first. The sessions of a process share it."""
+    return _loaded(library_key(stdlib_files()))
+
+
+@lru_cache(1)
+def _loaded(key: str) -> Library:
+    files, shipped = stdlib_files(), shipped_library()
     kept = None if shipped is None else unseal(key, shipped)
     restored = _restored(kept or read_entry(default_directory(), library_name(), key))
     if restored is not None:

@@ -15,6 +15,7 @@ import os, signal, sys, threading, time
 import numpy as np
 import tessera
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs do not have
 m = tessera.compile('''
 def turns(x: Tensor[N, f32]) -> Tensor[N, f32]:
     y = x
