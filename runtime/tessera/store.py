@@ -1,7 +1,8 @@
 """Between a module and the compiler: compiled functions come from the disk cache where it has them.
 
 A module is found by its text, its path and the toolchain; a function by its module, its name, its compile-time
-arguments and the level of optimisation. An entry that is damaged or was made from other files than those here now is made again and replaced.
+arguments and the level of optimisation. An entry that is damaged or was made from other files than those
+here now is made again and replaced.
 """
 
 from __future__ import annotations
