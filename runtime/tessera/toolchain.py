@@ -30,7 +30,7 @@ def toolchain_key() -> str:
 
 
 def optimisation_level() -> int:
-    """How hard LLVM tries on code for a CPU. Results are the same to the bit; at 0 it is done sooner, for slower code."""
+    """How hard LLVM tries on code for a CPU. Results are the same to the bit; at 0 it is done soon, for slower code."""
     text = os.environ.get(_LEVEL, "").strip() or str(FULL_OPTIMISATION)
     if text not in ("0", "1", "2", "3"):
         raise failure(BAD_SETTING, f"{_LEVEL} must be 0, 1, 2 or 3, not `{text}`")
