@@ -138,8 +138,7 @@ class GpuCall:
                 self.cuda.memcpy_htod(room, _bytes_of(source))
             return room
         if buffer.role == "output":
-            taken = self.program.signature.taken().get(buffer.slot)
-            return self._allocate(self._bytes(buffer)) if taken is None else self.memory[taken]
+            return self._allocate(self._bytes(buffer))
         if buffer.role == "constant":
             return _table(self.program.tables[buffer.slot])
         if buffer.role == "box":

@@ -32,6 +32,8 @@ ROW_BLOCK = 512
 RUN_BLOCK = 256
 """Elements of a run's rows at a time: a tree keeps a block of them per level."""
 SQUARE = 64
+SORT_WARPS = 32
+"""Those of a program that sorts a row on a GPU: as many as a block may have."""
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
@@ -60,9 +62,11 @@ def schedule_launch(launch: Op, machine: Machine) -> None:
             _schedule_scatter(launch, machine)
         case "sort":
             _fold_last(launch)
+            if machine.warps:
+                bind(launch, SORT_WARPS, "uniform")
             because(launch, "one row per program")
         case "runs":
-            _schedule_runs(launch)
+            _schedule_runs(launch, machine)
         case "contract":
             schedule_product(launch, machine)
         case "program":
@@ -165,6 +169,8 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
 def _schedule_scatter(launch: Op, machine: Machine) -> None:
     """Elements along the axes that the memory follows are independent; all others keep their order."""
     loops = launch_loops(launch)
+    if machine.warps:
+        bind(launch, machine.warps, "uniform")
     launch.attrs["loops"] = tuple(sorted(loops, key=lambda x: x.kind == "serial"))
     last = sum(loop.kind == "parallel" for loop in loops) - 1
     if last >= 0:
@@ -172,7 +178,9 @@ def _schedule_scatter(launch: Op, machine: Machine) -> None:
     because(launch, "later elements go over earlier ones, so places are written in order")
 
 
-def _schedule_runs(launch: Op) -> None:
+def _schedule_runs(launch: Op, machine: Machine) -> None:
+    if machine.warps:
+        bind(launch, machine.warps, "uniform")
     merge_runs(launch, reaches(launch))
     last = len(launch_loops(launch)) - 1
     if last:

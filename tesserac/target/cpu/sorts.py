@@ -15,11 +15,11 @@ from tesserac.target.cpu.accesses import align_of
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.registers import widen
 from tesserac.target.flow import choose, do_while, for_loop, if_then
-from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I64, Value, const_i64, const_int, integer, undefined, vector, zero
+from tesserac.target.llvm_types import I64, Value, const_i64, undefined, vector, zero
+from tesserac.target.sort_keys import sort_key
 from tesserac.tile.cpu.dialect import sort_coordinates
 from tesserac.tile.cpu.sorts import RADIX
-from tesserac.types.dtype import BOOL, DType
+from tesserac.types.dtype import DType
 
 PAIR = vector(I64, 2)
 SHORT = 48
@@ -28,23 +28,6 @@ SHORT = 48
 
 def emit_sort(frame: Frame, op: Op) -> None:
     _Sort(frame, op).emit()
-
-
-def sort_key(b: Builder, stored: Value, dtype: DType, descending: bool) -> Value:
-    """An element of memory as an unsigned integer of 64 bits, in the order of the elements."""
-    if not dtype.is_float:
-        sign = const_int(stored.type, 1 << (stored.type.bits - 1) if dtype.kind == "i" else 0)
-        turned = const_int(stored.type, -1 if descending and dtype != BOOL else int(descending))
-        return b.cast("zext", b.binary("xor", b.binary("xor", stored, sign), turned), I64)
-    number = b.fadd(widen(b, stored, dtype), zero(widen(b, stored, dtype).type))  # -0 becomes +0
-    bits = b.cast("bitcast", number, integer(number.type.bits))
-    sign = const_int(bits.type, 1 << (bits.type.bits - 1))
-    negative = b.binary("ashr", bits, const_int(bits.type, bits.type.bits - 1))
-    key = b.binary("xor", bits, b.binary("or", negative, sign))
-    if descending:
-        key = b.binary("xor", key, const_int(key.type, -1))
-    last = b.select(b.fcmp("uno", number, number), const_int(key.type, -1), key)
-    return b.cast("zext", last, I64)
 
 
 def key_digits(dtype: DType) -> int:
@@ -96,7 +79,9 @@ class _Sort:
         """Key and place of element i of the row."""
         address = self.b.gep(self.source.element, self.row, self.b.mul(i, self.step))
         stored = self.b.load(self.source.element, address, align_of(self.source))
-        key = sort_key(self.b, stored, self.source.dtype, self.descending)
+        dtype = self.source.dtype
+        value = widen(self.b, stored, dtype) if dtype.is_float else stored
+        key = sort_key(self.b, value, dtype, self.descending)
         return self.b.insert(self.b.insert(undefined(PAIR), key, 0), i, 1)
 
     # --- short rows -----------------------------------------------------------------------------------------------

@@ -163,6 +163,11 @@ def emit_wait(ctx: Context, op: Op) -> None:
 
 
 def emit_barrier(ctx: Context, op: Op) -> None:
+    barrier(ctx)
+
+
+def barrier(ctx: Context) -> None:
+    """All threads of the block."""
     ctx.b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [const_int(I32, 0)])
 
 

@@ -16,9 +16,9 @@ from tesserac.ir.types import MemRefType
 from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Module
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, array, pointer
-from tesserac.target.nvptx import control, copies, fragments, memory, products
+from tesserac.target.nvptx import control, copies, fragments, gathers, memory, products, scans, sorts
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
-from tesserac.tile.gpu.dialect import kernel_grid, kernel_parameters, kernel_threads
+from tesserac.tile.gpu.dialect import kernel_grid, kernel_parameters, kernel_threads, written_memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.types import BarriersType, StagesType, TensorMapType
@@ -82,7 +82,7 @@ def kernel_symbols(kernel: Op) -> tuple[str, ...]:
 
 
 def _bind_parameters(ctx: Context, parameters: Sequence[IRValue], args: Sequence[Value]) -> None:
-    written = {op.operands[1] for op in ctx.kernel.walk() if op.name == "gpu.store"}
+    written = {value for op in ctx.kernel.walk() for value in written_memory(op)}
     for parameter, arg in zip(parameters, args, strict=False):
         if isinstance(parameter.type, TensorMapType):
             ctx.maps[parameter] = arg
@@ -186,6 +186,11 @@ _EMIT: dict[str, Emit] = {
     "gpu.axis": control.emit_axis,
     "gpu.team": control.emit_team,
     "gpu.program": control.emit_program,
+    "gpu.gather": gathers.emit_gather,
+    "gpu.scatter": gathers.emit_scatter,
+    "gpu.index": gathers.emit_index,
+    "gpu.scan_rows": scans.emit_scan_rows,
+    "gpu.sort": sorts.emit_sort,
     "gpu.load": memory.emit_load,
     "gpu.store": memory.emit_store,
     "gpu.publish": memory.emit_publish,

@@ -61,7 +61,7 @@ class Place:
         return min(layout.vector(len(self.strides) - 1), VECTOR_BYTES // self.bytes)
 
 
-class _Elements:
+class Elements:
     """The elements of one thread: their addresses and whether they exist."""
 
     def __init__(self, place: Place, layout: Layout) -> None:
@@ -104,7 +104,7 @@ def all_of(ctx: Context, conditions: Sequence[Value]) -> Value:
 def emit_load(ctx: Context, op: Op) -> None:
     ty, mem = fragment(op.result), ctx.memories[op.operands[0]]
     place = Place(ctx, mem, op.operands[1:])
-    elements = _Elements(place, ty.layout)
+    elements = Elements(place, ty.layout)
     width = place.vector_width(ty.layout)
     simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
     attributes = ctx.invariant() if mem.constant else ""
@@ -124,25 +124,25 @@ def emit_load(ctx: Context, op: Op) -> None:
 def _load_vector(ctx: Context, address: Value, dtype: DType, width: int, attributes: str) -> list[Value]:
     element, size = memory_type(dtype), dtype.bits // 8
     if width == 1:
-        return [_to_register(ctx, ctx.b.load(element, address, size, attributes), dtype)]
+        return [to_register(ctx, ctx.b.load(element, address, size, attributes), dtype)]
     loaded = ctx.b.load(vector(element, width), address, size * width, attributes)
-    return [_to_register(ctx, ctx.b.extract(loaded, i), dtype) for i in range(width)]
+    return [to_register(ctx, ctx.b.extract(loaded, i), dtype) for i in range(width)]
 
 
-def _load_tested(ctx: Context, elements: _Elements, register: int, dtype: DType, attributes: str) -> Value:
+def _load_tested(ctx: Context, elements: Elements, register: int, dtype: DType, attributes: str) -> Value:
     """An element that does not exist is zero: the load goes to the first one instead, which does."""
     exists = elements.exists(register)
     address = ctx.b.select(exists, elements.address(register), elements.place.memory.pointer)
     loaded = ctx.b.load(memory_type(dtype), address, dtype.bits // 8, attributes)
-    value = _to_register(ctx, loaded, dtype)
+    value = to_register(ctx, loaded, dtype)
     return ctx.b.select(exists, value, zero(value.type))
 
 
-def _to_register(ctx: Context, value: Value, dtype: DType) -> Value:
+def to_register(ctx: Context, value: Value, dtype: DType) -> Value:
     return ctx.b.icmp("ne", value, zero(value.type)) if dtype == BOOL else value
 
 
-def _to_memory(ctx: Context, value: Value, dtype: DType) -> Value:
+def to_memory(ctx: Context, value: Value, dtype: DType) -> Value:
     return ctx.b.cast("zext", value, memory_type(dtype)) if dtype == BOOL else value
 
 
@@ -150,19 +150,19 @@ def emit_store(ctx: Context, op: Op) -> None:
     source, target, *at = op.operands
     ty, values = fragment(source), ctx.fragments[source]
     place = Place(ctx, ctx.memories[target], at)
-    elements = _Elements(place, ty.layout)
+    elements = Elements(place, ty.layout)
     width = place.vector_width(ty.layout)
     simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
 
     def whole() -> list[Value]:
         for register in range(0, ty.layout.count, width):
-            group = [_to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
+            group = [to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
             _store_vector(ctx, group, elements.address(register), place.bytes)
         return []
 
     def tested() -> list[Value]:
         for register, value in enumerate(values):
-            stored = _to_memory(ctx, value, ty.dtype)
+            stored = to_memory(ctx, value, ty.dtype)
             exists = elements.exists(register)
             flow.if_then(ctx.b, exists, _storing(ctx, stored, elements.address(register), place.bytes))
         return []
@@ -170,8 +170,8 @@ def emit_store(ctx: Context, op: Op) -> None:
     def write() -> None:
         whole() if simple.number else flow.choose(ctx.b, simple, whole, tested)
 
-    owner = _owner(ctx, ty.layout, op.attrs.get("team"))
-    write() if owner.number else flow.if_then(ctx.b, owner, write)
+    writes = owner(ctx, ty.layout, op.attrs.get("team"))
+    write() if writes.number else flow.if_then(ctx.b, writes, write)
 
 
 def _storing(ctx: Context, value: Value, address: Value, size: int) -> Callable[[], None]:
@@ -188,7 +188,7 @@ def _store_vector(ctx: Context, values: list[Value], address: Value, size: int) 
     ctx.b.store(whole, address, size * len(values))
 
 
-def _owner(ctx: Context, layout: Layout, team: object) -> Value:
+def owner(ctx: Context, layout: Layout, team: object) -> Value:
     """Whether this thread is the one of those with copies that writes."""
     bits = (*layout.lanes, *layout.warps)
     if isinstance(team, int):
@@ -227,7 +227,7 @@ def emit_publish(ctx: Context, op: Op) -> None:
     warp = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.thread, const_int(I32, 5)), I64)
     address = ctx.b.gep(memory_type(dtype), mem.pointer, warp)
     first = ctx.b.icmp("eq", ctx.lane, const_int(I32, 0))
-    flow.if_then(ctx.b, first, _storing(ctx, _to_memory(ctx, value, dtype), address, dtype.bits // 8))
+    flow.if_then(ctx.b, first, _storing(ctx, to_memory(ctx, value, dtype), address, dtype.bits // 8))
 
 
 def emit_collect(ctx: Context, op: Op) -> None:
@@ -235,4 +235,4 @@ def emit_collect(ctx: Context, op: Op) -> None:
     dtype = mem.type.dtype
     for warp, result in enumerate(op.results):
         loaded = ctx.b.load(memory_type(dtype), ctx.b.gep(memory_type(dtype), mem.pointer, warp), dtype.bits // 8)
-        ctx.fragments[result] = [_to_register(ctx, loaded, dtype)]
+        ctx.fragments[result] = [to_register(ctx, loaded, dtype)]

@@ -17,13 +17,15 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import MemRefType
+from tesserac.tile.gpu.dialect import fragment, integer, kernel_parameters, written_memory
 from tesserac.tile.gpu.errors import LoweringError
 
 
 @dataclass
 class _Open:
-    """Memory touched since the last barrier."""
+    """Memory touched since the last barrier, of that which threads see of each other."""
 
+    seen: set[Value]
     read: set[Value] = field(default_factory=set)
     written: set[Value] = field(default_factory=set)
 
@@ -34,7 +36,7 @@ class _Open:
 
 def insert_barriers(kernel: Op) -> None:
     """Changes the kernel in place."""
-    _walk(kernel.body, _Open(), in_role=False)
+    _walk(kernel.body, _Open(_seen(kernel)), in_role=False)
 
 
 def _walk(block: Block, open_: _Open, in_role: bool) -> None:
@@ -52,7 +54,7 @@ def _walk(block: Block, open_: _Open, in_role: bool) -> None:
 
 
 def _visit(op: Op, open_: _Open, in_role: bool) -> None:
-    reads, writes = _touched(op)
+    reads, writes = _touched(op, open_.seen)
     if reads & open_.written or writes & (open_.read | open_.written):
         if in_role:
             raise LoweringError("warps of one role exchange values through shared memory")
@@ -62,14 +64,28 @@ def _visit(op: Op, open_: _Open, in_role: bool) -> None:
     open_.written |= writes
 
 
-def _touched(op: Op) -> tuple[set[Value], set[Value]]:
-    match op.name:
-        case "gpu.load" | "gpu.collect":
-            return _shared(op.operands[0]), set()
-        case "gpu.store" | "gpu.publish":
-            return set(), _shared(op.operands[1])
-    return set(), set()
+def _touched(op: Op, seen: set[Value]) -> tuple[set[Value], set[Value]]:
+    """What of the memory that threads see of each other an operation reads and writes."""
+    written = set(written_memory(op)) & seen
+    if op.name in ("gpu.load", "gpu.collect"):
+        return {op.operands[0]} & seen, written
+    return (written if op.name == "gpu.scan_rows" else set()), written
 
 
-def _shared(value: Value) -> set[Value]:
-    return {value} if isinstance(value.type, MemRefType) and value.type.space == "shared" else set()
+def _seen(kernel: Op) -> set[Value]:
+    """Shared memory, and workspace in which one thread writes what others read: of a block that several hold copies of,
+    or that one of them walks."""
+    workspaces = set(kernel_parameters(kernel)[integer(kernel, "takes") :])
+    found: set[Value] = set()
+    for op in kernel.walk():
+        if op.name == "gpu.alloc" and isinstance(op.result.type, MemRefType):
+            found.add(op.result)
+        elif op.name == "gpu.scan_rows" or (op.name == "gpu.store" and _has_copies(op)):
+            found |= set(written_memory(op)) & workspaces
+    return found
+
+
+def _has_copies(store: Op) -> bool:
+    """Whether one thread of several writes; teams of threads have blocks of their own."""
+    layout = fragment(store.operands[0]).layout
+    return "team" not in store.attrs and None in (*layout.lanes, *layout.warps)

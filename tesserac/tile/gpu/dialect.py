@@ -11,6 +11,10 @@ Registers
     gpu.load(mem, at...) : fragment             each thread its elements, in vectors where they are aligned and inside
     gpu.store(fragment, mem, at...) {team}      elements outside the axes are not written; of copies, one is, in the
                                                 block or, where `team` says so, in each team of threads
+    gpu.gather(mem, at..., status?, axis...) {maps, bounds, cut}
+                                                as tile.gather; the axes are those that cut the dims `cut` of the result
+    gpu.scatter(fragment, mem, at..., status?) {bounds, kind}, gpu.index(fragment)
+                                                as in neutral Tile IR
     gpu.full / iota / map / cast                as in neutral Tile IR, on fragments of one layout
     gpu.mask(x, axis) {dim, value}              elements outside the axis become `value`
     gpu.fold(x) {dim, kind, width}              element i: x[i], x[i + width], ... of one thread, folded ascending
@@ -20,6 +24,12 @@ Registers
 Several blocks at once
     gpu.team() {size} : index                   the number of the team of `size` threads that this thread is in
     gpu.publish(x, mem), gpu.collect(mem)       each warp's value through shared memory: one result per warp
+    gpu.scan_rows(room, totals, axis) {dim, kind}
+                                                running folds of a block in shared memory along a dim, in place, each
+                                                row by one thread; the last of each row goes to `totals`
+    gpu.sort(mem, at..., out, at..., pairs) {dims, descending}
+                                                as tile.sort; all threads of the block, with room for a pair of key and
+                                                place per element
 Loops
     gpu.for(low, high, init...) {step}          as tile.for
     gpu.tree(n, empty...) { block } { combine } as tile.tree: a binary counter in the thread's own memory, `levels` deep
@@ -44,6 +54,7 @@ Gone when lowering is done
     gpu.stage(mem, at...) {depth} : tile        a block wanted in shared memory      (pipeline, roles)
     gpu.dot(a, b, acc) {unit}                   a product of two such blocks         (pipeline, roles)
     gpu.reduce(x, axis...) {kind, axes, order}  as tile.reduce                       (reduce)
+    gpu.scan(x, axis, room, totals) {kind, dim} as tile.scan                         (scans)
     gpu.scratch() : memref<..., local>          as tile.alloc                        (scratch)
     gpu.convert(x) : fragment                   the same block in another layout     (convert)
 """
@@ -51,7 +62,7 @@ Gone when lowering is done
 from __future__ import annotations
 
 from tesserac.ir.core import Op, Value, attr, attr_tuple, define_op
-from tesserac.ir.forms import Guard, operand_maps
+from tesserac.ir.forms import Guard, indices, operand_maps
 from tesserac.ir.passes import Level
 from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
 from tesserac.ir.verify import require
@@ -127,6 +138,16 @@ def kernel_threads(kernel: Op) -> int:
     return 32 * integer(kernel, "warps")
 
 
+def written_memory(op: Op) -> tuple[Value, ...]:
+    """The memory that an operation writes, of that which stands in a block's arguments or is shared by its threads."""
+    match op.name:
+        case "gpu.store" | "gpu.scatter" | "gpu.publish":
+            return (op.operands[1],)
+        case "gpu.scan_rows" | "gpu.sort":
+            return tuple(v for v in op.operands[1:] if isinstance(v.type, MemRefType))
+    return ()
+
+
 def scalar_of(ty: FragmentType) -> ScalarType:
     """The type in which elements of a fragment take part in computation."""
     return ScalarType(compute_dtype(ty.dtype, ty.policy))
@@ -159,6 +180,30 @@ def _verify_store(op: Op) -> None:
     ty, mem = fragment(op.operands[0]), memory(op.operands[1])
     _verify_access(op, op.operands[1], op.operands[2:], ty.shape)
     require((ty.dtype, ty.policy) == (mem.dtype, mem.policy), "changes the element type or policy", op)
+
+
+def _verify_gather(op: Op) -> None:
+    result, maps, mem = fragment(op.result), operand_maps(op), memory(op.operands[0])
+    require((result.dtype, result.policy) == (mem.dtype, mem.policy), "changes the element type or policy", op)
+    for value, dims in zip(op.operands[1:], maps, strict=False):
+        if isinstance(value.type, FragmentType):
+            expected = result.layout.project(dims)
+            require(value.type.layout == expected, f"a coordinate must have the layout {expected}", op)
+    axes = op.operands[len(op.operands) - len(indices(op, "cut")) :]
+    require(all(isinstance(v.type, AxisType) for v in axes), "is cut by axes", op)
+
+
+def _verify_index(op: Op) -> None:
+    require(fragment(op.operands[0]).shape == () and isinstance(op.result.type, IndexType), "takes one integer", op)
+
+
+def _verify_scan_rows(op: Op) -> None:
+    require(isinstance(op.operands[-1].type, AxisType), "needs the axis of its dim", op)
+    require(isinstance(op.attrs.get("dim"), int) and isinstance(op.attrs.get("kind"), str), "needs a dim", op)
+
+
+def _verify_sort(op: Op) -> None:
+    require(len(indices(op, "dims")) == 2, "sorts one dim into another", op)
 
 
 def _verify_map(op: Op) -> None:
@@ -275,6 +320,12 @@ define_op("gpu.alloc", pure=False)
 define_op("gpu.axis", pure=True)
 define_op("gpu.load", pure=False, verify=_verify_load)
 define_op("gpu.store", pure=False, verify=_verify_store)
+define_op("gpu.gather", pure=False, verify=_verify_gather)
+define_op("gpu.scatter", pure=False)
+define_op("gpu.index", pure=True, verify=_verify_index)
+define_op("gpu.scan", pure=False)
+define_op("gpu.scan_rows", pure=False, verify=_verify_scan_rows)
+define_op("gpu.sort", pure=False, verify=_verify_sort)
 define_op("gpu.full", pure=True)
 define_op("gpu.iota", pure=True)
 define_op("gpu.map", pure=True, verify=_verify_map)

@@ -158,9 +158,11 @@ def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
 
 def _relations(op: Op) -> Iterator[Relation]:
     match op.name:
-        case "tile.map":
-            for position, (value, dims) in enumerate(zip(op.operands, operand_maps(op), strict=True)):
-                yield Relation(op.result, value, dims, (op, position))
+        case "tile.map" | "tile.gather":
+            first = 1 if op.name == "tile.gather" else 0  # the memory
+            for position, (value, dims) in enumerate(zip(op.operands[first:], operand_maps(op), strict=False), first):
+                if isinstance(value.type, TileType):
+                    yield Relation(op.result, value, dims, (op, position))
         case "tile.cast":
             yield _equal(op.result, op.operands[0])
         case "tile.dot":
@@ -211,7 +213,7 @@ def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool
 
 
 _RENAMED = {"tile.alloc": "gpu.scratch"}
-_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step")
+_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", "dims", "descending")
 
 
 class _Conversion:

@@ -12,24 +12,17 @@ from tesserac.ir.rewrite import erase_dead
 from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
-from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.gathers import cut_gathers
 from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.pipeline import pipeline_copies
 from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.roles import split_roles
+from tesserac.tile.gpu.rooms import add_rooms
+from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.teams import deal_to_teams
 from tesserac.tile.gpu.variants import Arch, Variant, variants
-
-LATER = {
-    "tile.gather": "reading a tensor at computed places",
-    "tile.scan": "a running sum or extreme",
-    "tile.index": "folding runs of a length that the data says",
-    "tile.sort": "sorting",
-    "tile.scatter": "writing a tensor at computed places",
-}
-"""Neutral operations that have no rule here yet, as a user would call them."""
 
 
 def lower_module(module: Module, arch: Arch) -> Module:
@@ -41,10 +34,8 @@ def lower_module(module: Module, arch: Arch) -> Module:
 
 def lower_kernel(kernel: Op, arch: Arch) -> list[Op]:
     """All variants of one neutral kernel, best first."""
-    for op in kernel.walk():
-        if op.name in LATER:
-            raise LoweringError(f"{LATER[op.name]} on a GPU")
-    return [lower_variant(kernel, variant, arch) for variant in variants(kernel, arch)]
+    prepared = add_rooms(kernel)
+    return [lower_variant(prepared, variant, arch) for variant in variants(prepared, arch)]
 
 
 def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
@@ -53,6 +44,8 @@ def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
     # Teams before reductions: a dealt loop joins the results of whole blocks.
     if reduces_by_teams(kernel):
         deal_to_teams(lowered)
+    cut_gathers(lowered)
+    expand_scans(lowered)
     expand_reductions(lowered)
     expand_conversions(lowered)
     place_scratch(lowered, variant.scratch)

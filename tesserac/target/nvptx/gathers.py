@@ -1,0 +1,188 @@
+"""Reads and writes at computed places: each is checked, and a bad one never touches memory.
+
+A thread tests the indices of its own elements. A bad one is put into its status word, which the host looks at; it reads
+zero, and is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.forms import indices, operand_maps
+from tesserac.target import flow
+from tesserac.target.cpu.gathers import NO_BAD_INDEX
+from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, zero
+from tesserac.target.nvptx.context import Context, Memory, memory_type
+from tesserac.target.nvptx.fragments import FOLDS
+from tesserac.target.nvptx.memory import Elements, Place, all_of, owner, to_memory, to_register
+from tesserac.target.nvptx.scalars import convert, emit_rule
+from tesserac.tile.gpu.dialect import fragment, memory, scalar_of, text
+from tesserac.tile.gpu.gathers import coordinates
+from tesserac.tile.gpu.types import FragmentType
+from tesserac.types.dtype import I64 as INTEGER
+
+
+@dataclass
+class _Table:
+    """Memory at computed places. `told` has for each computed coordinate the bad index of this thread, if there is
+    one, and whether there is."""
+
+    ctx: Context
+    memory: Memory
+    status: Value | None
+    wraps: bool
+    told: list[tuple[Value, Value]]
+
+    def checked(self, number: int, index: Value, dim: int, exists: Value) -> tuple[Value, Value]:
+        """Computed coordinate `number`, which runs along `dim`: the index counted from the start, and whether there is
+        such an element. Without a status it is known to be good."""
+        b = self.ctx.b
+        if self.status is None:
+            return index, exists
+        size, found = self.ctx.dim(self.memory.type.dims[dim]), index
+        if self.wraps:
+            found = b.select(b.icmp("slt", index, const_i64(0)), b.add(index, size), index)
+        good = b.icmp("ult", found, size)
+        bad = b.binary("and", exists, b.icmp("uge", found, size))
+        held, any_bad = self.told[number]
+        least = b.maximum_int(index, const_i64(NO_BAD_INDEX + 1))
+        self.told[number] = (b.select(bad, least, held), b.binary("or", any_bad, bad))
+        return found, b.binary("and", exists, good)
+
+    def tell(self) -> None:
+        """Writes the bad indices of this thread."""
+        b = self.ctx.b
+        for number, (held, any_bad) in enumerate(self.told):
+            if self.status is not None and any_bad.number is None:
+                flow.if_then(b, any_bad, _storing(self.ctx, held, b.gep(I64, self.status, number)))
+
+
+def _storing(ctx: Context, value: Value, address: Value) -> Callable[[], None]:
+    return lambda: ctx.b.store(value, address, 8)
+
+
+def _table(ctx: Context, op: Op, mem: IRValue, at: Sequence[IRValue], rest: Sequence[IRValue]) -> _Table:
+    checked = op.attrs["bounds"] != "known"
+    status = ctx.memories[rest[0]].pointer if checked else None
+    computed = sum(isinstance(v.type, FragmentType) for v in at)
+    none = (const_i64(0), const_int(I1, 0))
+    return _Table(ctx, ctx.memories[mem], status, op.attrs["bounds"] == "wrap", [none] * computed)
+
+
+# --- gather ---------------------------------------------------------------------------------------------------------
+
+
+def emit_gather(ctx: Context, op: Op) -> None:
+    at = coordinates(op)
+    table = _table(ctx, op, op.operands[0], at, op.operands[1 + len(at) :])
+    values = [_element(ctx, op, table, offset) for offset in fragment(op.result).layout.offsets]
+    table.tell()
+    ctx.fragments[op.result] = values
+
+
+def _element(ctx: Context, op: Op, table: _Table, offset: dict[int, int]) -> Value:
+    """One element of this thread: the load goes to the first of the memory where there is none."""
+    b, ty, mem = ctx.b, fragment(op.result), table.memory
+    good, place, number = _exists(ctx, op, offset), const_i64(0), 0
+    for dim, (value, dims) in enumerate(zip(coordinates(op), operand_maps(op), strict=True)):
+        index = _coordinate(ctx, ty, value, dims, offset)
+        if isinstance(value.type, FragmentType):
+            index, good = table.checked(number, index, dim, good)
+            number += 1
+        place = b.add(place, b.mul(index, mem.strides[dim]))
+    element = memory_type(ty.dtype)
+    address = b.select(good, b.gep(element, mem.pointer, place), mem.pointer)
+    attributes = ctx.invariant() if mem.constant else ""
+    loaded = to_register(ctx, b.load(element, address, element.bits // 8, attributes), ty.dtype)
+    return b.select(good, loaded, zero(loaded.type))
+
+
+def _coordinate(
+    ctx: Context, ty: FragmentType, value: IRValue, dims: Sequence[int | None], offset: dict[int, int]
+) -> Value:
+    """A coordinate at one element."""
+    if value in ctx.indices:
+        return ctx.indices[value]
+    if value in ctx.axes:
+        return ctx.b.add(ctx.axes[value].start, _along(ctx, ty, dims[0], offset))
+    own = fragment(value)
+    here = {j: offset.get(d, 0) for j, d in enumerate(dims) if d is not None}
+    return convert(ctx.b, ctx.fragments[value][own.layout.register_at(here)], own.dtype, INTEGER)
+
+
+def _along(ctx: Context, ty: FragmentType, dim: int | None, offset: dict[int, int]) -> Value:
+    """How far along a dim of the block an element of this thread is."""
+    if dim is None:
+        return const_i64(0)
+    return ctx.b.add(ctx.coordinates(ty.layout).get(dim, const_i64(0)), const_i64(offset.get(dim, 0)))
+
+
+def _exists(ctx: Context, op: Op, offset: dict[int, int]) -> Value:
+    b, ty, cut = ctx.b, fragment(op.result), indices(op, "cut")
+    axes = op.operands[len(op.operands) - len(cut) :]
+    tests = []
+    for dim, value in zip(cut, axes, strict=True):
+        axis = ctx.axes[value]
+        tests.append(b.icmp("slt", b.add(axis.start, _along(ctx, ty, dim, offset)), axis.stop))
+    return all_of(ctx, tests)
+
+
+def emit_index(ctx: Context, op: Op) -> None:
+    """One integer, which all threads hold."""
+    (value,) = ctx.fragments[op.operands[0]]
+    ctx.indices[op.result] = convert(ctx.b, value, fragment(op.operands[0]).dtype, INTEGER)
+
+
+# --- scatter --------------------------------------------------------------------------------------------------------
+
+
+def emit_scatter(ctx: Context, op: Op) -> None:
+    """A block behind indices that all threads share. Blocks of later iterations are laid out alike, so an element has
+    one thread that writes it, in the order of the program."""
+    source, target = op.operands[:2]
+    rank = len(memory(target).dims)
+    at = op.operands[2 : 2 + rank]
+    table = _table(ctx, op, target, at, op.operands[2 + rank :])
+    good = _fixed(ctx, table, at)
+    place = Place(ctx, table.memory, at)
+    elements = Elements(place, fragment(source).layout)
+
+    def write() -> None:
+        for register, value in enumerate(ctx.fragments[source]):
+            exists = elements.exists(register)
+            action = _writing(ctx, op, value, elements.address(register))
+            flow.if_then(ctx.b, exists, action) if exists.number is None else action()
+
+    flow.if_then(ctx.b, all_of(ctx, [good, owner(ctx, fragment(source).layout, None)]), write)
+    table.tell()
+
+
+def _fixed(ctx: Context, table: _Table, at: Sequence[IRValue]) -> Value:
+    """Computed coordinates become indices; gives whether all of them are good."""
+    good, number = const_int(I1, 1), 0
+    for dim, value in enumerate(at):
+        if isinstance(value.type, FragmentType):
+            (register,) = ctx.fragments[value]
+            index = convert(ctx.b, register, fragment(value).dtype, INTEGER)
+            ctx.indices[value], good = table.checked(number, index, dim, good)
+            number += 1
+    return good
+
+
+def _writing(ctx: Context, op: Op, value: Value, address: Value) -> Callable[[], None]:
+    ty, kind = fragment(op.operands[0]), text(op, "kind")
+    element = memory_type(ty.dtype)
+
+    def write() -> None:
+        new = value
+        if kind != "set":
+            wide = scalar_of(ty).dtype
+            held = to_register(ctx, ctx.b.load(element, address, element.bits // 8), ty.dtype)
+            both = [convert(ctx.b, v, ty.dtype, wide) for v in (held, value)]
+            new = convert(ctx.b, emit_rule(ctx.b, FOLDS[kind], wide, both), wide, ty.dtype, ty.policy)
+        ctx.b.store(to_memory(ctx, new, ty.dtype), address, element.bits // 8)
+
+    return write
