@@ -54,6 +54,8 @@ def gpu_runs_section() -> str:
 
 def gpu_refused_section() -> str:
     refused = "; ".join(row.what for row in outcomes() if row.gpu.startswith("refused"))
+    if not refused:
+        return "- What has no rule for a GPU is an error before anything runs; it is never computed differently.\n"
     return f"- Refused for a GPU, with an error before anything runs, never computed differently: {refused}.\n"
 
 

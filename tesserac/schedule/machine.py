@@ -73,6 +73,8 @@ REGISTERS = 96
 AARCH64 = _cpu("aarch64", 64 * 1024)
 X86_64_V3 = _cpu("x86-64-v3", 32 * 1024)
 SM_80 = _gpu("sm_80", 108, 163 * 1024, 12)
+SM_89 = _gpu("sm_89", 128, 99 * 1024, 40)
 SM_90A = _gpu("sm_90a", 132, 227 * 1024, 16)
+SM_100A = _gpu("sm_100a", 148, 227 * 1024, 10)
 
-MACHINES = {machine.arch: machine for machine in (AARCH64, X86_64_V3, SM_80, SM_90A)}
+MACHINES = {machine.arch: machine for machine in (AARCH64, X86_64_V3, SM_80, SM_89, SM_90A, SM_100A)}

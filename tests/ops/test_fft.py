@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 import tessera
 from tesserac import cli
-from tesserac.base.source import SourceFile
-from tesserac.driver.session import ProgramError, Session
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold_views import fold_views
@@ -251,12 +249,3 @@ def test_the_picture_of_fix_sizes() -> None:
     assert print_module(run_passes(after, [fix_sizes({})], verify=True)) == print_module(after)
     with pytest.raises(file.SizesDemanded, match="demands N"):
         fix_sizes({}).run(parse_module(print_module(before)))
-
-
-def test_a_gpu_says_that_it_has_no_tables_yet() -> None:
-    from tesserac.target.nvptx.build import PLATFORMS
-
-    session, source = Session(), SourceFile("f.tess", "def f(x: Tensor[8, c64]):\n    return fft(x)\n")
-    with pytest.raises(ProgramError) as caught:
-        session.gpu_program(source, session.function(source, "f"), PLATFORMS["sm_90a"])
-    assert [d.code for d in caught.value.diagnostics] == ["E0299"]

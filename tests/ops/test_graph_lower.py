@@ -1,64 +1,28 @@
 """Every operator of the registry: lowered to forms, its bits from the oracle, compared with its NumPy reference."""
 
-import re
 
 import numpy as np
 import pytest
 
-from tesserac.graph.dialect import PREFIX, operator_attrs
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
-from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Block, Module, Op, Region
 from tesserac.ir.passes import run_passes
 from tesserac.numerics.narrow import convert, storage
 from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
 from tesserac.ops.elementwise import Add, Where
 from tesserac.ops.reduce import Mean
-from tesserac.ops.registry import OPERATORS, Operator
+from tesserac.ops.registry import Operator
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BF16, BOOL, F32, F64, lookup
-from tesserac.types.policy import NO_POLICY, Policy, parse_policy
+from tesserac.types.dtype import BF16, BOOL, F32, F64
+from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import TensorType
 from tests.support.folding import folded
+from tests.support.registry_cases import module_of, parse_type, registry_cases, sample
 
-
-def parse_type(text: str) -> TensorType:
-    match = re.fullmatch(r"(\w+)\s*(@.*)?\[(.*)\]", text)
-    assert match
-    dtype = lookup(match[1])
-    assert dtype is not None
-    policy = parse_policy(match[2]) if match[2] else NO_POLICY
-    return TensorType(tuple(Dim.const(int(d)) for d in match[3].split(",") if d.strip()), dtype, policy)
-
-
-def module_of(operator: Operator, types: list[TensorType]) -> Module:
-    block = Block(types)
-    builder = Builder(block)
-    result = builder.value(PREFIX + operator.name, block.args, operator.infer(types), operator_attrs(operator))
-    builder.op("graph.return", (result,))
-    attrs = {"sym_name": "f", "params": ("x",) * len(types), "guards": (), "entry": True}
-    return Module([Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)])])
-
-
-def sample(ty: TensorType, rng: np.random.Generator) -> np.ndarray:
-    shape = [d.evaluate({}) for d in ty.dims]
-    if ty.dtype is BOOL:
-        return rng.integers(0, 2, shape).astype(bool)
-    if ty.dtype.is_integer:
-        return rng.integers(1, 9, shape).astype(storage(ty.dtype))
-    values = rng.uniform(0.5, 3, shape)
-    return convert(values + 1j * rng.uniform(-3, 3, shape) if ty.dtype.is_complex else values, ty.dtype)
-
-
-CASES = [
-    pytest.param(operator, types, id=f"{name}-{i}")
-    for name, cls in OPERATORS.items()
-    for i, (operator, types) in enumerate(cls.cases())
-]
+CASES = [pytest.param(operator, types, id=name) for name, operator, types in registry_cases()]
 
 
 @folded(("operator", "types"), CASES)

@@ -106,19 +106,3 @@ def test_a_long_row_and_many_rows_on_all_threads() -> None:
 def test_too_few_elements_for_topk() -> None:
     with pytest.raises(tessera.TesseraError):
         tessera.compile(LIBRARY).best(numbers(2, 2))
-
-
-def test_on_a_gpu_it_is_said_that_there_is_no_rule() -> None:
-    from tesserac.ir.passes import run_passes
-    from tesserac.pipeline import schedule_passes
-    from tesserac.schedule.machine import SM_90A
-    from tesserac.tile.build import tile_pass
-    from tesserac.tile.gpu.errors import LoweringError
-    from tesserac.tile.gpu.lower import lower_kernel
-    from tesserac.tile.gpu.variants import SM_90A as ARCH
-    from tests.support.source_support import compile_to_forms
-
-    forms = compile_to_forms("def f(x: Tensor[N, f32]) -> Tensor[N, i64]:\n    return argsort(x)\n")
-    module = run_passes(forms, [*schedule_passes(SM_90A), tile_pass(SM_90A)], verify=True)
-    with pytest.raises(LoweringError, match="sorting on a GPU"):
-        lower_kernel(module.ops[0], ARCH)

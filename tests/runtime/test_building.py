@@ -107,10 +107,10 @@ def test_a_level_of_nothing_is_refused(level: str, capsys: pytest.CaptureFixture
         "    return x[argsort(x)]\n",
     ],
 )
-def test_ptx_of_what_no_gpu_runs_is_refused(body: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert build("def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n" + body, "--emit", "ptx") == 1
+def test_ptx_of_what_the_host_has_a_part_in(body: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert build("def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n" + body, "--emit", "ptx") == 0
     said = capsys.readouterr()
-    assert "E0299" in said.err and not said.out
+    assert ".entry" in said.out and not said.err
 
 
 def test_others_may_read_a_bundle() -> None:

@@ -7,7 +7,7 @@ with integers, so every processor gives the same bits.
 
 from __future__ import annotations
 
-from tesserac.target.cpu.fp8 import narrow_fp8, widen_fp8
+from tesserac.target.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import (
     F16,

@@ -33,9 +33,11 @@ class GpuPlatform:
 
 
 SM_80 = GpuPlatform(schedule_machine.SM_80, variants.SM_80)
+SM_89 = GpuPlatform(schedule_machine.SM_89, variants.SM_89)
 SM_90A = GpuPlatform(schedule_machine.SM_90A, variants.SM_90A)
+SM_100A = GpuPlatform(schedule_machine.SM_100A, variants.SM_100A)
 
-PLATFORMS = {"sm_80": SM_80, "sm_90a": SM_90A}
+PLATFORMS = {gpu.tiles.name: gpu for gpu in (SM_80, SM_89, SM_90A, SM_100A)}
 """By what stands behind `cuda:` in the name of a target."""
 
 

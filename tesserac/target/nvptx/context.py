@@ -22,20 +22,20 @@ from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import Bit, Layout
 from tesserac.tile.gpu.types import FragmentType, StagesType
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, DType
+from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, FP8_E4M3, FP8_E5M2, TF32, DType
 
 GLOBAL, SHARED = 1, 3
-_FLOATS = {F32: lt.F32, F64: lt.F64, BF16: lt.BF16, F16: lt.F16}
+_FLOATS = {F32: lt.F32, F64: lt.F64, TF32: lt.F32, BF16: lt.BF16, F16: lt.F16, FP8_E4M3: lt.I8, FP8_E5M2: lt.I8}
 
 
 def register_type(dtype: DType) -> LType:
-    """How an element is held in a register."""
+    """How an element is held in a register: an 8-bit float as it is stored, an i4 in a byte with its sign extended."""
     if dtype in _FLOATS:
         return _FLOATS[dtype]
     if dtype == BOOL:
         return lt.I1
-    if dtype.is_integer and dtype.bits >= 8:
-        return lt.integer(dtype.bits)
+    if dtype.is_integer:
+        return lt.integer(max(dtype.bits, 8))
     raise LoweringError(f"elements of {dtype.name} on a GPU")
 
 

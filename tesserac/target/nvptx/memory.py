@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.target import flow
+from tesserac.target.cpu.registers import wrap_i4
 from tesserac.target.llvm_types import I1, I32, I64, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
 from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.layout import VECTOR_BYTES, Layout
 from tesserac.tile.gpu.shared import SharedLayout
-from tesserac.types.dtype import BOOL, DType
+from tesserac.types.dtype import BOOL, I4, DType
 
 
 class Place:
@@ -26,7 +27,7 @@ class Place:
         self.ctx = ctx
         self.memory = mem
         self.element = memory_type(mem.type.dtype)
-        self.bytes = mem.type.dtype.bits // 8
+        self.bytes = self.element.bits // 8
         self.axes: list[Axis] = []
         self.strides: list[Value] = []
         b = ctx.b
@@ -122,7 +123,8 @@ def emit_load(ctx: Context, op: Op) -> None:
 
 
 def _load_vector(ctx: Context, address: Value, dtype: DType, width: int, attributes: str) -> list[Value]:
-    element, size = memory_type(dtype), dtype.bits // 8
+    element = memory_type(dtype)
+    size = element.bits // 8
     if width == 1:
         return [to_register(ctx, ctx.b.load(element, address, size, attributes), dtype)]
     loaded = ctx.b.load(vector(element, width), address, size * width, attributes)
@@ -133,16 +135,20 @@ def _load_tested(ctx: Context, elements: Elements, register: int, dtype: DType, 
     """An element that does not exist is zero: the load goes to the first one instead, which does."""
     exists = elements.exists(register)
     address = ctx.b.select(exists, elements.address(register), elements.place.memory.pointer)
-    loaded = ctx.b.load(memory_type(dtype), address, dtype.bits // 8, attributes)
+    loaded = ctx.b.load(memory_type(dtype), address, memory_type(dtype).bits // 8, attributes)
     value = to_register(ctx, loaded, dtype)
     return ctx.b.select(exists, value, zero(value.type))
 
 
 def to_register(ctx: Context, value: Value, dtype: DType) -> Value:
+    if dtype == I4:
+        return wrap_i4(ctx.b, value)
     return ctx.b.icmp("ne", value, zero(value.type)) if dtype == BOOL else value
 
 
 def to_memory(ctx: Context, value: Value, dtype: DType) -> Value:
+    if dtype == I4:
+        return ctx.b.binary("and", value, const_int(value.type, 0xF))
     return ctx.b.cast("zext", value, memory_type(dtype)) if dtype == BOOL else value
 
 
@@ -227,12 +233,13 @@ def emit_publish(ctx: Context, op: Op) -> None:
     warp = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.thread, const_int(I32, 5)), I64)
     address = ctx.b.gep(memory_type(dtype), mem.pointer, warp)
     first = ctx.b.icmp("eq", ctx.lane, const_int(I32, 0))
-    flow.if_then(ctx.b, first, _storing(ctx, to_memory(ctx, value, dtype), address, dtype.bits // 8))
+    flow.if_then(ctx.b, first, _storing(ctx, to_memory(ctx, value, dtype), address, memory_type(dtype).bits // 8))
 
 
 def emit_collect(ctx: Context, op: Op) -> None:
     mem = ctx.memories[op.operands[0]]
     dtype = mem.type.dtype
     for warp, result in enumerate(op.results):
-        loaded = ctx.b.load(memory_type(dtype), ctx.b.gep(memory_type(dtype), mem.pointer, warp), dtype.bits // 8)
+        element = memory_type(dtype)
+        loaded = ctx.b.load(element, ctx.b.gep(element, mem.pointer, warp), element.bits // 8)
         ctx.fragments[result] = [to_register(ctx, loaded, dtype)]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from tesserac.ir.core import Op
+from tesserac.target.cpu.registers import shorten_to_tf32
 from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, const_int, structure, vector
 from tesserac.target.nvptx.context import Context, Ring, memory_type, warps_only
 from tesserac.target.nvptx.copies import stage_pointer
-from tesserac.target.nvptx.memory import shared_offset
+from tesserac.target.nvptx.memory import shared_offset, to_register
 from tesserac.target.nvptx.scalars import convert
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP
 from tesserac.tile.gpu.shared import SharedLayout, descriptor
 from tesserac.tile.gpu.types import FragmentType
-from tesserac.types.dtype import BF16
+from tesserac.types.dtype import BF16, TF32, DType
 
 
 def emit_multiply(ctx: Context, op: Op) -> None:
@@ -84,15 +85,21 @@ def _fma(product: _Product, acc: list[Value]) -> list[Value]:
     rows, columns = product.steps(0), product.steps(1)
     for k in range(0, product.terms, width):
         vectors = {r: _vector(ctx, a_base, product.a.type.layout, r, k, element, width) for r in rows}
-        left = {r: [convert(ctx.b, v, dtype, accum) for v in lanes] for r, lanes in vectors.items()}
+        left = {r: [_term(ctx, v, dtype, accum) for v in lanes] for r, lanes in vectors.items()}
         for term in range(width):
             narrow = _row(ctx, b_base, product.b.type.layout, k + term, columns, element, width)
-            right = {c: convert(ctx.b, v, dtype, accum) for c, v in narrow.items()}
+            right = {c: _term(ctx, v, dtype, accum) for c, v in narrow.items()}
             for r in rows:
                 for c in columns:
                     place = product.acc.layout.register_at({0: r, 1: c})
                     values[place] = _multiply_add(ctx, left[r][term], right[c], values[place])
     return values
+
+
+def _term(ctx: Context, stored: Value, dtype: DType, accum: DType) -> Value:
+    """An element of shared memory as a factor: tf32 is what products make of an f32."""
+    value = convert(ctx.b, to_register(ctx, stored, dtype), dtype, accum)
+    return shorten_to_tf32(ctx.b, value) if dtype == TF32 else value
 
 
 def _multiply_add(ctx: Context, a: Value, b: Value, total: Value) -> Value:

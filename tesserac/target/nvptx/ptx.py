@@ -20,7 +20,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.target.compile import CodegenError
 from tesserac.target.nvptx.kernel import TRIPLE
 
-PTX_FEATURES = {"sm_80": "+ptx80", "sm_90a": "+ptx86"}
+PTX_FEATURES = {"sm_80": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx86", "sm_100a": "+ptx86"}
 """The PTX version must be said: LLVM takes an old one otherwise, and an unknown one only warns."""
 
 _PLAIN = ("fma", "sqrt", "fabs", "copysign", "floor", "ceil", "rint", "minimum", "maximum", "cttz", "ctlz")

@@ -6,25 +6,28 @@ functions are expanded from their programs in `numerics/`, primitive by primitiv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tesserac.ir.core import Op, attr
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
+from tesserac.numerics.narrow import storage
 from tesserac.numerics.program import Program
+from tesserac.target.cpu.registers import narrow_fma, wrap_i4
+from tesserac.target.cpu.scalars import limit_i4, top_bits
 from tesserac.target.flow import choose
+from tesserac.target.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F32 as SINGLE
 from tesserac.target.llvm_types import F64 as DOUBLE
-from tesserac.target.llvm_types import I1, LType, Value, const_float, const_int, integer
+from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context, register_type
+from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, I64, DType
+from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, I4, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy
-
-Rule = Callable[[Builder, Sequence[Value]], Value]
 
 
 def emit_body(ctx: Context, block_args: Sequence[IRValue], ops: Sequence[Op], args: Sequence[Value]) -> Value:
@@ -68,9 +71,13 @@ def _expanded(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Val
 def emit_rule(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Value:
     """One primitive on values of `dtype`. Narrow floats compute in f32 and round, which for all but fma equals rounding
     once; the hardware has their fma."""
-    if dtype not in (BF16, F16) or name in ("select", "fma"):
-        return _rule(name, dtype)(b, args)
-    result = _rule(name, F32)(b, [convert(b, arg, dtype, F32) for arg in args])
+    if dtype in (BF16, F16) and name == "fma":
+        return b.fma(*args)
+    if name == "select" or not (dtype.is_float and dtype.bits < 32):
+        result = _row(name, dtype)(b, *args)
+        return wrap_i4(b, result) if dtype == I4 and result.type == I8 else result
+    wide = [convert(b, arg, dtype, F32) for arg in args]
+    result = narrow_fma(b, wide[0], wide[1], wide[2], dtype) if name == "fma" else _row(name, F32)(b, *wide)
     return convert(b, result, F32, dtype) if result.type.is_float else result
 
 
@@ -81,6 +88,8 @@ def _dtype(value: IRValue) -> DType:
 
 def constant(dtype: DType, value: float | int) -> Value:
     ty = register_type(dtype)
+    if dtype.is_fp8:
+        return const_int(ty, int(storage(dtype).type(value).view("uint8")))
     return const_float(ty, float(value)) if dtype.is_float else const_int(ty, int(value))
 
 
@@ -105,26 +114,13 @@ def _when(b: Builder, rare: Program, operands: Sequence[Value]) -> Value:
     return value
 
 
-def _rule(name: str, dtype: DType) -> Rule:
-    rule = next((table[name] for table in _TABLES[dtype.kind] if name in table), None)
-    if rule is None:
+def _row(name: str, dtype: DType) -> Row:
+    row = (_FLOAT if dtype.is_float else whole_rows(dtype)).get(name)
+    if name == "select":
+        return Builder.select
+    if row is None:
         raise LoweringError(f"no rule for scalar.{name} of {dtype.name} on a GPU")
-    return rule
-
-
-def _binary(instruction: str) -> Rule:
-    return lambda b, x: b.binary(instruction, x[0], x[1])
-
-
-def _compare(kind: str, predicate: str) -> Rule:
-    def rule(b: Builder, x: Sequence[Value]) -> Value:
-        return b.fcmp(predicate, x[0], x[1]) if kind == "f" else b.icmp(predicate, x[0], x[1])
-
-    return rule
-
-
-def _call(name: str) -> Rule:
-    return lambda b, x: b.intrinsic(f"llvm.{name}", x[0].type, list(x), [x[0].type])
+    return row
 
 
 def _bits(b: Builder, x: Value) -> Value:
@@ -140,37 +136,36 @@ class _Shape:
         self.word = integer(ty.bits)
 
 
-def _pow2(b: Builder, x: Sequence[Value]) -> Value:
+def _pow2(b: Builder, x: Value) -> Value:
     """2**n by an addition that leaves the biased exponent in the low bits, and a shift."""
-    ty = x[0].type
+    ty = x.type
     shape = _Shape(ty)
     magic = 1.5 * 2.0**shape.fraction + shape.bias
-    shifted = b.binary("shl", _bits(b, b.fadd(x[0], const_float(ty, magic))), const_int(shape.word, shape.fraction))
+    shifted = b.binary("shl", _bits(b, b.fadd(x, const_float(ty, magic))), const_int(shape.word, shape.fraction))
     return b.cast("bitcast", shifted, ty)
 
 
-def _logb(b: Builder, x: Sequence[Value]) -> Value:
-    shape = _Shape(x[0].type)
-    exponent = b.binary("lshr", _bits(b, x[0]), const_int(shape.word, shape.fraction))
-    return b.cast("sitofp", b.sub(exponent, const_int(shape.word, shape.bias)), x[0].type)
+def _logb(b: Builder, x: Value) -> Value:
+    shape = _Shape(x.type)
+    exponent = b.binary("lshr", _bits(b, x), const_int(shape.word, shape.fraction))
+    return b.cast("sitofp", b.sub(exponent, const_int(shape.word, shape.bias)), x.type)
 
 
-def _significand(b: Builder, x: Sequence[Value]) -> Value:
-    shape = _Shape(x[0].type)
-    fraction = b.binary("and", _bits(b, x[0]), const_int(shape.word, (1 << shape.fraction) - 1))
+def _significand(b: Builder, x: Value) -> Value:
+    shape = _Shape(x.type)
+    fraction = b.binary("and", _bits(b, x), const_int(shape.word, (1 << shape.fraction) - 1))
     one = const_int(shape.word, shape.bias << shape.fraction)
-    return b.cast("bitcast", b.binary("or", fraction, one), x[0].type)
+    return b.cast("bitcast", b.binary("or", fraction, one), x.type)
 
 
-def _extreme(intrinsic: str, predicate: str) -> Rule:
+def _extreme(name: str, predicate: str) -> Row:
     """NaN wins and -0 < +0. PTX has it as one instruction, except for f64."""
 
-    def rule(b: Builder, x: Sequence[Value]) -> Value:
-        if x[0].type.bits != 64:
-            return b.intrinsic(f"llvm.{intrinsic}", x[0].type, list(x), [x[0].type])
-        left, right = x
+    def rule(b: Builder, left: Value, right: Value) -> Value:
+        if left.type.bits != 64:
+            return b.intrinsic(f"llvm.{name}", left.type, [left, right], [left.type])
         either = b.select(b.fcmp(predicate, left, right), left, right)
-        merge = "or" if intrinsic == "minimum" else "and"
+        merge = "or" if name == "minimum" else "and"
         zeros = b.cast("bitcast", b.binary(merge, _bits(b, left), _bits(b, right)), left.type)
         ordered = b.select(b.fcmp("oeq", left, right), zeros, either)
         return b.select(b.fcmp("uno", left, right), b.fadd(left, right), ordered)
@@ -178,115 +173,15 @@ def _extreme(intrinsic: str, predicate: str) -> Rule:
     return rule
 
 
-def _floor_div(signed: bool) -> Rule:
-    """Rounds down; by zero gives 0."""
-
-    def rule(b: Builder, x: Sequence[Value]) -> Value:
-        left, right = x
-        zero, one = const_int(left.type, 0), const_int(left.type, 1)
-        bad = b.icmp("eq", right, zero)
-        divisor = b.select(bad, one, right)
-        if signed:  # of the lowest number by -1 there is no quotient; negation wraps
-            negates = b.icmp("eq", right, const_int(left.type, -1))
-            divisor = b.select(negates, one, divisor)
-        quotient = b.binary("sdiv" if signed else "udiv", left, divisor)
-        if signed:
-            rest = b.sub(left, b.mul(quotient, divisor))
-            differs = b.icmp("ne", rest, zero)
-            opposite = b.icmp("slt", b.binary("xor", rest, divisor), zero)
-            low = b.binary("and", differs, opposite)
-            quotient = b.sub(quotient, b.cast("zext", low, left.type))
-            quotient = b.select(negates, b.sub(zero, left), quotient)
-        return b.select(bad, zero, quotient)
-
-    return rule
-
-
-def _mod(signed: bool) -> Rule:
-    def rule(b: Builder, x: Sequence[Value]) -> Value:
-        zero = const_int(x[0].type, 0)
-        rest = b.sub(x[0], b.mul(_floor_div(signed)(b, x), x[1]))
-        return b.select(b.icmp("eq", x[1], zero), zero, rest)
-
-    return rule
-
-
-def _shift(instruction: str) -> Rule:
-    return lambda b, x: b.shift(instruction, x[0], x[1])
-
-
-_COMMON: dict[str, Rule] = {"select": lambda b, x: b.select(x[0], x[1], x[2])}
-_FLOAT: dict[str, Rule] = {
-    "add": _binary("fadd"),
-    "sub": _binary("fsub"),
-    "mul": _binary("fmul"),
-    "div": _binary("fdiv"),
-    "fma": lambda b, x: b.fma(x[0], x[1], x[2]),
-    "neg": lambda b, x: b.fneg(x[0]),
-    "abs": _call("fabs"),
-    "copysign": _call("copysign"),
-    "rint": _call("rint"),
-    "floor": _call("floor"),
-    "ceil": _call("ceil"),
-    "sqrt": _call("sqrt"),
+_FLOAT: dict[str, Row] = {
+    **FLOAT,
+    "copysign": intrinsic("llvm.copysign"),
+    "rint": intrinsic("llvm.rint"),
     "min": _extreme("minimum", "olt"),
     "max": _extreme("maximum", "ogt"),
-    "lt": _compare("f", "olt"),
-    "le": _compare("f", "ole"),
-    "eq": _compare("f", "oeq"),
     "pow2": _pow2,
     "logb": _logb,
     "significand": _significand,
-}
-_INTEGER: dict[str, Rule] = {
-    "add": _binary("add"),
-    "sub": _binary("sub"),
-    "mul": _binary("mul"),
-    "and": _binary("and"),
-    "or": _binary("or"),
-    "xor": _binary("xor"),
-    "eq": _compare("i", "eq"),
-    "neg": lambda b, x: b.sub(const_int(x[0].type, 0), x[0]),
-    "not": lambda b, x: b.binary("xor", x[0], const_int(x[0].type, -1)),
-    "shl": _shift("shl"),
-}
-_SIGNED: dict[str, Rule] = {
-    "abs": lambda b, x: b.maximum_int(x[0], b.sub(const_int(x[0].type, 0), x[0])),
-    "min": lambda b, x: b.minimum_int(x[0], x[1]),
-    "max": lambda b, x: b.maximum_int(x[0], x[1]),
-    "lt": _compare("i", "slt"),
-    "le": _compare("i", "sle"),
-    "shr": _shift("ashr"),
-    "floor_div": _floor_div(True),
-    "mod": _mod(True),
-}
-_UNSIGNED: dict[str, Rule] = {
-    "abs": lambda b, x: x[0],
-    "min": _call("umin"),
-    "max": _call("umax"),
-    "lt": _compare("i", "ult"),
-    "le": _compare("i", "ule"),
-    "shr": _shift("lshr"),
-    "floor_div": _floor_div(False),
-    "mod": _mod(False),
-}
-_BOOL: dict[str, Rule] = {
-    "min": _binary("and"),
-    "max": _binary("or"),
-    "and": _binary("and"),
-    "or": _binary("or"),
-    "xor": _binary("xor"),
-    "eq": _compare("i", "eq"),
-    "lt": _compare("i", "ult"),
-    "le": _compare("i", "ule"),
-    "not": lambda b, x: b.binary("xor", x[0], const_int(x[0].type, -1)),
-}
-_TABLES: dict[str, tuple[dict[str, Rule], ...]] = {
-    "f": (_COMMON, _FLOAT),
-    "i": (_COMMON, _INTEGER, _SIGNED),
-    "u": (_COMMON, _INTEGER, _UNSIGNED),
-    "b": (_COMMON, _BOOL),
-    "c": (),
 }
 
 
@@ -296,6 +191,8 @@ def convert(b: Builder, value: Value, source: DType, to: DType, policy: Policy =
         raise LoweringError(f"rounding{policy} on a GPU")
     if source == to:
         return value
+    if source.is_fp8:
+        return convert(b, widen_fp8(b, value, source), F32, to, policy)
     if source.is_float and to.is_float:
         return _float_to_float(b, value, source, to, policy)
     if source.is_float:
@@ -311,10 +208,14 @@ def _float_to_float(b: Builder, value: Value, source: DType, to: DType, policy: 
         value = b.select(b.fcmp("ogt", value, top), top, value)
         value = b.select(b.fcmp("olt", value, b.fneg(top)), b.fneg(top), value)
     ty = register_type(to)
-    if source.bits == 64 and to.bits == 16:
+    if source.bits == 64 and to.bits <= 16:
         value = _to_odd_single(b, value)
-    elif source.bits == to.bits:
+    elif source.bits == to.bits or to.is_fp8:
         value = b.cast("fpext", value, SINGLE)
+    if to.is_fp8:
+        return narrow_fp8(b, value, to)
+    if value.type == ty:
+        return value
     return b.cast("fpext" if ty.bits > value.type.bits else "fptrunc", value, ty)
 
 
@@ -328,12 +229,13 @@ def _to_odd_single(b: Builder, value: Value) -> Value:
 
 
 def _integer_to_float(b: Builder, value: Value, source: DType, to: DType) -> Value:
-    """Rounded once. The narrow floats go through f64, which holds every integer of up to 32 bits."""
+    """Rounded once. The narrow floats go through f64, which holds every integer of up to 32 bits, and
+    of a longer one as much as tells how it rounds."""
     instruction = "uitofp" if source.kind in "ub" else "sitofp"
     if to.bits > 16:
         return b.cast(instruction, value, register_type(to))
     if source.bits > 32:
-        raise LoweringError(f"{source.name} rounded once to {to.name} on a GPU")
+        value = top_bits(b, value, source)
     return _float_to_float(b, b.cast(instruction, value, DOUBLE), F64, to, NO_POLICY)
 
 
@@ -342,7 +244,8 @@ def _float_to_integer(b: Builder, value: Value, to: DType) -> Value:
         return b.fcmp("une", value, const_float(value.type, 0.0))
     name = "llvm.fptoui.sat" if to.kind == "u" else "llvm.fptosi.sat"
     ty = register_type(to)
-    return b.intrinsic(name, ty, [value], [ty, value.type])
+    whole = b.intrinsic(name, ty, [value], [ty, value.type])
+    return limit_i4(b, whole) if to == I4 else whole
 
 
 def _integer_to_integer(b: Builder, value: Value, source: DType, to: DType) -> Value:
@@ -350,5 +253,7 @@ def _integer_to_integer(b: Builder, value: Value, source: DType, to: DType) -> V
     if to == BOOL:
         return b.icmp("ne", value, const_int(value.type, 0))
     if ty.bits <= value.type.bits and value.type != I1:
-        return b.cast("trunc", value, ty)
-    return b.cast("zext" if source.kind in "ub" else "sext", value, ty)
+        value = b.cast("trunc", value, ty)
+    else:
+        value = b.cast("zext" if source.kind in "ub" else "sext", value, ty)
+    return wrap_i4(b, value) if to == I4 else value

@@ -46,7 +46,7 @@ WGMMA = "wgmma"
 
 def matrix_unit(name: str, dtype: DType, warps: int) -> MatrixUnit:
     """The unit called `name` for elements of `dtype`, shared by `warps` warps."""
-    if name == FMA and dtype.bits >= 8 and dtype.kind in "fiu":
+    if name == FMA and dtype.kind in "fiu":
         return MatrixUnit(FMA, 1, warps)
     if name in (MMA, WGMMA) and dtype in (BF16, F16):
         return MatrixUnit(name, 16, warps)

@@ -40,8 +40,10 @@ class Arch:
 
 
 SM_80 = Arch("sm_80", 163 * 1024, False)
+SM_89 = Arch("sm_89", 99 * 1024, False)
 SM_90A = Arch("sm_90a", 227 * 1024, True)
-ARCHES = {arch.name: arch for arch in (SM_80, SM_90A)}
+SM_100A = Arch("sm_100a", 227 * 1024, False)
+ARCHES = {arch.name: arch for arch in (SM_80, SM_89, SM_90A, SM_100A)}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,242 @@
+"""Runs every operator, every function of the library and the programs of `gpu_ops.tess` on a GPU and compares the bits.
+
+    python -m benchmarks.gpu_ops --out DIR [--arch sm_90a] [--jobs 8] [--only TEXT] [--repeat 2]
+
+Operators are compared with the interpreter, programs with the CPU's code, each result with that of a second run. The
+report goes to DIR/gpu_ops.json. Work is dealt to processes; one that dies costs the case it was at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import json
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
+
+import numpy as np  # noqa: E402
+
+from benchmarks.bits import Array, digest, run_on_gpu  # noqa: E402
+
+Row = dict[str, Any]
+SMALL = {"B": 2, "M": 3, "N": 5}
+"""Of the library's examples."""
+SIZES: dict[str, list[dict[str, int]]] = {
+    "": [{"N": 300, "D": 40, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2000, "D": 1500, "K": 3000}],
+    "running": [{"N": n} for n in (0, 1, 511, 512, 513, 5000, 100_001)],
+    "sorted_whole": [{"N": n} for n in (0, 1, 2, 3, 1000, 4097, 100_000)],
+    "sorted_rows": [{"N": 5, "D": d} for d in (1, 3, 129, 1000, 20_000)],
+    "transformed": [{"K": 1}, {"K": 9}],
+    "transformed_prime": [{"K": 5}],
+    "convolved": [{"K": 4}],
+    "solved": [{}],
+    "embedded": [{"N": 50, "D": 30, "K": 200}],
+    "losses": [{"N": 300, "D": 40}, {"N": 3, "D": 5000}],
+}
+TIME_LIMIT = 90
+
+
+def main() -> None:
+    options = _options()
+    if options.inside is not None:
+        for row in run_some(options):
+            print("ROW " + json.dumps(row), flush=True)
+        return
+    started, rows, lock = time.perf_counter(), list[Row](), threading.Lock()
+    deals = [threading.Thread(target=_deal, args=(number, options, rows, lock)) for number in range(options.jobs)]
+    for thread in deals:
+        thread.start()
+    for thread in deals:
+        thread.join()
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "gpu_ops.json").write_text(json.dumps(sorted(rows, key=lambda r: str(r["case"])), indent=1))
+    outcomes = [row["outcome"] for row in rows]
+    counted = {name: outcomes.count(name) for name in dict.fromkeys(outcomes)}
+    print(f"{len(rows)} cases in {time.perf_counter() - started:.0f} s: {counted}")
+    for row in rows:
+        if row["outcome"] != "equal":
+            print(f"{row['outcome']:10} {row['case']}: {row.get('problem', '')[-600:]}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--inside", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _deal(number: int, options: argparse.Namespace, rows: list[Row], lock: threading.Lock) -> None:
+    """One share of the cases; after a process that died another goes on behind the case it was at."""
+    done, end = 0, time.monotonic() + TIME_LIMIT
+    while time.monotonic() < end:
+        command = [sys.executable, "-m", "benchmarks.gpu_ops", "--inside", str(number), "--skip", str(done)]
+        command += ["--arch", options.arch, "--jobs", str(options.jobs), "--only", options.only]
+        command += ["--repeat", str(options.repeat)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+        killer = threading.Timer(end - time.monotonic(), process.kill)
+        killer.start()
+        assert process.stdout is not None
+        at, said = "start", []
+        for line in process.stdout:
+            if line.startswith("AT "):
+                at, done = line[3:].strip(), done + 1
+            elif line.startswith("ROW "):
+                with lock:
+                    rows.append(json.loads(line[4:]))
+            else:
+                said.append(line)
+        killer.cancel()
+        if process.wait() == 0:
+            return
+        with lock:
+            rows.append({"case": at, "outcome": "died", "problem": "".join(said[-5:])})
+
+
+# --- in a process of its own ----------------------------------------------------------------------------------------
+
+
+def run_some(options: argparse.Namespace) -> Iterator[Row]:
+    chosen = [case for case in cases(options.arch) if options.only in case[0]]
+    for name, check in chosen[options.inside :: options.jobs][options.skip :]:
+        print(f"AT {name}", flush=True)
+        try:
+            problem = check(options.repeat)
+            yield {"case": name, "outcome": "differs" if problem else "equal", "problem": problem}
+        except Exception:
+            yield {"case": name, "outcome": "failed", "problem": traceback.format_exc()}
+            if "CUDA" in traceback.format_exc() or "cu" in repr(sys.exc_info()[1])[:8]:
+                sys.exit(3)  # the device is of no use to this process any more
+
+
+Check = Callable[[int], str]
+"""Runs a case so many times; gives what is wrong with it."""
+
+
+def cases(arch: str) -> Iterator[tuple[str, Check]]:
+    from tests.support.registry_cases import registry_cases
+
+    for name, operator, types in registry_cases():
+        yield f"op {name}", partial(check_operator, operator, types, arch)
+    for name, text in library_examples():
+        yield f"lib {name}", partial(check_program, text, "f", SMALL, arch)
+    text = (Path(__file__).parent / "gpu_ops.tess").read_text()
+    for line in text.splitlines():
+        if line.startswith("def "):
+            name = line[4:].partition("(")[0]
+            for sizes in SIZES.get(name, SIZES[""]):
+                yield f"more {name} {sizes}", partial(check_program, text, name, sizes, arch)
+
+
+def library_examples() -> Iterator[tuple[str, str]]:
+    from tesserac.base.resources import stdlib_files
+    from tesserac.base.source import SourceFile
+    from tesserac.syntax import ast
+    from tesserac.syntax.parse import parse_module
+
+    for path, text in stdlib_files().items():
+        for item in parse_module(SourceFile(path, text)).module.items:
+            if isinstance(item, ast.FunctionDef) and not item.name.startswith("_") and item.doc:
+                doc = inspect.cleandoc(item.doc)
+                yield item.name, doc[doc.index("def ") :]
+
+
+def check_operator(operator: Any, types: tuple[str, ...], arch: str, repeat: int) -> str:
+    import tesserac.schedule.dialect
+    import tesserac.tile.dialect  # noqa: F401  (register the operations)
+    from tesserac.graph.interp import run_function
+    from tesserac.graph.passes.fold_views import fold_views
+    from tesserac.graph.passes.generalize import generalize
+    from tesserac.graph.passes.split_complex import split_complex
+    from tesserac.ir.passes import run_passes
+    from tesserac.pipeline import schedule_passes
+    from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program
+    from tesserac.tile.build import tile_pass
+    from tests.support.registry_cases import module_of, parse_type, sample
+
+    gpu, tensors, rng = PLATFORMS[arch], [parse_type(t) for t in types], np.random.default_rng(0)
+    arrays = [np.ascontiguousarray(sample(ty, rng)).reshape([d.evaluate({}) for d in ty.dims]) for ty in tensors]
+    graph = [generalize, split_complex, fold_views]
+    forms = run_passes(module_of(operator, tensors), graph, verify=False)
+    expected = tuple(run_function(forms, "f", arrays))
+    passes = [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.tiles)]
+    lowered = run_passes(forms, passes, verify=False)
+    program = gpu_program(lowered, "f", gpu, lambda span: ("", 0, 0), name="f", returns_tuple=True)
+    return compared(program, arrays, expected, repeat)
+
+
+@cache
+def _session() -> Any:
+    from tesserac.driver.session import Session
+
+    return Session()
+
+
+def check_program(text: str, name: str, sizes: dict[str, int], arch: str, repeat: int) -> str:
+    from tessera.function import CompiledFunction
+    from tesserac.base.source import SourceFile
+    from tesserac.target.cpu.build import host_platform
+    from tesserac.target.nvptx.build import PLATFORMS
+
+    session, source = _session(), SourceFile("m.tess", text)
+    function = session.function(source, name)
+    program = session.gpu_program(source, function, PLATFORMS[arch])
+    arrays = inputs(name + text, program.signature, sizes)
+    cpu = CompiledFunction(session.artifact(source, function, host_platform()))
+    expected = cpu.fast(*arrays)
+    return compared(program, arrays, expected if isinstance(expected, tuple) else (expected,), repeat)
+
+
+def inputs(name: str, signature: Any, sizes: dict[str, int]) -> list[Array]:
+    from tessera.dtypes import numpy_dtype
+
+    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
+    made = []
+    for spec in signature.parameters:
+        shape, dtype = tuple(size.evaluate(sizes) for size in spec.sizes), numpy_dtype(spec.dtype)
+        least = min(sizes.get("N", 5), sizes.get("D", sizes.get("N", 5)))
+        if dtype.kind in "iu":
+            made.append(rng.integers(0, max(least, 1), shape).astype(dtype))
+        else:
+            made.append(rng.normal(size=shape).astype(dtype))
+    return made
+
+
+def compared(program: Any, arrays: list[Array], expected: tuple[Array, ...], repeat: int) -> str:
+    """Empty where every run gives these bits."""
+    wanted = [digest(np.asarray(array)) for array in expected]
+    for number in range(repeat):
+        got = run_on_gpu(program, *arrays)
+        for position, (array, hash_) in enumerate(zip(got, wanted, strict=True)):
+            if digest(array) != hash_:
+                return f"run {number}, result {position}: {_difference(np.asarray(expected[position]), array)}"
+    return ""
+
+
+def _difference(wanted: Array, got: Array) -> str:
+    if wanted.shape != got.shape or wanted.dtype != got.dtype:
+        return f"{got.dtype}{got.shape} instead of {wanted.dtype}{wanted.shape}"
+    kind = np.complex128 if wanted.dtype.kind == "c" else np.float64
+    left, right = wanted.astype(kind).ravel(), got.astype(kind).ravel()
+    where = np.flatnonzero((left != right) & ~(np.isnan(left) & np.isnan(right)))
+    first = [(int(i), str(left[i]), str(right[i])) for i in where[:3]]
+    return f"{wanted.dtype}{wanted.shape}: {len(where)} of {left.size} differ, such as {first}"
+
+
+if __name__ == "__main__":
+    main()
