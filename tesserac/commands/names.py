@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 
-TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:aarch64", "cuda", "cuda:sm_80", "cuda:sm_90a")
+TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:aarch64", "cuda", "cuda:sm_80", "cuda:sm_89", "cuda:sm_90a", "cuda:sm_100a")
 """`cpu` is this machine; `cuda` is `cuda:sm_90a`."""
 
 BUNDLE = "bundle"

@@ -53,7 +53,8 @@ FEW_ROWS = 96
 FEW_ROWS_COLUMNS = 1024
 """Few rows usually meet a matrix of weights at least so wide; a narrower block of it is more programs."""
 
-NARROW_BLOCKS = {"sm_90a": ((128, 256, 64), (128, 128, 64), (64, 128, 64)), "sm_80": ((128, 128, 32), (64, 64, 32))}
+ASYNC_BLOCKS, WARP_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64)), ((128, 128, 32), (64, 64, 32))
+"""Of narrow types, where matrix units run beside the warps and where warps wait for them."""
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
 PROGRAM_START = 2.0e6
 """Multiply-adds that a multiprocessor misses while a program fills and drains its pipeline."""
@@ -65,7 +66,8 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
         depth = CPU_BLOCK_BYTES // element_bytes(problem.accum)
         rows = CPU_ROWS if problem.laid_out else [m for m in CPU_ROWS if m >= min(problem.rows, CPU_ROWS[-2])]
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
-    shapes = NARROW_BLOCKS[machine.arch] if problem.dtype.bits == 16 else WIDE_BLOCKS
+    narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS
+    shapes = narrow if problem.dtype.bits == 16 else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]
 
 

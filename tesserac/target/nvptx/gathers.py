@@ -121,7 +121,7 @@ def _along(ctx: Context, ty: FragmentType, dim: int | None, offset: dict[int, in
 
 
 def _exists(ctx: Context, op: Op, offset: dict[int, int]) -> Value:
-    b, ty, cut = ctx.b, fragment(op.result), indices(op, "cut")
+    b, ty, cut = ctx.b, fragment(op.result), indices(op, "bounded")
     axes = op.operands[len(op.operands) - len(cut) :]
     tests = []
     for dim, value in zip(cut, axes, strict=True):

@@ -24,7 +24,7 @@ PTX_FEATURES = {"sm_80": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx86", "sm_10
 """The PTX version must be said: LLVM takes an old one otherwise, and an unknown one only warns."""
 
 _PLAIN = ("fma", "sqrt", "fabs", "copysign", "floor", "ceil", "rint", "minimum", "maximum", "cttz", "ctlz")
-_WHOLE = ("smin", "smax", "umin", "umax", "fptosi.sat", "fptoui.sat")
+_WHOLE = ("abs", "smin", "smax", "umin", "umax", "fptosi.sat", "fptoui.sat")
 _THREADS = ("read.ptx.sreg", "shfl.sync.bfly", "barrier.cta.sync.aligned.all", "bar.warp.sync", "setmaxnreg")
 _UNITS = ("d2f.rz", "cp.async", "mbarrier", "fence", "ldmatrix", "mma")
 SAFE_INTRINSICS = frozenset((*_PLAIN, *_WHOLE, *(f"nvvm.{name}" for name in (*_THREADS, *_UNITS))))

@@ -11,8 +11,8 @@ Registers
     gpu.load(mem, at...) : fragment             each thread its elements, in vectors where they are aligned and inside
     gpu.store(fragment, mem, at...) {team}      elements outside the axes are not written; of copies, one is, in the
                                                 block or, where `team` says so, in each team of threads
-    gpu.gather(mem, at..., status?, axis...) {maps, bounds, cut}
-                                                as tile.gather; the axes are those that cut the dims `cut` of the result
+    gpu.gather(mem, at..., status?, axis...) {maps, bounds, bounded}
+                                                as tile.gather; the axes end the dims `bounded` of the result
     gpu.scatter(fragment, mem, at..., status?) {bounds, kind}, gpu.index(fragment)
                                                 as in neutral Tile IR
     gpu.full / iota / map / cast                as in neutral Tile IR, on fragments of one layout
@@ -189,7 +189,7 @@ def _verify_gather(op: Op) -> None:
         if isinstance(value.type, FragmentType):
             expected = result.layout.project(dims)
             require(value.type.layout == expected, f"a coordinate must have the layout {expected}", op)
-    axes = op.operands[len(op.operands) - len(indices(op, "cut")) :]
+    axes = op.operands[len(op.operands) - len(indices(op, "bounded")) :]
     require(all(isinstance(v.type, AxisType) for v in axes), "is cut by axes", op)
 
 

@@ -2,7 +2,7 @@
 
     %g = gpu.gather(%mem, %i, %columns) {maps = [[0], [1]]}         with %i = gpu.load(%index, %rows)
   becomes
-    %g = gpu.gather(%mem, %i, %columns, %rows, %columns) {maps = [[0], [1]], cut = [0, 1]}
+    %g = gpu.gather(%mem, %i, %columns, %rows, %columns) {maps = [[0], [1]], bounded = [0, 1]}
 
 An index beyond the end of its block is whatever stands there: it must neither be read at nor told of. The axes that cut
 the result are those of what the coordinates were computed from.
@@ -28,7 +28,7 @@ def cut_gathers(kernel: Op) -> None:
     for op in kernel.walk():
         if op.name == "gpu.gather":
             cut = axes_of(op.result, known)
-            op.attrs["cut"] = tuple(cut)
+            op.attrs["bounded"] = tuple(cut)
             op.set_operands([*op.operands, *cut.values()])
 
 
