@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tessera
 from tesserac.check.analysis.reach import requirements
+from tesserac.check.sizes.bounds import Prover
 from tests.support.branch_gen import branch_program
 from tests.support.branch_runs import check_many, check_slopes, check_values, is_refused
 from tests.support.sampling import spread
@@ -141,3 +144,28 @@ def f(x: Tensor[N, f32], z: Tensor[K, f32]) -> Tensor[f32]:
             expected = x.sum() + (x[: n // k].sum() if k else 0) + (x[4:] * 3).sum()
             expected += (x.reshape(n // k, k).max(1) * 2).sum() if k and n % k == 0 and n else 0
             assert f(x, np.zeros(k, "f4")) == expected
+
+
+def _questions(branches: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often the prover is asked while a chain of `elif` is checked."""
+    asked = 0
+    prove = Prover.never_negative
+
+    def count(self: Prover, *args: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return prove(self, *args)
+
+    links = "".join(f"    elif k == {i}:\n        x = x + {i}.0\n" for i in range(1, branches))
+    text = f"def f(x: Tensor[N, f32], k: int):\n    if k == 0:\n        x = x + 0.0\n{links}    return x\n"
+    modules = library()
+    with monkeypatch.context() as patch:
+        patch.setattr(Prover, "never_negative", count)
+        check_text(text, "m", modules)
+    return asked
+
+
+def test_each_link_of_a_chain_asks_about_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not about all links before it: a chain of 480 took a minute and a half."""
+    few, many = _questions(20, monkeypatch), _questions(40, monkeypatch)
+    assert 0 < many < 2.5 * few

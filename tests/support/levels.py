@@ -1,8 +1,8 @@
 """At which level of optimisation the programs of a test are compiled.
 
 Bits do not depend on it (`tests/target/test_levels.py`), and at level 0 LLVM takes a quarter of the time. So tests of
-values compile there, but one in six, whichever its name makes it; tests of code, and the examples of all operators,
-compile as users do, and so do all tests of a thorough run.
+values compile there, but one in six, whichever its name makes it; tests of code, whole programs, and the
+examples of all operators compile as users do, and so do all tests of a thorough run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from tests.support import sampling
 
 VARIABLE = "TESSERA_OPT_LEVEL"
-ROOMS_OF_CODE = ("docs", "target", "tile")
+ROOMS_OF_CODE = ("docs", "programs", "target", "tile")
 ONE_IN = 6
 
 _asked = os.environ.get(VARIABLE)

@@ -8,7 +8,7 @@ equal only if a fact says so. See Note [Facts become replacements].
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 
@@ -75,7 +75,7 @@ class Facts:
         self._iterations: dict[str, Dim] = {}
         self._indices: set[str] = set()
         self._stated: list[Dim] = []
-        self._apart: list[tuple[Dim, Dim]] = []
+        self._apart: list[Dim] = []
         self._on_entry: list[tuple[GuardKind, Dim, Dim]] = []
         self._normal: dict[Dim, Dim] = {}
         self._prover: Prover | None = None
@@ -96,8 +96,8 @@ class Facts:
             self._owns_equalities = True
             self.equalities.merge(left, right, why or Why(f"{left} == {right}", None))
         self._take_in(kind, left, right)
-        if self._apart:
-            self._separate()
+        while self._separate(self._apart):
+            pass
 
     def _take_in(self, kind: GuardKind, left: Dim, right: Dim) -> None:
         if kind == "equal":
@@ -183,16 +183,27 @@ class Facts:
     def exclude(self, left: Dim, right: Dim) -> None:
         """States that two sizes differ. Where one is known not to be below the other it is above, now or once that is
         known."""
-        self._apart.append((left, right))
-        self._separate()
+        self._apart.append(left - right)
+        gaps = [left - right]
+        while self._separate(gaps):
+            gaps = self._apart
 
-    def _separate(self) -> None:
-        for pair in list(self._apart):
-            for left, right in (pair, pair[::-1]):
-                if pair in self._apart and self.surely_at_least(left, right):
-                    self._apart.remove(pair)
-                    self._at_least.append(left - right - ONE)
-                    self._changed()
+    def _separate(self, gaps: Sequence[Dim]) -> bool:
+        """Of gaps that are known not to be 0, those that are known not to be below it are above. Whether there are
+        any. That sizes differ says nothing of others before a side is known, so a chain of such facts is asked about
+        one by one."""
+        sided = {gap: above for gap in gaps if (above := self._above_zero(self.normal(gap))) is not None}
+        self._apart = [gap for gap in self._apart if gap not in sided]
+        self._at_least += sided.values()
+        if sided:
+            self._changed()
+        return bool(sided)
+
+    def _above_zero(self, gap: Dim) -> Dim | None:
+        """What is at least 0 since the gap is not 0; None as long as no side is known."""
+        if gap.fraction is not None:
+            return (gap if gap.fraction > 0 else -gap) - ONE
+        return next((side - ONE for side in (gap, -gap) if self._never_negative(side)), None)
 
     @contextmanager
     def within(self, name: str, first: Dim, stop: Dim, step: int) -> Iterator[None]:
