@@ -1,5 +1,5 @@
 """Every operator of the registry and every function of the library as code for GPUs: it lowers, is verified after each
-pass, and the vendor's assembler takes it."""
+pass, the vendor's assembler takes it, and its threads give the oracle's bits."""
 
 from __future__ import annotations
 
@@ -7,29 +7,36 @@ import inspect
 from collections.abc import Iterator
 from itertools import cycle
 
+import numpy as np
 import pytest
 
 import tesserac.schedule.dialect
 import tesserac.tile.dialect  # noqa: F401  (register the operations)
 from tessera.gpu_program import GpuProgram
 from tesserac.base.source import SourceFile
+from tesserac.graph.interp import run_function
 from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
-from tesserac.ir.passes import run_passes
+from tesserac.ir.core import Module
+from tesserac.ir.passes import Pass, run_passes
 from tesserac.ops.registry import Operator
 from tesserac.pipeline import schedule_passes
 from tesserac.syntax import ast
-from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program
+from tesserac.target.nvptx.build import PLATFORMS, GpuPlatform, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.ptx import assemble, find_ptxas
 from tesserac.tile.build import tile_pass
-from tests.ops.test_graph_lower import CASES, module_of, parse_type
+from tests.ops.test_graph_lower import CASES
 from tests.stdlib.test_stdlib import FUNCTIONS
 from tests.support import sampling
+from tests.support.cpu_kernels import same_bits
 from tests.support.folding import folded
+from tests.support.gpu_emulator import CannotEmulate, Emulated
 from tests.support.gpu_kernels import program_of
+from tests.support.registry_cases import module_of, parse_type, sample
 from tests.support.sampling import of_each_operator, spread
 
+GRAPH = [generalize, split_complex, fold_views]
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 
 
@@ -43,10 +50,31 @@ def with_arches(cases: list[pytest.param]) -> Iterator[pytest.param]:
 
 def program_of_operator(operator: Operator, types: tuple[str, ...], arch: str) -> GpuProgram:
     gpu = PLATFORMS[arch]
-    graph = [generalize, split_complex, fold_views]
-    passes = [*graph, *schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.tiles)]
-    lowered = run_passes(module_of(operator, [parse_type(t) for t in types]), passes, verify=True)
+    passes = [*GRAPH, *lowering(gpu)]
+    return whole_program(run_passes(module_of(operator, [parse_type(t) for t in types]), passes, verify=True), gpu)
+
+
+def lowering(gpu: GpuPlatform) -> list[Pass]:
+    return [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.tiles)]
+
+
+def whole_program(lowered: Module, gpu: GpuPlatform) -> GpuProgram:
     return gpu_program(lowered, "f", gpu, lambda span: ("", 0, 0), name="f", returns_tuple=False)
+
+
+@pytest.mark.parametrize(("operator", "types"), spread(of_each_operator(CASES, 1), 60))
+def test_threads_give_the_bits_of_the_forms(operator: Operator, types: tuple[str, ...]) -> None:
+    tensors, rng = [parse_type(t) for t in types], np.random.default_rng(0)
+    args = [np.asarray(sample(ty, rng)) for ty in tensors]
+    forms = run_passes(module_of(operator, tensors), GRAPH, verify=True)
+    lowered = run_passes(forms, lowering(PLATFORMS["sm_80"]), verify=True)
+    emulated = Emulated(whole_program(lowered, PLATFORMS["sm_80"]), kernels_of(lowered))
+    try:
+        results = emulated(*args)
+    except CannotEmulate as unit:
+        pytest.skip(f"needs {unit}")
+    for result, expected in zip(results, run_function(forms, "f", args), strict=True):
+        same_bits(result, np.asarray(expected))
 
 
 def assert_assembles(made: GpuProgram) -> None:

@@ -158,3 +158,14 @@ def test_lowering_leaves_the_neutral_module_alone() -> None:
     before = print_module(module)
     lower_module(module, SM_90A)
     assert print_module(module) == before
+
+
+def test_threads_wait_around_a_scan() -> None:
+    """What one thread walks, others have written before and read behind."""
+    program = "def f(x: Tensor[M, N, f32]):\n    return cumsum(x, axis=1)\n"
+    for kernel in variants_of(tile_of(SourceFile("scan.tess", program), "f", "sm_90a"), "f", "sm_90a").values():
+        (scan,) = (op for op in kernel.walk() if op.name == "gpu.scan_rows")
+        assert scan.parent is not None
+        touched = [op for op in scan.parent.ops if op.name == "gpu.barrier" or set(op.operands) & set(scan.operands[:2])]
+        place = touched.index(scan)
+        assert touched[place - 1].name == "gpu.barrier" == touched[place + 1].name

@@ -143,7 +143,9 @@ def written_memory(op: Op) -> tuple[Value, ...]:
     match op.name:
         case "gpu.store" | "gpu.scatter" | "gpu.publish":
             return (op.operands[1],)
-        case "gpu.scan_rows" | "gpu.sort":
+        case "gpu.scan_rows":
+            return tuple(v for v in op.operands if isinstance(v.type, MemRefType))
+        case "gpu.sort":
             return tuple(v for v in op.operands[1:] if isinstance(v.type, MemRefType))
     return ()
 
