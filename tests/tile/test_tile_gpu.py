@@ -166,6 +166,7 @@ def test_threads_wait_around_a_scan() -> None:
     for kernel in variants_of(tile_of(SourceFile("scan.tess", program), "f", "sm_90a"), "f", "sm_90a").values():
         (scan,) = (op for op in kernel.walk() if op.name == "gpu.scan_rows")
         assert scan.parent is not None
-        touched = [op for op in scan.parent.ops if op.name == "gpu.barrier" or set(op.operands) & set(scan.operands[:2])]
+        rooms = set(scan.operands[:2])
+        touched = [op for op in scan.parent.ops if op.name == "gpu.barrier" or rooms & set(op.operands)]
         place = touched.index(scan)
         assert touched[place - 1].name == "gpu.barrier" == touched[place + 1].name
