@@ -7,55 +7,12 @@ bytes grow with T to the power `power`, forward and on the way back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from benchmarks.growth_branches import BRANCHES
+from benchmarks.growth_forms import Case, alone, turns
 
-HEAD = """
-struct State[T]:
-    out: Tensor[T, 8, f32]
-    sum: Tensor[8, f32]
+__all__ = ["CASES", "Case"]
 
-def run(x: Tensor[T, 8, f32], p: Tensor[T, i32], w: Tensor[8, 8, f32]) where T >= 8:
-"""
-TAIL = """
-def loss(x: Tensor[T, 8, f32], p: Tensor[T, i32], w: Tensor[8, 8, f32]) -> Tensor[f32] where T >= 8:
-    y = run(x, p, w)
-    return sum(y * y)
-
-def forward(x: Tensor[T, 8, f32], p: Tensor[T, i32], w: Tensor[8, 8, f32]) where T >= 8:
-    return run(x, p, w)
-
-def gradient(x: Tensor[T, 8, f32], p: Tensor[T, i32], w: Tensor[8, 8, f32]) where T >= 8:
-    return grad(loss, wrt=("x", "w"))(x, p, w)
-"""
-
-
-@dataclass(frozen=True)
-class Case:
-    kind: str
-    name: str
-    lines: tuple[str, ...]
-    power: int = 1
-
-    @property
-    def program(self) -> str:
-        return HEAD + "".join(f"    {line}\n" for line in self.lines) + TAIL
-
-
-def _turns(
-    kind: str, bodies: dict[str, tuple[str, ...]], before: str = "out = zeros(T, 8)", after: str = "out"
-) -> list[Case]:
-    """Loops over T that differ in what an iteration does."""
-    return [
-        Case(kind, name, (before, "for t in range(T):", *(f"    {line}" for line in lines), f"return {after}"))
-        for name, lines in bodies.items()
-    ]
-
-
-def _alone(kind: str, bodies: dict[str, tuple[str, ...]], power: int = 1) -> list[Case]:
-    return [Case(kind, name, lines, power) for name, lines in bodies.items()]
-
-
-PLACES = _turns(
+PLACES = turns(
     "place",
     {
         "row": ("out[t] = x[t] * 2.0",),
@@ -72,7 +29,7 @@ PLACES = _turns(
         "at set": ("out = out.at[t].set(x[t] * x[t])",),
         "where": ("out[t] = where(x[t] > 0.0, x[t], out[t])",),
     },
-) + _alone(
+) + alone(
     "place",
     {
         "vector": ("out = zeros(T)", "for t in range(T):", "    out[t] = x[t, 2] * x[t, 1]", "return out"),
@@ -95,7 +52,7 @@ PLACES = _turns(
     },
 )
 
-UNITS = _alone(
+UNITS = alone(
     "unit dims",
     {
         "last": ("out = zeros(T, 8, 1)", "for t in range(T):", "    out[t] = x[t][:, None]", "return out"),
@@ -130,7 +87,7 @@ UNITS = _alone(
     },
 )
 
-FOLDS = _turns(
+FOLDS = turns(
     "fold",
     {
         "row": ("out[t] += x[t]",),
@@ -145,7 +102,7 @@ FOLDS = _turns(
     },
 )
 
-SEVERAL = _turns(
+SEVERAL = turns(
     "several",
     {
         "two places": ("out[t, 0] = x[t, 1]", "out[t, 1:3] = x[t, 2:4] * 2.0"),
@@ -170,7 +127,7 @@ SEVERAL = _turns(
         ),
         "a part changed": ("q = out[:, 2:6]", "q[t, 1:3] = x[t, 1:3]", "out[:, 2:6] = q"),
     },
-) + _alone(
+) + alone(
     "several",
     {
         "neighbours": (
@@ -241,7 +198,7 @@ def _state(line: str, first: str = "zeros(8)") -> tuple[str, ...]:
     return (f"s = {first}", "for t in range(T):", f"    s = {line}", "return s")
 
 
-STATES = _alone(
+STATES = alone(
     "state",
     {
         "s[:, None]": _state("tanh(sum(s[:, None] * w, axis=0) + x[t])"),
@@ -260,7 +217,7 @@ STATES = _alone(
     },
 )
 
-READS = _turns(
+READS = turns(
     "read",
     {
         "row": ("s = s * 0.5 + x[t] * w[0]",),
@@ -274,7 +231,7 @@ READS = _turns(
 )
 
 PROGRAMS = (
-    _alone(
+    alone(
         "program",
         {
             "prefix sums": (
@@ -312,7 +269,7 @@ PROGRAMS = (
             ),
         },
     )
-    + _alone(
+    + alone(
         "program",
         {
             "seidel": (
@@ -332,7 +289,7 @@ PROGRAMS = (
         },
         2,
     )
-    + _alone(
+    + alone(
         "program",
         {
             "floyd-warshall": (
@@ -354,140 +311,6 @@ PROGRAMS = (
         },
         3,
     )
-)
-
-BRANCHES = _alone(
-    "branch",
-    {
-        "reads an element": (
-            "a = zeros(T)",
-            "for i in range(1, T):",
-            "    if x[i, 0] > 0.0:",
-            "        a[i] = a[i - 1] * a[i - 1] + x[i, 1]",
-            "    else:",
-            "        a[i] = a[i - 1] * x[i, 2]",
-            "return a",
-        ),
-        "by an element": (
-            "a = zeros(T)",
-            "for i in range(1, T):",
-            "    if a[i - 1] > 0.0:",
-            "        a[i] = a[i - 1] * a[i - 1] + x[i, 1]",
-            "    else:",
-            "        a[p[i]] = sin(a[i]) * x[i, 2]",
-            "return a",
-        ),
-        "two tensors": (
-            "a, b = zeros(T), zeros(T, 8)",
-            "for i in range(1, T):",
-            "    if a[i - 1] > 0.0:",
-            "        a[i] = a[p[i]] * sum(b[i - 1] * b[p[i]])",
-            "        b[p[i]] = softmax(b[i - 1]) @ w",
-            "return a[:, None] * b",
-        ),
-        "gives an element": (
-            "a, s = zeros(T), cast(0.0, f32)",
-            "for i in range(T):",
-            "    if x[i, 0] > 0.0:",
-            "        s = a[p[i]]",
-            "        a[p[i]] = s * s + x[i, 1]",
-            "return a * s",
-        ),
-        "in a branch": (
-            "a = zeros(T)",
-            "for i in range(T):",
-            "    if x[i, 0] > 0.0:",
-            "        if a[p[i]] > x[i, 1]:",
-            "            a[i] = a[p[i]] * x[i, 2]",
-            "        else:",
-            "            a[p[i]] = a[p[i]] * a[i] + x[i, 3]",
-            "return a",
-        ),
-        "break": (
-            "a = zeros(T)",
-            "for i in range(T):",
-            "    if a[p[i]] > 100.0:",
-            "        break",
-            "    a[i] = a[p[i]] * a[p[i]] + x[i, 2]",
-            "return a",
-        ),
-        "knapsack, few weights": (
-            "best = zeros(T)",
-            "for i in range(T):",
-            "    for c in range(8):",
-            "        if best[c] < x[i, 0]:",
-            "            best[c] = best[c] + x[i, 0] * x[i, 1]",
-            "return best",
-        ),
-    },
-) + _alone(
-    "branch",
-    {
-        "knapsack": (
-            "best = zeros(T)",
-            "for i in range(T):",
-            "    for k in range(T):",
-            "        c = T - 1 - k",
-            "        if c >= p[i]:",
-            "            best[c] = maximum(best[c], best[c - p[i]] * x[i, 1] + x[i, 0])",
-            "return best",
-        ),
-        "knapsack, a table": (
-            "m = zeros(T + 1, T + 1)",
-            "for i in range(T):",
-            "    for c in range(T + 1):",
-            "        if c >= p[i]:",
-            "            m[i + 1, c] = maximum(m[i, c], m[i, c - p[i]] * x[i, 1] + x[i, 0])",
-            "        else:",
-            "            m[i + 1, c] = m[i, c]",
-            "return m",
-        ),
-        "bubble sort": (
-            "a = x[:, 0] * x[:, 1]",
-            "for i in range(T):",
-            "    for j in range(T - 1):",
-            "        if a[j] > a[j + 1]:",
-            "            b = a[j]",
-            "            a[j] = a[j + 1]",
-            "            a[j + 1] = b",
-            "return a",
-        ),
-        "loop inside": (
-            "a = zeros(T)",
-            "for i in range(T):",
-            "    if x[i, 0] > 0.0:",
-            "        for j in range(i):",
-            "            a[i] = a[i] * 0.5 + a[j] * a[j] * x[j, 1] + x[i, 2]",
-            "return a",
-        ),
-        "whole": (
-            "a = ones(T)",
-            "for i in range(T):",
-            "    if x[i, 0] > 0.0:",
-            "        a = sin(a) * x[i, 1]",
-            "return a",
-        ),
-    },
-    2,
-) + _alone(
-    "branch",
-    {
-        "nussinov": (
-            "m = zeros(T, T)",
-            "for i in range(T - 1, -1, -1):",
-            "    for j in range(i + 1, T):",
-            "        best = m[i, j - 1]",
-            "        if i + 1 < T:",
-            "            best = maximum(best, m[i + 1, j])",
-            "            if j - 1 > i:",
-            "                best = maximum(best, m[i + 1, j - 1] + x[i, 0] * x[j, 1])",
-            "        for k in range(i + 1, j):",
-            "            best = maximum(best, m[i, k] + m[k + 1, j])",
-            "        m[i, j] = best",
-            "return m",
-        ),
-    },
-    3,
 )
 
 CASES = (*PLACES, *UNITS, *FOLDS, *SEVERAL, *STATES, *READS, *PROGRAMS, *BRANCHES)

@@ -23,7 +23,8 @@ from tests.mutation.values import (
 )
 
 if TYPE_CHECKING:
-    from tests.mutation.evaluate import Names, Oracle
+    from tests.mutation.evaluate import Oracle
+    from tests.mutation.expressions import Names
 
 SCALARS = {"int": int, "bool": bool, "str": str, "float": float}
 LEADING = "..."
