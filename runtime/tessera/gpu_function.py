@@ -64,4 +64,5 @@ def failed(
     """The error of a call that ends at `site`."""
     told = [max(-LARGEST_SIZE, min(value, LARGEST_SIZE)) for value in values] + [0] * (STATUS_VALUES - len(values))
     status = struct.pack(f"<ii{STATUS_VALUES}q", code, site, *told)
-    return failed_status(signature, status, {name: symbols[name] for name in signature.symbols})
+    sizes = {name: value for name, value in symbols.items() if name in signature.symbols}  # and no counters of loops
+    return failed_status(signature, status, sizes)

@@ -3,25 +3,19 @@
     running(blocks) { ^(b, before): s, t = scan(load x[b]);  store before + s;  yield t }
 
 What stands before is the canonical tree over that many totals, which the counter of `tile.running` has in a few
-additions. A team of threads has no such counter yet; there the tree is taken anew for every block, in b steps:
-
-    for b in blocks { s, t = scan(load x[b]);  before = tree(b) { totals[i] };  store before + s;  totals[b] = t }
+additions.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
-from tesserac.ir.types import INDEX, MemRefType, ScalarType, TileType
-from tesserac.schedule.dialect import launch_units
+from tesserac.ir.types import INDEX, ScalarType, TileType
 from tesserac.schedule.space import computing, read_reach
 from tesserac.tile.bodies import COMBINE, combine_body, identity_of
 from tesserac.tile.frame import Frame
-from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import DType
 
 
@@ -42,41 +36,22 @@ class _Scan:
     def build(self) -> None:
         loop = self.frame.loops[self.fold]
         blocks = loop.size.ceil_div(loop.block)
-        if launch_units(self.frame.launch).warps == 1:
-            self._in_order(blocks)
-        else:
-            self._anew(blocks)
-
-    def _in_order(self, blocks: Dim) -> None:
         frame, empty = self.frame, self._empty()
         body = Block([INDEX, self.total], ["block", "before"])
         with frame.inside(body):
             number, before = body.args
-            total = self._block(number, lambda: before)
+            total = self._block(number, before)
             frame.builder.op("tile.yield", (total,))
         regions = (body, combine_body([self.total], [self.kind]))
         frame.builder.op("tile.running", (frame.size(blocks), empty), (), {}, regions)
 
-    def _anew(self, blocks: Dim) -> None:
-        frame = self.frame
-        rows = tuple(map(Dim.const, self.total.shape))
-        totals = frame.builder.value(
-            "tile.alloc", (), MemRefType((blocks, *rows), self.total.dtype, space="local"), hint="totals"
-        )
-        body = Block([INDEX], ["block"])
-        with frame.inside(body):
-            total = self._block(body.args[0], lambda: self._before(body.args[0], totals))
-            frame.builder.op("tile.store", (total, totals, *self._row(body.args[0])))
-            frame.builder.op("tile.yield")
-        frame.builder.op("tile.for", (frame.size(ZERO), frame.size(blocks)), (), {"step": 1}, (body,))
-
-    def _block(self, number: Value, before: Callable[[], Value]) -> Value:
+    def _block(self, number: Value, before: Value) -> Value:
         """Stores the running folds of one block; gives its total."""
         frame, loop = self.frame, self.frame.loops[self.fold]
         start = index_op(frame.builder, "mul", number, frame.size(loop.block))
         frame.at[self.fold] = frame.axis(loop, start)
         inside, total = self._scanned()
-        joined = self._joined(before(), inside)
+        joined = self._joined(before, inside)
         for place in range(len(frame.launch.body.terminator.operands)):
             frame.store(place, joined)
         return total
@@ -96,20 +71,6 @@ class _Scan:
         attrs = {"kind": self.kind, "dim": loops.index(self.fold)}
         done = frame.builder.op("tile.scan", (tile, frame.at[self.fold]), (whole, self.total), attrs)
         return done.results[0], done.results[1]
-
-    def _before(self, block: Value, totals: Value) -> Value:
-        """The fold of all blocks before this one."""
-        frame, empty = self.frame, self._empty()
-        body = Block([INDEX], ["i"])
-        with frame.inside(body):
-            held = frame.load_from(totals, self._row(body.args[0]))
-            frame.builder.op("tile.yield", (held,))
-        regions = (body, combine_body([self.total], [self.kind]))
-        return frame.builder.op("tile.tree", (block, empty), (self.total,), {}, regions).results[0]
-
-    def _row(self, block: Value) -> list[Value]:
-        """Where the totals of a block stand."""
-        return [block, *(self.frame.from_zero(i) for i in self.frame.blocked(range(self.fold)))]
 
     def _joined(self, before: Value, inside: Value) -> Value:
         """What stands before a block combined with each of its running folds, rounded once."""

@@ -109,13 +109,28 @@ def emit_tree(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
     assign(ctx, op.results, results)
 
 
+def emit_running(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+    """Blocks in order; what stands before one is what the counter holds, smallest first."""
+    count, empty = ctx.indices[op.operands[0]], flatten(ctx, op.operands[1:])
+    counter = _Counter(ctx, op, emit_block)
+
+    def one(number: Value, _: list[Value]) -> list[Value]:
+        index, *before = counter.block.args
+        ctx.indices[index] = number
+        assign(ctx, before, counter.close(number, empty))
+        counter.push(number, flatten(ctx, emit_block(ctx, counter.block)))
+        return []
+
+    flow.for_loop(ctx.b, const_i64(0), count, const_i64(1), [], one)
+
+
 class _Counter:
     def __init__(self, ctx: Context, op: Op, emit_block: EmitBlock) -> None:
         self.ctx = ctx
         self.emit_block = emit_block
         self.block, self.combine_block = (r.block for r in op.regions)
         self.registers = [
-            memory_type(fragment(v).dtype) for v in op.results for _ in range(fragment(v).layout.count)
+            memory_type(fragment(v).dtype) for v in op.operands[1:] for _ in range(fragment(v).layout.count)
         ]
         self.slots = [ctx.b.alloca(array(ty, integer(op, "levels")), 8) for ty in self.registers]
 

@@ -178,6 +178,7 @@ def _emit_op(ctx: Context, op: Op) -> None:
 _STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
     "gpu.for": control.emit_for,
     "gpu.tree": control.emit_tree,
+    "gpu.running": control.emit_running,
     "gpu.role": control.emit_role,
 }
 

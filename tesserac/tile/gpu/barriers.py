@@ -41,7 +41,7 @@ def insert_barriers(kernel: Op) -> None:
 
 def _walk(block: Block, open_: _Open, in_role: bool) -> None:
     for op in list(block.ops):
-        if op.name in ("gpu.for", "gpu.tree"):
+        if op.name in ("gpu.for", "gpu.tree", "gpu.running"):
             for _ in range(2):
                 for region in op.regions:
                     _walk(region.block, open_, in_role)

@@ -33,6 +33,8 @@ Several blocks at once
 Loops
     gpu.for(low, high, init...) {step}          as tile.for
     gpu.tree(n, empty...) { block } { combine } as tile.tree: a binary counter in the thread's own memory, `levels` deep
+    gpu.running(n, empty...) { block } { combine } {levels}
+                                                as tile.running, with such a counter
     gpu.yield(...)
 Copies in flight
     gpu.copy(mem, at..., stages, slot)          starts a copy into a stage; zeros where the axes end. Gives a token.
@@ -302,6 +304,16 @@ def _verify_tree(op: Op) -> None:
     require(isinstance(op.attrs.get("levels"), int), "needs a number of levels", op)
 
 
+def _verify_running(op: Op) -> None:
+    types = [v.type for v in op.operands[1:]]
+    block, combine = (r.block for r in op.regions)
+    require([a.type for a in block.args[1:]] == types, "each block takes what stands before it", op)
+    require([a.type for a in combine.args] == [*types, *types], "combines two of its values", op)
+    for body in (block, combine):
+        require([v.type for v in body.terminator.operands] == types, "each region yields one value", op)
+    require(isinstance(op.attrs.get("levels"), int), "needs a number of levels", op)
+
+
 def _verify_role(op: Op) -> None:
     for name in ("first", "warps", "registers"):
         require(isinstance(op.attrs.get(name), int), f"needs {name}", op)
@@ -343,6 +355,7 @@ define_op("gpu.publish", pure=False)
 define_op("gpu.collect", pure=False)
 define_op("gpu.for", pure=False, verify=_verify_for)
 define_op("gpu.tree", pure=False, verify=_verify_tree)
+define_op("gpu.running", pure=False, verify=_verify_running)
 define_op("gpu.yield", pure=False, terminator=True)
 define_op("gpu.copy", pure=False, verify=_verify_copy)
 define_op("gpu.commit", pure=False, verify=_verify_commit)

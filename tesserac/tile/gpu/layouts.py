@@ -177,6 +177,11 @@ def _relations(op: Op) -> Iterator[Relation]:
             half = len(op.results)
             yield from _carried(op.operands[1:], op.results, combine.args[:half], combine.args[half:])
             yield from _carried(op.results, block.terminator.operands, combine.terminator.operands)
+        case "tile.running":
+            block, combine = (r.block for r in op.regions)
+            yielded = (block.terminator.operands, combine.terminator.operands)
+            half = len(op.operands) - 1
+            yield from _carried(op.operands[1:], block.args[1:], combine.args[:half], combine.args[half:], *yielded)
 
 
 def _carried(*groups: list[Value] | tuple[Value, ...]) -> Iterator[Relation]:
@@ -265,9 +270,9 @@ class _Conversion:
                 return "gpu.stage", {"depth": _depth(op)}
             case "tile.cast" if op in self.converted:
                 return "gpu.convert", {}
-            case "tile.tree":
+            case "tile.tree" | "tile.running":
                 scalar = fragments_are_scalar(op.operands[1:])
-                return "gpu.tree", {"levels": SCALAR_LEVELS if scalar else self.variant.levels}
+                return op.name.replace("tile.", "gpu."), {"levels": SCALAR_LEVELS if scalar else self.variant.levels}
         return _RENAMED.get(op.name, op.name.replace("tile.", "gpu.")), attrs
 
     def type(self, value: Value) -> Type:

@@ -1,0 +1,140 @@
+"""Programs for GPUs run thread by thread: sizes beyond one block, and what the host tells of."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import tessera
+from tessera.errors import TesseraError
+from tesserac.base.source import SourceFile
+from tesserac.ir.passes import run_passes
+from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
+from tests.support.cpu_kernels import same_bits
+from tests.support.gpu_emulator import Emulated
+from tests.support.gpu_kernels import SESSION, tile_of
+
+PROGRAM = """
+def running(x: Tensor[N, f32]):
+    return cumsum(x)
+
+def running_columns(x: Tensor[N, D, f32]):
+    return cumsum(x, axis=0), cummax(x, axis=0)
+
+def order(x: Tensor[M, N, f32]):
+    return argsort(x, axis=1), argsort(x, axis=1, descending=True)
+
+def rows_at(x: Tensor[N, D, f32], i: Tensor[K, i32]):
+    return x[i]
+
+def put(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]):
+    return x.at[i].set(v), x.at[i].add(v)
+
+def losses(x: Tensor[M, N, f32], y: Tensor[M, i32]):
+    return mean(cross_entropy(x, y))
+
+def joined(x: Tensor[M, N, f32]):
+    return concat([x, pad(x, 1, 1, axis=0)], axis=0)
+
+def told(x: Tensor[N, f32]):
+    print(sum(x), x[0])
+    assert x[0] > 0.0, f"the first is {x[0]}"
+    return x * 2.0
+
+def turned(x: Tensor[12, c64]):
+    return fft(x)
+
+def narrow(x: Tensor[N, fp8(e4m3)]):
+    return cast(cast(x, f32) * 1.5, fp8(e5m2)), cast(x, i4), cast(cast(x, i64), bf16)
+"""
+FILE = SourceFile("threads.tess", PROGRAM)
+
+
+@cache
+def on_cpu() -> object:
+    return tessera.compile(PROGRAM)
+
+
+@cache
+def emulated(name: str) -> Emulated:
+    gpu = PLATFORMS["sm_80"]
+    lowered = run_passes(tile_of(FILE, name, "sm_80"), [gpu_pass(gpu.tiles)], verify=True)
+    symbol = SESSION.function(FILE, name).symbol
+    return Emulated(
+        gpu_program(lowered, symbol, gpu, SESSION.locate, name=name, returns_tuple=True), kernels_of(lowered)
+    )
+
+
+def compare(name: str, *args: np.ndarray) -> None:
+    expected = getattr(on_cpu(), name)(*args)
+    several = expected if isinstance(expected, tuple) else (expected,)
+    for got, wanted in zip(emulated(name)(*args), several, strict=True):
+        same_bits(got, np.asarray(wanted))
+
+
+def said(error: TesseraError) -> str:
+    return error.text.replace("<text>", FILE.path)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    values = np.random.default_rng(3).normal(size=shape).astype(np.float32)
+    values.flat[:: 7 + len(shape)] = 0.5
+    return values
+
+
+def places(below: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(4).integers(-below, below, shape).astype(np.int32)
+
+
+@pytest.mark.parametrize("size", [0, 1, 513, 2600])
+def test_running_sums_of_several_blocks(size: int) -> None:
+    compare("running", numbers(size))
+
+
+def test_running_folds_of_columns() -> None:
+    compare("running_columns", numbers(1100, 19))
+
+
+@pytest.mark.parametrize("size", [1, 2, 45])
+def test_orders_are_stable(size: int) -> None:
+    compare("order", numbers(1, size))
+
+
+def test_computed_places() -> None:
+    compare("rows_at", numbers(9, 70), places(9, 33))
+    compare("put", numbers(9, 70), places(9, 33), numbers(33, 70))
+    compare("losses", numbers(33, 70), places(70, 33) % 70)
+
+
+def test_other_memory() -> None:
+    compare("joined", numbers(5, 70))
+    compare("turned", (numbers(12) + 1j * numbers(12)[::-1]).astype(np.complex64))
+
+
+def test_narrow_types() -> None:
+    import ml_dtypes
+
+    compare("narrow", np.concatenate([numbers(300) * s for s in (1, 100, 1e-3)]).astype(ml_dtypes.float8_e4m3fn))
+
+
+def test_a_bad_index_ends_the_call_as_on_a_cpu() -> None:
+    args = numbers(9, 70), np.array([3, 9, 0], np.int32)
+    with pytest.raises(TesseraError) as there:
+        on_cpu().rows_at(*args)  # type: ignore[attr-defined]
+    with pytest.raises(TesseraError) as here:
+        emulated("rows_at")(*args)
+    assert said(here.value) == said(there.value)
+
+
+def test_what_is_printed_and_asserted(capsys: pytest.CaptureFixture[str]) -> None:
+    compare("told", np.array([1.0, 2.0], np.float32))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second == "3.0 1.0"
+    wrong = np.array([-1.0, 2.0], np.float32)
+    with pytest.raises(TesseraError) as there:
+        on_cpu().told(wrong)  # type: ignore[attr-defined]
+    with pytest.raises(TesseraError) as here:
+        emulated("told")(wrong)
+    assert said(here.value) == said(there.value)
