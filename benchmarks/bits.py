@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import json
 import platform
-import subprocess
 import sys
 import time
 import traceback
@@ -28,6 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 
 import numpy as np  # noqa: E402
 
+from benchmarks.apart import run_apart  # noqa: E402
 from benchmarks.bits_cases import PER_ARCHITECTURE, SIZES, inputs  # noqa: E402
 
 Array = np.ndarray[Any, Any]
@@ -70,25 +70,18 @@ def _options() -> argparse.Namespace:
 def run_backend(backend: str, options: argparse.Namespace) -> Path:
     """All programs on one backend; the file of their hashes."""
     names = [options.only] if options.only else list(SIZES)
-    found = {name: run_apart(name, backend, options.arch) for name in names}
+    found = {name: run_one(name, backend, options.arch) for name in names}
     machine = options.arch if backend == "gpu" else platform.machine().lower()
     path: Path = options.out / f"bits-{backend}-{machine}.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
     return path
 
 
-def run_apart(name: str, backend: str, arch: str) -> dict[str, str]:
+def run_one(name: str, backend: str, arch: str) -> dict[str, str]:
     """Hashes of one program from a process of its own, as far as it came."""
     command = [sys.executable, "-m", "benchmarks.bits", "--inside", name, "--backend", backend, "--arch", arch]
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
-    try:
-        output, _ = process.communicate(timeout=TIME_LIMIT)
-        ended = "" if process.returncode == 0 else f"the process ended with {process.returncode}"
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-        ended = f"no end after {TIME_LIMIT} s"
+    output, ended = run_apart(command, TIME_LIMIT)
     rows = dict(json.loads(line[4:]) for line in output.splitlines() if line.startswith("ROW "))
     if ended:
         rows["process"] = FAILED + ended

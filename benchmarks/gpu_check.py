@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 import traceback
@@ -26,6 +25,7 @@ import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
 from benchmarks import gpu_cases  # noqa: E402
+from benchmarks.apart import run_apart  # noqa: E402
 from benchmarks.gpu_cases import Case  # noqa: E402
 
 Row = dict[str, Any]
@@ -86,7 +86,7 @@ def main() -> None:
             print("ROW " + json.dumps(row), flush=True)
         return
     names = [options.only] if options.only else list(PROGRAMS)
-    rows = [row for name in names for row in run_apart(name, options.arch)]
+    rows = [row for name in names for row in run_one(name, options.arch)]
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "gpu_check.json").write_text(json.dumps(rows, indent=1))
     title = "# Checks on a GPU\n\n`python -m benchmarks.gpu_check --out DIR`\n\n"
@@ -96,17 +96,10 @@ def main() -> None:
     sys.exit(1 if bad else 0)
 
 
-def run_apart(name: str, arch: str) -> list[Row]:
+def run_one(name: str, arch: str) -> list[Row]:
     """Rows of one program from a process of its own, as far as it came."""
     command = [sys.executable, __file__, "--inside", "--out", ".", "--arch", arch, "--only", name]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
-    try:
-        output, _ = process.communicate(timeout=TIME_LIMIT)
-        ended = "" if process.returncode == 0 else f"the process ended with {process.returncode}"
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-        ended = f"no end after {TIME_LIMIT} s"
+    output, ended = run_apart(command, TIME_LIMIT)
     rows = []
     for line in output.splitlines():
         if line.startswith("ROW "):

@@ -26,7 +26,7 @@ from tesserac.diag.codes.kernels import E0512
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.codes.shapes import E0316, E0317
-from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.diag.diagnostic import Code, Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.driver.operator_trace import Observe, run_traced, without_transforms
 from tesserac.entry.interface import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
@@ -90,6 +90,12 @@ class StaysInside(ProgramError):
 
 class NoSuchFunction(Exception):
     """The program has no function of that name."""
+
+
+def _one_error(code: Code, at: Span, *, label: str = "", **values: str) -> ProgramError:
+    sink = Sink()
+    sink.error(code, at=at, label=label, **values)
+    return ProgramError(sink.diagnostics)
 
 
 def _no_fit(function: ast.FunctionDef) -> tuple[Diagnostic, ...]:
@@ -305,25 +311,17 @@ class Session:
             asserts = not self.release
             return lower(reached, function.symbol, machine, sizes, verify=self.verify, asserts=asserts)
         except Unsupported as problem:
-            sink = Sink()
-            sink.error(E0299, at=problem.span, feature=str(problem))
-            raise ProgramError(sink.diagnostics) from None
+            raise _one_error(E0299, problem.span, feature=str(problem)) from None
         except NotDifferentiable as problem:
-            sink = Sink()
-            sink.error(E0702, at=problem.span, what=problem.what, why=problem.why)
-            raise ProgramError(sink.diagnostics) from None
+            raise _one_error(E0702, problem.span, what=problem.what, why=problem.why) from None
         except TooManyOperators as problem:
             raise ProgramError(_too_many_operators(function, problem)) from None
         except TooComplex as problem:
-            sink = Sink()
-            sink.error(E0316, at=function.span, label=str(problem))
-            raise ProgramError(sink.diagnostics) from None
+            raise _one_error(E0316, function.span, label=str(problem)) from None
         except DevicesMissing as problem:
             raise ProgramError(_devices_missing(function, problem)) from None
         except MappedResult as problem:
-            sink = Sink()
-            sink.error(E0720, at=problem.span, problem=str(problem))
-            raise ProgramError(sink.diagnostics) from None
+            raise _one_error(E0720, problem.span, problem=str(problem)) from None
         except SizesRefused as problem:
             raise ProgramError(_sizes_refused(function, problem.guard)) from None
         except SizesDemanded as problem:

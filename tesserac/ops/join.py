@@ -17,7 +17,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.numerics.interval import Interval, hull, point
 from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import assemble_form, map_form, view_form
-from tesserac.ops.registry import Array, Extent, Need, Operator, register
+from tesserac.ops.registry import Array, Extent, Need, Operator, new_axis, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.policy import compute_dtype
@@ -122,12 +122,7 @@ class Stack(Operator):
         return _other_shape(operands, same, None)
 
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
-        rank = operands[0].rank
-        problem = f"axis {self.axis} is out of range for a result of {rank + 1} dims"
-        return (
-            Need("at_least", Dim.const(rank), Dim.const(self.axis), problem),
-            Need("at_least", Dim.const(self.axis), Dim.const(-rank - 1), problem),
-        )
+        return new_axis(self.axis, operands[0].rank)
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         return _with_dim(operands[0].dims, self.axis, Dim.const(len(operands)))

@@ -15,7 +15,7 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.ops.lowering import drop_unit_dims, map_form, view_form, without_axes
-from tesserac.ops.registry import Array, Need, Operator, register
+from tesserac.ops.registry import Array, Need, Operator, new_axis, register
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.ty import TensorType
 
@@ -122,12 +122,7 @@ class Unsqueeze(Operator):
         return [(cls(axis), ("f32[3, 4]",)) for axis in (0, 1, -1)]
 
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
-        rank = operands[0].rank
-        problem = f"axis {self.axis} is out of range for a result of {rank + 1} dims"
-        return (
-            Need("at_least", Dim.const(rank), Dim.const(self.axis), problem),
-            Need("at_least", Dim.const(self.axis), Dim.const(-rank - 1), problem),
-        )
+        return new_axis(self.axis, operands[0].rank)
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
         dims = operands[0].dims

@@ -47,6 +47,15 @@ class Need:
     problem: str
 
 
+def new_axis(axis: int, rank: int) -> tuple[Need, ...]:
+    """What an axis that a result has beside those of its operand must be."""
+    problem = f"axis {axis} is out of range for a result of {rank + 1} dims"
+    return (
+        Need("at_least", Dim.const(rank), Dim.const(axis), problem),
+        Need("at_least", Dim.const(axis), Dim.const(-rank - 1), problem),
+    )
+
+
 @dataclass(frozen=True)
 class Operator(ABC):
     """A tensor operator with its static attributes.

@@ -106,3 +106,16 @@ INDEX_FUNCTIONS: dict[Function, Callable[[Builder, Value, Value], Value]] = {
     "min": Builder.minimum_int,
     "max": Builder.maximum_int,
 }
+
+
+INDEX_OPS: dict[str, Callable[[Builder, Value, Value], Value]] = {
+    "add": Builder.add,
+    "sub": Builder.sub,
+    "mul": Builder.mul,
+    "floor_div": floor_div,
+    "ceil_div": ceil_div,
+    "rem": modulo,
+    "min": Builder.minimum_int,
+    "max": Builder.maximum_int,
+}
+"""The arithmetic of indices, by the name of the operation."""

@@ -9,25 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
-from tesserac.base.source import SourceFile
-from tesserac.driver.session import Session
 from tests.support.gradient_gen import gradient_program
 from tests.support.gradient_runs import BOUND, MODES, Unclear, check_bits, check_gradients
-from tests.tools.seeds import Outcome, main, outcome
+from tests.tools.seeds import Outcome, main, outcome, session
 
 REPORT = Path("benchmarks/results/random-gradients.md")
 COMPILED_EVERY, SECOND_EVERY, UNFUSED_EVERY = 3, 9, 6
-
-
-@cache
-def session() -> Session:
-    """One for all processes, with the library in it before they part."""
-    made = Session()
-    made.check(SourceFile("empty.tess", ""))
-    return made
 
 
 def run_one(seed: int) -> Outcome:

@@ -8,25 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
-from tesserac.base.source import SourceFile
-from tesserac.driver.session import Session
 from tests.support.edge_statements import random_program
 from tests.support.random_runs import run_program
-from tests.tools.seeds import Outcome, main, outcome
+from tests.tools.seeds import Outcome, main, outcome, session
 
 REPORT = Path("benchmarks/results/random-programs.md")
 UNFUSED_EVERY = 3
-
-
-@cache
-def session() -> Session:
-    """One for all processes, with the library in it before they part."""
-    made = Session()
-    made.check(SourceFile("empty.tess", ""))
-    return made
 
 
 def run_one(seed: int) -> Outcome:

@@ -12,10 +12,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tesserac.driver.session import ProgramError
+from tesserac.base.source import SourceFile
+from tesserac.driver.session import ProgramError, Session
 from tests.support.program_gen import Program
 from tests.support.random_runs import shown
 
@@ -35,6 +37,14 @@ class Chosen(argparse.Namespace):
     start: int
     jobs: int
     seconds: float
+
+
+@cache
+def session() -> Session:
+    """One for all processes, with the library in it before they part."""
+    made = Session()
+    made.check(SourceFile("empty.tess", ""))
+    return made
 
 
 def outcome(program: Program, run: Callable[[], frozenset[str]]) -> Outcome:

@@ -6,7 +6,7 @@ shows in the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.types import IndexType, ScalarType
@@ -23,7 +23,7 @@ from tesserac.target.cpu.registers import (
     saturate,
 )
 from tesserac.target.cpu.scalars import emit_cast, emit_scalar
-from tesserac.target.dims import ceil_div, floor_div, modulo
+from tesserac.target.dims import INDEX_OPS
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64, const_int, const_vector
 from tesserac.types.dims import Dim
@@ -67,17 +67,6 @@ def emit_simple(frame: Frame, op: Op) -> None:
 
 
 # --- indices ------------------------------------------------------------------------------------------------------
-
-INDEX_OPS: dict[str, Callable[[Builder, Value, Value], Value]] = {
-    "add": Builder.add,
-    "sub": Builder.sub,
-    "mul": Builder.mul,
-    "floor_div": floor_div,
-    "ceil_div": ceil_div,
-    "rem": modulo,
-    "min": Builder.minimum_int,
-    "max": Builder.maximum_int,
-}
 
 
 def _index(frame: Frame, op: Op, name: str) -> Entry:

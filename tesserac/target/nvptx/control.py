@@ -8,8 +8,7 @@ from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
-from tesserac.target.dims import ceil_div, floor_div, modulo
-from tesserac.target.instructions import Builder
+from tesserac.target.dims import INDEX_OPS
 from tesserac.target.llvm_types import I1, I32, I64, VOID, Value, array, const_i64, const_int
 from tesserac.target.nvptx.context import Axis, Context, memory_type
 from tesserac.tile.gpu.dialect import axis_block, fragment, integer, text
@@ -19,17 +18,6 @@ from tesserac.types.dims import Dim
 EmitBlock = Callable[[Context, Block], Sequence[IRValue]]
 """Writes a block and gives the operands of its terminator."""
 
-_INDEX: dict[str, Callable[[Builder, Value, Value], Value]] = {
-    "add": Builder.add,
-    "sub": Builder.sub,
-    "mul": Builder.mul,
-    "floor_div": floor_div,
-    "ceil_div": ceil_div,
-    "rem": modulo,
-    "min": Builder.minimum_int,
-    "max": Builder.maximum_int,
-}
-
 
 def emit_index(ctx: Context, op: Op) -> None:
     name = op.name.removeprefix("index.")
@@ -38,7 +26,7 @@ def emit_index(ctx: Context, op: Op) -> None:
         ctx.indices[op.result] = ctx.dim(dim)
     else:
         left, right = (ctx.indices[v] for v in op.operands)
-        ctx.indices[op.result] = _INDEX[name](ctx.b, left, right)
+        ctx.indices[op.result] = INDEX_OPS[name](ctx.b, left, right)
 
 
 def emit_axis(ctx: Context, op: Op) -> None:
