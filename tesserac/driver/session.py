@@ -22,7 +22,7 @@ from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
-from tesserac.diag.codes.kernels import E0512
+from tesserac.diag.codes.kernels import E0512, E0580
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.codes.shapes import E0316, E0317
@@ -348,11 +348,16 @@ class Session:
         """Inside, what a target does not have yet ends as a ProgramError at the function."""
         from tesserac.target.cpu.registers import UnsupportedError
         from tesserac.target.magnitudes import TooLargeError
+        from tesserac.target.nvptx.selection import NotSelectableError
         from tesserac.target.sizes import UnboundSymbolError
         from tesserac.tile.gpu.errors import LoweringError
 
         try:
             yield
+        except NotSelectableError as problem:
+            sink = Sink()
+            sink.error(E0580, at=function.span, function=function.name, arch=arch).remark(str(problem))
+            raise ProgramError(sink.diagnostics) from None
         except (UnsupportedError, LoweringError, UnboundSymbolError, NotImplementedError) as problem:
             sink = Sink()
             sink.error(E0299, at=function.span, feature=f"`{function.name}` on {arch}").remark(str(problem))

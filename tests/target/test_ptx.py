@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tesserac.target.compile import CodegenError
 from tesserac.target.nvptx.ptx import emit_ptx, find_ptxas
+from tesserac.target.nvptx.selection import NotSelectableError
 from tests.support.gpu_kernels import KERNELS, assembled, lowered, ptx, text, tile
 
 VARIANTS = [
@@ -85,7 +85,7 @@ def test_softmax_folds_by_lanes() -> None:
 def test_an_unknown_intrinsic_never_reaches_the_code_generator() -> None:
     body = "%y = call float @llvm.sin.f32(float %x)\nret float %y"
     code = f"declare float @llvm.sin.f32(float)\ndefine float @f(float %x) {{\n{body}\n}}"
-    with pytest.raises(CodegenError, match="not known to be safe"):
+    with pytest.raises(NotSelectableError, match="not known to take `llvm"):
         emit_ptx(code, "sm_80")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+from tessera.errors import NO_CODE, failure
 from tessera.gpu_program import (
     Argument,
     Buffer,
@@ -27,13 +28,15 @@ from tesserac.ir.core import Op
 from tesserac.ir.forms import Guard, indices
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
+from tesserac.target.compile import CodegenError
 from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.guards import certain_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
 from tesserac.target.nvptx.host_steps import HostSteps, condition
 from tesserac.target.nvptx.kernel import emit_kernel, programs
-from tesserac.target.nvptx.ptx import emit_ptx
+from tesserac.target.nvptx.selection import check_selectable
+from tesserac.target.nvptx.worker import emit_ptx_apart
 from tesserac.target.sizes import implied_guards, size_of
 from tesserac.tile.gpu.dialect import integer, kernel_conditions, kernel_parameters, text
 from tesserac.tile.gpu.types import TensorMapType
@@ -73,10 +76,14 @@ def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
 def compile_kernel(kernel: Op, arch: str) -> Kernel:
     """One variant. Its LLVM text is written now, so that what has no rule shows; PTX is made from it on demand."""
     written = emit_kernel(kernel)
+    check_selectable(written.llvm)
 
     @cache
     def code() -> str:
-        return emit_ptx(written.llvm, arch)
+        try:
+            return emit_ptx_apart(written.llvm, arch)
+        except CodegenError as problem:
+            raise failure(NO_CODE, f"no code of kernel `{written.name}` for {arch}: {problem}") from None
 
     return Kernel(
         name=written.name,

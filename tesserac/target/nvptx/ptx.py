@@ -1,7 +1,7 @@
 """LLVM text to PTX, and PTX to machine code where `ptxas` is installed.
 
-Enters: text from `kernel.py`. Leaves: PTX. LLVM ends the process on an operation it cannot select, so only intrinsics
-known to work are let through.
+Enters: text from `kernel.py`. Leaves: PTX. LLVM ends the process on an operation it cannot select, so only what
+`selection.py` knows is let through; programs have it done in a process of its own (`worker.py`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,10 @@ import llvmlite.binding as llvm
 from tesserac.base.dataclass import dataclass
 from tesserac.target.compile import CodegenError
 from tesserac.target.nvptx.kernel import TRIPLE
+from tesserac.target.nvptx.selection import check_selectable
 
 PTX_FEATURES = {"sm_80": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx86", "sm_100a": "+ptx86"}
 """The PTX version must be said: LLVM takes an old one otherwise, and an unknown one only warns."""
-
-_PLAIN = ("fma", "sqrt", "fabs", "copysign", "floor", "ceil", "rint", "minimum", "maximum", "cttz", "ctlz")
-_WHOLE = ("abs", "smin", "smax", "umin", "umax", "fptosi.sat", "fptoui.sat")
-_THREADS = ("read.ptx.sreg", "shfl.sync.bfly", "barrier.cta.sync.aligned.all", "bar.warp.sync", "setmaxnreg")
-_UNITS = ("d2f.rz", "cp.async", "mbarrier", "fence", "ldmatrix", "mma")
-SAFE_INTRINSICS = frozenset((*_PLAIN, *_WHOLE, *(f"nvvm.{name}" for name in (*_THREADS, *_UNITS))))
-"""Names behind `llvm.`, each with all its forms."""
-
 
 @cache
 def _initialize() -> None:
@@ -46,15 +39,13 @@ def _machine(arch: str) -> Any:
 
 def emit_ptx(text: str, arch: str) -> str:
     """PTX for one architecture."""
+    check_selectable(text)
     machine = _machine(arch)
     try:
         module = llvm.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise CodegenError(str(error)) from error
-    for function in module.functions:
-        if function.is_declaration and not _is_safe(function.name):
-            raise CodegenError(f"intrinsic {function.name} is not known to be safe on a GPU")
     _simplify(module, machine)
     return str(machine.emit_assembly(module))
 
@@ -66,11 +57,6 @@ def _simplify(module: Any, machine: Any) -> None:
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
     manager.run(module, builder)
-
-
-def _is_safe(name: str) -> bool:
-    parts = name.removeprefix("llvm.").split(".")
-    return any(".".join(parts[:length]) in SAFE_INTRINSICS for length in range(1, len(parts) + 1))
 
 
 @dataclass(frozen=True)

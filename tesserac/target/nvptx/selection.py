@@ -1,0 +1,99 @@
+"""The closed list of what LLVM's code generator for GPUs is known to take.
+
+Enters: the LLVM text of a kernel. Leaves: nothing, or a `NotSelectableError` that names the first instruction which is
+not on the list. LLVM ends the whole process on what it cannot select, so the text is looked at before. The tests
+compile every entry of the list for every architecture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tesserac.tile.gpu.errors import LoweringError
+
+WHOLE = ("i1", "i8", "i16", "i32", "i64")
+NUMBERS = WHOLE[1:]
+FLOATS = ("float", "double")
+NARROW = ("half", "bfloat")
+
+INSTRUCTIONS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("add", "sub", "mul", "shl", "lshr", "ashr", "sdiv", "udiv", "srem", "urem"), NUMBERS),
+    **dict.fromkeys(("and", "or", "xor", "icmp"), WHOLE),
+    **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv", "fneg", "fcmp"), FLOATS),
+    **dict.fromkeys(("zext", "sext", "uitofp", "sitofp"), WHOLE),
+    "trunc": NUMBERS,
+    "fpext": ("float", *NARROW),
+    "fptrunc": FLOATS,
+    "bitcast": ("i16", "i32", "i64", *FLOATS, *NARROW),
+}
+"""The types of the first operand of what computes; what moves values takes every type that registers have."""
+
+MOVES = frozenset(
+    {"load", "store", "getelementptr", "select", "phi", "alloca", "extractelement", "insertelement", "extractvalue"}
+    | {"ptrtoint", "inttoptr", "addrspacecast", "br", "ret", "fence"}
+)
+
+INTRINSICS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("sqrt", "copysign", "floor", "ceil", "rint"), ("f32", "f64")),
+    "fabs": ("f32", "f64"),
+    "fma": ("f16", "bf16", "f32", "f64"),
+    **dict.fromkeys(("minimum", "maximum"), ("f32",)),
+    **dict.fromkeys(("abs", "smin", "smax", "umin", "umax"), NUMBERS),
+    **dict.fromkeys(("cttz", "ctlz"), ("i32", "i64")),
+    **dict.fromkeys(
+        ("fptosi.sat", "fptoui.sat"), tuple(f"{whole}.{real}" for whole in NUMBERS for real in ("f32", "f64"))
+    ),
+}
+"""Those of LLVM, each with the types it may have; those of the vendor stand below."""
+
+VENDOR = (
+    *("read.ptx.sreg", "shfl.sync.bfly", "barrier.cta.sync.aligned.all", "bar.warp.sync", "setmaxnreg", "d2f.rz"),
+    *("cp.async", "mbarrier", "fence", "ldmatrix", "mma"),
+)
+"""Names behind `llvm.nvvm.`, each with all its forms; they are machine instructions."""
+
+_AROUND = ("define", "declare", "target")
+"""What begins a line that is no instruction."""
+_LINE = re.compile(r"^[ \t]*(?:%\S+ = )?([a-z]+) (?:[a-z]{2,3} )?([^\s,]+)(.*)$", re.MULTILINE)
+"""Opcode, type of the first operand behind the predicate of a comparison, and the rest."""
+_CALLED = re.compile(r"@([\w.]+)\(")
+
+
+class NotSelectableError(LoweringError):
+    """An instruction that is not known to be safe: the process might end instead of compiling it."""
+
+
+def check_selectable(text: str) -> None:
+    """Raises where the text has something that is not on the list."""
+    for problem in unknown_instructions(text):
+        raise NotSelectableError(f"LLVM is not known to take `{problem}` for a GPU")
+
+
+def unknown_instructions(text: str) -> Iterator[str]:
+    for found in _LINE.finditer(text):
+        opcode, first, rest = found.groups()
+        if opcode == "call":
+            yield from _unknown_call(found[0])
+        elif opcode not in MOVES and opcode not in _AROUND and first not in INSTRUCTIONS.get(opcode, ()):
+            yield f"{opcode} {first} {rest}".strip()
+
+
+def _unknown_call(line: str) -> Iterator[str]:
+    called = _CALLED.search(line)
+    if called is None:
+        if " asm " not in line:
+            yield line.strip()
+        return
+    name = called[1]
+    if name.startswith("llvm.nvvm."):
+        if not any(_is_form(name.removeprefix("llvm.nvvm."), known) for known in VENDOR):
+            yield name
+        return
+    forms = (f"llvm.{known}.{types}" for known, each in INTRINSICS.items() for types in each)
+    if name not in forms:
+        yield name
+
+
+def _is_form(name: str, known: str) -> bool:
+    return name == known or name.startswith(f"{known}.")

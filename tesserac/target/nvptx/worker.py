@@ -1,0 +1,112 @@
+"""Code generation in a process of its own: what ends LLVM must not end the program that compiles.
+
+    python -m tesserac.target.nvptx.worker     reads [text, architecture], writes [true, PTX] or [false, what was wrong]
+
+Enters: LLVM text. Leaves: PTX, or a `CodegenError` that says how the process ended. It is started when it is first
+needed, answers one request after another, and ends with the process that started it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+from typing import IO, Any
+
+from tesserac.target.compile import CodegenError
+
+_LENGTH = struct.Struct("<Q")
+
+
+def emit_ptx_apart(text: str, arch: str) -> str:
+    """PTX from the worker; from this process where no other can be started."""
+    from tesserac.target.nvptx.ptx import emit_ptx
+
+    try:
+        return _worker.ask(text, arch)
+    except OSError:
+        return emit_ptx(text, arch)
+
+
+class _Worker:
+    """The process, or none yet. One request at a time."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+            command = [sys.executable, "-m", "tesserac.target.nvptx.worker"]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+        return self._process
+
+    def ask(self, text: str, arch: str) -> str:
+        with self._lock:
+            process = self.start()
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                _write(process.stdin, (text, arch))
+                good, answer = _read(process.stdout)
+            except (EOFError, BrokenPipeError):
+                raise CodegenError(f"LLVM ended while it made PTX for {arch}: {self._last_words(process)}") from None
+        if not good:
+            raise CodegenError(answer)
+        return str(answer)
+
+    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
+        self._process = None
+        _, said = process.communicate()
+        lines = said.decode(errors="replace").splitlines()
+        told = (line for line in lines if "LLVM ERROR" in line or "error:" in line)
+        return next(told, f"status {process.returncode}")
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+
+
+_worker = _Worker()
+atexit.register(_worker.stop)
+
+
+def _write(stream: IO[bytes], value: object) -> None:
+    data = json.dumps(value).encode()
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def _read(stream: IO[bytes]) -> Any:
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    data = stream.read(_LENGTH.unpack(head)[0])
+    return json.loads(data)
+
+
+def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
+    """Answers until there are no more questions."""
+    from tesserac.target.nvptx.ptx import emit_ptx
+    from tesserac.target.nvptx.selection import NotSelectableError
+
+    while True:
+        try:
+            text, arch = _read(questions)
+        except EOFError:
+            return
+        try:
+            answer = (True, emit_ptx(text, arch))
+        except (CodegenError, NotSelectableError) as error:
+            answer = (False, str(error))
+        _write(answers, answer)
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)
