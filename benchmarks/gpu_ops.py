@@ -1,9 +1,11 @@
 """Runs every operator, every function of the library and the programs of `gpu_ops.tess` on a GPU and compares the bits.
 
     python -m benchmarks.gpu_ops --out DIR [--arch sm_90a] [--jobs 8] [--only TEXT] [--repeat 2]
+        [--random 1000] [--gradients 200] [--limit SECONDS]
 
-Operators are compared with the interpreter, programs with the CPU's code, each result with that of a second run. The
-report goes to DIR/gpu_ops.json. Work is dealt to processes; one that dies costs the case it was at.
+So are random programs and gradients, as many as are asked for. Operators are compared with the interpreter, programs
+with the CPU's code, each result with that of a second run. The report goes to DIR/gpu_ops.json. Work is dealt to
+processes; one that dies costs the case it was at.
 """
 
 from __future__ import annotations
@@ -44,7 +46,6 @@ SIZES: dict[str, list[dict[str, int]]] = {
     "embedded": [{"N": 50, "D": 30, "K": 200}],
     "losses": [{"N": 300, "D": 40}, {"N": 3, "D": 5000}],
 }
-TIME_LIMIT = 90
 
 
 def main() -> None:
@@ -76,6 +77,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--only", default="")
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--gradients", type=int, default=0)
+    parser.add_argument("--limit", type=float, default=600.0)
     parser.add_argument("--inside", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -83,11 +87,12 @@ def _options() -> argparse.Namespace:
 
 def _deal(number: int, options: argparse.Namespace, rows: list[Row], lock: threading.Lock) -> None:
     """One share of the cases; after a process that died another goes on behind the case it was at."""
-    done, end = 0, time.monotonic() + TIME_LIMIT
+    done, end = 0, time.monotonic() + options.limit
     while time.monotonic() < end:
         command = [sys.executable, "-m", "benchmarks.gpu_ops", "--inside", str(number), "--skip", str(done)]
         command += ["--arch", options.arch, "--jobs", str(options.jobs), "--only", options.only]
-        command += ["--repeat", str(options.repeat)]
+        command += ["--repeat", str(options.repeat), "--random", str(options.random)]
+        command += ["--gradients", str(options.gradients)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
         killer = threading.Timer(end - time.monotonic(), process.kill)
         killer.start()
@@ -112,7 +117,8 @@ def _deal(number: int, options: argparse.Namespace, rows: list[Row], lock: threa
 
 
 def run_some(options: argparse.Namespace) -> Iterator[Row]:
-    chosen = [case for case in cases(options.arch) if options.only in case[0]]
+    every = (*cases(options.arch), *random_cases(options.random, options.gradients, options.arch))
+    chosen = [case for case in every if options.only in case[0]]
     for name, check in chosen[options.inside :: options.jobs][options.skip :]:
         print(f"AT {name}", flush=True)
         try:
@@ -141,6 +147,13 @@ def cases(arch: str) -> Iterator[tuple[str, Check]]:
             name = line[4:].partition("(")[0]
             for sizes in SIZES.get(name, SIZES[""]):
                 yield f"more {name} {sizes}", partial(check_program, text, name, sizes, arch)
+
+
+def random_cases(programs: int, gradients: int, arch: str) -> Iterator[tuple[str, Check]]:
+    for seed in range(programs):
+        yield f"random {seed}", partial(check_random, seed, arch)
+    for seed in range(gradients):
+        yield f"gradient {seed}", partial(check_gradient, seed, arch)
 
 
 def library_examples() -> Iterator[tuple[str, str]]:
@@ -188,6 +201,30 @@ def _session() -> Any:
 
 
 def check_program(text: str, name: str, sizes: dict[str, int], arch: str, repeat: int) -> str:
+    return check_text(text, name, lambda signature: [inputs(name + text, signature, sizes)], arch, repeat)
+
+
+def check_random(seed: int, arch: str, repeat: int) -> str:
+    from tests.support.edge_statements import random_program
+    from tests.support.random_runs import arguments
+
+    program = random_program(seed)
+    given = [arguments(program, sizes, number) for number, sizes in enumerate(program.sizes)]
+    return check_text(program.text, "f", lambda _: given, arch, repeat)
+
+
+def check_gradient(seed: int, arch: str, repeat: int) -> str:
+    from tests.support.gradient_gen import gradient_program
+    from tests.support.gradient_runs import sample
+
+    program, rng = gradient_program(seed, 5, 6), np.random.default_rng(seed)
+    given = [[*sample(program, sizes, rng), *sample(program, sizes, rng)] for sizes in program.sizes]
+    return check_text(program.text, "first", lambda _: given, arch, repeat)
+
+
+def check_text(text: str, name: str, given: Callable[[Any], list[list[Array]]], arch: str, repeat: int) -> str:
+    """A function of a text with several lists of arguments, on both machines; a call may end in the same error."""
+    from tessera.errors import TesseraError
     from tessera.function import CompiledFunction
     from tesserac.base.source import SourceFile
     from tesserac.target.cpu.build import host_platform
@@ -196,10 +233,29 @@ def check_program(text: str, name: str, sizes: dict[str, int], arch: str, repeat
     session, source = _session(), SourceFile("m.tess", text)
     function = session.function(source, name)
     program = session.gpu_program(source, function, PLATFORMS[arch])
-    arrays = inputs(name + text, program.signature, sizes)
     cpu = CompiledFunction(session.artifact(source, function, host_platform()))
-    expected = cpu.fast(*arrays)
-    return compared(program, arrays, expected if isinstance(expected, tuple) else (expected,), repeat)
+    session.forget(source.path)
+    for arrays in given(program.signature):
+        arrays = [np.ascontiguousarray(array).reshape(np.shape(array)) for array in arrays]
+        try:
+            expected = cpu(*arrays)
+        except TesseraError as error:
+            problem = same_error(program, arrays, error.code)
+        else:
+            problem = compared(program, arrays, expected if isinstance(expected, tuple) else (expected,), repeat)
+        if problem:
+            return f"{[array.shape for array in arrays]}: {problem}"
+    return ""
+
+
+def same_error(program: Any, arrays: list[Array], code: str) -> str:
+    from tessera.errors import TesseraError
+
+    try:
+        run_on_gpu(program, *arrays)
+    except TesseraError as error:
+        return "" if error.code == code else f"ends with {error.code}, not {code}"
+    return f"does not end with {code}"
 
 
 def inputs(name: str, signature: Any, sizes: dict[str, int]) -> list[Array]:
