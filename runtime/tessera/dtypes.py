@@ -21,6 +21,11 @@ def is_stored(dtype: np.dtype[np.generic]) -> bool:
     return dtype.name in _WIDE | _NARROW and dtype.isnative
 
 
+def is_narrow(name: str) -> bool:
+    """Whether NumPy itself does not know it."""
+    return name in _NARROW
+
+
 @cache
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """The dtype called `name`. NumPy keeps one object per such type, which compiled code compares by address."""

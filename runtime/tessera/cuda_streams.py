@@ -1,0 +1,58 @@
+"""Which stream a call runs on: the one on which the caller's library works.
+
+Enters: a device, and the arrays of a call. Leaves: the handle of a stream. Torch and CuPy have a current stream; where
+neither is there it is the default stream of the device, with which all streams of the usual kind keep step. Nothing is
+imported: a library that the process does not have cannot have made an array.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tessera.devices import Gpu
+
+DEFAULT = 0
+"""The driver's handle of a device's default stream."""
+LIBRARIES = ("torch", "cupy")
+
+
+def call_stream(gpu: Gpu, values: Iterable[object]) -> int:
+    """The current stream of the library that made one of these; else torch's, where the process uses it."""
+    for value in values:
+        stream = library_stream(gpu, type(value).__module__.partition(".")[0])
+        if stream is not None:
+            return stream
+    return library_stream(gpu, "torch") or DEFAULT
+
+
+def library_stream(gpu: Gpu, library: str) -> int | None:
+    """The current stream of a library on a device; None where it has none."""
+    module = sys.modules.get(library) if library in LIBRARIES else None
+    if module is None:
+        return None
+    if library == "torch":
+        if not module.cuda.is_initialized():
+            return None
+        return int(module.cuda.current_stream(gpu.index).cuda_stream)
+    if module.cuda.runtime.getDevice() != gpu.index:
+        return None
+    return int(module.cuda.get_current_stream().ptr)
+
+
+_PROTOCOL_DEFAULT, NOBODY = 1, -1
+"""How protocols name the default stream, and that nobody has to wait."""
+
+
+def to_protocol(stream: int) -> int:
+    """A stream as DLPack and the array interface name it, where 0 is no name."""
+    return stream or _PROTOCOL_DEFAULT
+
+
+def from_protocol(stream: int | None) -> int | None:
+    """A stream that they name; None where nobody has to wait. What is not named is the default stream."""
+    if stream == NOBODY:
+        return None
+    return DEFAULT if stream in (None, DEFAULT, _PROTOCOL_DEFAULT) else stream

@@ -1,0 +1,266 @@
+"""Arrays that lie in the memory of a GPU.
+
+Enters: arrays of the host, of other libraries on the same device, and results of calls. Leaves: a `DeviceArray`, which
+calls take and give without a copy, which torch, CuPy and JAX read where it lies, and which becomes a NumPy array only
+when asked: `.numpy()`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NoReturn
+
+from tessera import cuda_streams
+from tessera.device_memory import Block
+from tessera.devices import Gpu, find_device
+from tessera.dtypes import is_narrow, is_stored
+from tessera.errors import ON_DEVICE, WRONG_DEVICE, WRONG_DTYPE, WRONG_KIND, failure, kind_of
+from tessera.scaled import Scaled
+from tessera.structs import StructValue
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tessera.arguments import Array
+
+SMALL_COPY = 1024
+"""Bytes up to which the host's memory is copied aside instead of waiting until the device has read it."""
+
+
+class DeviceArray:
+    """A contiguous array on a GPU. `stream` is where it was written last; others wait for it before they read."""
+
+    __slots__ = ("__weakref__", "address", "dtype", "form", "gpu", "is_readonly", "owner", "shape", "stream")
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        address: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[np.generic],
+        owner: object,
+        stream: int,
+        *,
+        is_readonly: bool = False,
+    ) -> None:
+        self.gpu = gpu
+        self.address = address
+        self.shape = shape
+        self.dtype = dtype
+        self.owner = owner
+        self.stream = stream
+        self.is_readonly = is_readonly
+        self.form = (gpu.index, dtype.name, shape)
+        """All that says which code a call with it means."""
+
+    @property
+    def device(self) -> str:
+        return self.gpu.name
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def numpy(self) -> Array:
+        """A copy in the memory of the host. Waits for the device."""
+        import numpy as np
+
+        array: Array = np.empty(self.shape, self.dtype)
+        self.copy_to(array)
+        return array
+
+    def copy_to(self, array: Array) -> None:
+        """Fills a contiguous array of the host that has this shape and dtype."""
+        if not self.nbytes:
+            return
+        with self.gpu.lock, self.gpu.entered() as driver:
+            driver.copy_out(array.ctypes.data, self.address, self.nbytes, self.stream)
+            driver.wait(self.stream)
+            self.gpu.memory.copied_out += self.nbytes
+
+    def item(self) -> object:
+        """The value of an array of one element."""
+        return self.numpy().item()
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dims")
+        return self.shape[0]
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        note = "`x.numpy()` copies it to the host"
+        raise failure(ON_DEVICE, f"this array lies on {self.device}, and is not copied without being asked", (note,))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        if is_narrow(self.dtype.name):
+            raise AttributeError(f"the array interface has no {self.dtype}; DLPack has")
+        self._share()
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address if self.nbytes else 0, self.is_readonly),
+            "strides": None,
+            "stream": cuda_streams.to_protocol(self.stream),
+            "version": 3,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from tessera.dlpack import CUDA
+
+        return CUDA, self.gpu.index
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """Gives the memory to another library, which works on `stream`."""
+        from tessera.dlpack import exported
+
+        if dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"this array lies on {self.device}; `x.numpy()` copies it to the host")
+        given = copied(self) if copy else self
+        consumer = cuda_streams.from_protocol(stream)
+        if consumer is not None:
+            given.ready_on(consumer)
+        given._share()
+        return exported(given, max_version)
+
+    def ready_on(self, stream: int) -> None:
+        """From now on what is started on a stream sees the array as it was written."""
+        if stream == self.stream:
+            return
+        with self.gpu.lock, self.gpu.entered() as driver:
+            driver.order(self.stream, stream)
+        if isinstance(self.owner, Block):
+            self.owner.used_on(stream)
+
+    def _share(self) -> None:
+        if isinstance(self.owner, Block):
+            self.owner.is_shared = True
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype} {self.shape} on {self.device}>"
+
+
+def empty(gpu: Gpu, shape: tuple[int, ...], dtype: np.dtype[np.generic], stream: int, what: str) -> DeviceArray:
+    """An array of any content. Needs the lock and the context of the device."""
+    size = math.prod(shape) * dtype.itemsize
+    block = gpu.memory.allocate(size, stream, what)
+    return DeviceArray(gpu, block.address, shape, dtype, block, stream)
+
+
+def uploaded(gpu: Gpu, array: Array, stream: int, what: str) -> DeviceArray:
+    """A copy of a contiguous array of the host, which may change afterwards. Needs lock and context."""
+    made = empty(gpu, array.shape, array.dtype, stream, what)
+    if array.nbytes:
+        gpu.driver.copy_in(made.address, array.ctypes.data, array.nbytes, stream)
+        gpu.memory.copied_in += array.nbytes
+        if array.nbytes > SMALL_COPY:
+            gpu.driver.wait(stream)
+    return made
+
+
+def copied(array: DeviceArray, *, is_readonly: bool = False) -> DeviceArray:
+    """The same elements in memory of their own, on the same device."""
+    with array.gpu.lock, array.gpu.entered() as driver:
+        made = empty(array.gpu, array.shape, array.dtype, array.stream, "a copy")
+        driver.copy(made.address, array.address, array.nbytes, array.stream)
+    made.is_readonly = is_readonly
+    return made
+
+
+def to_device(value: object, device: object = "cuda") -> object:
+    """A copy on a device of an array, or of all arrays in structs, tuples, lists and dicts. What lies there already
+    stays as it is; Python's numbers, texts and None stay too."""
+    gpu = find_device(device)
+    return _mapped(value, _onto(gpu) if gpu is not None else _to_host)
+
+
+def to_host(value: object) -> object:
+    """The same with NumPy arrays in place of those on a device."""
+    return _mapped(value, _to_host)
+
+
+def _onto(gpu: Gpu) -> Callable[[object], object]:
+    def place(value: object) -> object:
+        from tessera.values import as_array
+
+        array = as_array(value)
+        if isinstance(array, DeviceArray):
+            if array.gpu is not gpu:
+                raise failure(WRONG_DEVICE, f"this array lies on {array.device}, not on {gpu.name}", (_THROUGH_HOST,))
+            return array
+        return _uploaded(gpu, array)
+
+    return place
+
+
+_THROUGH_HOST = "there is no copy from one GPU to another yet: go through `x.numpy()`"
+
+
+def _uploaded(gpu: Gpu, array: Array) -> DeviceArray:
+    import numpy as np
+
+    if not is_stored(array.dtype):
+        raise failure(WRONG_DTYPE, f"an array of dtype {array.dtype} has no place on a GPU")
+    with gpu.lock, gpu.entered():
+        stream = cuda_streams.call_stream(gpu, ())
+        return uploaded(gpu, np.asarray(array, order="C"), stream, "`to_device`")
+
+
+def _to_host(value: object) -> object:
+    from tessera.values import as_array
+
+    array = as_array(value)
+    return array.numpy() if isinstance(array, DeviceArray) else array
+
+
+def _mapped(value: object, place: Callable[[object], object]) -> object:
+    """A value with `place` done to each array in it."""
+    if isinstance(value, StructValue):
+        fields = {name: _mapped(getattr(value, name), place) for name, _ in value._interface.fields}
+        return type(value)._of_fields(fields)
+    if isinstance(value, Scaled):
+        return Scaled(*(_mapped(item, place) for item in value))
+    if isinstance(value, tuple | list):
+        return type(value)(_mapped(item, place) for item in value)
+    if isinstance(value, Mapping):
+        return {key: _mapped(item, place) for key, item in value.items()}
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return value
+    if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__") or _is_scalar(value):
+        return place(value)
+    raise failure(WRONG_KIND, f"an array, a struct, or tuples, lists and dicts of them, not {kind_of(value)}")
+
+
+def _is_scalar(value: object) -> bool:
+    import numpy as np
+
+    return isinstance(value, np.generic)

@@ -1,0 +1,192 @@
+"""Memory of a GPU: allocated once, then used again.
+
+Enters: sizes, and the streams that memory is used on. Leaves: a `Block`, which gives its memory back when nothing
+refers to it any more. What was freed is kept for the next call that asks for as much, up to a bound. See Note [Whose
+turn it is].
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from tessera.cuda_driver import OUT_OF_MEMORY, DriverError
+from tessera.errors import GPU_OUT_OF_MEMORY, TesseraError, failure
+
+if TYPE_CHECKING:
+    from tessera.devices import Gpu
+
+_UNIT = 512
+"""Bytes; an empty array gets them too, so that every address is one."""
+_STEPS = 8
+"""Sizes to which requests are rounded up, between one power of two and the next: an eighth is lost at most."""
+CACHED_PART = 4
+"""Of the memory of a device, at most one part in so many is kept for later calls."""
+
+
+class DeviceMemory(NamedTuple):
+    """Bytes, as `tessera.device_memory()` tells them. `in_use` is held by arrays, params and calls, `cached` is kept for
+    later calls, `peak` the most that was in use. `limit` is how much this process may hold, `free` and `total` are
+    the device's. `copied_in` and `copied_out` count what went from the host and back since the start."""
+
+    device: str
+    in_use: int
+    cached: int
+    peak: int
+    blocks: int
+    limit: int
+    free: int
+    total: int
+    copied_in: int
+    copied_out: int
+
+
+class Block:
+    """Memory of a device. `stream` is where it is written and given back, `others` where else it was used."""
+
+    __slots__ = ("address", "is_shared", "others", "size", "stream", "_dropped")
+
+    def __init__(self, dropped: deque[_Freed], freed: _Freed) -> None:
+        self.address, self.size, self.stream, self.others = freed
+        self.is_shared = False
+        """Whether another library knows the address."""
+        self._dropped = dropped
+
+    def used_on(self, stream: int) -> None:
+        if stream != self.stream:
+            self.others = self.others | {stream}
+
+    def __del__(self) -> None:
+        """Only says so: this may run anywhere, also while memory is given out."""
+        self._dropped.append(_Freed(self.address, self.size, self.stream, self.others))
+
+
+class _Freed(NamedTuple):
+    address: int
+    size: int
+    stream: int
+    others: frozenset[int]
+
+
+_NOWHERE: frozenset[int] = frozenset()
+
+
+class Memory:
+    """That of one device. All methods need its lock and its context."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self._dropped: deque[_Freed] = deque()
+        self._free: dict[tuple[int, int], list[int]] = {}
+        self._in_use = self._cached = self._peak = self._blocks = 0
+        with gpu.entered() as driver:
+            self._total = driver.memory_info()[1]
+        self.limit = self._total
+        self.copied_in = self.copied_out = 0
+
+    def allocate(self, size: int, stream: int, what: str) -> Block:
+        """Memory to use on a stream; `what` needs it, for a message."""
+        self.collect()
+        rounded = rounded_size(size)
+        kept = self._free.get((stream, rounded))
+        if kept:
+            address = kept.pop()
+            self._cached -= rounded
+        else:
+            address = self._new(rounded, what)
+        self._in_use += rounded
+        self._blocks += 1
+        self._peak = max(self._peak, self._in_use)
+        return Block(self._dropped, _Freed(address, rounded, stream, _NOWHERE))
+
+    def _new(self, size: int, what: str) -> int:
+        if self._in_use + self._cached + size > self.limit:
+            self.trim(0)
+        if self._in_use + size > self.limit:
+            raise self._exhausted(size, what)
+        try:
+            return self._gpu.driver.allocate(size)
+        except DriverError as error:
+            if error.status != OUT_OF_MEMORY:
+                raise
+        self.trim(0)
+        try:
+            return self._gpu.driver.allocate(size)
+        except DriverError as error:
+            if error.status != OUT_OF_MEMORY:
+                raise
+            raise self._exhausted(size, what) from None
+
+    def _exhausted(self, size: int, what: str) -> TesseraError:
+        told = self.told()
+        others = told.total - told.free - told.in_use - told.cached
+        notes = [f"{_shown(told.in_use)} in {told.blocks} blocks are held by arrays, params and calls of this process"]
+        if told.limit < told.total:
+            notes.append(f"this process may hold {_shown(told.limit)} (`tessera.set_device_memory_limit`)")
+        notes.append(
+            f"of {_shown(told.total)} on {told.device} {_shown(told.free)} are free,"
+            f" {_shown(max(0, others))} are held by other libraries and processes"
+        )
+        message = f"{told.device} has no memory for {size} bytes that {what} needs"
+        return failure(GPU_OUT_OF_MEMORY, message, tuple(notes))
+
+    def told(self) -> DeviceMemory:
+        self.collect()
+        free, total = self._gpu.driver.memory_info()
+        return DeviceMemory(
+            self._gpu.name, self._in_use, self._cached, self._peak, self._blocks, self.limit, free, total,
+            self.copied_in, self.copied_out,
+        )  # fmt: skip
+
+    def collect(self) -> None:
+        """Takes back what is no longer referred to."""
+        while self._dropped:
+            freed = self._dropped.popleft()
+            self._in_use -= freed.size
+            self._blocks -= 1
+            self._cached += freed.size
+            for other in freed.others:
+                self._wait_for(other, freed.stream)
+            self._free.setdefault((freed.stream, freed.size), []).append(freed.address)
+        if self._cached > self._total // CACHED_PART:
+            self.trim(self._total // CACHED_PART)
+
+    def _wait_for(self, other: int, own: int) -> None:
+        try:
+            self._gpu.driver.order(other, own)
+        except DriverError:  # its owner has destroyed the stream, perhaps while something still ran on it
+            self._gpu.driver.synchronize()
+
+    def trim(self, keep: int) -> None:
+        """Gives cached memory back to the device until at most `keep` bytes are left; the largest blocks go first."""
+        if self._cached <= keep:
+            return
+        self._gpu.driver.synchronize()
+        for key in sorted(self._free, key=lambda key: -key[1]):
+            addresses = self._free[key]
+            while addresses and self._cached > keep:
+                self._gpu.driver.free(addresses.pop())
+                self._cached -= key[1]
+            if not addresses:
+                del self._free[key]
+
+
+def rounded_size(size: int) -> int:
+    """As much or a little more, so that requests of nearly one size share blocks."""
+    units = max(1, -(-size // _UNIT))
+    step = max(1, (1 << (units - 1).bit_length()) // (2 * _STEPS))
+    return -(-units // step) * step * _UNIT
+
+
+def _shown(size: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
+# Note [Whose turn it is]
+# Work on one stream happens in the order in which it was started, so memory that is freed may be given out again at
+# once, as long as its next user is on the same stream. That is why free blocks are kept by stream. A block that was also
+# used on other streams goes back behind an event of each. Between streams memory moves only through the device itself:
+# `trim` synchronises, frees and lets the next request allocate.
