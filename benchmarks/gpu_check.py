@@ -3,7 +3,7 @@
     python -m benchmarks.gpu_check --out DIR [--arch sm_90a] [--only softmax]
 
 Each program runs in a process of its own, with a time limit, so that a fault or a hang costs one program. The results
-go to DIR/gpu_check.json and DIR/gpu_check.md. Needs a CUDA device, pycuda, NumPy, ml_dtypes and llvmlite.
+go to DIR/gpu_check.json and DIR/gpu_check.md. Needs a CUDA device, NumPy, ml_dtypes and llvmlite.
 """
 
 from __future__ import annotations
@@ -176,16 +176,16 @@ def forced(program: Any, position: int, launch: Any) -> Any:
 
 def calls(program: Any, inputs: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
     """Calls of each kernel that may run on these inputs, by name; that of the chosen one first."""
-    from tessera.cuda import GpuCall
-    from tessera.gpu_function import checked_symbols
+    from benchmarks.gpu_runs import GpuCall
+    from tessera.gpu_effects import checked_symbols
 
-    symbols = checked_symbols(program, inputs)
+    symbols = checked_symbols(program, [array.shape for array in inputs])
     (launch,) = launches(program, symbols)
-    chosen = program.kernels.index(GpuCall(program, inputs, symbols).variant(launch))
+    chosen = program.kernels.index(GpuCall(program, inputs).variant(launch))
     for position in (chosen, *(i for i in range(len(program.kernels)) if i != chosen)):
         kernel = program.kernels[position]
         if all(c.holds(symbols) for c in kernel.conditions):
-            yield kernel.name, GpuCall(forced(program, position, launch), inputs, symbols)
+            yield kernel.name, GpuCall(forced(program, position, launch), inputs)
 
 
 def check_case(name: str, program: Any, case: Case) -> Iterator[Row]:
@@ -199,13 +199,9 @@ def check_case(name: str, program: Any, case: Case) -> Iterator[Row]:
 
 def outcome(call: Any) -> Any:
     """The result of a call whose output memory held NaNs before."""
-    from tessera.call import allocate_result
-
-    result = allocate_result(call.program.signature, 0, call.symbols)
     call.fill_outputs(0xFF)
     call.execute()
-    call.read_results([result])
-    return result
+    return call.results()[0]
 
 
 def measure(name: str, program: Any, chosen: Program) -> Iterator[Row]:

@@ -38,6 +38,29 @@ LEVEL_HELP = "\n".join(f"{level.name:9} {level.title}" for level in names.LEVELS
 
 RELEASE_HELP = "Leave out the checks at run time that `assert` makes."
 
+
+
+class Targets(click.ParamType[tuple[str, ...]]):
+    """Targets with commas between them."""
+
+    name = "targets"
+
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        found = tuple(value.split(",")) if isinstance(value, str) else value
+        for target in found:
+            if target not in names.TARGETS:
+                self.fail(f"`{target}` is not one of {', '.join(names.TARGETS)}", param, ctx)
+        return found
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"[{'|'.join(names.TARGETS)}],..."
+
+
+device_option = click.option(
+    "--device", default="cpu", show_default=True, metavar="[cpu|cuda|cuda:1]", help="Where functions run."
+)
 target_option = click.option(
     "--target",
     type=click.Choice(names.TARGETS),
@@ -110,7 +133,11 @@ def check(
 @compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}")
 @click.argument("file")
 @click.option("-o", "--out", metavar="OUT", help="Where to write. [default: FILE.tessb; a level is printed]")
-@target_option
+@click.option(
+    "--target",
+    type=Targets(),
+    help="As for inspect; a bundle takes several: cuda:sm_90a,cpu:x86-64-v3. [default: cpu; cuda for gpu and ptx]",
+)
 @click.option("--emit", type=click.Choice(EMITTED), default=names.BUNDLE, show_default=True, help="What to make.")
 @click.option("--function", metavar="NAME", help="Only this function. [default: all; those with @export, if any]")
 @click.option("--release", is_flag=True, help=RELEASE_HELP)
@@ -119,7 +146,7 @@ def check(
 def build(
     file: str,
     out: str | None,
-    target: str | None,
+    target: tuple[str, ...] | None,
     emit: str,
     function: str | None,
     release: bool,
@@ -131,12 +158,14 @@ def build(
     from tesserac.driver.session import Session
 
     session, sizes = Session(release=release), read_sizes(specialize)
-    goal = target or names.default_target(emit)
+    goals = target or (names.default_target(emit),)
     if emit == names.BUNDLE:
-        return report(session, lambda: build_bundle(session, file, out, goal, function, sizes, sign))
+        return report(session, lambda: build_bundle(session, file, out, goals, function, sizes, sign))
     if sign is not None:
         raise UsageMistake("--sign is for bundles, not for a level")
-    return report(session, lambda: emit_level(session, file, out, goal, emit, function, sizes))
+    if len(goals) > 1:
+        raise UsageMistake("a level is that of one target; several are for bundles")
+    return report(session, lambda: emit_level(session, file, out, goals[0], emit, function, sizes))
 
 
 @compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}")
@@ -181,7 +210,8 @@ def explain(code: str | None) -> int:
 @click.option("-k", "pattern", metavar="PATTERN", default="", help="Only tests whose titles contain this, in any case.")
 @click.option("-x", "stop", is_flag=True, help="Stop at the first failure.")
 @click.option("-v", "--verbose", is_flag=True, help="A line for every test, with its time.")
-def test(files: tuple[str, ...], pattern: str, stop: bool, verbose: bool) -> int:
+@device_option
+def test(files: tuple[str, ...], pattern: str, stop: bool, verbose: bool, device: str) -> int:
     """Run the test blocks of programs; a folder stands for the programs in it.
 
     The exit status is 1 if a test fails or a program has mistakes, and 5 if there is no test to run.
@@ -192,7 +222,7 @@ def test(files: tuple[str, ...], pattern: str, stop: bool, verbose: bool) -> int
         click.echo(text, nl=False)
         sys.stdout.flush()
 
-    return run_tests(files, Wanted(pattern, stop, verbose, palette_of(sys.stdout)), say)
+    return run_tests(files, Wanted(pattern, stop, verbose, palette_of(sys.stdout), device), say)
 
 
 @compiler.command()
@@ -231,6 +261,7 @@ def runner() -> None:
 @click.option("--trace-shapes", is_flag=True, help="Show each operator with shapes, dtypes, bytes and source line.")
 @click.option("--watch-numerics", is_flag=True, help="Name the first operator that makes an inf or NaN.")
 @click.option("--save", metavar="PATH", help="Write what main returns to a .npy, .npz or .png file instead.")
+@device_option
 def run(
     file: str | None,
     arguments: tuple[str, ...],
@@ -239,6 +270,7 @@ def run(
     trace_shapes: bool,
     watch_numerics: bool,
     save: str | None,
+    device: str,
 ) -> int:
     """Run the main() of a program or a bundle, and print what it returns. Code is compiled once and then cached.
 
@@ -248,11 +280,11 @@ def run(
     if file is None:
         from tesserac.repl.loop import start
 
-        return start(threads, palette_of(sys.stderr))
+        return start(threads, palette_of(sys.stderr), device)
     from tesserac.commands.running import run_main, show_calls
 
     show_calls(shapes=trace_shapes, numerics=watch_numerics)
-    return finish(run_main(file, threads, arguments, release=release, save=save))
+    return finish(run_main(file, threads, arguments, release=release, save=save, device=device))
 
 
 @runner.command()
@@ -264,6 +296,7 @@ def run(
 @click.option("--plot", metavar="PATH", help="Draw the loss of all steps as an .svg file.")
 @click.option("--seed", type=int, help="For init, and for the random numbers of steps. [default: 0]")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
+@device_option
 def train(
     file: str,
     steps: int,
@@ -273,6 +306,7 @@ def train(
     plot: str | None,
     seed: int | None,
     threads: int | None,
+    device: str,
 ) -> int:
     """Train what a program makes: `init` gives the first state, `step` the next one and the loss.
 
@@ -287,7 +321,7 @@ def train(
     def complain(text: str) -> None:
         click.echo(text, nl=False, err=True)
 
-    wanted = training.Wanted(file, steps, checkpoint, resume, plot, save_every, seed, threads)
+    wanted = training.Wanted(file, steps, checkpoint, resume, plot, save_every, seed, threads, device)
     return training.train(wanted, say, complain)
 
 

@@ -3,6 +3,7 @@
     m = tessera.load("mlp.tess")                 compiled on first call, cached on disk
     m = tessera.load("mlp.tessb")                a built bundle: no compiler
     m = tessera.compile("def f(x: Tensor[N, f32]): return x * 2.0")
+    m = tessera.load("mlp.tess", device="cuda")  the same functions on a GPU
 
 Importing this module costs next to nothing: NumPy and the compiler are imported when they are first needed.
 """
@@ -21,31 +22,84 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from tessera.arguments import Array
+    from tessera.gpu_memory import DeviceMemory
     from tessera.module import Module
 
     Key = str | os.PathLike[str]
     """The path of a public key, as PEM."""
 
 __all__ = [
-    "Scaled", "TesseraError", "__version__", "compile", "freeze", "get_num_threads", "load", "pack_i4",
-    "set_num_threads", "trace", "unpack_i4",
+    "Scaled", "TesseraError", "__version__", "compile", "device_memory", "freeze", "get_num_threads", "load", "pack_i4",
+    "release_device_memory", "set_device_memory_limit", "set_num_threads", "synchronize", "to_device", "to_host",
+    "trace", "unpack_i4",
 ]  # fmt: skip
 
 
-def load(path: str | os.PathLike[str], *, release: bool = False, trusted: Key | Sequence[Key] | None = None) -> Module:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    release: bool = False,
+    trusted: Key | Sequence[Key] | None = None,
+    device: str = "cpu",
+) -> Module:
     """The module in a `.tess` source or a `.tessb` bundle. A `release` of a source makes no checks for `assert` at run
-    time; a bundle has them as it was built. With `trusted` a bundle must be signed by one of these keys."""
+    time; a bundle has them as it was built. With `trusted` a bundle must be signed by one of these keys. Its functions
+    run on the `device`: "cpu", "cuda" (the first GPU) or "cuda:1"."""
     from tessera.loading import load_module
 
-    return load_module(path, release=release, trusted=trusted)
+    return load_module(path, release=release, trusted=trusted, device=device)
 
 
-def compile(text: str, *, release: bool = False) -> Module:
-    """The module that a text is the source of."""
+def compile(text: str, *, release: bool = False, device: str = "cpu") -> Module:
+    """The module that a text is the source of. Its functions run on the `device`: "cpu", "cuda" or "cuda:1"."""
+    from tessera.devices import find_device
     from tessera.interface import Source
     from tessera.loading import module_of
 
-    return module_of("text", Source("<text>", text, release))
+    return module_of("text", Source("<text>", text, release), find_device(device))
+
+
+def to_device(value: object, device: str = "cuda") -> object:
+    """A copy on a GPU of an array, or of all arrays in structs, tuples, lists and dicts. What lies there already stays
+    as it is. Calls with such arrays give such arrays."""
+    from tessera.device_array import to_device as placed
+
+    return placed(value, device)
+
+
+def to_host(value: object) -> object:
+    """The same value with NumPy arrays in place of those on a GPU."""
+    from tessera.device_array import to_host as placed
+
+    return placed(value)
+
+
+def synchronize(device: str = "cuda") -> None:
+    """Waits until a GPU has done all that was started on it. A fault of a kernel is told here at the latest."""
+    from tessera.gpu_memory import synchronize as wait
+
+    wait(device)
+
+
+def device_memory(device: str = "cuda") -> DeviceMemory:
+    """How much memory of a GPU this process holds, and what was copied to it and back, in bytes."""
+    from tessera.gpu_memory import told
+
+    return told(device)
+
+
+def set_device_memory_limit(size: int, device: str = "cuda") -> None:
+    """Has this process hold at most so many bytes of a GPU's memory from now on."""
+    from tessera.gpu_memory import set_limit
+
+    set_limit(size, device)
+
+
+def release_device_memory(device: str = "cuda") -> None:
+    """Gives memory that is kept for later calls back to the GPU, for other processes and libraries."""
+    from tessera.gpu_memory import release
+
+    release(device)
 
 
 def trace(*modes: str) -> None:

@@ -1,7 +1,8 @@
 """From what the caller wrote to contiguous arrays of the declared types.
 
 Arrays pass as they are; strided, Fortran-ordered and misaligned ones are copied; anything that speaks DLPack is
-viewed; Python numbers fit scalar parameters. Nothing is converted from one element type to another.
+viewed; Python numbers fit scalar parameters. Nothing is converted from one element type to another, and nothing is
+copied from one device to another.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from tessera.device_array import DeviceArray
 from tessera.dtypes import numpy_dtype
 from tessera.errors import (
     NOT_DONATED,
     SIZE_CONFLICT,
     WRONG_ARGUMENTS,
+    WRONG_DEVICE,
     WRONG_DTYPE,
     WRONG_KIND,
     WRONG_RANK,
@@ -24,16 +27,29 @@ from tessera.errors import (
 )
 from tessera.signature import Signature, TensorSpec
 from tessera.sizes import Size, SizeError
-from tessera.values import MASKED, is_masked
+from tessera.values import MASKED, is_masked, viewed
 
 if TYPE_CHECKING:
     import numpy as np
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.generic]]"
+AnyArray: TypeAlias = "Array | DeviceArray"
 
 
 def arrays_of(signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Array]:
-    """One contiguous array per parameter."""
+    """One contiguous array of the host per parameter."""
+    arrays = []
+    for spec, array in zip(signature.parameters, placed_arrays_of(signature, args, kwargs), strict=True):
+        if isinstance(array, DeviceArray):
+            note = 'load the module for it, `device="cuda"`, or copy the array: `x.numpy()`'
+            where = f"lies on {array.device}, and the function runs on the CPU"
+            raise failure(WRONG_DEVICE, f"argument `{spec.name}` of `{signature.name}` {where}", (note,))
+        arrays.append(array)
+    return arrays
+
+
+def placed_arrays_of(signature: Signature, args: Sequence[object], kwargs: Mapping[str, object]) -> list[AnyArray]:
+    """One contiguous array per parameter, of the host or of a device, wherever the caller has it."""
     names = [p.name for p in signature.parameters]
     values = match_arguments(signature.name, names, names, {}, args, kwargs)
     arrays = [
@@ -43,18 +59,23 @@ def arrays_of(signature: Signature, args: Sequence[object], kwargs: Mapping[str,
     return [_owned(signature, place, a) if place in taken else _in_order(a) for place, a in enumerate(arrays)]
 
 
-def _in_order(array: Array) -> Array:
+def _in_order(array: AnyArray) -> AnyArray:
     import numpy as np
 
+    if isinstance(array, DeviceArray):
+        return array
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else np.array(array, order="C", copy=True)
 
 
-def _owned(signature: Signature, place: int, array: Array) -> Array:
+def _owned(signature: Signature, place: int, array: AnyArray) -> AnyArray:
     """An array that is given away; it is written, hence never copied."""
-    flags, spec = array.flags, signature.parameters[place]
-    if not flags.writeable:
+    spec = signature.parameters[place]
+    if array.is_readonly if isinstance(array, DeviceArray) else not array.flags.writeable:
         raise _misfit(NOT_DONATED, signature.name, spec, "is given away, but it is read-only")
+    if isinstance(array, DeviceArray):
+        return array
+    flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
         raise _misfit(NOT_DONATED, signature.name, spec, "is given away, but it is not contiguous and aligned")
     return array
@@ -90,7 +111,7 @@ def _count(names: Sequence[str]) -> str:
     return "no arguments" if not names else f"{len(names)} argument{'' if len(names) == 1 else 's'}"
 
 
-def _as_array(function: str, spec: TensorSpec, value: object) -> Array:
+def _as_array(function: str, spec: TensorSpec, value: object) -> AnyArray:
     array = _viewed(function, spec, value)
     if array is None:
         expected = "an array" if spec.sizes else _SCALARS.get(numpy_dtype(spec.dtype).kind, "a number")
@@ -130,7 +151,7 @@ def _misfit(code: str, function: str, spec: TensorSpec, what: str) -> TesseraErr
     return failure(code, f"{subject} {what}", (f"it must be {spec.show()}",))
 
 
-def _viewed(function: str, spec: TensorSpec, value: object) -> Array | None:
+def _viewed(function: str, spec: TensorSpec, value: object) -> AnyArray | None:
     """The argument as an array, without copying elements; None where it is not one."""
     import numpy as np
 
@@ -138,10 +159,10 @@ def _viewed(function: str, spec: TensorSpec, value: object) -> Array | None:
         raise _misfit(WRONG_KIND, function, spec, MASKED)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
+    if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
         try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            return viewed(value)
+        except BufferError as error:
             raise _misfit(WRONG_KIND, function, spec, f"gives no array that NumPy can read: {error}") from None
     if not spec.sizes and isinstance(value, bool | int | float | complex):
         return _number(function, spec, value)

@@ -16,6 +16,8 @@ from tessera.signature import Binding, Signature, Site, read_tensor
 from tessera.sizes import read_size
 
 _KIND = "function 6"
+CPU_TARGET = "cpu"
+"""What code is compiled for: this, or such as `cuda:sm_90a`."""
 
 
 class Artifact(NamedTuple):

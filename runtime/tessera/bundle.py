@@ -6,33 +6,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tessera.artifact import Artifact, read_artifact, unreadable
+from tessera.artifact import CPU_TARGET, unreadable
 from tessera.container import pack, unpack
-from tessera.errors import NO_SUCH_FUNCTION, WRONG_MACHINE, failure
+from tessera.errors import NO_SUCH_FUNCTION, NOT_BUILT_FOR, WRONG_MACHINE, failure
 from tessera.interface import ModuleInterface, Specialization, read_interface
 from tessera.processor import instructions
+from tessera.store import read_for
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
+    from tessera.gpu_artifact import AnyArtifact
     from tessera.tracing import Wanted
 
-_KIND = "bundle 2"
+_KIND = "bundle 3"
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Functions compiled ahead of time; each is there for the compile-time arguments it was built with."""
+    """Functions compiled ahead of time; each is there for the compile-time arguments it was built with, once for each
+    of the targets."""
 
     name: str
     offers: ModuleInterface
-    functions: Mapping[tuple[str, Specialization], Artifact]
+    functions: Mapping[tuple[str, Specialization, str], AnyArtifact]
+    targets: tuple[str, ...] = (CPU_TARGET,)
     needs: tuple[str, ...] = ()
-    """The sets of instructions that its code may use."""
+    """The sets of instructions that its code for a CPU may use."""
 
     def to_bytes(self) -> bytes:
         keys = [_key(*key) for key in self.functions]
         blobs = [self.offers.to_bytes(), *(artifact.to_bytes() for artifact in self.functions.values())]
-        return pack([_KIND, self.name, keys, self.needs], blobs)
+        return pack([_KIND, self.name, keys, self.targets, self.needs], blobs)
 
 
 class BundleReader:
@@ -44,25 +48,38 @@ class BundleReader:
             (kind, *rest), blobs = unpack(data)
             if kind != _KIND:
                 raise ValueError(f"it holds {kind!r}, not a bundle of this version")
-            self.name, keys, needs = rest
+            self.name, keys, self.targets, self._needs = rest
             self._offers = read_interface(blobs[0])
             self._functions = dict(zip(keys, blobs[1:], strict=True))
         except (ValueError, TypeError, IndexError) as error:
             raise unreadable(path, str(error)) from None
-        _refuse_missing(path, needs)
 
     def interface(self) -> ModuleInterface:
         return self._offers
 
-    def function(self, interface: ModuleInterface, name: str, specialization: Specialization) -> Artifact:
-        data = self._functions.get(_key(name, specialization))
+    def target(self, wanted: Sequence[str]) -> str:
+        """The target whose code is taken, of those that would do, best first. Raises TesseraError where the bundle has
+        none of them, or this processor cannot run it."""
+        found = next((target for target in wanted if target in self.targets), None)
+        if found is None:
+            note = f"build it again: `tesserac build --target {','.join([*self.targets, wanted[0]])}`"
+            message = f"`{self._path}` was built for {', '.join(self.targets)}, not for {wanted[0]}"
+            raise failure(NOT_BUILT_FOR, message, (note,))
+        if found == CPU_TARGET:
+            _refuse_missing(self._path, self._needs)
+        return found
+
+    def function(
+        self, interface: ModuleInterface, name: str, specialization: Specialization, target: str
+    ) -> AnyArtifact:
+        data = self._functions.get(_key(name, specialization, target))
         if data is None:
             chosen = ", ".join(f"{parameter} = {value}" for parameter, value in specialization)
             message = f"`{self._path}` was not built with `{name}` for {chosen}"
             raise failure(
                 NO_SUCH_FUNCTION, message, ("build it with these compile-time arguments, or load the source",)
             )
-        return read_artifact(data, self._path)
+        return read_for(target, data, self._path)
 
     def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None:
         """A bundle has no operators left."""
@@ -78,5 +95,5 @@ def _refuse_missing(path: str, needs: Sequence[str]) -> None:
         raise failure(WRONG_MACHINE, message, ("build it with --target x86-64-v3 or aarch64 for all of a family",))
 
 
-def _key(name: str, specialization: Specialization) -> str:
-    return f"{name} {specialization!r}"
+def _key(name: str, specialization: Specialization, target: str) -> str:
+    return f"{target} {name} {specialization!r}"

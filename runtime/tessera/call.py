@@ -148,16 +148,21 @@ def result_arrays(signature: Signature, inputs: Sequence[Array], symbols: Mappin
 def allocate_result(signature: Signature, position: int, symbols: Mapping[str, int]) -> Array:
     import numpy as np
 
-    result = signature.results[position]
-    shape = tuple(size.evaluate(symbols) for size in result.sizes)
-    if any(size < 0 for size in shape):
-        message = f"the result {result.show()} of `{signature.name}` would have the shape {shape}"
-        raise failure(SIZE_CONFLICT, message, tuple(f"`{name}` = {value}" for name, value in symbols.items()))
+    result, shape = signature.results[position], result_shape(signature, position, symbols)
     try:
         return np.empty(shape, numpy_dtype(result.dtype))
     except (ValueError, MemoryError, OverflowError):
         message = f"no memory for the result {result.show()} of `{signature.name}` with shape {shape}"
         raise failure(OUT_OF_MEMORY, message) from None
+
+
+def result_shape(signature: Signature, position: int, symbols: Mapping[str, int]) -> Shape:
+    result = signature.results[position]
+    shape = tuple(size.evaluate(symbols) for size in result.sizes)
+    if any(size < 0 for size in shape):
+        message = f"the result {result.show()} of `{signature.name}` would have the shape {shape}"
+        raise failure(SIZE_CONFLICT, message, tuple(f"`{name}` = {value}" for name, value in symbols.items()))
+    return shape
 
 
 def failed_status(signature: Signature, status: bytes, symbols: Mapping[str, int]) -> TesseraError:

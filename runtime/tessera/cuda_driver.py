@@ -302,7 +302,9 @@ class Driver:
 
     # -- tensor maps
 
-    def tensor_map(self, address: int, rows: int, columns: int, element: tuple[int, int], box: tuple[int, int]) -> bytes:
+    def tensor_map(
+        self, address: int, rows: int, columns: int, element: tuple[int, int], box: tuple[int, int]
+    ) -> bytes:
         """A row-major matrix read in boxes of rows x columns, swizzled by 128 bytes, zeros outside. `element` are the
         driver's number of the dtype, and its bytes."""
         kind, size = element
@@ -312,7 +314,7 @@ class Driver:
         boxes, steps = (c_uint * 2)(box[1], box[0]), (c_uint * 2)(1, 1)
         self.call(
             "cuTensorMapEncodeTiled", ctypes.addressof(room) + start, kind, 2, address,
-            *map(ctypes.addressof, (sizes, strides, boxes, steps)), 0, _SWIZZLE_128B, _PROMOTE_256B, 0,
+            *(ctypes.addressof(part) for part in (sizes, strides, boxes, steps)), 0, _SWIZZLE_128B, _PROMOTE_256B, 0,
         )  # fmt: skip
         return room.raw[start : start + TENSOR_MAP_BYTES]
 
@@ -353,7 +355,7 @@ def _resolver(library: ctypes.CDLL) -> Resolve:
 
 # Note [Why the driver itself]
 # pycuda has no functions for tensor maps, launch attributes or graphs, hands out no handles, and is compiled on
-# installation where there is no wheel; cuda-bindings are 30 MB of wrappers over the forty functions above. Both call the
-# same `libcuda.so.1`, which comes with the driver that a GPU needs anyway. One table over it serves everything, has the
-# same faults everywhere, and a test puts a table of its own in its place. Other libraries are met through the primary
-# context, DLPack and `__cuda_array_interface__`: torch, CuPy, JAX, Numba and pycuda go on beside it.
+# installation where there is no wheel; cuda-bindings are wrappers of the forty functions above and a thousand others.
+# Both call the same `libcuda.so.1`, which comes with the driver that a GPU needs anyway. One table over it serves
+# everything, has the same faults everywhere, and a test puts a table of its own in its place. Other libraries are met
+# through the primary context, DLPack and the array interface: torch, CuPy, JAX, Numba and pycuda go on beside it.

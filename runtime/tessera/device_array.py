@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 from tessera import cuda_streams
-from tessera.device_memory import Block
 from tessera.devices import Gpu, find_device
 from tessera.dtypes import is_narrow, is_stored
 from tessera.errors import ON_DEVICE, WRONG_DEVICE, WRONG_DTYPE, WRONG_KIND, failure, kind_of
+from tessera.gpu_memory import Block
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tessera.arguments import Array
 
 SMALL_COPY = 1024
-"""Bytes up to which the host's memory is copied aside instead of waiting until the device has read it."""
+"""Bytes of the host's memory up to which the driver has read it once a copy is started."""
 
 
 class DeviceArray:
@@ -117,7 +117,7 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, object]:
         if is_narrow(self.dtype.name):
             raise AttributeError(f"the array interface has no {self.dtype}; DLPack has")
-        self._share()
+        self.share()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -149,7 +149,7 @@ class DeviceArray:
         consumer = cuda_streams.from_protocol(stream)
         if consumer is not None:
             given.ready_on(consumer)
-        given._share()
+        given.share()
         return exported(given, max_version)
 
     def ready_on(self, stream: int) -> None:
@@ -161,12 +161,33 @@ class DeviceArray:
         if isinstance(self.owner, Block):
             self.owner.used_on(stream)
 
-    def _share(self) -> None:
+    def share(self) -> None:
+        """Says that others know the address, so that the memory is never exchanged."""
         if isinstance(self.owner, Block):
             self.owner.is_shared = True
 
     def __repr__(self) -> str:
         return f"<{self.dtype} {self.shape} on {self.device}>"
+
+
+class KeptArray(DeviceArray):
+    """An array that a module keeps on the device, as it does its params. It is no argument of a call: results follow
+    those."""
+
+    __slots__ = ()
+
+
+def kept(value: object, gpu: Gpu) -> object:
+    """A copy of a param on a device, for all calls to come."""
+    placed = _onto(gpu)
+
+    def keep(item: object) -> object:
+        array = placed(item)
+        assert isinstance(array, DeviceArray)
+        array.share()
+        return KeptArray(gpu, array.address, array.shape, array.dtype, array.owner, array.stream)
+
+    return _mapped(value, keep)
 
 
 def empty(gpu: Gpu, shape: tuple[int, ...], dtype: np.dtype[np.generic], stream: int, what: str) -> DeviceArray:

@@ -36,7 +36,7 @@ from tessera.errors import (
 )
 
 if TYPE_CHECKING:
-    from tessera.device_memory import Memory
+    from tessera.gpu_memory import Memory
 
 CPU = "cpu"
 _GPU_NAME = re.compile(r"cuda(?::(0|[1-9]\d{0,3}))?")
@@ -66,14 +66,24 @@ class Gpu:
 
     @cached_property
     def memory(self) -> Memory:
-        from tessera.device_memory import Memory
+        from tessera.gpu_memory import Memory
 
         return Memory(self)
+
+    @cached_property
+    def recording(self) -> int:
+        """A stream on which nothing runs, for recording graphs."""
+        return self.driver.make_stream()
 
     @cached_property
     def capability(self) -> tuple[int, int]:
         major, minor = (self.driver.attribute(self.index, which) for which in (COMPUTE_MAJOR, COMPUTE_MINOR))
         return major, minor
+
+    @cached_property
+    def title(self) -> str:
+        """What its maker calls it."""
+        return f"{self.driver.device_name(self.index)}, {self.arch}"
 
     @property
     def arch(self) -> str:
@@ -82,10 +92,10 @@ class Gpu:
         return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
 
     @cached_property
-    def code_arch(self) -> str:
-        """The architecture that code for this device is made for."""
-        found = next((arch for arch in ARCHES if runs(arch, self.arch)), None)
-        if found is None:
+    def code_arches(self) -> tuple[str, ...]:
+        """The architectures whose code runs here, best first."""
+        found = tuple(arch for arch in ARCHES if runs(arch, self.arch))
+        if not found:
             note = f"code is made for {' and '.join(reversed(ARCHES))}, and for later GPUs"
             raise failure(OLD_GPU, f"{self.name} is {self.arch}, for which there is no code", (note,))
         return found
@@ -126,7 +136,8 @@ class Gpu:
             "no call on this GPU works in this process any more; functions on the CPU do",
             "a new process starts anew",
         )
-        return failure(BROKEN_GPU, f"{self.name} is broken by a fault{f' of {what}' if what else ''}: {self.broken}", notes)
+        whose = f" of {what}" if what else ""
+        return failure(BROKEN_GPU, f"{self.name} is broken by a fault{whose}: {self.broken}", notes)
 
     def __repr__(self) -> str:
         return f"<{self.name}, {self.arch}>"

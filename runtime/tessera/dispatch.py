@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import WeakSet
 
 from tessera import tracing
-from tessera.arguments import Array, arrays_of, match_arguments
-from tessera.artifact import Artifact
+from tessera.arguments import Array, match_arguments, placed_arrays_of
+from tessera.device_array import DeviceArray
 from tessera.donation import consuming, taken_structs
 from tessera.errors import TesseraWarning
 from tessera.function import CompiledFunction, Unsized
@@ -35,6 +35,11 @@ from tessera.tracing import Transcript, Wanted
 from tessera.values import Flattening
 from tessera.weights import Weights
 
+if TYPE_CHECKING:
+    from tessera.gpu_function import GpuFunction
+
+Compiled: TypeAlias = "CompiledFunction | GpuFunction"
+
 MANY_SPECIALIZATIONS = 8
 
 
@@ -50,6 +55,8 @@ class Surroundings(Protocol):
     def struct_class(self, struct: str) -> type[StructValue]: ...
 
     def function(self, name: str) -> Function: ...
+
+    def param(self, name: str) -> object: ...
 
 
 Show = Callable[[Specialization, Sequence[Array], Wanted], None]
@@ -68,7 +75,7 @@ class Function:
     def __init__(
         self,
         interface: FunctionInterface,
-        compile_: Callable[[Specialization], Artifact],
+        compile_: Callable[[Specialization], Compiled | Unsized],
         show: Show,
         home: Surroundings,
     ) -> None:
@@ -76,7 +83,7 @@ class Function:
         self._compile = compile_
         self._show = show
         self._home = home
-        self._compiled: dict[str, CompiledFunction | Unsized] = {}
+        self._compiled: dict[str, Compiled | Unsized] = {}
         self.__call__: Callable[..., object] = self._dispatch
         self.start()
         _FUNCTIONS.add(self)
@@ -95,18 +102,18 @@ class Function:
         reader = reader_of(self.interface, self._home)
         if reader is not None:
             compiled = self._specialized(())
-            if isinstance(compiled, CompiledFunction) and not compiled.params:
+            if not isinstance(compiled, Unsized) and not compiled.params:
                 self.__call__ = self._short(compiled, reader)
         return self.__call__(*args, **kwargs)
 
-    def _short(self, compiled: CompiledFunction, reader: Reader) -> Callable[..., object]:
+    def _short(self, compiled: Compiled, reader: Reader) -> Callable[..., object]:
         if reader.has_structs:
             return self._dispatch if compiled.signature.donated else self._reading(compiled, reader)
         if not is_flat(compiled.returned):
             return self._dispatch
         return compiled.before(self._dispatch) if reader.has_floats else compiled.fast
 
-    def _reading(self, compiled: CompiledFunction, reader: Reader) -> Callable[..., object]:
+    def _reading(self, compiled: Compiled, reader: Reader) -> Callable[..., object]:
         """The way of a function of structs: their fields are read as they lie, and go to compiled code."""
         leaves_of, finish, fast = reader.leaves_of, self._finished, compiled.fast
         is_plain = is_flat(compiled.returned)
@@ -142,7 +149,7 @@ class Function:
             if name == STREAM:
                 taken.leaves.append(key_array(self._home.stream.next() if key is None else key))
             else:
-                taken.add(name, weights.kind_of(name).kind, weights.get(name))
+                taken.add(name, weights.kind_of(name).kind, self._home.param(name))
         if isinstance(compiled, Unsized):
             compiled = self._sized(tuple(chosen), compiled, taken.leaves)
         if not (modes := tracing.wanted()):
@@ -150,7 +157,9 @@ class Function:
         transcript = Transcript()
         with transcript.shown():
             wanted = Wanted(modes, transcript.say, transcript.printed)
-            self._show(tuple(chosen), arrays_of(compiled.signature, taken.leaves, {}), wanted)
+            arrays = placed_arrays_of(compiled.signature, taken.leaves, {})
+            on_host = [array.numpy() if isinstance(array, DeviceArray) else array for array in arrays]
+            self._show(tuple(chosen), on_host, wanted)
             return self._computed(compiled, taken.leaves, values, out)
 
     def _made(self, value: object) -> object:
@@ -158,7 +167,7 @@ class Function:
         return self._home.function(value.function)() if isinstance(value, Computed) else value
 
     def _computed(
-        self, compiled: CompiledFunction, leaves: Sequence[object], values: Sequence[object], out: object | None
+        self, compiled: Compiled, leaves: Sequence[object], values: Sequence[object], out: object | None
     ) -> object:
         """What compiled code gives."""
         if out is not None:
@@ -169,7 +178,7 @@ class Function:
         given = taken_structs(compiled.signature, dict(zip(names, values, strict=True)))
         return consuming(compiled.signature.name, given, lambda: self._finished(compiled, leaves))
 
-    def _finished(self, compiled: CompiledFunction, leaves: Sequence[object]) -> object:
+    def _finished(self, compiled: Compiled, leaves: Sequence[object]) -> object:
         """Runs compiled code and puts its result together."""
         result = compiled.fast(*leaves)
         if is_flat(compiled.returned):
@@ -177,19 +186,17 @@ class Function:
         assert isinstance(result, tuple)
         return assemble(compiled.returned, iter(result), lambda: compiled.sizes(leaves), self._home.make_struct)
 
-    def _sized(self, chosen: Specialization, unsized: Unsized, leaves: Sequence[object]) -> CompiledFunction:
+    def _sized(self, chosen: Specialization, unsized: Unsized, leaves: Sequence[object]) -> Compiled:
         """The code for the sizes of a call, where it is made for each of them."""
         found = self._specialized(with_sizes(chosen, unsized.demanded(leaves)))
-        assert isinstance(found, CompiledFunction), "sizes that are numbers are demanded no more"
+        assert not isinstance(found, Unsized), "sizes that are numbers are demanded no more"
         return found
 
-    def _specialized(self, specialization: Specialization) -> CompiledFunction | Unsized:
+    def _specialized(self, specialization: Specialization) -> Compiled | Unsized:
         key = repr(specialization)  # by text, since 1, 1.0 and True are equal but not the same argument
         found = self._compiled.get(key)
         if found is None:
-            artifact = self._compile(specialization)
-            found = Unsized(artifact) if artifact.demands else CompiledFunction(artifact)
-            self._compiled[key] = found
+            found = self._compiled[key] = self._compile(specialization)
             if len(self._compiled) == MANY_SPECIALIZATIONS + 1:
                 self._warn()
         return found

@@ -16,7 +16,7 @@ from tessera import cuda_streams
 from tessera.device_array import DeviceArray
 from tessera.devices import Gpu, gpu
 from tessera.dtypes import numpy_dtype
-from tessera.errors import NOT_IN_ORDER, WRONG_DTYPE, WRONG_KIND, failure
+from tessera.errors import NOT_IN_ORDER, WRONG_DTYPE, failure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +77,8 @@ class _Foreign:
 
 
 def adopted(value: object) -> DeviceArray | None:
-    """An array of another library that lies on a GPU; None for all else."""
+    """An array of another library that lies on a GPU; None for all else. Raises BufferError where the library does not
+    give it."""
     tell = getattr(value, "__dlpack_device__", None)
     if tell is None:
         interface = getattr(value, "__cuda_array_interface__", None)
@@ -94,8 +95,8 @@ def adopted(value: object) -> DeviceArray | None:
 def _from_capsule(own: Gpu, value: Any, stream: int) -> DeviceArray:
     try:
         capsule = _capsule(value, cuda_streams.to_protocol(stream))
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise failure(WRONG_KIND, f"a {type(value).__name__} gives no array that can be read: {error}") from None
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise BufferError(error) from None
     managed, is_readonly = _taken(capsule)
     owner, tensor = _Foreign(managed), managed.tensor
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
@@ -123,7 +124,7 @@ def _taken(capsule: object) -> tuple[_Managed | _Versioned, bool]:
             managed = kind.from_address(_python.PyCapsule_GetPointer(id(capsule), name))
             _python.PyCapsule_SetName(id(capsule), used)
             return managed, isinstance(managed, _Versioned) and bool(managed.flags & _READ_ONLY)
-    raise failure(WRONG_KIND, "a capsule of DLPack has been read already")
+    raise BufferError("its capsule has been read already")
 
 
 def _check_order(value: object, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
@@ -194,18 +195,20 @@ def _described(array: DeviceArray, shape: Any, *, is_versioned: bool) -> _Manage
     return _Managed(tensor, None, deleter)
 
 
-@ctypes.CFUNCTYPE(None, c_void_p)
-def _delete(address: int) -> None:
+def _forget(address: int) -> None:
     """Called by a consumer, on any thread."""
     _lent.pop(address, None)
 
 
-@ctypes.PYFUNCTYPE(None, c_void_p)
-def _let_go(capsule: int) -> None:
+def _forget_unread(capsule: int) -> None:
     """Called when a capsule is no longer referred to; one that was never read still has what it describes."""
     for name in (_NAME, _NAME_1):
         if _python.PyCapsule_IsValid(capsule, name):
             _lent.pop(_python.PyCapsule_GetPointer(capsule, name), None)
+
+
+_delete = ctypes.CFUNCTYPE(None, c_void_p)(_forget)
+_let_go = ctypes.PYFUNCTYPE(None, c_void_p)(_forget_unread)
 
 
 @atexit.register

@@ -10,42 +10,59 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tessera.device_array import DeviceArray
 from tessera.errors import ASSERTION_FAILED, BAD_INDEX, CONSUMED, NOT_DONATED, TesseraError, failure
 from tessera.signature import Signature
 from tessera.structs import StructValue
 
 if TYPE_CHECKING:
-    from tessera.arguments import Array
+    from tessera.arguments import AnyArray
 
 HALFWAY = (BAD_INDEX, ASSERTION_FAILED)
 """Ways in which a run ends that has written already."""
 
 
-def check_apart(signature: Signature, arrays: Sequence[Array]) -> None:
+def check_apart(signature: Signature, arrays: Sequence[AnyArray]) -> None:
     """Raises where an array that is given away shares memory with another argument."""
-    import numpy as np
-
     taken = sorted(signature.taken().values())
     if not taken or _are_apart(frozenset(taken), arrays):
         return
     for given in taken:
         for place, other in enumerate(arrays):
-            if place != given and np.may_share_memory(arrays[given], other):
+            if place != given and may_overlap(arrays[given], other):
                 both = f"`{signature.parameters[given].name}` and `{signature.parameters[place].name}`"
                 note = "the call writes its results there, so no other argument may lie in the same memory"
                 raise failure(NOT_DONATED, f"arguments {both} of `{signature.name}` share memory", (note,))
 
 
-def _are_apart(given: frozenset[int], arrays: Sequence[Array]) -> bool:
+def may_overlap(left: AnyArray, right: AnyArray) -> bool:
+    """Whether two arrays may share memory."""
+    import numpy as np
+
+    if not isinstance(left, DeviceArray) and not isinstance(right, DeviceArray):
+        return np.may_share_memory(left, right)
+    (space, start), (other_space, other) = _place(left), _place(right)
+    return space == other_space and start < other + right.nbytes and other < start + left.nbytes
+
+
+def _place(array: AnyArray) -> tuple[int, int]:
+    """The memory that an array lies in, and its address there."""
+    return (array.gpu.index, array.address) if isinstance(array, DeviceArray) else (_HOST, array.ctypes.data)
+
+
+_HOST = -1
+
+
+def _are_apart(given: frozenset[int], arrays: Sequence[AnyArray]) -> bool:
     """Whether no array that is given away overlaps another. In the order of their starts, one that begins before an
     earlier one has ended shares memory with it: there is no need to look at pairs."""
-    starts = [(array.ctypes.data, array.nbytes, place in given) for place, array in enumerate(arrays) if array.nbytes]
-    reached = reached_given = 0
-    for start, size, is_given in sorted(starts):
-        if start < (reached if is_given else reached_given):
+    starts = [(_place(array), array.nbytes, place in given) for place, array in enumerate(arrays) if array.nbytes]
+    reached = reached_given = (_HOST, 0)
+    for (space, start), size, is_given in sorted(starts):
+        if (space, start) < (reached if is_given else reached_given):
             return False
-        reached = max(reached, start + size)
-        reached_given = max(reached_given, start + size if is_given else 0)
+        reached = max(reached, (space, start + size))
+        reached_given = max(reached_given, (space, start + size if is_given else 0))
     return True
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tessera.device_array import DeviceArray, copied
 from tessera.errors import FROZEN, WRONG_KIND, failure, kind_of
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
-from tessera.values import as_numpy
+from tessera.values import as_array
 
 
 def freeze(value: object) -> object:
@@ -43,7 +44,10 @@ def _is_scalar(value: object) -> bool:
 def _frozen_array(value: object) -> object:
     import numpy as np
 
-    array = np.array(as_numpy(value), order="C", copy=True)
+    found = as_array(value)
+    if isinstance(found, DeviceArray):
+        return copied(found, is_readonly=True)
+    array = np.array(found, order="C", copy=True)
     array.setflags(write=False)
     return array
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from tessera.arguments import Array, arrays_of
+from tessera.arguments import Array, arrays_of, placed_arrays_of
 from tessera.artifact import Artifact
 from tessera.call import Entry, bind_symbols, call, failed_status
 from tessera.dtypes import numpy_dtype
@@ -19,18 +20,21 @@ from tessera.outputs import OUT, flat_outputs
 from tessera.printing import CALLBACK, write_site
 from tessera.threads import function_address, load_pool, resolve_libc
 
+if TYPE_CHECKING:
+    from tessera.gpu_artifact import AnyArtifact
+
 
 class Unsized:
     """A function without code: it is compiled for each value of some sizes, which a call's arguments give."""
 
-    def __init__(self, artifact: Artifact) -> None:
+    def __init__(self, artifact: AnyArtifact) -> None:
         self.signature = artifact.signature
         self.params = artifact.params
         self._demands = artifact.demands
 
     def demanded(self, leaves: Sequence[object]) -> dict[str, int]:
         """The sizes that code is made for, in a call with these arguments."""
-        shapes = [array.shape for array in arrays_of(self.signature, leaves, {})]
+        shapes = [array.shape for array in placed_arrays_of(self.signature, leaves, {})]
         sizes = bind_symbols(self.signature, shapes)
         return {name: sizes[name] for name in self._demands}
 

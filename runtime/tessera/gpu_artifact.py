@@ -1,14 +1,15 @@
-"""A GPU program as a file: what `tesserac build --target cuda:...` writes and the runtime reads without a compiler.
+"""A function for a GPU as a file: what `tesserac build --target cuda` writes and the runtime reads without a compiler.
 
-Enters: a `GpuProgram`, or the bytes of one. Leaves: the other. Named tuples are rows of JSON as they stand; only the
+Enters: a `GpuArtifact`, or the bytes of one. Leaves: the other. Named tuples are rows of JSON as they stand; only the
 steps, of which there are several kinds, carry their kind in front.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
-from tessera.artifact import read_signature, unreadable
+from tessera.artifact import Artifact, read_signature, unreadable
 from tessera.container import Row, pack, unpack
 from tessera.gpu_program import (
     Argument,
@@ -35,38 +36,66 @@ from tessera.gpu_program import (
     While,
     Workspace,
 )
+from tessera.returned import Returned, read_returned
+from tessera.signature import Signature
 from tessera.sizes import read_size
 
-_KIND = "gpu function 2"
+_KIND = "gpu function 3"
 
 
-def gpu_bytes(program: GpuProgram) -> bytes:
-    """The program with the PTX of all its kernels."""
-    kernels = [_kernel_row(kernel) for kernel in program.kernels]
-    steps = [_step_row(step) for step in program.steps]
-    content = [_KIND, program.signature, program.arch, program.buffers, kernels, program.checks, steps]
-    return pack(content, [*(kernel.code().encode() for kernel in program.kernels), *program.tables])
+class GpuArtifact(NamedTuple):
+    """Beside its program a function has what `Artifact` has; `places` are the numbers of the GPUs that parts of it are
+    placed on by name."""
+
+    program: GpuProgram
+    returned: Returned
+    params: tuple[str, ...] = ()
+    demands: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+
+    @property
+    def signature(self) -> Signature:
+        return self.program.signature
+
+    def to_bytes(self) -> bytes:
+        """With the PTX of all kernels."""
+        program = self.program
+        kernels = [_kernel_row(kernel) for kernel in program.kernels]
+        content = [
+            _KIND, program.signature, program.arch, program.buffers, kernels, program.checks, _rows(program.steps),
+            self.returned, self.params, self.demands, self.places,
+        ]  # fmt: skip
+        return pack(content, [*(kernel.code().encode() for kernel in program.kernels), *program.tables])
 
 
-def read_gpu_program(data: bytes, source: str) -> GpuProgram:
-    """The program in `data`; `source` names it in errors."""
+AnyArtifact: TypeAlias = Artifact | GpuArtifact
+
+
+def read_gpu_artifact(data: bytes, source: str) -> GpuArtifact:
+    """The artifact in `data`; `source` names it in errors."""
     try:
         content, blobs = unpack(data)
-        kind, signature, arch, buffers, kernels, checks, steps = content
-        if kind != _KIND:
-            raise ValueError(f"it holds {kind!r}, not a function for a GPU")
-        codes, tables = blobs[: len(kernels)], blobs[len(kernels) :]
-        return GpuProgram(
-            read_signature(signature),
-            arch,
-            tuple(map(_buffer, buffers)),
-            tuple(_kernel(row, code.decode()) for row, code in zip(kernels, codes, strict=True)),
-            tuple(Check(_condition(condition), site) for condition, site in checks),
-            _steps(steps),
-            tuple(tables),
-        )
+        if content[0] != _KIND:
+            raise ValueError(f"it holds {content[0]!r}, not a function for a GPU")
+        *program, returned, params, demands, places = content[1:]
+        made = _program(program, blobs)
+        return GpuArtifact(made, read_returned(returned), tuple(params), tuple(demands), tuple(places))
     except (ValueError, TypeError, IndexError, KeyError) as error:
         raise unreadable(source, str(error)) from None
+
+
+def _program(row: Row, blobs: list[bytes]) -> GpuProgram:
+    signature, arch, buffers, kernels, checks, steps = row
+    codes, tables = blobs[: len(kernels)], blobs[len(kernels) :]
+    return GpuProgram(
+        read_signature(signature),
+        arch,
+        tuple(map(_buffer, buffers)),
+        tuple(_kernel(row, code.decode()) for row, code in zip(kernels, codes, strict=True)),
+        tuple(Check(_condition(condition), site) for condition, site in checks),
+        _steps(steps),
+        tuple(tables),
+    )
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

@@ -1,68 +1,222 @@
-"""A GPU program as a Python callable.
+"""A GPU program as a Python callable, beside `function.py`, which is that of the CPU.
 
-Enters: what the caller wrote. Leaves: NumPy arrays, or the same `TesseraError` that the CPU's code would give. All that
-is wrong with a call is found before the device is touched.
+Enters: what the caller wrote. Leaves: results where the arguments were: NumPy arrays for NumPy arrays, arrays on the
+device as soon as one argument lies there; or the `TesseraError` that the CPU's code would give. All that is wrong with
+a call is found before the device is touched.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from tessera.arguments import Array, arrays_of
-from tessera.call import bind_symbols, failed_status, result_arrays
+from tessera import cuda_streams
+from tessera.arguments import AnyArray, placed_arrays_of
+from tessera.call import bind_symbols, result_shape
+from tessera.cuda_driver import DriverError
+from tessera.device_array import DeviceArray, empty, uploaded
+from tessera.devices import Gpu
 from tessera.donation import check_apart
-from tessera.errors import TesseraError
-from tessera.gpu_program import GpuProgram, Require
-from tessera.signature import STATUS_BAD_INDEX, STATUS_GUARD, STATUS_TOO_LARGE, STATUS_VALUES, Signature
-from tessera.sizes import LARGEST_SIZE
+from tessera.dtypes import numpy_dtype
+from tessera.errors import WRONG_DEVICE, failure
+from tessera.gpu_artifact import GpuArtifact
+from tessera.gpu_call import PreparedCall
+from tessera.gpu_effects import checked_symbols
+from tessera.gpu_memory import Block
+from tessera.outputs import OUT, flat_outputs, placed_outputs
+
+MOST_SIZES = 64
+"""Sets of sizes that a function is kept prepared for."""
+
+
+class _Plan(NamedTuple):
+    """A call with arguments of some shapes."""
+
+    symbols: Mapping[str, int]
+    prepared: PreparedCall
+    shapes: tuple[tuple[int, ...], ...]
 
 
 class GpuFunction:
-    """Calls a program. Inputs are copied to the device and results back."""
+    """Calls a program on one device."""
 
-    def __init__(self, program: GpuProgram) -> None:
-        self.program = program
-        self.signature = program.signature
+    def __init__(self, artifact: GpuArtifact, gpu: Gpu) -> None:
+        self.signature = artifact.signature
+        self.returned = artifact.returned
+        self.params = artifact.params
+        self._program = artifact.program
+        self._gpu = gpu
+        self._what = f"`{self.signature.name}`"
+        self._takes_out = all(p.name != OUT for p in self.signature.parameters)
+        self._dtypes = [numpy_dtype(result.dtype) for result in self.signature.results]
+        self._plans: OrderedDict[tuple[tuple[int, ...], ...], _Plan] = OrderedDict()
+        self._quick: dict[tuple[object, ...], _Plan] = {}
+        gpu.check_arch(self.signature.name, self._program.arch)
+
+    def fast(self, *args: object, **kwargs: object) -> object:
+        """A call; one with arrays of the device whose sizes were met before is not checked again."""
+        if kwargs or self.signature.donated:
+            return self(*args, **kwargs)
+        key = []
+        for value in args:
+            if type(value) is not DeviceArray:
+                return self(*args)
+            key.append(value.form)
+        plan = self._quick.get(tuple(key))
+        arrays: Sequence[DeviceArray] = args  # type: ignore[assignment]
+        if plan is None:
+            result = self(*args)
+            self._keep_quick(tuple(key), tuple(array.shape for array in arrays))
+            return result
+        return self._result(self._run(plan, arrays, [None] * len(plan.shapes)))
+
+    def _keep_quick(self, key: tuple[object, ...], shapes: tuple[tuple[int, ...], ...]) -> None:
+        if len(self._quick) >= MOST_SIZES:
+            self._quick.clear()
+        self._quick[key] = self._plans[shapes]
+
+    def before(self, unusual: Callable[..., object]) -> Callable[..., object]:
+        """As `fast`, but what is neither an array nor a float goes to `unusual`."""
+        import numpy as np
+
+        usual = (DeviceArray, np.ndarray, float)
+
+        def call(*args: object, **kwargs: object) -> object:
+            is_usual = not kwargs and all(type(value) in usual for value in args)
+            return (self.fast if is_usual else unusual)(*args, **kwargs)
+
+        return call
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        from tessera.cuda import GpuCall
-
-        arrays = arrays_of(self.signature, args, kwargs)
-        symbols = checked_symbols(self.program, arrays)
+        given = kwargs.pop(OUT, None) if self._takes_out else None
+        arrays = placed_arrays_of(self.signature, args, kwargs)
+        self._check_devices(arrays)
         check_apart(self.signature, arrays)
-        outputs = result_arrays(self.signature, arrays, symbols)
-        call = GpuCall(self.program, arrays, symbols)
-        call.execute()
-        call.read_results(outputs)
-        results = tuple(array if array.ndim else array[()] for array in outputs)
-        return results if self.signature.returns_tuple else results[0]
+        plan = self._plan(tuple(array.shape for array in arrays))
+        if given is not None:
+            wanted = flat_outputs(self.signature.name, self.returned, given)
+            targets = placed_outputs(self.signature, wanted, arrays, plan.symbols)
+            self._check_devices(targets)
+            self._run(plan, arrays, targets)
+            return given
+        return self._result(self._run(plan, arrays, self._targets(plan, arrays)))
+
+    def sizes(self, leaves: Sequence[object]) -> dict[str, int]:
+        """What the symbols of the signature are in a call with these arguments."""
+        return bind_symbols(self.signature, [array.shape for array in placed_arrays_of(self.signature, leaves, {})])
+
+    def _check_devices(self, arrays: Sequence[AnyArray]) -> None:
+        for array in arrays:
+            if isinstance(array, DeviceArray) and array.gpu is not self._gpu:
+                note = "all arrays of a call lie on one device"
+                message = f"{self._what} runs on {self._gpu.name}, and an argument lies on {array.device}"
+                raise failure(WRONG_DEVICE, message, (note,))
+
+    def _plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
+        found = self._plans.get(shapes)
+        if found is None:
+            symbols = checked_symbols(self._program, shapes)
+            results = tuple(result_shape(self.signature, place, symbols) for place in range(len(self._dtypes)))
+            with self._gpu.lock, self._gpu.entered():
+                found = self._plans[shapes] = _Plan(symbols, PreparedCall(self._gpu, self._program, symbols), results)
+            if len(self._plans) > MOST_SIZES:
+                self._plans.popitem(last=False)
+        return found
+
+    def _targets(self, plan: _Plan, arrays: Sequence[AnyArray]) -> list[AnyArray | None]:
+        """The arrays of results that are not to be made on the device: those of the host, and given ones."""
+        import numpy as np
+
+        taken = self.signature.taken()
+        is_resident = any(type(array) is DeviceArray for array in arrays)
+        targets: list[AnyArray | None] = []
+        for place, (shape, dtype) in enumerate(zip(plan.shapes, self._dtypes, strict=True)):
+            if place in taken:
+                targets.append(arrays[taken[place]])
+            else:
+                targets.append(None if is_resident else np.empty(shape, dtype))
+        return targets
+
+    def _run(self, plan: _Plan, arrays: Sequence[AnyArray], targets: Sequence[AnyArray | None]) -> list[AnyArray]:
+        gpu = self._gpu
+        with gpu.lock:
+            gpu.enter()
+            try:
+                stream = self._stream(arrays)
+                inputs = [self._input(array, stream) for array in arrays]
+                outputs = self._outputs(plan, targets, arrays, stream)
+                plan.prepared.run([a.address for a in inputs], [a.address for a in outputs], stream)
+                return self._finish(outputs, targets, stream)
+            except DriverError as error:
+                raise gpu.failed(error, self._what) from None
+            finally:
+                gpu.driver.pop()
+
+    def _stream(self, arrays: Sequence[AnyArray]) -> int:
+        """That of the library whose arrays these are, else the current one."""
+        for array in arrays:
+            if isinstance(array, DeviceArray) and not isinstance(array.owner, Block):
+                return array.stream
+        return cuda_streams.call_stream(self._gpu, ())
+
+    def _input(self, array: AnyArray, stream: int) -> DeviceArray:
+        if isinstance(array, DeviceArray):
+            if array.stream != stream:
+                array.ready_on(stream)
+            return array
+        return uploaded(self._gpu, array, stream, self._what)
+
+    def _outputs(
+        self, plan: _Plan, targets: Sequence[AnyArray | None], arrays: Sequence[AnyArray], stream: int
+    ) -> list[DeviceArray]:
+        """Where kernels write. An argument that is given away is still read while they do."""
+        outputs = []
+        for target, shape, dtype in zip(targets, plan.shapes, self._dtypes, strict=True):
+            if isinstance(target, DeviceArray) and not any(target is array for array in arrays):
+                target.ready_on(stream)
+                target.stream = stream
+                outputs.append(target)
+            else:
+                outputs.append(empty(self._gpu, shape, dtype, stream, self._what))
+        return outputs
+
+    def _finish(
+        self, outputs: Sequence[DeviceArray], targets: Sequence[AnyArray | None], stream: int
+    ) -> list[AnyArray]:
+        """The results, each in the array that it is for."""
+        results: list[AnyArray] = []
+        is_read = False
+        for output, target in zip(outputs, targets, strict=True):
+            if target is None or target is output:
+                results.append(output)
+                continue
+            if isinstance(target, DeviceArray):
+                _take(target, output, stream)
+            elif target.nbytes:
+                self._gpu.driver.copy_out(target.ctypes.data, output.address, target.nbytes, stream)
+                self._gpu.memory.copied_out += target.nbytes
+                is_read = True
+            results.append(target)
+        if is_read:
+            self._gpu.driver.wait(stream)
+        return results
+
+    def _result(self, results: Sequence[AnyArray]) -> object:
+        values = tuple(_as_result(result) for result in results)
+        return values if self.signature.returns_tuple else values[0]
 
 
-def checked_symbols(program: GpuProgram, arrays: Sequence[Array]) -> dict[str, int]:
-    """The value of every symbol, once all checks hold."""
-    symbols = bind_symbols(program.signature, [array.shape for array in arrays])
-    for check in program.checks:
-        require(program.signature, Require(check.condition, check.site, None), symbols)
-    return symbols
+def _as_result(array: AnyArray) -> object:
+    return array if isinstance(array, DeviceArray) or array.ndim else array[()]
 
 
-def require(signature: Signature, check: Require, symbols: Mapping[str, int]) -> None:
-    """Raises the error of a check that does not hold; `symbols` may have counters of loops."""
-    condition, code = check.condition, STATUS_GUARD if check.shown is None else STATUS_BAD_INDEX
-    if condition.holds(symbols):
-        return
-    code = STATUS_TOO_LARGE if condition.kind == "fits" else code
-    first = condition.left if check.shown is None else check.shown
-    sides = (first.evaluate(symbols), condition.right.evaluate(symbols))
-    raise failed(signature, code, check.site, sides, symbols)
-
-
-def failed(
-    signature: Signature, code: int, site: int, values: Sequence[int], symbols: Mapping[str, int]
-) -> TesseraError:
-    """The error of a call that ends at `site`."""
-    told = [max(-LARGEST_SIZE, min(value, LARGEST_SIZE)) for value in values] + [0] * (STATUS_VALUES - len(values))
-    status = struct.pack(f"<ii{STATUS_VALUES}q", code, site, *told)
-    sizes = {name: value for name, value in symbols.items() if name in signature.symbols}  # and no counters of loops
-    return failed_status(signature, status, sizes)
+def _take(target: DeviceArray, output: DeviceArray, stream: int) -> None:
+    """Makes an array that was given away hold a result: it takes over the memory of the result, unless somebody else
+    knows its own."""
+    if isinstance(target.owner, Block) and not target.owner.is_shared:
+        target.owner.used_on(stream)
+        target.owner, target.address, target.stream = output.owner, output.address, stream
+    else:
+        target.gpu.driver.copy(target.address, output.address, output.nbytes, stream)
+        target.stream = stream

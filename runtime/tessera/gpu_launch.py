@@ -1,4 +1,4 @@
-"""Kernels ready to launch: loaded, their parameters packed, so that a launch only writes addresses and calls the driver.
+"""Kernels ready to launch: loaded, parameters packed, so that a launch only writes addresses and calls the driver.
 
 Enters: a `Launch` of a GPU program, and the sizes it runs with. Leaves: a `ReadyLaunch`, or nothing where these sizes
 need no program at all. What is launched again and again in one order is recorded as a graph (`gpu_graph.py`).
@@ -13,11 +13,11 @@ from ctypes import c_int64, c_void_p
 from typing import NamedTuple
 
 from tessera.cuda_driver import LaunchConfig
-from tessera.device_memory import Block
 from tessera.devices import Gpu
 from tessera.dtypes import numpy_dtype
 from tessera.errors import GPU_FAILED, failure
-from tessera.gpu_program import Argument, GpuProgram, Kernel, Launch, TensorMap, Workspace
+from tessera.gpu_memory import Block
+from tessera.gpu_program import Argument, CheckIndices, GpuProgram, Kernel, Launch, TensorMap, Workspace
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """A kernel with more shared memory must say so before it is launched."""
@@ -26,28 +26,30 @@ ALIGNMENT = 256
 """Bytes, of what lies beside other things in a workspace."""
 
 
-class Arena:
-    """The workspace of a call as one piece of memory: places in it are given out while a call is prepared."""
-
-    def __init__(self) -> None:
-        self.size = 0
-
-    def place(self, size: int) -> int:
-        start = self.size
-        self.size += -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
-        return start
-
-
 class State:
-    """A call while it runs: the addresses of its buffers, which change hands at a swap, and the counts of its loops."""
+    """A call while it runs: the addresses of its buffers, which change hands at a swap, the counts of its loops, and
+    what is still to be looked at. `scratch` is memory that each launch has for itself while it runs; `held` is other
+    memory that launches read."""
 
-    __slots__ = ("addresses", "arena", "counts", "stream")
+    __slots__ = ("addresses", "counts", "gpu", "held", "is_last", "room", "scratch", "stream", "told", "what")
 
-    def __init__(self, addresses: list[int], arena: int, stream: int) -> None:
+    def __init__(self, gpu: Gpu, addresses: list[int], stream: int, what: str) -> None:
+        self.gpu = gpu
         self.addresses = addresses
-        self.arena = arena
         self.counts: dict[str, int] = {}
+        self.held: list[Block] = []
+        self.is_last = False
+        self.room: Block | None = None
+        self.scratch = 0
         self.stream = stream
+        self.told: list[tuple[CheckIndices, tuple[int, ...]]] = []
+        self.what = what
+
+    def need(self, size: int) -> None:
+        """Sees to it that there is as much scratch; what is launched already has had the old one by then."""
+        if self.room is None or self.room.size < size:
+            self.room = self.gpu.memory.allocate(size, self.stream, self.what)
+            self.scratch = self.room.address
 
 
 class _Mapped(NamedTuple):
@@ -66,7 +68,7 @@ class ReadyLaunch:
 
     __slots__ = (
         "_config", "_counted", "_function", "_gpu", "_keep", "_launch", "_mapped", "_name", "_parameters", "_pointers",
-        "_reference", "_spaces", "_values",
+        "_reference", "_scratch", "_spaces", "_values",
     )  # fmt: skip
 
     def __init__(self, gpu: Gpu, kernel: Kernel, programs: int, shared: int, packed: _Packed) -> None:
@@ -81,18 +83,21 @@ class ReadyLaunch:
         self._parameters = ctypes.addressof(self._keep)
         self._pointers, self._mapped = packed.pointers, packed.mapped
         self._spaces, self._counted = packed.spaces, packed.counted
+        self._scratch = packed.scratch
         self._launch = gpu.driver.launch_kernel
 
     def run(self, state: State) -> None:
         values, addresses = self._values, state.addresses
         for position, buffer in self._pointers:
             values[position] = addresses[buffer]
-        for position, offset in self._spaces:
-            values[position] = state.arena + offset
+        if self._scratch:
+            state.need(self._scratch)
+            for position, offset in self._spaces:
+                values[position] = state.scratch + offset
         for position, counter in self._counted:
             values[position] = state.counts[counter]
         for mapped in self._mapped:
-            values[mapped.position] = tensor_maps(self._gpu).address(mapped, addresses[mapped.buffer], state.stream)
+            values[mapped.position] = tensor_maps(self._gpu).address(mapped, addresses[mapped.buffer], state)
         self._config.stream = state.stream
         status = self._launch(self._reference, self._function, self._parameters, None)
         if status:
@@ -107,6 +112,7 @@ class _Packed(NamedTuple):
     spaces: list[tuple[int, int]]
     counted: list[tuple[int, str]]
     mapped: list[_Mapped]
+    scratch: int
 
 
 def variant(program: GpuProgram, step: Launch, symbols: Mapping[str, int]) -> Kernel:
@@ -116,7 +122,7 @@ def variant(program: GpuProgram, step: Launch, symbols: Mapping[str, int]) -> Ke
 
 
 def ready_launch(
-    gpu: Gpu, program: GpuProgram, step: Launch, symbols: Mapping[str, int], counters: frozenset[str], arena: Arena
+    gpu: Gpu, program: GpuProgram, step: Launch, symbols: Mapping[str, int], counters: frozenset[str]
 ) -> ReadyLaunch | None:
     """`counters` are symbols whose value each iteration gives anew."""
     kernel = variant(program, step, symbols)
@@ -125,28 +131,35 @@ def ready_launch(
         return None
     if programs > MOST_PROGRAMS:
         raise failure(GPU_FAILED, f"kernel `{kernel.name}` would need {programs} blocks of threads")
-    packed = _packed(kernel, step.operands, symbols, counters, arena)
+    packed = _packed(kernel, step.operands, symbols, counters)
     return ReadyLaunch(gpu, kernel, programs, kernel.shared.evaluate(symbols), packed)
 
 
 def _packed(
-    kernel: Kernel, operands: Sequence[int], symbols: Mapping[str, int], counters: frozenset[str], arena: Arena
+    kernel: Kernel, operands: Sequence[int], symbols: Mapping[str, int], counters: frozenset[str]
 ) -> _Packed:
-    packed = _Packed([0] * len(kernel.parameters), [], [], [], [])
+    values, pointers, spaces, counted, mapped = [0] * len(kernel.parameters), [], [], [], []
+    scratch = 0
     for position, parameter in enumerate(kernel.parameters):
         match parameter:
             case Argument(operand):
-                packed.pointers.append((position, operands[operand]))
+                pointers.append((position, operands[operand]))
             case Workspace(size):
-                packed.spaces.append((position, arena.place(size.evaluate(symbols))))
+                spaces.append((position, scratch))
+                scratch += aligned(size.evaluate(symbols))
             case TensorMap(operand, rows, columns, dtype, box):
                 sizes = rows.evaluate(symbols), columns.evaluate(symbols)
-                packed.mapped.append(_Mapped(position, operands[operand], *sizes, dtype, box))
+                mapped.append(_Mapped(position, operands[operand], *sizes, dtype, box))
     for name in kernel.symbols:
         if name in counters:
-            packed.counted.append((len(packed.values), name))
-        packed.values.append(symbols[name])
-    return packed
+            counted.append((len(values), name))
+        values.append(symbols[name])
+    return _Packed(values, pointers, spaces, counted, mapped, scratch)
+
+
+def aligned(size: int) -> int:
+    """As much, and at least something, so that what follows begins where vectors may."""
+    return -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
 
 
 # --- code and maps on a device ----------------------------------------------------------------------------------------
@@ -178,7 +191,8 @@ class TensorMaps:
         self._gpu = gpu
         self._known: OrderedDict[tuple[int, int, int, str, tuple[int, int]], Block] = OrderedDict()
 
-    def address(self, mapped: _Mapped, address: int, stream: int) -> int:
+    def address(self, mapped: _Mapped, address: int, state: State) -> int:
+        stream = state.stream
         key = (address, *mapped[2:])
         found = self._known.get(key)
         if found is None:
@@ -186,6 +200,7 @@ class TensorMaps:
             if len(self._known) > MOST_MAPS:
                 self._known.popitem(last=False)
         found.used_on(stream)
+        state.held.append(found)
         return found.address
 
     def _made(self, mapped: _Mapped, address: int, stream: int) -> Block:

@@ -7,17 +7,24 @@ call its functions as it likes: nothing here hides one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tessera.arguments import Array
-from tessera.artifact import Artifact
+from tessera.artifact import CPU_TARGET, Artifact
+from tessera.device_array import kept
+from tessera.devices import Gpu, find_device
 from tessera.dispatch import Function
-from tessera.errors import NO_SUCH_FUNCTION, MissingFunctionError, failure, render
+from tessera.errors import NO_SUCH_FUNCTION, PLACED_ELSEWHERE, MissingFunctionError, failure, render
+from tessera.function import CompiledFunction, Unsized
 from tessera.interface import TEST_PREFIX, Kind, ModuleInterface, Specialization, StructInterface
 from tessera.stream import Stream, fold_in, key_array, read_seed
 from tessera.structs import StructValue, struct_class
 from tessera.tracing import Wanted
 from tessera.weights import Weights
+
+if TYPE_CHECKING:
+    from tessera.gpu_artifact import AnyArtifact, GpuArtifact
+    from tessera.gpu_function import GpuFunction
 
 
 class Provider(Protocol):
@@ -25,20 +32,30 @@ class Provider(Protocol):
 
     def interface(self) -> ModuleInterface: ...
 
-    def function(self, interface: ModuleInterface, name: str, specialization: Specialization) -> Artifact: ...
+    def target(self, wanted: Sequence[str]) -> str: ...
+
+    def function(
+        self, interface: ModuleInterface, name: str, specialization: Specialization, target: str
+    ) -> AnyArtifact: ...
 
     def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None: ...
 
 
 class Home:
-    def __init__(self, name: str, provider: Provider) -> None:
+    """A module whose functions run on one device: a GPU, or the CPU where there is none."""
+
+    def __init__(self, name: str, provider: Provider, gpu: Gpu | None = None) -> None:
         self.name = name
+        self.gpu = gpu
         self._provider = provider
+        wanted = [CPU_TARGET] if gpu is None else [f"cuda:{arch}" for arch in gpu.code_arches]
+        self._target = provider.target(wanted)
         self._interface = offers = provider.interface()
         self._by_name = {f.name: f for f in (*offers.functions, *offers.hidden)}
         self.structs = {s.name: s for s in offers.structs}
         self.weights = Weights(offers.params, lambda param: self.function(f"{param}$init")())
         self.stream = Stream()
+        self._params: dict[str, tuple[object, object]] = {}
         self._classes: dict[str, type[StructValue]] = {}
         self._short = {name.rpartition(".")[2]: name for name in reversed(self.structs)}
         self._public = [*(f.name for f in offers.functions), *self._short]
@@ -52,9 +69,32 @@ class Home:
     def function(self, name: str) -> Function:
         if name not in self._by_name:
             raise self._no_such(name)
-        compile_ = lambda chosen: self._provider.function(self._interface, name, chosen)  # noqa: E731
+        compile_ = lambda chosen: self._compiled(name, chosen)  # noqa: E731
         show = lambda *call: self._provider.trace(name, *call)  # noqa: E731
         return Function(self._by_name[name], compile_, show, self)
+
+    def _compiled(self, name: str, chosen: Specialization) -> CompiledFunction | GpuFunction | Unsized:
+        """A function for the compile-time arguments chosen, ready to be called on the device of the module."""
+        artifact = self._provider.function(self._interface, name, chosen, self._target)
+        if artifact.demands:
+            return Unsized(artifact)
+        if isinstance(artifact, Artifact):
+            return CompiledFunction(artifact)
+        from tessera.gpu_function import GpuFunction
+
+        assert self.gpu is not None
+        _check_places(artifact, self.gpu)
+        return GpuFunction(artifact, self.gpu)
+
+    def param(self, name: str) -> object:
+        """The value of a param; on a GPU it is copied there once for all calls, until params are set anew."""
+        value = self.weights.get(name)
+        if self.gpu is None:
+            return value
+        known = self._params.get(name)
+        if known is None or known[0] is not self.weights.current:
+            self._params[name] = known = (self.weights.current, kept(value, self.gpu))
+        return known[1]
 
     def shown(self) -> list[str]:
         """What the program has; of the library's structs, which are all there, those that its functions take."""
@@ -119,6 +159,16 @@ class Home:
         return MissingFunctionError(
             NO_SUCH_FUNCTION, render(NO_SUCH_FUNCTION, f"module `{self.name}` has no function `{name}`", hint)
         )
+
+
+def _check_places(artifact: GpuArtifact, gpu: Gpu) -> None:
+    """Raises where a part of a function is placed on another GPU."""
+    for index in artifact.places:
+        if index != gpu.index:
+            find_device(f"cuda:{index}")  # one that is not there is told as such
+            name = artifact.signature.name
+            message = f"a part of `{name}` is placed on cuda:{index}, and the module was loaded for {gpu.name}"
+            raise failure(PLACED_ELSEWHERE, message, (f'a module runs on one GPU: `device="cuda:{index}"`',))
 
 
 def _structs_in(kind: Kind) -> Iterator[str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from tessera.artifact import Artifact
 from tessera.container import Row, pack, unpack
 from tessera.signature import TensorSpec, read_tensor
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
+    from tessera.gpu_artifact import AnyArtifact
     from tessera.tracing import Wanted
 
 _KIND = "module 5"
@@ -192,7 +192,9 @@ class Compiler(Protocol):
 
     def interface(self, source: Source) -> ModuleInterface: ...
 
-    def compile_function(self, source: Source, name: str, specialization: Specialization) -> Artifact: ...
+    def compile_function(
+        self, source: Source, name: str, specialization: Specialization, target: str
+    ) -> AnyArtifact: ...
 
     def trace(
         self, source: Source, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted

@@ -7,6 +7,7 @@ from functools import cache
 
 from tessera.bundle import BundleReader
 from tessera.cache import DiskCache, default_directory, unused_folder
+from tessera.devices import CPU, Gpu, find_device
 from tessera.errors import (
     NO_COMPILER,
     NOT_TEXT,
@@ -28,7 +29,10 @@ from tessera.toolchain import toolchain_key
 BUNDLE_SUFFIX = ".tessb"
 
 
-def load_module(path: str | os.PathLike[str], *, release: bool = False, trusted: object = None) -> Module:
+def load_module(
+    path: str | os.PathLike[str], *, release: bool = False, trusted: object = None, device: object = CPU
+) -> Module:
+    gpu = find_device(device)
     file = path_of(path)
     name, suffix = os.path.splitext(os.path.basename(file))
     try:
@@ -40,15 +44,15 @@ def load_module(path: str | os.PathLike[str], *, release: bool = False, trusted:
             raise failure(WRONG_ARGUMENTS, f"`trusted` is for bundles, and `{file}` is a source")
         data = trusted_content(data, file, trusted)
     if suffix == BUNDLE_SUFFIX:
-        return Module(name, BundleReader(content(data), file))
+        return Module(name, BundleReader(content(data), file), gpu)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise failure(NOT_TEXT, f"`{file}` is not UTF-8 text") from None
-    return module_of(name, Source(file, text, release))
+    return module_of(name, Source(file, text, release), gpu)
 
 
-def module_of(name: str, source: Source) -> Module:
+def module_of(name: str, source: Source, gpu: Gpu | None = None) -> Module:
     if not isinstance(source.text, str):
         raise failure(WRONG_ARGUMENTS, f"a program is text, not {kind_of(source.text)}")
     try:
@@ -59,7 +63,7 @@ def module_of(name: str, source: Source) -> Module:
         import warnings
 
         warnings.warn(warning, TesseraWarning, stacklevel=3)
-    return Module(name, Store(source, compiler, DiskCache(default_directory()), toolchain))
+    return Module(name, Store(source, compiler, DiskCache(default_directory()), toolchain), gpu)
 
 
 @cache

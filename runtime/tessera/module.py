@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from tessera.devices import Gpu
 from tessera.dispatch import Function
 from tessera.errors import WRONG_ARGUMENTS, TesseraWarning, failure, path_of
 from tessera.home import Home, Provider
@@ -23,8 +24,8 @@ __all__ = ["Function", "Module", "Provider", "TesseraWarning", "run_test", "test
 class Module:
     _home: Home
 
-    def __init__(self, name: str, provider: Provider) -> None:
-        vars(self)["_home"] = Home(name, provider)
+    def __init__(self, name: str, provider: Provider, gpu: Gpu | None = None) -> None:
+        vars(self)["_home"] = Home(name, provider, gpu)
 
     def __getattr__(self, name: str) -> Function | type[StructValue]:
         """Called for what is not there yet; it then stays as an attribute."""
@@ -73,7 +74,8 @@ class Module:
         return self._home.shown()
 
     def __repr__(self) -> str:
-        return f"<tessera module {self._home.name}>"
+        gpu = self._home.gpu
+        return f"<tessera module {self._home.name}{'' if gpu is None else f' on {gpu.name}'}>"
 
 
 def tests_of(module: Module) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tessera.artifact import Artifact, read_artifact
+from tessera.artifact import CPU_TARGET, read_artifact
 from tessera.cache import DiskCache, cache_key
 from tessera.errors import TesseraError
 from tessera.files import read_file
@@ -21,6 +21,7 @@ from tessera.toolchain import optimisation_level
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
+    from tessera.gpu_artifact import AnyArtifact
     from tessera.tracing import Wanted
 
 _COMPILING = threading.RLock()
@@ -56,12 +57,18 @@ class Store:
         fresh = all(file_digest(path) == digest for path, digest in found.reads)
         return found if fresh else None
 
-    def function(self, interface: ModuleInterface, name: str, specialization: Specialization) -> Artifact:
-        key = cache_key([self._key, repr(interface.reads), name, repr(specialization), str(optimisation_level())])
-        found = self._cached_function(key)
+    def target(self, wanted: Sequence[str]) -> str:
+        """The target to compile for, of those that would do, best first."""
+        return wanted[0]
+
+    def function(
+        self, interface: ModuleInterface, name: str, specialization: Specialization, target: str
+    ) -> AnyArtifact:
+        key = cache_key([self._key, repr(interface.reads), name, repr(specialization), target, str(optimisation_level())])
+        found = self._cached_function(key, target)
         if found is None:
             with _COMPILING:
-                found = self._compiler().compile_function(self._source, name, specialization)
+                found = self._compiler().compile_function(self._source, name, specialization, target)
             self._cache.write(key, found.to_bytes())
         return found
 
@@ -70,14 +77,23 @@ class Store:
         with _COMPILING:
             self._compiler().trace(self._source, name, specialization, args, wanted)
 
-    def _cached_function(self, key: str) -> Artifact | None:
+    def _cached_function(self, key: str, target: str) -> AnyArtifact | None:
         data = self._cache.read(key)
         if data is None:
             return None
         try:
-            return read_artifact(data, key)
+            return read_for(target, data, key)
         except TesseraError:
             return None
+
+
+def read_for(target: str, data: bytes, source: str) -> AnyArtifact:
+    """A function that was compiled for a target."""
+    if target == CPU_TARGET:
+        return read_artifact(data, source)
+    from tessera.gpu_artifact import read_gpu_artifact
+
+    return read_gpu_artifact(data, source)
 
 
 def file_digest(path: str) -> str:

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tessera.device_array import DeviceArray
 from tessera.dtypes import is_stored
-from tessera.errors import WRONG_DTYPE, WRONG_KIND, TesseraError, failure, kind_of, shown_number
+from tessera.errors import WRONG_DEVICE, WRONG_DTYPE, WRONG_KIND, TesseraError, failure, kind_of, shown_number
 from tessera.interface import (
     APART,
     UNIT,
@@ -38,7 +39,9 @@ _NO_DTYPE = "no dtype of the language is stored so; `x.astype(...)` converts"
 
 
 def _plain(value: object) -> object:
-    """A number of NumPy's as one of Python's."""
+    """A number of NumPy's as one of Python's; one on a device stays there."""
+    if isinstance(value, DeviceArray):
+        return value
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
 
 
@@ -62,7 +65,7 @@ class Flattening:
             case "int" | "bool" | "str":
                 return self._static(name, kind, value)
             case "generic":
-                return self._array(name, value, ())
+                return self._array(name, self._read(name, value), ())
             case "open":
                 return self._open(name, value)
         assert isinstance(kind, Compound)
@@ -87,7 +90,7 @@ class Flattening:
     def _array(self, name: str, value: object, sizes: tuple[int, ...]) -> ArrayKind:
         import numpy as np
 
-        if not isinstance(value, np.ndarray | np.generic):
+        if not isinstance(value, np.ndarray | np.generic | DeviceArray):
             raise self._wrong(name, "must be an array")
         if is_masked(value):
             raise self._wrong(name, MASKED)
@@ -97,6 +100,10 @@ class Flattening:
             self._declared.append(len(self.leaves))
         self.leaves.append(value)
         return ArrayKind(value.dtype.name, value.ndim, sizes)
+
+    def _read(self, name: str, value: object) -> object:
+        """An array of another library as one of ours."""
+        return as_array(value) if hasattr(value, "__dlpack__") and not is_masked(value) else value
 
     def related(self) -> Specialization:
         """Which sizes of declared arrays are those of arrays without declared dims."""
@@ -113,7 +120,7 @@ class Flattening:
         if value is None or isinstance(value, int | str):
             return value
         if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:  # np.float64 is a float too
-            return self._array(name, value, ())
+            return self._array(name, self._read(name, value), ())
         if isinstance(value, float):
             self.leaves.append(value)
             return Number()
@@ -125,7 +132,7 @@ class Flattening:
             return Tree("", tuple(self._open(f"{name}.{i}", item) for i, item in enumerate(value)))
         if not hasattr(value, "__dlpack__"):
             raise self._wrong(name, f"must be an array, a number, a struct or a tuple, not {kind_of(value)}")
-        array = as_numpy(value)
+        array = as_array(value)
         return self._array(name, array, tuple(map(self._number_of, array.shape)))
 
     def _number_of(self, size: int) -> int:
@@ -199,14 +206,37 @@ def is_masked(value: object) -> bool:
 
 
 def as_numpy(value: object) -> Array:
-    """The value as an array; what speaks DLPack is viewed."""
-    import numpy as np
+    """The value as an array of the host."""
+    array = as_array(value)
+    if isinstance(array, DeviceArray):
+        raise failure(WRONG_DEVICE, f"this array lies on {array.device}", ("`x.numpy()` copies it to the host",))
+    return array
 
+
+def as_array(value: object) -> Array | DeviceArray:
+    """The value as an array, where it lies; what speaks DLPack is viewed."""
     if is_masked(value):
         raise failure(WRONG_KIND, f"it {MASKED}")
+    try:
+        return viewed(value)
+    except BufferError as error:
+        raise failure(WRONG_KIND, f"a {type(value).__name__} gives no array that can be read: {error}") from None
+
+
+def viewed(value: object) -> Array | DeviceArray:
+    """The same. Raises BufferError for what gives no array."""
+    import numpy as np
+
+    if isinstance(value, DeviceArray):
+        return value
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
+    from tessera.dlpack import adopted
+
+    found = adopted(value)
+    if found is not None:
+        return found
     try:
         return np.from_dlpack(value)  # type: ignore[arg-type]
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise failure(WRONG_KIND, f"a {type(value).__name__} gives no array that NumPy can read: {error}") from None
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise BufferError(error) from None

@@ -24,6 +24,11 @@ class Weights:
         self._made: dict[str, object] = {}
         self._making: list[str] = []
 
+    @property
+    def current(self) -> object:
+        """An object that is another one once params are set anew."""
+        return self._set
+
     def kind_of(self, name: str) -> ParamInterface:
         return self._params[name]
 

@@ -1,14 +1,18 @@
-"""`tesserac build`: a bundle that runs without the compiler, or one level of a program as text."""
+"""`tesserac build`: a bundle that runs without the compiler, or one level of a program as text.
+
+A bundle has each function once for each target: one CPU at most, and any number of GPUs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tessera.artifact import Artifact
+from tessera.artifact import CPU_TARGET
 from tessera.bundle import Bundle
 from tessera.errors import TesseraError
 from tessera.files import write_file
+from tessera.gpu_artifact import AnyArtifact
 from tessera.signing import signed
 from tesserac.base.source import SourceFile
 from tesserac.commands import names
@@ -16,6 +20,7 @@ from tesserac.commands.levels import FunctionLevels, module_tree, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import Selected, Selection, default_makers, read, select_all, select_one, waits_for
 from tesserac.commands.targets import CpuTarget, GpuTarget, find_target
+from tesserac.driver.gpu_functions import artifact_for_gpu
 from tesserac.driver.session import ProgramError, Session, Sizes, SizesMissing, StaysInside
 
 BUNDLE_SUFFIX = ".tessb"
@@ -25,20 +30,23 @@ def build_bundle(
     session: Session,
     path: str,
     out: str | None,
-    target: str,
+    targets: Sequence[str],
     function: str | None,
     sizes: Sizes,
     key: str | None = None,
 ) -> Outcome:
     """Writes FILE.tessb, or `out`, signed if there is a `key`. Raises ProgramError, UsageMistake."""
-    chosen = find_target(target)
-    if not isinstance(chosen, CpuTarget):
-        raise UsageMistake("bundles are made for CPUs; --emit ptx prints the code of a GPU")
+    chosen = _targets(targets)
     source = read(session, path)
     selection = _selection(session, source, function, sizes)
-    built, left_out = _built(session, source, selection, chosen, sizes)
+    (first, target), *others = chosen.items()
+    built, left_out = _built(session, source, selection, target, sizes)
     offers, makers = session.interface(source), default_makers(session, source, built)
-    made = {(s.interface.name, s.chosen): session.artifact(source, s.function, chosen.platform, sizes) for s in makers}
+    functions = {(s.interface.name, s.chosen, first): artifact for s, artifact in built.items()}
+    wanted = [(makers, first, target), *(([*built, *makers], name, other) for name, other in others)]
+    for group, name, other in wanted:
+        for s in group:
+            functions[s.interface.name, s.chosen, name] = _compiled(session, source, s, other, sizes)
     bundle = Bundle(
         Path(path).stem,
         offers._replace(
@@ -46,14 +54,35 @@ def build_bundle(
             reads=(),
             hidden=tuple(s.interface for s in makers),
         ),
-        {(s.interface.name, s.chosen): artifact for s, artifact in built.items()} | made,
-        chosen.instructions,
+        functions,
+        tuple(chosen),
+        next((one.instructions for one in chosen.values() if isinstance(one, CpuTarget)), ()),
     )
     place = Path(out) if out else Path(path).with_suffix(BUNDLE_SUFFIX)
     data = bundle.to_bytes() if key is None else _signed(bundle, key)
     write(place, data)
     listed = ", ".join(dict.fromkeys(s.interface.name for s in built))
     return Outcome(remarks=f"{place}: {listed} ({len(data) / 1024:.0f} KB)\n" + _told(left_out))
+
+
+def _targets(names: Sequence[str]) -> dict[str, CpuTarget | GpuTarget]:
+    """The targets of a bundle, by the names that a runtime looks for. Raises UsageMistake."""
+    found: dict[str, CpuTarget | GpuTarget] = {}
+    for target in map(find_target, names):
+        name = CPU_TARGET if isinstance(target, CpuTarget) else f"cuda:{target.platform.tiles.name}"
+        if name in found:
+            what = "one CPU" if name == CPU_TARGET else f"{name} once"
+            raise UsageMistake(f"a bundle is made for {what} at most: --target {','.join(names)}")
+        found[name] = target
+    return found
+
+
+def _compiled(
+    session: Session, source: SourceFile, one: Selected, target: CpuTarget | GpuTarget, sizes: Sizes
+) -> AnyArtifact:
+    if isinstance(target, CpuTarget):
+        return session.artifact(source, one.function, target.platform, sizes)
+    return artifact_for_gpu(session, source, one.function, target.platform, sizes)
 
 
 def _signed(bundle: Bundle, key: str) -> bytes:
@@ -64,16 +93,16 @@ def _signed(bundle: Bundle, key: str) -> bytes:
 
 
 def _built(
-    session: Session, source: SourceFile, selection: Selection, target: CpuTarget, sizes: Sizes
-) -> tuple[dict[Selected, Artifact], dict[str, str]]:
+    session: Session, source: SourceFile, selection: Selection, target: CpuTarget | GpuTarget, sizes: Sizes
+) -> tuple[dict[Selected, AnyArtifact], dict[str, str]]:
     """What can be built, and why the rest is left out. What others call only, and cannot be called from outside, is no
     mistake where the program does not export it. Raises ProgramError, UsageMistake."""
-    built: dict[Selected, Artifact] = {}
+    built: dict[Selected, AnyArtifact] = {}
     left_out = {name: waits_for(missing) for name, missing in selection.waiting}
     refused: ProgramError | None = None
     for one in selection.functions:
         try:
-            built[one] = session.artifact(source, one.function, target.platform, sizes)
+            built[one] = _compiled(session, source, one, target, sizes)
         except (SizesMissing, StaysInside) as problem:
             if selection.exported:
                 raise

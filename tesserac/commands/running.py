@@ -25,15 +25,22 @@ def show_calls(*, shapes: bool, numerics: bool) -> None:
 
 
 def run_main(
-    path: str, threads: int | None, words: Sequence[str] = (), *, release: bool = False, save: str | None = None
+    path: str,
+    threads: int | None,
+    words: Sequence[str] = (),
+    *,
+    release: bool = False,
+    save: str | None = None,
+    device: str = "cpu",
 ) -> Outcome:
-    """Loads a source or a bundle, and runs its `main`. Raises UsageMistake for arguments that it does not take."""
+    """Loads a source or a bundle, and runs its `main` on a device. Raises UsageMistake for arguments that it does not
+    take."""
     if save is not None:
         refuse_ending(save)
     try:
         if threads is not None:
             tessera.set_num_threads(threads)
-        main = tessera.load(path, release=release).main
+        main = tessera.load(path, release=release, device=device).main
         if not isinstance(main, Function):
             raise failure(NO_SUCH_FUNCTION, f"`main` of `{path}` is not a function")
         arguments = main_arguments(MainSignature(path, main.interface), words)

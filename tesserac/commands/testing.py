@@ -36,6 +36,7 @@ class Wanted:
     stop_at_first: bool
     verbose: bool
     palette: Palette
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _run_file(path: str, wanted: Wanted, say: Say) -> Iterator[Result | None]:
     """The result of each test that is wanted, None for one that is not."""
     start = time.perf_counter()
     try:
-        module = tessera.load(path)
+        module = tessera.load(path, device=wanted.device)
     except tessera.TesseraError as error:
         result = Result(path, "", time.perf_counter() - start, error.text)
         say(_line(result, wanted) if wanted.verbose else f"{path} {_mark(result, wanted)}\n")

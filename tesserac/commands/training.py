@@ -43,6 +43,11 @@ class Wanted:
     save_every: int
     seed: int | None
     threads: int | None
+    device: str = "cpu"
+
+    @property
+    def is_on_gpu(self) -> bool:
+        return self.device != "cpu"
 
 
 def train(wanted: Wanted, say: Say, complain: Say) -> int:
@@ -75,7 +80,7 @@ class _Run:
 
     def __init__(self, wanted: Wanted, say: Say, complain: Say) -> None:
         self.wanted, self.say, self.complain = wanted, say, complain
-        self.module, self.seed = tessera.load(wanted.file), read_seed(wanted.seed or 0)
+        self.module, self.seed = tessera.load(wanted.file, device=wanted.device), read_seed(wanted.seed or 0)
         self.data = self._data()
         self.state = self._first_state()
         self.form = _form(self.state)
@@ -83,6 +88,9 @@ class _Run:
         if wanted.resume and wanted.checkpoint is not None:
             self.state, self.step, losses, self.seed = load_checkpoint(wanted.checkpoint, self.state)
             self.losses, self.saved = list(losses), self.step
+        if wanted.is_on_gpu:  # from here on they stay there; checkpoints and the loss are copied back
+            self.data = tuple(tessera.to_device(value, wanted.device) for value in self.data)
+            self.state = tessera.to_device(self.state, wanted.device)
 
     def _function(self, name: str) -> Function:
         found = self.module[name] if name in dir(self.module) else None
@@ -107,11 +115,14 @@ class _Run:
     def whole(self) -> int:
         status = self._iterations()
         if status == OK and "evaluate" in dir(self.module):
-            self.say(f"evaluate: {show_value(self._function('evaluate')(self.state, *self.data))}")
+            self.say(f"evaluate: {show_value(tessera.to_host(self._evaluated()))}")
         if self.wanted.plot is not None and self.losses:
             write_whole(self.wanted.plot, loss_plot(self.losses, Path(self.wanted.file).stem).encode())
             self.say(f"wrote {self.wanted.plot}\n")
         return status
+
+    def _evaluated(self) -> object:
+        return self._function("evaluate")(self.state, *self.data)
 
     def _iterations(self) -> int:
         """All steps that are left, to the end, an interruption or a loss that is no number."""
@@ -141,7 +152,7 @@ class _Run:
             self._compare_states()
 
     def _compare_states(self) -> None:
-        made = _form(self.state)
+        made = _form(tessera.to_host(self.state))
         for name in (*self.form, *made):
             if self.form.get(name) != made.get(name):
                 message = f"`step` must return a state like that of `init`, but `{name}` differs"
@@ -152,7 +163,7 @@ class _Run:
             self._save_as(self.wanted.checkpoint)
 
     def _save_as(self, path: str) -> None:
-        save_checkpoint(path, Checkpoint(self.state, self.step, tuple(self.losses), self.seed))
+        save_checkpoint(path, Checkpoint(tessera.to_host(self.state), self.step, tuple(self.losses), self.seed))
         self.saved = self.step
 
     def _interrupted(self) -> int:

@@ -378,7 +378,7 @@ class Session:
         """The same for who has looked at the levels of the function."""
         from tesserac.target.cpu.build import artifact
 
-        returned = self._returned(function, sizes)
+        returned = self.returned(function, sizes)
         with self.target_gaps(function, cpu.schedule.arch):
             tiles = run_passes(levels.tile, target_passes(cpu), verify=self.verify)
             several = returned != VALUE
@@ -397,7 +397,7 @@ class Session:
             made = unsized_artifact(problem.demanded.function, problem.demanded.symbols, name=function.name)
             return made._replace(params=tuple(param.name for param in function.reads))
 
-    def _returned(self, function: typed.TypedFunction, sizes: Sizes = NO_SIZES) -> Returned:
+    def returned(self, function: typed.TypedFunction, sizes: Sizes = NO_SIZES) -> Returned:
         """The shape of a function's result. Raises ProgramError for one that cannot leave the language."""
         try:
             numbers = {name: Dim.const(size) for name, size in {**alone(function), **sizes}.items()}
@@ -409,12 +409,14 @@ class Session:
                 draft.remark("functions stay inside the language: call it where it is made, as in `vjp(f, x)[1](dy)`")
             raise StaysInside(sink.diagnostics) from None
 
-    def gpu_program(self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform) -> GpuProgram:
+    def gpu_program(
+        self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform, sizes: Sizes = NO_SIZES
+    ) -> GpuProgram:
         """A function for one kind of GPU, without the code of its kernels, which is made when it is first needed."""
         from tesserac.target.nvptx.build import gpu_program
 
-        levels = self.levels(source, function, gpu.schedule)
-        several = self._returned(function) != VALUE
+        levels = self.levels(source, function, gpu.schedule, sizes)
+        several = self.returned(function, sizes) != VALUE
         with self.target_gaps(function, gpu.schedule.arch):
             tiles = run_passes(levels.tile, target_passes(gpu), verify=self.verify)
             return gpu_program(tiles, function.symbol, gpu, self.locate, name=function.name, returns_tuple=several)

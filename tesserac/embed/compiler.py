@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tessera.arguments import Array
-from tessera.artifact import Artifact
+from tessera.artifact import CPU_TARGET
 from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
+from tessera.gpu_artifact import AnyArtifact
 from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
 from tessera.tracing import Wanted
 from tesserac.base.collecting import collection_paused
@@ -33,14 +34,22 @@ class EmbeddedCompiler:
         with self._mistakes(source):
             return self._session(source).interface(SourceFile(source.path, source.text))
 
-    def compile_function(self, source: Source, name: str, specialization: Specialization) -> Artifact:
+    def compile_function(
+        self, source: Source, name: str, specialization: Specialization, target: str
+    ) -> AnyArtifact:
         with self._mistakes(source):
-            from tesserac.target.cpu.build import host_platform
-
             file = SourceFile(source.path, source.text)
-            session = self._session(source)
+            session, sizes = self._session(source), chosen_sizes(specialization)
             function = session.function(file, name, specialization)
-            return session.artifact_of_each_size(file, function, host_platform(), chosen_sizes(specialization))
+            if target == CPU_TARGET:
+                from tesserac.target.cpu.build import host_platform
+
+                return session.artifact_of_each_size(file, function, host_platform(), sizes)
+            from tesserac.driver.gpu_functions import artifact_for_gpu_of_each_size
+            from tesserac.target.nvptx.build import PLATFORMS
+
+            platform = PLATFORMS[target.partition(":")[2]]
+            return artifact_for_gpu_of_each_size(session, file, function, platform, sizes)
 
     def trace(
         self, source: Source, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tessera.artifact import Artifact
 from tessera.stream import Stream
 from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
@@ -28,6 +28,10 @@ from tesserac.repl.workspace import INPUT, Workspace, assigned_names, input_func
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_input, parse_module
 from tesserac.types.ty import DTypeType, ErrorType, FunctionType, OperatorType, Type, parts
+
+if TYPE_CHECKING:
+    from tessera.devices import Gpu
+    from tessera.dispatch import Compiled
 
 MODULE = "repl"
 LAST = "_"
@@ -69,7 +73,15 @@ class Engine:
         self.loaded: dict[str, Checked] = {}
         self.warnings: list[Diagnostic] = []
         self.stream = Stream()
+        self.gpu: Gpu | None = None
+        """Where inputs run; on the CPU without one."""
         self._known: _Known | None = None
+
+    def choose_device(self, name: str) -> None:
+        """Has inputs run on a device from now on. Raises TesseraError where there is none of that name."""
+        from tessera.devices import find_device
+
+        self.gpu = find_device(name)
 
     def renew(self) -> None:
         """Starts over with what checking remembers, after it was interrupted half-way. Names stay."""
@@ -235,13 +247,16 @@ class Engine:
             return Value(prepared.type, (), prepared.span)
         from tesserac.repl.running import run
 
-        results = run(self.artifact(prepared), prepared.arguments.values(), self.stream)
+        results = run(self.function(prepared), prepared.arguments.values(), self.stream)
         return Value(prepared.type, results, prepared.span)
 
-    def artifact(self, prepared: Prepared) -> Artifact:
-        from tesserac.target.cpu.build import host_platform
+    def function(self, prepared: Prepared) -> Compiled:
+        """An input, compiled for where it runs."""
+        from tesserac.repl.running import on_cpu, on_gpu
 
-        return self.session.artifact(prepared.source, prepared.function, host_platform())
+        if self.gpu is not None:
+            return on_gpu(self.session, prepared.source, prepared.function, self.gpu)
+        return on_cpu(self.session, prepared.source, prepared.function)
 
     # ---------------------------------------------------------------------------------------------------- files
 

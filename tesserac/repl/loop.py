@@ -27,11 +27,16 @@ from tesserac.repl.show import show
 GREETING = f"Tessera {tessera.__version__}. `:help` shows what can be typed; Ctrl-D leaves.\n"
 
 
-def start(threads: int | None, palette: Palette) -> int:
+def start(threads: int | None, palette: Palette, device: str = "cpu") -> int:
     """Runs a session on standard input; the exit status."""
     if threads is not None:
         tessera.set_num_threads(threads)
     repl = Repl(palette)
+    try:
+        repl.engine.choose_device(device)
+    except TesseraError as problem:
+        sys.stderr.write(f"{problem.text}\n")
+        return MISTAKES
     if sys.stdin.isatty():
         repl.talk()
         return OK

@@ -88,9 +88,9 @@ def _time(engine: Engine, call: Call) -> str:
     if is_known(prepared):
         return "known without running it\n"
     start = time.perf_counter()
-    artifact = engine.artifact(prepared)
+    function = engine.function(prepared)
     compiled = time.perf_counter() - start
-    timing = measure(artifact, prepared.arguments.values(), engine.stream)
+    timing = measure(function, prepared.arguments.values(), engine.stream)
     calls = f"{timing.calls} call{'' if timing.calls == 1 else 's'}"
     spread = f"{duration(timing.best)} at best, {duration(timing.median)} in the middle of {calls}"
     return f"{spread}; compiled in {duration(compiled)}\n"
@@ -118,6 +118,12 @@ def _reload(engine: Engine, call: Call) -> str:
     engine.warnings = []
     engine.reload()
     return f"read again: {', '.join(engine.loaded)}\n"
+
+
+def _device(engine: Engine, call: Call) -> str:
+    if call.rest:
+        engine.choose_device(call.rest)
+    return f"{'cpu' if engine.gpu is None else f'{engine.gpu.name}: {engine.gpu.title}'}\n"
 
 
 def _names(engine: Engine, call: Call) -> str:
@@ -155,6 +161,7 @@ COMMANDS: dict[str, Command] = {
     "time": Command("time e", "how long it takes, over many calls", _time),
     "load": Command("load FILE", "bring the names of a file into scope", _load),
     "reload": Command("reload", "read the loaded files again", _reload),
+    "device": Command("device [name]", "where inputs run: cpu, cuda, cuda:1; without a name, tell", _device),
     "names": Command("names", "what is defined here", _names),
     "help": Command("help [name]", "this text, or the documentation of a function", _help),
     "quit": Command("quit", "leave", _quit),

@@ -86,3 +86,5 @@ class Request:
     device: str = ""
     is_needed: bool = False
     blocks: str = ""
+    number: int | None = None
+    """Of the device, where it is said."""

@@ -42,7 +42,7 @@ def check_attribute(sink: Sink, node: ast.Expr) -> bool:
         _no_device(sink, node, "`@device` takes one device")
         return False
     if name == DEVICE:
-        return read_device(sink, given[0].value) != ""
+        return read_device(sink, given[0].value) != "" and _has_number(sink, given[0].value)
     if isinstance(node, ast.Call):
         sink.error(E0603, at=node.span, problem=f"`@{name}` takes no arguments")
     return not isinstance(node, ast.Call)
@@ -62,6 +62,20 @@ def read_device(sink: Sink, node: ast.Expr) -> str:
         return kind.id
     _no_device(sink, node, "this is no device")
     return ""
+
+
+def _has_number(sink: Sink, node: ast.Expr) -> bool:
+    """Whether what stands in brackets, if anything, is a number; False after a diagnostic."""
+    if isinstance(node, ast.Subscript) and device_number(node) is None:
+        _no_device(sink, node, "the number of a device in a type is written out")
+        return False
+    return True
+
+
+def device_number(node: ast.Expr) -> int | None:
+    """1 of `gpu[1]`; None where no number is written."""
+    index = node.arguments[0].value if isinstance(node, ast.Subscript) else None
+    return index.value if isinstance(index, ast.IntLiteral) else None
 
 
 def _no_device(sink: Sink, node: ast.Node, problem: str) -> Draft:

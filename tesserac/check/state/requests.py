@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
-from tesserac.check.names.type_attributes import DEVICE, attribute_name, read_device
+from tesserac.check.names.type_attributes import DEVICE, attribute_name, device_number, read_device
 from tesserac.check.state.body import Body
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
@@ -40,9 +40,9 @@ def ask(body: Body, span: Span, why: str, before: str = "") -> None:
     _add(body, typed.Request(f"{before}{body.rules.text(span)}", span, why))
 
 
-def ask_device(body: Body, device: str, span: Span) -> None:
-    """A part of the body has to run on a device."""
-    _add(body, typed.Request(body.rules.text(span), span, "", device=device))
+def ask_device(body: Body, device: str, span: Span, number: int | None) -> None:
+    """A part of the body has to run on a device, that of a number where one is said."""
+    _add(body, typed.Request(body.rules.text(span), span, "", device=device, number=number))
 
 
 def ask_by_types(body: Body, attributes: Iterable[ast.Expr]) -> None:
@@ -51,7 +51,8 @@ def ask_by_types(body: Body, attributes: Iterable[ast.Expr]) -> None:
         name, text = attribute_name(node), f"@{body.rules.text(node.span)}"
         if name == DEVICE and isinstance(node, ast.Call):
             device = read_device(Sink(), node.arguments[0].value)
-            _add(body, typed.Request(text, node.span, "", device=device))
+            number = device_number(node.arguments[0].value)
+            _add(body, typed.Request(text, node.span, "", device=device, number=number))
         elif name in _ATTRIBUTES:
             _add(body, typed.Request(text, node.span, _ATTRIBUTES[name], is_needed=name in _RELIED_ON))
 

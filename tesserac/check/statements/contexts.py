@@ -143,6 +143,7 @@ def _device(body: Body, item: ast.Call) -> None:
     if device and body.expression(kind).type != StrType(device):
         _problem(body, node, f"`{device}` is a name of the program here, and no device")
         return
+    known: int | None = None
     if isinstance(node, ast.Subscript):
         number = body.expression(node.arguments[0].value).type
         known = number.value.constant if isinstance(number, IntType) else None
@@ -150,7 +151,7 @@ def _device(body: Body, item: ast.Call) -> None:
             _problem(body, node.arguments[0], "the number of a device is an int known while compiling")
             return
     if device:
-        ask_device(body, device, item.span)
+        ask_device(body, device, item.span, known)
 
 
 def _prefetch(body: Body, item: ast.Call) -> None:

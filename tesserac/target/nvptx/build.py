@@ -6,7 +6,10 @@ function of its own, so that whoever wants to look at a level stops there.
 
 from __future__ import annotations
 
+from tessera.artifact import Artifact
+from tessera.gpu_artifact import GpuArtifact
 from tessera.gpu_program import GpuProgram
+from tessera.returned import Returned
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Pass, run_passes
@@ -96,3 +99,18 @@ def gpu_program(
         planned.steps,
         planned.tables,
     )
+
+
+def gpu_artifact(
+    program: GpuProgram, returned: Returned, params: tuple[str, ...], places: tuple[int, ...]
+) -> GpuArtifact:
+    """A program with the PTX of all its variants, ready to be kept. Raises CodegenError where LLVM makes none."""
+    for kernel in program.kernels:
+        kernel.code()
+    return GpuArtifact(program, returned, params, (), places)
+
+
+def unsized_gpu_artifact(unsized: Artifact, gpu: GpuPlatform, params: tuple[str, ...]) -> GpuArtifact:
+    """What a caller must know of a function that is compiled for each value of some sizes."""
+    program = GpuProgram(unsized.signature, gpu.tiles.name, (), (), (), ())
+    return GpuArtifact(program, unsized.returned, params, unsized.demands)

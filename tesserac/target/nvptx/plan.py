@@ -1,4 +1,4 @@
-"""The host program of a function as data for `tessera.cuda`.
+"""The host program of a function as data for the runtime.
 
 Enters: a `schedule.func` and the `gpu.kernel`s it launches. Leaves: the buffers, kernels, checks and steps of a
 `GpuProgram`. The checks are those of the CPU's entry: the guards of the program, each behind what its sizes need to

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessera.cuda_driver import OUT_OF_MEMORY, DriverError
-from tessera.errors import GPU_OUT_OF_MEMORY, TesseraError, failure
+from tessera.errors import GPU_OUT_OF_MEMORY, NO_SUCH_DEVICE, WRONG_ARGUMENTS, TesseraError, failure, kind_of
 
 if TYPE_CHECKING:
     from tessera.devices import Gpu
@@ -25,8 +25,8 @@ CACHED_PART = 4
 
 
 class DeviceMemory(NamedTuple):
-    """Bytes, as `tessera.device_memory()` tells them. `in_use` is held by arrays, params and calls, `cached` is kept for
-    later calls, `peak` the most that was in use. `limit` is how much this process may hold, `free` and `total` are
+    """Bytes, as `tessera.device_memory()` tells them. `in_use` is held by arrays, params and calls, `cached` is kept
+    for later calls, `peak` the most that was in use. `limit` is how much this process may hold, `free` and `total` are
     the device's. `copied_in` and `copied_out` count what went from the host and back since the start."""
 
     device: str
@@ -44,7 +44,7 @@ class DeviceMemory(NamedTuple):
 class Block:
     """Memory of a device. `stream` is where it is written and given back, `others` where else it was used."""
 
-    __slots__ = ("address", "is_shared", "others", "size", "stream", "_dropped")
+    __slots__ = ("_dropped", "address", "is_shared", "others", "size", "stream")
 
     def __init__(self, dropped: deque[_Freed], freed: _Freed) -> None:
         self.address, self.size, self.stream, self.others = freed
@@ -171,6 +171,43 @@ class Memory:
                 del self._free[key]
 
 
+def synchronize(device: object) -> None:
+    gpu = _gpu(device)
+    with gpu.lock, gpu.entered() as driver:
+        driver.synchronize()
+
+
+def told(device: object) -> DeviceMemory:
+    gpu = _gpu(device)
+    with gpu.lock, gpu.entered():
+        return gpu.memory.told()
+
+
+def set_limit(size: object, device: object) -> None:
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise failure(WRONG_ARGUMENTS, f"a limit is a number of bytes, not {kind_of(size)}")
+    gpu = _gpu(device)
+    with gpu.lock, gpu.entered():
+        gpu.memory.limit = size
+
+
+def release(device: object) -> None:
+    gpu = _gpu(device)
+    with gpu.lock, gpu.entered():
+        gpu.memory.collect()
+        gpu.memory.trim(0)
+
+
+def _gpu(device: object) -> Gpu:
+    from tessera.devices import CPU, find_device
+
+    found = find_device(device)
+    if found is None:
+        note = 'a GPU is "cuda" or "cuda:1"'
+        raise failure(NO_SUCH_DEVICE, f"`{CPU}` has no memory of a GPU", (note,))
+    return found
+
+
 def rounded_size(size: int) -> int:
     """As much or a little more, so that requests of nearly one size share blocks."""
     units = max(1, -(-size // _UNIT))
@@ -187,6 +224,6 @@ def _shown(size: int) -> str:
 
 # Note [Whose turn it is]
 # Work on one stream happens in the order in which it was started, so memory that is freed may be given out again at
-# once, as long as its next user is on the same stream. That is why free blocks are kept by stream. A block that was also
-# used on other streams goes back behind an event of each. Between streams memory moves only through the device itself:
-# `trim` synchronises, frees and lets the next request allocate.
+# once, as long as its next user is on the same stream. That is why free blocks are kept by stream. A block that was
+# also used on other streams goes back behind an event of each. Between streams memory moves only through the device
+# itself: `trim` synchronises, frees and lets the next request allocate.

@@ -1,0 +1,218 @@
+"""A CUDA driver over the memory of the host: C functions in the driver's table, so that all above it runs as it is.
+
+What runs on a stream runs at once; what is captured is kept and runs when the graph is launched. Kernels are Python
+functions by name; one that has none does nothing. Whatever is not allowed (memory that was freed, work without a
+context, an allocation while a stream is captured) fails, as it would.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tessera import devices
+from tessera.cuda_driver import PROTOTYPES, Driver, LaunchConfig
+
+Kernel = Callable[[list[int], int], None]
+"""(parameters, programs)"""
+
+INVALID, NO_CONTEXT, NO_MEMORY, NOT_IN_CAPTURE = 1, 201, 2, 900
+NAMES = {INVALID: b"CUDA_ERROR_INVALID_VALUE", NO_CONTEXT: b"CUDA_ERROR_INVALID_CONTEXT",
+         NO_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY", NOT_IN_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+         700: b"CUDA_ERROR_ILLEGAL_ADDRESS"}  # fmt: skip
+FREE = ("cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDevice", "cuCtxPushCurrent")
+"""Functions, by how they begin, that need no context."""
+
+
+class FakeCuda:
+    """`calls` counts the functions that were called, `launched` lists the kernels that ran."""
+
+    def __init__(self, *, devices: int = 1, capability: tuple[int, int] = (9, 0), bytes_: int = 1 << 30) -> None:
+        self.devices, self.capability, self.total = devices, capability, bytes_
+        self.kernels: dict[str, Kernel] = {}
+        self.failing: dict[str, int] = {}
+        self.calls: Counter[str] = Counter()
+        self.launched: list[str] = []
+        self.contexts: list[int] = []
+        self.memory: dict[int, ctypes.Array[ctypes.c_char]] = {}
+        self._made = 1000
+        self._modules: dict[int, str] = {}
+        self._functions: dict[int, tuple[str, int]] = {}
+        self._capturing: dict[int, list[Callable[[], None]]] = {}
+        self._graphs: dict[int, list[Callable[[], None]]] = {}
+        self._texts = {status: ctypes.create_string_buffer(name) for status, name in NAMES.items()}
+        self._table = {name: self._function(name) for name in PROTOTYPES}
+
+    def driver(self) -> Driver:
+        def resolve(name: str) -> int:
+            return ctypes.cast(self._table[name], ctypes.c_void_p).value or 0
+
+        return Driver(resolve)
+
+    @property
+    def held(self) -> int:
+        return sum(map(len, self.memory.values()))
+
+    def _function(self, name: str) -> ctypes._FuncPointer:
+        action = getattr(self, name, None)
+
+        def call(*arguments: int) -> int:
+            self.calls[name] += 1
+            if name in self.failing:
+                return self.failing[name]
+            if not self.contexts and not name.startswith(FREE):
+                return NO_CONTEXT
+            return 0 if action is None else action(*arguments) or 0
+
+        return ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES[name])(call)
+
+    def _new(self) -> int:
+        self._made += 1
+        return self._made
+
+    def _on(self, stream: int | None, action: Callable[[], None]) -> None:
+        if stream in self._capturing:
+            self._capturing[stream].append(action)
+        else:
+            action()
+
+    def _inside(self, address: int, size: int) -> bool:
+        return any(start <= address and address + size <= start + len(room) for start, room in self.memory.items())
+
+    # --- the driver's functions -------------------------------------------------------------------------------------
+
+    def cuGetErrorName(self, status: int, out: int) -> None:
+        _write(out, ctypes.addressof(self._texts.get(status, self._texts[INVALID])))
+
+    cuGetErrorString = cuGetErrorName
+
+    def cuDeviceGetCount(self, out: int) -> None:
+        _write(out, self.devices, ctypes.c_int)
+
+    def cuDeviceGetAttribute(self, out: int, which: int, device: int) -> None:
+        _write(out, self.capability[which - 75], ctypes.c_int)
+
+    def cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
+        _write(out, 1 + device)
+
+    def cuCtxPushCurrent(self, context: int) -> None:
+        self.contexts.append(context)
+
+    def cuCtxPopCurrent(self, out: int) -> None:
+        _write(out, self.contexts.pop())
+
+    def cuMemGetInfo(self, free: int, total: int) -> None:
+        _write(free, self.total - self.held)
+        _write(total, self.total)
+
+    def cuMemAlloc(self, out: int, size: int) -> int:
+        if self._capturing:
+            return NOT_IN_CAPTURE
+        if self.held + size > self.total or not size:
+            return NO_MEMORY if size else INVALID
+        room = ctypes.create_string_buffer(b"\xab" * size, size)
+        self.memory[ctypes.addressof(room)] = room
+        _write(out, ctypes.addressof(room))
+        return 0
+
+    def cuMemFree(self, address: int) -> int:
+        return 0 if self.memory.pop(address, None) is not None else INVALID
+
+    def cuMemcpyHtoDAsync(self, target: int, source: int, size: int, stream: int | None) -> int:
+        if not self._inside(target, size) or stream in self._capturing:
+            return INVALID
+        ctypes.memmove(target, source, size)
+        return 0
+
+    def cuMemcpyDtoHAsync(self, target: int, source: int, size: int, stream: int | None) -> int:
+        if not self._inside(source, size) or stream in self._capturing:
+            return INVALID
+        ctypes.memmove(target, source, size)
+        return 0
+
+    def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, stream: int | None) -> int:
+        if size and not (self._inside(source, size) and self._inside(target, size)):
+            return INVALID
+        self._on(stream, lambda: ctypes.memmove(target, source, size) and None)
+        return 0
+
+    def cuPointerGetAttribute(self, out: int, which: int, address: int) -> None:
+        _write(out, 0, ctypes.c_int)
+
+    def cuModuleLoadDataEx(self, out: int, code: bytes, *_: object) -> None:
+        made = self._new()
+        self._modules[made] = code.decode()
+        _write(out, made)
+
+    def cuModuleGetFunction(self, out: int, module: int, name: bytes) -> int:
+        found = re.search(rf"\.entry {re.escape(name.decode())}\s*\((.*?)\)", self._modules[module], re.DOTALL)
+        if found is None:
+            return INVALID
+        made = self._new()
+        self._functions[made] = (name.decode(), found[1].count(".param"))
+        _write(out, made)
+        return 0
+
+    def cuLaunchKernelEx(self, config: int, function: int, parameters: int, _: object) -> int:
+        name, count = self._functions[function]
+        launch = LaunchConfig.from_address(config)
+        places = (ctypes.c_void_p * count).from_address(parameters) if count else ()
+        values = [ctypes.c_int64.from_address(place or 0).value for place in places]
+        programs = launch.grid_x
+
+        def run() -> None:
+            self.launched.append(name)
+            if name in self.kernels:
+                self.kernels[name](values, programs)
+
+        self._on(launch.stream, run)
+        return 0
+
+    def cuStreamCreate(self, out: int, flags: int) -> None:
+        _write(out, self._new())
+
+    cuEventCreate = cuStreamCreate
+
+    def cuStreamSynchronize(self, stream: int | None) -> int:
+        return NOT_IN_CAPTURE if stream in self._capturing else 0
+
+    def cuStreamBeginCapture(self, stream: int, mode: int) -> None:
+        self._capturing[stream] = []
+
+    def cuStreamEndCapture(self, stream: int, out: int) -> None:
+        made = self._new()
+        self._graphs[made] = self._capturing.pop(stream)
+        _write(out, made)
+
+    def cuStreamIsCapturing(self, stream: int | None, out: int) -> None:
+        _write(out, int(stream in self._capturing), ctypes.c_int)
+
+    def cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> None:
+        made = self._new()
+        self._graphs[made] = self._graphs[graph]
+        _write(out, made)
+
+    def cuGraphLaunch(self, executable: int, stream: int | None) -> None:
+        for action in self._graphs[executable]:
+            action()
+
+    def cuGraphExecDestroy(self, executable: int) -> None:
+        del self._graphs[executable]
+
+
+def _write(address: int, value: int, kind: type[ctypes.c_int | ctypes.c_uint64] = ctypes.c_uint64) -> None:
+    kind.from_address(address).value = value
+
+
+@contextmanager
+def fake_cuda(**options: object) -> Iterator[FakeCuda]:
+    """Inside, this is the driver of the machine."""
+    fake = FakeCuda(**options)  # type: ignore[arg-type]
+    devices.use_driver(fake.driver())
+    try:
+        yield fake
+    finally:
+        devices.use_driver(None)
