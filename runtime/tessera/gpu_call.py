@@ -164,7 +164,7 @@ def table(gpu: Gpu, data: bytes) -> int:
 
 # Note [Graphs]
 # A call with the sizes and the addresses of an earlier one does exactly what that did. The allocator gives a steady
-# loop the same memory again and again, so that addresses repeat, and the launches of such a call are recorded once, on a
+# loop the same memory again and again, so that addresses repeat: the launches of such a call are recorded once, on a
 # stream of our own, and from then on started as one. Nothing is allocated or looked at inside: what the host has to see
 # comes before or behind it, and programs that look in between are not recorded. Calls on new memory each time are
 # launched one by one. The driver runs one executable at a time, so that two streams may replay the same one.
