@@ -135,7 +135,7 @@ def test_checking_needs_no_arrays() -> None:
 def test_only_target_imports_llvmlite(path: Path) -> None:
     used = {module.split(".")[0] for _, module, _ in imports(path)}
     assert "llvmlite" not in used or room_of(path) == "target"
-    assert not used & {"pygls", "pycuda"}
+    assert "pygls" not in used
 
 
 @folded("path", RUNTIME_FILES, ids=name)
@@ -144,7 +144,11 @@ def test_the_runtime_stands_alone(path: Path) -> None:
         package = module.split(".")[0]
         assert package != "llvmlite"
         assert package != "tesserac" or not at_top, "the compiler is imported inside a function, on demand"
-        assert package != "pycuda" or path.name == "cuda.py"
+
+
+def test_one_file_knows_the_driver_of_gpus() -> None:
+    knowing = [name(path) for path in (*COMPILER_FILES, *RUNTIME_FILES) if '"cuMem' in path.read_text(encoding="utf-8")]
+    assert knowing == ["runtime/tessera/cuda_driver.py"]
 
 
 @folded("path", EDITOR_FILES, ids=name)
@@ -152,7 +156,7 @@ def test_features_know_no_protocol(path: Path) -> None:
     """Only the wiring speaks it. The first answer to an editor does not wait for the compiler."""
     used = [(module.split("."), at_top) for _, module, at_top in imports(path)]
     packages = {parts[0] for parts, _ in used}
-    assert not packages & {"llvmlite", "pycuda"}
+    assert "llvmlite" not in packages
     if "features" in path.parts:
         assert not packages & {"pygls", "lsprotocol"}
     if path.name == "server.py":
