@@ -45,7 +45,7 @@ STICKY = frozenset({700, 702, 710, 714, 715, 716, 717, 718, 719, 720, 999})
 """Statuses of the driver after which a context does nothing more: illegal addresses and instructions, traps, and
 launches that failed or took too long."""
 
-ARCHES = ("sm_90a", "sm_80")
+ARCHES = ("sm_100a", "sm_90a", "sm_89", "sm_80")
 """What code is made for, best first. One with suffix `a` is for that generation only, others also for later ones."""
 
 
@@ -96,7 +96,7 @@ class Gpu:
         """The architectures whose code runs here, best first."""
         found = tuple(arch for arch in ARCHES if runs(arch, self.arch))
         if not found:
-            note = f"code is made for {' and '.join(reversed(ARCHES))}, and for later GPUs"
+            note = f"code is made for {ARCHES[-1]} and later"
             raise failure(OLD_GPU, f"{self.name} is {self.arch}, for which there is no code", (note,))
         return found
 

@@ -64,7 +64,8 @@ class Store:
     def function(
         self, interface: ModuleInterface, name: str, specialization: Specialization, target: str
     ) -> AnyArtifact:
-        key = cache_key([self._key, repr(interface.reads), name, repr(specialization), target, str(optimisation_level())])
+        made_for = [repr(specialization), target, str(optimisation_level())]
+        key = cache_key([self._key, repr(interface.reads), name, *made_for])
         found = self._cached_function(key, target)
         if found is None:
             with _COMPILING:
