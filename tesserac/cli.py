@@ -160,7 +160,7 @@ def build(
     session, sizes = Session(release=release), read_sizes(specialize)
     goals = target or (names.default_target(emit),)
     if emit == names.BUNDLE:
-        return report(session, lambda: build_bundle(session, file, out, goals, function, sizes, sign))
+        return report(session, lambda: build_bundle(session, file, out, ",".join(goals), function, sizes, sign))
     if sign is not None:
         raise UsageMistake("--sign is for bundles, not for a level")
     if len(goals) > 1:

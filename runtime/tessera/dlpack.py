@@ -53,7 +53,7 @@ class _Versioned(ctypes.Structure):
     )  # fmt: skip
 
 
-_python = ctypes.pythonapi
+_python = ctypes.PyDLL(None)  # of our own, since the types of parameters belong to the object
 _python.PyCapsule_IsValid.argtypes = (c_void_p, ctypes.c_char_p)
 _python.PyCapsule_GetPointer.restype = c_void_p
 _python.PyCapsule_GetPointer.argtypes = (c_void_p, ctypes.c_char_p)

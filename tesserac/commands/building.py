@@ -30,20 +30,21 @@ def build_bundle(
     session: Session,
     path: str,
     out: str | None,
-    targets: Sequence[str],
+    target: str,
     function: str | None,
     sizes: Sizes,
     key: str | None = None,
 ) -> Outcome:
-    """Writes FILE.tessb, or `out`, signed if there is a `key`. Raises ProgramError, UsageMistake."""
-    chosen = _targets(targets)
+    """Writes FILE.tessb, or `out`, signed if there is a `key`; `target` are targets with commas between them. Raises
+    ProgramError, UsageMistake."""
+    chosen = _targets(target.split(","))
     source = read(session, path)
     selection = _selection(session, source, function, sizes)
-    (first, target), *others = chosen.items()
-    built, left_out = _built(session, source, selection, target, sizes)
+    (first, made_first), *others = chosen.items()
+    built, left_out = _built(session, source, selection, made_first, sizes)
     offers, makers = session.interface(source), default_makers(session, source, built)
     functions = {(s.interface.name, s.chosen, first): artifact for s, artifact in built.items()}
-    wanted = [(makers, first, target), *(([*built, *makers], name, other) for name, other in others)]
+    wanted = [(makers, first, made_first), *(([*built, *makers], name, other) for name, other in others)]
     for group, name, other in wanted:
         for s in group:
             functions[s.interface.name, s.chosen, name] = _compiled(session, source, s, other, sizes)
