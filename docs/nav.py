@@ -36,6 +36,7 @@ GUIDES = (
     ("Collectives", "collectives.md"),
     ("What runs where", "where.md"),
     ("From Python", "embedding.md"),
+    ("GPUs", "gpu.md"),
     ("Modules and projects", "modules.md"),
     ("Testing", "testing.md"),
     ("Watching a run", "tracing.md"),

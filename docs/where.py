@@ -156,7 +156,7 @@ and for a GPU (sm_90a). "refused" is an error with the code shown, before anythi
 | what | CPU | GPU |
 |---|---|---|"""
 ASKED = """
-Python calls what is compiled for the CPU; for a GPU there is `tesserac build --emit ptx`.
+`device="cuda"` runs the programs of the right column on a GPU: see [GPUs](gpu.md).
 
 ## Placements, schedules, hints
 

@@ -258,7 +258,12 @@ def test_levels_follow_the_target(command: Program) -> None:
     assert emit("ptx", "cpu").err == (
         "error: this target has no level `ptx`; it has ast, graph, forms, schedule, tile, cpu, llvm, asm\n"
     )
-    assert emit("bundle", "cuda").status == 2
+    assert emit("ptx", "cuda:sm_80,cuda").status == 2
+
+
+@pytest.mark.parametrize("target", ["cpu,cpu:aarch64", "cuda,cuda:sm_90a", "cpu,banana", "", "cpu,"])
+def test_a_bundle_has_one_cpu_and_each_gpu_once(command: Program, target: str) -> None:
+    assert command("build", SOFTMAX, "--target", target).status == 2
 
 
 def test_a_level_goes_to_a_file(command: Program) -> None:

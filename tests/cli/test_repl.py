@@ -317,7 +317,7 @@ def test_an_interrupt_while_compiling_keeps_the_names(talk: Talk, monkeypatch: p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Engine, "artifact", interrupt)
+        patched.setattr(Engine, "function", interrupt)
         assert talk.error("f(x)") == "interrupted\n"
         Path("lib.tess").write_text("def twice(\n")
         assert "lib.tess:1:" in talk.error("f(x)")

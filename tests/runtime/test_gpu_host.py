@@ -319,7 +319,7 @@ def test_repeated_calls_are_replayed_as_graphs(fake: FakeCuda, module) -> None: 
     assert fake.calls["cuLaunchKernelEx"] - alone < 10 * launches
 
 
-# --- other libraries ---------------------------------------------------------------------------------------------------
+# --- other libraries -----------------------------------------------------------------------------------------------
 
 
 class Tensor:
@@ -379,7 +379,7 @@ def test_capsules_that_nobody_reads_are_taken_back(fake: FakeCuda) -> None:
     assert tessera.freeze(x).__dlpack__(max_version=(1, 0)) is not None
 
 
-# --- commands and bundles ----------------------------------------------------------------------------------------------
+# --- commands and bundles -----------------------------------------------------------------------------------------
 
 
 def test_a_bundle_for_two_targets(fake: FakeCuda, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class FakeCompiler:
             raise TesseraError("E0301", "error[E0301]: sizes differ")
         return self._interface
 
-    def compile_function(self, source: Source, name: str, specialization: Specialization) -> Artifact:
+    def compile_function(self, source: Source, name: str, specialization: Specialization, target: str) -> Artifact:
         self.asked.append((name, specialization))
         if name == "add":
             return add_artifact()
@@ -246,7 +246,7 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, damage: bytes | None) -> 
 
 
 def bundle() -> bytes:
-    functions = {("add", ()): add_artifact(), ("scale", (("by", 2),)): scale_artifact(2.0)}
+    functions = {("add", (), "cpu"): add_artifact(), ("scale", (("by", 2),), "cpu"): scale_artifact(2.0)}
     return Bundle("m", INTERFACE, functions).to_bytes()
 
 
