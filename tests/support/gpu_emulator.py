@@ -16,8 +16,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from tessera.dtypes import numpy_dtype
-from tessera.gpu_effects import NO_BAD_INDEX, check_words, print_values
-from tessera.gpu_function import checked_symbols, failed, require
+from tessera.gpu_effects import NO_BAD_INDEX, check_words, checked_symbols, failed, print_values, require
 from tessera.gpu_program import (
     Argument,
     Assert,
@@ -239,7 +238,7 @@ class Emulated:
 class _Run:
     def __init__(self, whole: Emulated, arrays: Sequence[np.ndarray]) -> None:
         self.whole, self.program = whole, whole.program
-        self.symbols = dict(checked_symbols(self.program, arrays))
+        self.symbols = dict(checked_symbols(self.program, [array.shape for array in arrays]))
         self.kept: list[np.ndarray] = []
         self.slots: dict[int, int] = {}
         self.memory = [self.place(buffer, arrays) for buffer in self.program.buffers]
