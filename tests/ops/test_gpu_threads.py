@@ -43,6 +43,12 @@ def told(x: Tensor[N, f32]):
     assert x[0] > 0.0, f"the first is {x[0]}"
     return x * 2.0
 
+def halves(x: Tensor[N, f32], k: Tensor[M, f32], limit: f32):
+    total = sum(x)
+    if total > limit:
+        total = sum(x[:N // M])
+    return total
+
 def turned(x: Tensor[12, c64]):
     return fft(x)
 
@@ -119,22 +125,27 @@ def test_narrow_types() -> None:
     compare("narrow", np.concatenate([numbers(300) * s for s in (1, 100, 1e-3)]).astype(ml_dtypes.float8_e4m3fn))
 
 
-def test_a_bad_index_ends_the_call_as_on_a_cpu() -> None:
-    args = numbers(9, 70), np.array([3, 9, 0], np.int32)
+def assert_ends_alike(name: str, *args: np.ndarray) -> None:
     with pytest.raises(TesseraError) as there:
-        on_cpu().rows_at(*args)  # type: ignore[attr-defined]
+        getattr(on_cpu(), name)(*args)
     with pytest.raises(TesseraError) as here:
-        emulated("rows_at")(*args)
+        emulated(name)(*args)
     assert said(here.value) == said(there.value)
+
+
+def test_a_bad_index_ends_the_call_as_on_a_cpu() -> None:
+    assert_ends_alike("rows_at", numbers(9, 70), np.array([3, 9, 0], np.int32))
+
+
+def test_a_size_without_a_value_ends_the_call_where_it_is_used() -> None:
+    x, none, low, high = numbers(6), numbers(0), np.float32(-100.0), np.float32(100.0)
+    compare("halves", x, numbers(2), low)
+    compare("halves", x, none, high)
+    assert_ends_alike("halves", x, none, low)
 
 
 def test_what_is_printed_and_asserted(capsys: pytest.CaptureFixture[str]) -> None:
     compare("told", np.array([1.0, 2.0], np.float32))
     first, second = capsys.readouterr().out.splitlines()
     assert first == second == "3.0 1.0"
-    wrong = np.array([-1.0, 2.0], np.float32)
-    with pytest.raises(TesseraError) as there:
-        on_cpu().told(wrong)  # type: ignore[attr-defined]
-    with pytest.raises(TesseraError) as here:
-        emulated("told")(wrong)
-    assert said(here.value) == said(there.value)
+    assert_ends_alike("told", np.array([-1.0, 2.0], np.float32))

@@ -137,7 +137,7 @@ class HostProgram:
             self.values[op.result] = self._index(op)
         elif "sequential" in op.attrs and self.apart is not None:
             self.apart(self, op)
-        elif op.name not in _DECLARATIONS:
+        elif op.name not in DECLARATIONS:
             _RULES[op.name](self, op)
 
     def site(self, op: Op) -> int:
@@ -150,7 +150,7 @@ class HostProgram:
     def _define(self, op: Op) -> None:
         """Leaves where a size that an operation uses has no value here; the entry has tested those of every call."""
         known = [dim for dim in sizes_at(op, self._kernel_sizes) if dim.symbols() <= self.symbols.keys()]
-        for guard in implied_guards(known) if op.name not in _DECLARATIONS else ():
+        for guard in implied_guards(known) if op.name not in DECLARATIONS else ():
             if guard not in self.defined:
                 self.defined |= {guard}
                 holds, left, right = emit_guard(self.b, guard, self.symbols)
@@ -349,7 +349,7 @@ def _may_end(loop: Op) -> bool:
     return any(op.name == "schedule.last" for block in branches for op in block.ops)
 
 
-_DECLARATIONS = frozenset({"schedule.guard", "schedule.buffer", "schedule.return", "schedule.end", "schedule.test"})
+DECLARATIONS = frozenset({"schedule.guard", "schedule.buffer", "schedule.return", "schedule.end", "schedule.test"})
 """Handled on entry, or by the operation around them."""
 
 _RULES: dict[str, Callable[[HostProgram, Op], None]] = {

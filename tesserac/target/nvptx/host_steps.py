@@ -32,10 +32,12 @@ from tesserac.ir.forms import Guard
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.schedule.dialect import Predicate, memory
-from tesserac.target.cpu.extents import largest_in
+from tesserac.target.cpu.extents import largest_in, loop_bounds
+from tesserac.target.cpu.guards import certain_sizes, kernel_sizes, sizes_at
+from tesserac.target.cpu.host_program import DECLARATIONS
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.status import HostSite
-from tesserac.target.sizes import size_of
+from tesserac.target.sizes import implied_guards, size_of
 from tesserac.tile.gpu.dialect import integer, text
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.types.dims import ZERO, Dim
@@ -49,13 +51,20 @@ def condition(kind: str, left: Dim, right: Dim) -> Condition:
 
 
 class HostSteps:
-    """Operations one after another; buffers, tables and sites are numbered as they come. `bounds` are those of the
-    loops: memory whose size changes with their iterations is as large as it gets."""
+    """Operations one after another; buffers, tables and sites are numbered as they come. `kernels` has the variants of
+    each neutral kernel, and one of them as an operation."""
 
-    def __init__(self, variants: Mapping[str, tuple[int, ...]], sites: list[HostSite], bounds: Bounds) -> None:
-        self.variants = variants
+    def __init__(self, func: Op, kernels: Mapping[str, tuple[Op, tuple[int, ...]]], sites: list[HostSite]) -> None:
+        self.variants = {name: positions for name, (_, positions) in kernels.items()}
         self.sites = sites
-        self.bounds = bounds
+        self.bounds: Bounds = loop_bounds(func)
+        """Of the loops: memory whose size changes with their iterations is as large as it gets."""
+        operations = {name: op for name, (op, _) in kernels.items()}
+        self.sizes = kernel_sizes(operations)
+        self.known = {name for arg in func.body.args for dim in memory(arg).dims for name in dim.symbols()}
+        certain = (dim for _, dims in certain_sizes(func, operations) for dim in dims if dim.symbols() <= self.known)
+        self.defined = frozenset(implied_guards(certain))
+        """What has been tested by now for sizes to have values."""
         self.buffers: list[Buffer] = []
         self.tables: list[bytes] = []
         self.places: dict[Value, int] = {}
@@ -73,7 +82,9 @@ class HostSteps:
 
     def steps(self, block: Block) -> Steps:
         found: list[Step] = []
+        before = self.defined
         for op in block.ops[:-1]:
+            found += self._define(op) if op.name not in DECLARATIONS else ()
             if op.opdef.dialect == "index":
                 self.indices[op.result] = self._index(op)
             elif op.name == "schedule.buffer":
@@ -82,7 +93,19 @@ class HostSteps:
                 found.append(_STEPS[op.name](self, op))
             elif op.name != "schedule.guard":
                 raise LoweringError(f"no rule for {op.name} in a host program for a GPU")
+        self.defined = before
         return tuple(found)
+
+    def _define(self, op: Op) -> list[Step]:
+        """Ends the call where a size that an operation uses has no value here; the entry has tested those of every
+        call."""
+        found: list[Step] = []
+        for guard in implied_guards(dim for dim in sizes_at(op, self.sizes) if dim.symbols() <= self.known):
+            if guard not in self.defined:
+                self.defined |= {guard}
+                site = self._site("guard", guard.text, op)
+                found.append(Require(condition(guard.kind, guard.left, guard.right), site, None))
+        return found
 
     def _buffer(self, op: Op) -> None:
         role, slot = text(op, "role"), integer(op, "slot")
@@ -155,7 +178,10 @@ class HostSteps:
     def loop(self, op: Op) -> Loop:
         counter, (low, high) = text(op, "counter"), (self.indices[v] for v in op.operands)
         self.indices[op.body.args[0]] = Size(counter, counter)
-        return Loop(counter, low, high, self.steps(op.body))
+        self.known.add(counter)
+        body = self.steps(op.body)
+        self.known.discard(counter)
+        return Loop(counter, low, high, body)
 
     def last(self, op: Op) -> Last:
         return Last()

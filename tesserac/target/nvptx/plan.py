@@ -29,7 +29,6 @@ from tesserac.ir.forms import Guard, indices
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
 from tesserac.target.compile import CodegenError
-from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.guards import certain_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
@@ -58,12 +57,12 @@ class Plan:
 def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
     """`kernels` are the variants of all neutral kernels, those of one next to each other, best first."""
     compiled = tuple(compile_kernel(op, arch) for op in kernels)
-    variants: dict[str, tuple[int, ...]] = {}
+    variants: dict[str, tuple[Op, tuple[int, ...]]] = {}
     for position, op in enumerate(kernels):
-        name = text(op, "variant_of")
-        variants[name] = (*variants.get(name, ()), position)
+        first, others = variants.get(text(op, "variant_of"), (op, ()))
+        variants[text(op, "variant_of")] = (first, (*others, position))
     checks, sites = _checks(func, {text(op, "variant_of"): op for op in kernels})
-    host = HostSteps(variants, list(sites), loop_bounds(func))
+    host = HostSteps(func, variants, list(sites))
     for position, value in enumerate(func.body.args):
         host.add(value, "input", position)
     steps = host.steps(func.body)
