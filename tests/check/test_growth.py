@@ -51,7 +51,7 @@ def calls(program: str, layers: int) -> int:
     return count
 
 
-@pytest.mark.parametrize(("program", "least"), spread([("mlp", 4), ("donating", 1)], 1))
+@pytest.mark.parametrize(("program", "least"), spread([("mlp", 2), ("mlp", 4), ("donating", 1)], 1))
 def test_work_grows_with_the_number_of_layers(program: str, least: int) -> None:
     calls(program, 1)  # fills what is computed once per process
     few, more, most = (calls(program, layers) for layers in (least, 2 * least, 4 * least))
