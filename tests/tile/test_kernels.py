@@ -159,11 +159,11 @@ HEAD = "@kernel\ndef f(x: KTile[M, N, f32], y: KTile[N, L, f32]):\n    T = tile.
         ("E0208", "return tile.load(x, rows=T.q)"),
         ("E0205", "return tile.load(x, row=T.m)"),
         ("E0210", "return tile.load(T, rows=T.m)"),
-        ("E0502", "return tile.load(x, 3, rows=T.m)"),
+        ("E0520", "return tile.load(x, 3, rows=T.m)"),
         ("E0502", "for k in tile.range_k(x, N): pass\n    return tile.load(x)"),
-        ("E0502", "for k in tile.range_k(x, T.k): z = tile.load(y, k, rows=T.m)\n    return tile.load(x)"),
+        ("E0521", "for k in tile.range_k(x, T.k): z = tile.load(y, k, rows=T.m)\n    return tile.load(x)"),
         ("E0503", "return tile.load(x, rows=T.m), tile.load(y, rows=T.m)"),
-        ("E0506", "for i in range(3): tile.store(y, tile.load(y))"),
+        ("E0522", "for i in range(3): tile.store(y, tile.load(y))"),
         ("E0308", "tile.store(y, tile.load(x))"),
         ("E0212", "a = tile.zeros((T.m,))\n    for k in tile.range_k(x, T.k): a = tile.load(x, None, k, rows=T.m)"),
     ],
@@ -176,3 +176,10 @@ def test_mistakes_in_kernels_are_told(code: str, lines: str) -> None:
 def test_tiles_of_a_kernel_have_blocks_for_dims() -> None:
     found = check_text(HEAD + "    return tile.load(x, rows=T.m) + tile.load(x, cols=T.n)\n").diagnostics
     assert '"T_m" would be added along "M"' in found[0].title
+
+
+def test_what_only_one_branch_stores_is_missing_in_the_other() -> None:
+    text = "@kernel\ndef f(x: KTile[M, N, f32], y: KTile[M, N, f32], on: bool):\n    T = tile.context()\n    if on:\n"
+    store = "        tile.store(y, tile.load(x, rows=T.m))\n"
+    assert [d.code for d in check_text(text + store).diagnostics] == ["E0523"]
+    assert not check_text(f"{text}{store}    else:\n{store}").diagnostics

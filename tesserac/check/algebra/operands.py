@@ -93,8 +93,8 @@ def require_fit(
     wanted, found = sizes
     if wanted is None or found is None or body.facts.same(wanted, found):
         return True
-    problem = f"`{callee.name}`: {what.format(wanted=dim_text(wanted), found=dim_text(found))}"
-    draft = body.sink.error(E0801, at=callee.at, problem=problem)
+    sizes_text = what.format(wanted=dim_text(wanted), found=dim_text(found))
+    draft = body.sink.error(E0801, at=callee.at, name=callee.name, sizes=sizes_text)
     for value in (left, right):
         note_operand(body, draft, value)
     return False
@@ -118,11 +118,10 @@ def require_size(body: Body, tree: Kind, value: typed.Expr, callee: Callee) -> b
 
 def require_square(pool: Pool, tree: Kind, value: typed.Expr, callee: Callee) -> bool:
     domain, codomain = tree.shape(pool.types)
-    what = "a square operator is needed; this takes {wanted} and gives {found}"
     if domain is None or codomain is None or pool.body.facts.same(domain, codomain):
         return True
-    problem = what.format(wanted=dim_text(domain), found=dim_text(codomain))
-    note_operand(pool.body, pool.body.sink.error(E0801, at=callee.at, problem=f"`{callee.name}`: {problem}"), value)
+    sizes = f"a square operator is needed; this takes {dim_text(domain)} and gives {dim_text(codomain)}"
+    note_operand(pool.body, pool.body.sink.error(E0801, at=callee.at, name=callee.name, sizes=sizes), value)
     return False
 
 

@@ -86,23 +86,23 @@ def _differs(
     text = body.rules.text(meaning.span)
     wrong = next((d for d in inner.sink.diagnostics if d.severity is Severity.ERROR), None)
     if wrong is not None:
-        draft = _report(body, function, meaning, f"`{text}` does not take what `{function.name}` takes")
+        draft = _report(body, function, meaning, f"`{text}` does not take what it takes")
         draft.remark(f"as a call of `{text}`: {wrong.title}")
         return True
     if not _same_type(inner, function.result, expected.type):
-        draft = _report(body, function, meaning, f"`{function.name}` does not give what `{text}` gives")
+        draft = _report(body, function, meaning, f"`{text}` gives another type")
         draft.because(f"`{function.name}` gives {type_text(function.result)}")
         draft.because(f"`{text}` gives {type_text(expected.type)}")
         return True
     more = sorted(function.effects - inner.doing.effects.keys())
     if more:
-        problem = f"`{function.name}` has the effect {more[0]}, which `{text}` has not"
-        _report(body, function, meaning, problem).note(body.doing.effects[more[0]], f"{more[0]} happens here")
+        difference = f"it has the effect {more[0]}, which `{text}` has not"
+        _report(body, function, meaning, difference).note(body.doing.effects[more[0]], f"{more[0]} happens here")
     return bool(more)
 
 
-def _report(body: Body, function: typed.TypedFunction, meaning: ast.Expr, problem: str) -> Draft:
-    draft = body.sink.error(E0509, at=function.span, problem=problem)
+def _report(body: Body, function: typed.TypedFunction, meaning: ast.Expr, difference: str) -> Draft:
+    draft = body.sink.error(E0509, at=function.span, kernel=function.name, difference=difference)
     return draft.note(meaning.span, "what it implements")
 
 

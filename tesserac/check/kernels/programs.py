@@ -12,7 +12,7 @@ See Note [One block spans its dim].
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.base.source import Span
@@ -32,7 +32,7 @@ from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import check_effects
 from tesserac.check.values.tuples import make_tuple
-from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511
+from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511, E0523
 from tesserac.ops.convert import Wide
 from tesserac.types.dims import Dim, product
 from tesserac.types.policy import NO_POLICY
@@ -55,8 +55,9 @@ def check_kernel(
     body.kernel = kernel = new_kernel(names, settings)
     leading = _leading(body, signature, types)
     entered = _enter_tiles(body, signature, inner, kernel)
+    given = dict(body.scope.bindings)
     block = (*entered, *body.rules.block(body, signature.node.body))
-    block = _return_stored(kernel, block, body)
+    block = _return_stored(kernel, block, body, given)
     if not kernel.stored:
         check_end(body, signature)
     check_effects(body, signature.node)
@@ -129,8 +130,8 @@ def _leading(body: Body, signature: Signature, types: Sequence[Type]) -> tuple[D
             if body.may_agree(left, right):
                 require_guard(body, "equal", left, right, parameter.span)
                 continue
-            problem = f"`{parameter.name}` has leading dims {dims_text(own)}, another parameter {dims_text(first)}"
-            body.sink.error(E0506, at=parameter.span, problem=problem)
+            dims = {"own": dims_text(own), "other": dims_text(first)}
+            body.sink.error(E0506, at=parameter.span, name=parameter.name, **dims)
     return first
 
 
@@ -160,15 +161,16 @@ def _enter_tiles(
     return statements
 
 
-def _return_stored(kernel: Kernel, block: typed.Block, body: Body) -> typed.Block:
-    """A kernel that stores returns what it stored, in the order of the first stores."""
+def _return_stored(kernel: Kernel, block: typed.Block, body: Body, given: Mapping[str, Binding]) -> typed.Block:
+    """A kernel that stores returns what it stored, in the order of the first stores. `given` is what it began with: a
+    parameter that is still that was stored in a branch that is not taken."""
     if not kernel.stored or body.flow.returns:
         return block
-    span = block[-1].span
-    lost = [name for name in kernel.stored if name not in body.scope.bindings]
+    lost = [name for name in kernel.stored if body.scope.bindings.get(name) in (None, given.get(name))]
     if lost:
-        body.sink.error(E0506, at=kernel.stored[lost[0]].span, problem=f"`{lost[0]}` is stored in one branch only")
+        body.sink.error(E0523, at=kernel.stored[lost[0]].span, name=lost[0])
         return block
+    span = block[-1].span
     stored = [body.local(name, span) for name in kernel.stored]
     value = stored[0] if len(stored) == 1 else make_tuple(stored, span)
     body.flow.returns.append(value)

@@ -14,7 +14,7 @@ from tesserac.check.operators.apply import apply_operator
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.arguments import Callee, Slot, check_arguments, sort_arguments
 from tesserac.check.state.body import Body
-from tesserac.diag.codes.kernels import E0506
+from tesserac.diag.codes.kernels import E0522
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.shapes import E0308
 from tesserac.ops.convert import Cast
@@ -42,8 +42,7 @@ def check_store(body: Body, call: ast.Call) -> list[typed.Stmt]:
         body.sink.error(E0210, at=out.span, expected="a parameter that is a tensor", found=type_text(out.type))
         return []
     if body.flow.loops:
-        problem = "a tile is stored once, after the loops that make it"
-        body.sink.error(E0506, at=callee.at, problem=problem)
+        body.sink.error(E0522, at=callee.at)
         return []
     rounded = apply_operator(body, Cast(out.type.dtype, out.type.policy), [value], callee.at, callee.span)
     if not _fits(body, kernel, out.type, rounded):

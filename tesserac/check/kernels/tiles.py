@@ -22,7 +22,7 @@ from tesserac.check.operators.calls import call_operator
 from tesserac.check.state.arguments import Arg, Callee, Slot
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import item_of
-from tesserac.diag.codes.kernels import E0501, E0502, E0503
+from tesserac.diag.codes.kernels import E0501, E0502, E0503, E0520, E0521
 from tesserac.diag.codes.names import E0210
 from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Wide
@@ -129,8 +129,7 @@ def _extent(body: Body, kernel: Kernel, size: Dim, extent: typed.Expr) -> Dim | 
     if found is not None and (found in kernel.blocks.values() or body.facts.same(found, size)):
         return found
     label = f"neither a block nor {dim_text(size)}"
-    problem = f"this is not a block of a dim of size {dim_text(size)}"
-    draft = body.sink.error(E0502, at=extent.span, label=label, problem=problem)
+    draft = body.sink.error(E0502, at=extent.span, label=label, of=f"a dim of size {dim_text(size)}")
     draft.remark("a block is `T.m`, `T.n`, `T.k` or `T.d` of `T = tile.context()`, or the whole dim")
     return None
 
@@ -141,12 +140,12 @@ def _numbered(
     counter = number.type.value.symbol if isinstance(number.type, IntType) else None
     block = kernel.counters.get(counter or "")
     if counter is None or block is None:
-        draft = body.sink.error(E0502, at=number.span, problem="this is not the number of a block")
+        draft = body.sink.error(E0520, at=number.span)
         draft.remark("blocks are counted by `for i in tile.range_n(shape, T.n)` and `tile.range_k(x, T.k)`")
         return None
     if extent is not None and extent.type != IntType(block):
-        problem = f"this number counts blocks of size {kernel.block_name(block)}"
-        body.sink.error(E0502, at=number.span, problem=problem).note(extent.span, "another size is given here")
+        draft = body.sink.error(E0521, at=number.span, block=kernel.block_name(block))
+        draft.note(extent.span, "another size is given here")
         return None
     if not bind_block(body, kernel, block, size, number.span):
         return None
@@ -214,7 +213,7 @@ def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
     counter = number.type.value.symbol if isinstance(number.type, IntType) else None
     block = kernel.counters.get(counter or "")
     if counter is None or block is None:
-        body.sink.error(E0502, at=number.span, problem="this is not the number of a block")
+        body.sink.error(E0520, at=number.span)
         return body.error(callee.span)
     return indices(kernel, block, Dim.sym(counter) * block, callee.span)
 
@@ -256,8 +255,8 @@ def block_range(body: Body, callee: Callee, given: Given) -> Dim | None:
         return None
     block = extent.type.value if isinstance(extent.type, IntType) else None
     if block is None or block not in kernel.blocks.values():
-        problem = f"`tile.{callee.name}` counts blocks of `T.n` or `T.k`, of `T = tile.context()`"
-        body.sink.error(E0502, at=extent.span, problem=problem)
+        draft = body.sink.error(E0502, at=extent.span, of="a kernel")
+        draft.remark(f"`tile.{callee.name}` counts blocks of `T.n` or `T.k`, of `T = tile.context()`")
         return None
     return block if bind_block(body, kernel, block, size, extent.span) else None
 
