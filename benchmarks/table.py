@@ -74,6 +74,7 @@ def main() -> None:
     today, machine = datetime.date.today().isoformat(), f"{platform.machine()}, {os.cpu_count()} cores"
     head = f"# Work beside other libraries\n\n`python -m benchmarks.table`, {today}, {machine}.\n\n"
     said = "The best peer's time over ours (above 1 is ours), with the times; each library alone in its process.\n\n"
+    said += "On one thread it is processor time, on several the time that passes.\n\n"
     options.output.write_text(head + said + "\n".join(lines) + "\n", encoding="utf-8")
     print(f"written to {options.output}")
 

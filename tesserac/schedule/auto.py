@@ -22,7 +22,7 @@ from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
-from tesserac.schedule.space import Reach, computing, reaches
+from tesserac.schedule.space import Reach, computing, reaches, yielded_op
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
 from tesserac.types.dims import ONE, ZERO
@@ -37,6 +37,9 @@ SORT_WARPS = 32
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
+CUT_BLOCKS = 64
+"""Blocks of a long row that are one program: much more than what a second launch costs, and a power of two, so that
+they are a subtree of the row's tree."""
 
 
 def launch_pass(machine: Machine) -> Pass:
@@ -164,6 +167,22 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     if machine.warps:
         bind(launch, machine.warps if across is None else machine.column_warps, "uniform")
     _keep_values(launch)
+    if launch_kind(launch) == "rows" and across is None and not machine.warps and _may_be_cut(launch):
+        launch.attrs["cut"] = CUT_BLOCKS
+        because(launch, f"{CUT_BLOCKS} blocks per program where rows are few and long")
+
+
+def _may_be_cut(launch: Op) -> bool:
+    """Whether a row is only summed up, and may be so long that it is work for many: an aligned subtree of its blocks is
+    then a program's."""
+    *rows, fold = launch_loops(launch)
+    size, forms = fold.size.constant, computing(launch)
+    passes = Passes(launch)
+    once = all(passes.level(op.operands[0]) == 0 for op in forms if op.name == "form.reduce")
+    along = any(passes.has_fold(yielded_op(value)) for value in launch.body.terminator.operands)
+    long = size is None or size >= 4 * CUT_BLOCKS * fold.block
+    plain = all(op.name in ("form.map", "form.reduce") for op in forms)
+    return long and once and plain and not along and all(r.kind == "parallel" and r.block == 1 for r in rows)
 
 
 def _schedule_scatter(launch: Op, machine: Machine) -> None:

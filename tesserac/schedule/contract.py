@@ -15,14 +15,17 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import computing, read_reach
-from tesserac.schedule.tiles import Block, Problem, accumulator_block, best_block, programs
-from tesserac.types.dims import product
+from tesserac.schedule.tiles import FEWEST_ROWS_BLOCK, Block, Problem, accumulator_block, best_block, programs
+from tesserac.types.dims import ONE, product
+from tesserac.types.dtype import BF16, F16, F32, F64
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 256, 192
 MOST_STAGES = 4
 UNIFORM_WARPS = 8
 WARPGROUP = 4
+READ_AS_ROWS = (F32, F64, BF16, F16)
+"""Element types of a right operand that is read as it lies."""
 
 
 def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
@@ -40,6 +43,28 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
         because(launch, f"blocks of {block} of the sum stay near while iterations pass")
     else:
         because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
+
+
+def schedule_fewest_rows(launch: Op) -> None:
+    """Schedules a contraction of a few rows: each row of the right operand is read once, as it lies."""
+    loops, block = len(launch_loops(launch)), FEWEST_ROWS_BLOCK
+    for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
+        split(launch, loop, size)
+    for operand in (0, 1):
+        stage(launch, operand, "rows", 1)
+    because(launch, f"at most {block.rows} rows: the right operand is read as it lies, in blocks of {block}")
+
+
+def can_read_rows(launch: Op) -> bool:
+    """Whether neighbours in a row of the right operand are neighbours in memory, and one fma each is all there is to
+    the product."""
+    contract = computing(launch)[0]
+    right, ty = read_reach(launch, contract, 1), tensor_type(contract.operands[1])
+    if any(op.name == "form.accumulate" for op in computing(launch)) or right is None or right.panels:
+        return False
+    floats = ty.dtype in READ_AS_ROWS and compute_dtype(ty.dtype, ty.policy) in (F32, F64)
+    same = tensor_type(contract.operands[0]).dtype == ty.dtype
+    return floats and same and right.strides[-2] == ONE
 
 
 def problem_of(launch: Op, machine: Machine) -> Problem:

@@ -55,6 +55,8 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     stages    operands of the contraction that are copied nearer to the computing unit, and how
     units     what runs one program
     reason    why it was decided so, for people
+    cut       of rows that may be long and few: where they are, so many blocks of a row are one program, and what they
+              give passes through workspace to a second launch
     copied    where it copies what could have been changed in place: why it was not
 schedule.check(status) {operator, sizes}
     Ends the call with a status if a kernel has put a bad index into one of the words; `sizes[i]` is the size that
@@ -203,6 +205,13 @@ def launch_units(op: Op) -> Units:
     return attr(op, "units", Units)
 
 
+def launch_cut(op: Op) -> int | None:
+    """Blocks of a long row that are one program; none where a row always is one."""
+    cut = op.attrs.get("cut")
+    assert cut is None or isinstance(cut, int)
+    return cut
+
+
 def _outs(op: Op) -> int:
     return attr(op, "outs", int)
 
@@ -293,6 +302,9 @@ def _verify_loops(op: Op) -> None:
     require(sorted(walked) == list(range(len(space))), "its loops do not walk each axis once", op)
     for loop in launch_loops(op):
         require(loop.kind in LOOP_KINDS and loop.block > 0, f"bad loop {loop}", op)
+    cut = op.attrs.get("cut")
+    power = isinstance(cut, int) and cut > 0 and cut & (cut - 1) == 0
+    require(cut is None or (power and launch_kind(op) == "rows"), "cuts rows at powers of two of blocks", op)
 
 
 def _verify_swap(op: Op) -> None:

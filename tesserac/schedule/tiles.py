@@ -53,6 +53,11 @@ FEW_ROWS = 96
 FEW_ROWS_COLUMNS = 1024
 """Few rows usually meet a matrix of weights at least so wide; a narrower block of it is more programs."""
 
+FEWEST_ROWS = 8
+"""Up to so many rows, laying out the right operand costs more than it saves even block by block."""
+FEWEST_ROWS_BLOCK = Block(FEWEST_ROWS, 512, 512)
+"""Narrow enough that the rows of a matrix of weights are work for all cores."""
+
 ASYNC_BLOCKS, WARP_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64)), ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))

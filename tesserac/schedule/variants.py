@@ -5,8 +5,9 @@ becomes, on a CPU,
     schedule.select() {predicates = [M >= 97]} { both } { schedule.launch(%a, %b, %c) {kind = "contract"} }
 
 With few rows each element of the right operand is used a few times only: laying it out first would be most of the work,
-so each program lays out its own block. On a GPU a second variant has smaller blocks, for sizes at which the larger ones
-would leave multiprocessors idle.
+so each program lays out its own block. With fewer still (M <= 8) nothing is laid out at all: a third region has a
+launch that reads the right operand as it lies. On a GPU a second variant has smaller blocks, for sizes at which the
+larger ones would leave multiprocessors idle.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import Permute, operand_maps, tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.schedule.access import view_source
-from tesserac.schedule.contract import problem_of, schedule_contract
+from tesserac.schedule.contract import can_read_rows, problem_of, schedule_contract, schedule_fewest_rows
 from tesserac.schedule.dialect import (
     Predicate,
     launch_ins,
@@ -31,7 +32,7 @@ from tesserac.schedule.dialect import (
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import computing
-from tesserac.schedule.tiles import FEW_ROWS, FEW_ROWS_COLUMNS, candidates
+from tesserac.schedule.tiles import FEW_ROWS, FEW_ROWS_COLUMNS, FEWEST_ROWS, candidates
 from tesserac.schedule.views import is_copy
 from tesserac.types.dims import Dim, product
 
@@ -41,6 +42,10 @@ SMALL_OPERAND = 4096
 
 def schedule_product(launch: Op, machine: Machine) -> None:
     """Schedules a contraction, with a variant for small sizes where that pays."""
+    rows = launch_space(launch)[-3].constant
+    if machine.packs_operands and rows is not None and rows <= FEWEST_ROWS and can_read_rows(launch):
+        schedule_fewest_rows(launch)
+        return
     plain = clone_op(launch, {})
     schedule_contract(launch, problem_of(launch, machine), machine)
     if machine.packs_operands:
@@ -57,7 +62,7 @@ def _variant_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
     smallest = candidates(problem, machine)[-1]
     if count.constant is not None or smallest.rows * smallest.columns >= loops[-3].block * loops[-2].block:
         return
-    _select(Predicate("at_least", count, Dim.const(machine.cores)), [launch], plain)
+    _select([(Predicate("at_least", count, Dim.const(machine.cores)), [launch])], plain)
     few = replace(problem, leads=1, rows=smallest.rows, columns=smallest.columns)
     schedule_contract(plain, few, machine)
     because(plain, f"fewer than {machine.cores} larger blocks")
@@ -67,7 +72,13 @@ def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:
     rows, pack = launch_space(launch)[-3], _packing(launch, plain)
     if pack is None or rows.constant is not None or _is_small(launch) or not _read_directly(plain, launch, pack):
         return
-    _select(Predicate("at_least", rows, Dim.const(FEW_ROWS + 1)), [pack, launch], plain)
+    many = Predicate("at_least", rows, Dim.const(FEW_ROWS + 1))
+    if can_read_rows(plain):
+        fewest = clone_op(plain, {})
+        _select([(many, [pack, launch]), (Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1)), [plain])], fewest)
+        schedule_fewest_rows(fewest)
+    else:
+        _select([(many, [pack, launch])], plain)
     problem = problem_of(plain, machine)
     schedule_contract(plain, replace(problem, rows=FEW_ROWS, columns=FEW_ROWS_COLUMNS), machine)
     because(plain, f"at most {FEW_ROWS} rows: the right operand is laid out block by block")
@@ -121,13 +132,15 @@ def _permuted(builder: Builder, value: Value, order: tuple[int, ...]) -> Value:
     return builder.value("form.view", (value,), result, {"view": Permute(inverse)})
 
 
-def _select(predicate: Predicate, first: list[Op], otherwise: Op) -> None:
-    """Launches move to where the last of them stands, into the first region, `otherwise` into the second."""
-    blocks = (Block(), Block())
-    Builder.before(first[-1]).op("schedule.select", (), (), {"predicates": (predicate,)}, blocks)
-    for op in first:
-        op.detach()
-        blocks[0].append(op)
-    blocks[1].append(otherwise)
-    for block in blocks:
+def _select(choices: list[tuple[Predicate, list[Op]]], otherwise: Op) -> None:
+    """The launches of each predicate go into a region, all to where the last of the first one's stands; `otherwise`
+    goes into the last region."""
+    blocks = [Block() for _ in range(len(choices) + 1)]
+    predicates = tuple(predicate for predicate, _ in choices)
+    Builder.before(choices[0][1][-1]).op("schedule.select", (), (), {"predicates": predicates}, blocks)
+    for block, ops in zip(blocks, (*(ops for _, ops in choices), [otherwise]), strict=True):
+        for op in ops:
+            if op.parent is not None:
+                op.detach()
+            block.append(op)
         Builder(block).op("schedule.end")

@@ -8,13 +8,16 @@ the memory of the launch operand at the same base address, under the shape and s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Attr, Module, Op
+from tesserac.ir.core import Attr, Block, Module, Op
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
-from tesserac.schedule.dialect import launch_kind, memory
+from tesserac.schedule.dialect import launch_cut, launch_kind, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
+from tesserac.tile.build_long_rows import build_joined, build_parts, is_long, partial_types
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_program import Program
 from tesserac.tile.build_rows import build_rows
@@ -25,7 +28,7 @@ from tesserac.tile.build_sort import build_sort
 from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
 from tesserac.tile.share import meaning, share_kernels
-from tesserac.tile.status import add_status, check_attrs, checked_forms
+from tesserac.tile.status import add_status, add_workspace, check_attrs, checked_forms
 from tesserac.types.dims import ZERO, Dim, product
 
 BUILDERS = {
@@ -49,10 +52,16 @@ def tile_pass(machine: Machine) -> Pass:
         for host in hosts:
             launches = [op for op in host.walk() if op.name == "schedule.launch"]
             for number, launch in enumerate(launches):
-                said = meaning(launch)
+                said, name = meaning(launch), f"{host.symbol}${number}"
                 if said not in built:
-                    built[said] = _build(launch, f"{host.symbol}${number}")
-                _launch(host, launch, built[said])
+                    built[said] = _build(launch, name)
+                if launch_cut(launch) is None:
+                    _launch(host, launch, built[said])
+                    continue
+                for stem, builder in (("parts", build_parts), ("joined", build_joined)):
+                    if f"{stem} {said}" not in built:
+                        built[f"{stem} {said}"] = _build_with(launch, f"{name}.{stem}", builder)
+                _launch_cut(host, launch, [built[f"{stem}{said}"] for stem in ("parts ", "joined ", "")])
             host.detach()
         return Module([*share_kernels([made.kernel for made in built.values()], hosts), *hosts])
 
@@ -89,6 +98,33 @@ def _made(launch: Op) -> Frame | Program:
 def _build(launch: Op, name: str) -> _Built:
     kernel, frame = build_kernel(launch, name)
     return _Built(kernel, frame.operands(), frame.touched())
+
+
+def _build_with(launch: Op, name: str, builder: Callable[[Frame], None]) -> _Built:
+    frame = Frame(launch)
+    builder(frame)
+    kernel = frame.finish(name)
+    merge_maps(kernel)
+    return _Built(kernel, frame.operands(), frame.touched())
+
+
+def _launch_cut(host: Op, launch: Op, made: Sequence[_Built]) -> None:
+    """A launch of rows that may be long: their parts and what joins them, or all at once."""
+    parts, joined, whole = made
+    held = [add_workspace(host, type_) for type_ in partial_types(launch)]
+    blocks = (Block(), Block())
+    Builder.before(launch).op("schedule.select", (), (), {"predicates": (is_long(launch),)}, blocks)
+    few = sum((product(memory(value).dims) for value in held), ZERO)
+    for block, kernels in zip(blocks, (((parts, held), (joined, held)), ((whole, []),)), strict=True):
+        builder = Builder(block, launch.span)
+        for kernel, more in kernels:
+            operands = [launch.operands[place] for place in kernel.operands]
+            attrs: dict[str, Attr] = {"kernel": kernel.kernel.symbol, "touched": kernel.touched}
+            if kernel is joined:
+                attrs["touched"] = few
+            builder.op("tile.launch", [*operands, *more], (), attrs)
+        builder.op("schedule.end")
+    launch.erase()
 
 
 def _launch(host: Op, launch: Op, made: _Built) -> None:

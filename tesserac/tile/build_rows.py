@@ -9,7 +9,7 @@ scratch. The last pass writes the results that have the folded axis.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Attr, Block, Op, Value, attr
 from tesserac.ir.forms import ORDERED_KINDS, tensor_type
@@ -29,7 +29,7 @@ from tesserac.types.dtype import DType
 
 def build_rows(frame: Frame) -> None:
     frame.enter_grid()
-    rows, level = _Rows(frame), Passes(frame.launch).level
+    rows, level = Rows(frame), Passes(frame.launch).level
     reduces = [op for op in computing(frame.launch) if op.name == "form.reduce"]
     for number in sorted({level(op.operands[0]) for op in reduces}):
         here = [op for op in reduces if level(op.operands[0]) == number]
@@ -38,7 +38,7 @@ def build_rows(frame: Frame) -> None:
     rows.results()
 
 
-class _Rows:
+class Rows:
     """A row kernel while it grows. `scratch` holds the kept values that some pass has written."""
 
     def __init__(self, frame: Frame) -> None:
@@ -68,22 +68,37 @@ class _Rows:
             ]
             frame.builder.op("tile.yield", best)
         done = frame.builder.op("tile.for", (*bounds, *inits), types, {"step": loop.block}, (body,))
-        self._finish(ops, done)
+        self.finish(ops, done)
 
     def sums(self, ops: Sequence[Op]) -> None:
         if not ops:
             return
+        loop = self.frame.loops[self.fold]
+        count = self.frame.size(loop.size.ceil_div(loop.block))
+        self.finish(ops, self.tree(ops, count))
+
+    def tree(self, ops: Sequence[Op], count: Value, first: Value | None = None) -> Op:
+        """Reductions of so many blocks of the row, from its beginning or the one given."""
         frame, loop = self.frame, self.frame.loops[self.fold]
         self._prepare(ops)
+
+        def block(number: Value) -> list[Value]:
+            place = number if first is None else index_op(frame.builder, "add", first, number)
+            self._enter(index_op(frame.builder, "mul", place, frame.size(loop.block)))
+            return [self._reduced(op) for op in ops]
+
+        return self.combined(ops, count, block)
+
+    def combined(self, ops: Sequence[Op], count: Value, part: Callable[[Value], list[Value]]) -> Op:
+        """The tree over so many parts of each reduction."""
+        frame = self.frame
         inits = [self._empty(op) for op in ops]
         types = [tile_type(v) for v in inits]
-        count = frame.size(loop.size.ceil_div(loop.block))
         body = Block([INDEX], ["block"])
         with frame.inside(body):
-            self._enter(index_op(frame.builder, "mul", body.args[0], frame.size(loop.block)))
-            frame.builder.op("tile.yield", [self._reduced(op) for op in ops])
+            frame.builder.op("tile.yield", part(body.args[0]))
         blocks = (body, combine_body(types, [_kind(op) for op in ops]))
-        self._finish(ops, frame.builder.op("tile.tree", (count, *inits), types, {}, blocks))
+        return frame.builder.op("tile.tree", (count, *inits), types, {}, blocks)
 
     def results(self) -> None:
         """Values per row are stored at once; those along the row in one more pass."""
@@ -113,7 +128,7 @@ class _Rows:
     def _leave(self) -> None:
         self.frame.at.pop(self.fold, None)
 
-    def _finish(self, ops: Sequence[Op], done: Op) -> None:
+    def finish(self, ops: Sequence[Op], done: Op) -> None:
         self._leave()
         for op, total in zip(ops, done.results, strict=True):
             result = finished(self.frame.builder, _kind(op), total, tensor_type(op.result))
@@ -178,14 +193,14 @@ class _Rows:
         if _kind(op) in ORDERED_KINDS:
             attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
         operands = (tile, frame.at[self.fold])
-        return frame.builder.value("tile.reduce", operands, self._partial(op), attrs, hint=op.result.name)
+        return frame.builder.value("tile.reduce", operands, self.partial(op), attrs, hint=op.result.name)
 
-    def _partial(self, op: Op) -> TileType:
+    def partial(self, op: Op) -> TileType:
         accum = attr(op, "accum", DType)
         return TileType(self.frame.tile_shape(self.frame.walked(op)), accum)
 
     def _empty(self, op: Op) -> Value:
-        ty = self._partial(op)
+        ty = self.partial(op)
         return self.frame.builder.value("tile.full", (), ty, {"value": identity_of(_kind(op), ty.dtype)})
 
     # -- scratch

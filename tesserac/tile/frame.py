@@ -58,6 +58,7 @@ class Frame:
         self.block = Block()
         self.builder = Builder(self.block, launch.span)
         self.at: dict[int, Value] = {}
+        self.part: Value | None = None
         self.grid: list[Dim] = []
         self._arguments: dict[Argument, Value] = {}
         self._tiles: list[dict[object, Value]] = [{}]
@@ -67,15 +68,18 @@ class Frame:
 
     # -- grid and coordinates
 
-    def enter_grid(self, always_axes: Sequence[int] = ()) -> None:
+    def enter_grid(self, always_axes: Sequence[int] = (), parts: Dim | None = None) -> None:
         """One grid axis per parallel loop; a loop in blocks has an axis as coordinate, as have `always_axes`, of
-        whatever size."""
+        whatever size. Where rows are cut into `parts`, the last axis counts those."""
         pids: dict[int, Value] = {}
         for number, loop in enumerate(self.loops):
             if loop.kind == "parallel" and (loop.size != ONE or number in always_axes):
                 pids[number] = self.block.add_arg(INDEX, f"p{len(pids)}")
                 self.grid.append(loop.size.ceil_div(loop.block))
-        if not pids:
+        if parts is not None:
+            self.part = self.block.add_arg(INDEX, "part")
+            self.grid.append(parts)
+        elif not pids:
             self.block.add_arg(INDEX, "p0")
             self.grid.append(ONE)
         self._declare_arguments()

@@ -1,8 +1,10 @@
-"""What kernels tell of indices that are out of range, and what the host must know to pass it on."""
+"""Memory that only kernels need, beside the buffers of a host program: what they tell of indices that are out of range,
+with what the host must know to pass it on, and what one hands to the next."""
 
 from __future__ import annotations
 
-from tesserac.ir.core import OPDEFS, Attr, Op, Value
+from tesserac.base.source import Span
+from tesserac.ir.core import OPDEFS, Attr, Op, Value, attr
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import gather_source, is_checked
 from tesserac.ir.types import MemRefType
@@ -26,9 +28,19 @@ def status_type(check: Op) -> MemRefType:
 
 def add_status(host: Op, check: Op) -> Value:
     """Memory in which a kernel tells of bad indices, beside the other buffers of the host program."""
-    before = [op for op in host.body.ops if op.name == "schedule.buffer" and op.attrs["role"] == "status"]
-    attrs: dict[str, Attr] = {"role": "status", "slot": len(before)}
-    buffer = Op(OPDEFS["schedule.buffer"], (), (status_type(check),), attrs, (), check.span, ("status",))
+    return _add_buffer(host, status_type(check), "status", check.span)
+
+
+def add_workspace(host: Op, type_: MemRefType) -> Value:
+    """Memory that a kernel writes and the next one reads."""
+    return _add_buffer(host, type_, "workspace", host.span)
+
+
+def _add_buffer(host: Op, type_: MemRefType, role: str, span: Span) -> Value:
+    """A buffer in a slot of its own."""
+    taken = [attr(op, "slot", int) for op in host.body.ops if op.attrs.get("role") == role]
+    attrs: dict[str, Attr] = {"role": role, "slot": 1 + max(taken, default=-1)}
+    buffer = Op(OPDEFS["schedule.buffer"], (), (type_,), attrs, (), span, (role,))
     first = (i for i, op in enumerate(host.body.ops) if op.name not in ("schedule.guard", "schedule.buffer"))
     return host.body.insert(next(first), buffer).result
 

@@ -145,7 +145,7 @@ def test_epilogue_over_merged_rows() -> None:
         + binary("d", "r", "[[0, 1, 2], [0, 1, 2]]", "add", "y", "B, S, E")
         + "func.return(%y)",
     )
-    assert kinds(schedule(text)) == ["pack", "contract", "contract"]
+    assert kinds(schedule(text)) == ["pack", "contract", "contract", "contract"]
     args = [values(F32, s, i) for i, s in enumerate([(2, 30, 9), (9, 50), (2, 30, 50), (50,)])]
     check(text, args)
 
@@ -168,11 +168,12 @@ def test_wide_intermediates_are_not_rounded() -> None:
 
 
 def test_variants_of_a_product_by_its_sizes() -> None:
-    """Few rows are not packed before the grid; on a GPU few programs take smaller blocks; a known size needs none."""
+    """Few rows are not packed before the grid, fewer not at all; on a GPU few programs take smaller blocks; a known
+    size needs none."""
     text = (CASES / "matmul_f32.forms").read_text()
     (select,) = [op for op in schedule(text).walk() if op.name == "schedule.select"]
     inside = [[op.attrs.get("kind") for op in region.block.ops[:-1]] for region in select.regions]
-    assert inside == [["pack", "contract"], ["contract"]]
+    assert inside == [["pack", "contract"], ["contract"], ["contract"]]
     gpu = launches(schedule(text, SM_90A))
     assert [[loop.block for loop in launch_loops(op)] for op in gpu] == [[128, 128, 16], [64, 64, 16]]
     for rows, expected in (("8", ["contract"]), ("2048", ["pack", "contract"])):

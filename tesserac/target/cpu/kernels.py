@@ -18,6 +18,7 @@ from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.groups import emit_vector_loop
 from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
+from tesserac.target.cpu.row_products import emit_row_product
 from tesserac.target.cpu.shared import emit_shared, has_products, is_shared
 from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.trees import emit_running, emit_tree
@@ -196,5 +197,6 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.pack": emit_pack,
     "cpu.sort": emit_sort,
     "cpu.micro_kernel": _micro_kernel,
+    "cpu.row_product": emit_row_product,
     "cpu.panel_sum": _panel_sum,
 }

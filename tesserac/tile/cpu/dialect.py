@@ -21,6 +21,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
                              { ^(level): ... } { ^(): ... } { ^(level, left..., right...): ... cpu.yield }
         As tile.running, with the counter of cpu.tree. The first three regions are as there. The others are for what
         stands before a block: to begin it as `empty`, and to put what the counter holds at `level` in front of it.
+    cpu.row_product(a, at..., b, at..., c, rows, columns, depth, done) {left, right}
+        c[i, j] continues its chain with a[i, k] * b[k, j] for ascending k, from +0 where `done` is 0. Both operands lie
+        as they are, from the places given: `left` are the dims of i and k, `right` those of k and j, which is
+        contiguous. Each row of b is read once.
     cpu.load(mem, at...) : scalar        cpu.store(x, mem, at...)        cpu.position(i) : scalar<i64>
     cpu.index(x) : index                 an integer that the data has, as an index
     cpu.gather(mem, at..., status?) {wraps} : scalar
@@ -150,6 +154,31 @@ def _verify_running(op: Op) -> None:
         require([v.type for v in body.terminator.operands] == types, "a region must yield its values", op)
 
 
+def row_product_operands(op: Op) -> tuple[Value, list[Value], Value, list[Value], Value, list[Value]]:
+    """Both operands with where they start, the sums, and the sizes."""
+    values = list(op.operands)
+    left = values.pop(0)
+    starts = [values.pop(0) for _ in _dims(left)]
+    right = values.pop(0)
+    others = [values.pop(0) for _ in _dims(right)]
+    return left, starts, right, others, values[0], values[1:]
+
+
+def _dims(value: Value) -> tuple[Dim, ...]:
+    assert isinstance(value.type, MemRefType)
+    return value.type.dims
+
+
+def _verify_row_product(op: Op) -> None:
+    _, starts, right, others, sums, sizes = row_product_operands(op)
+    require(all(v.type == INDEX for v in (*starts, *others, *sizes)) and len(sizes) == 4, "takes indices", op)
+    for name in ("left", "right"):
+        dims = op.attrs.get(name)
+        require(isinstance(dims, tuple) and len(dims) == 2, "has blocks of two dims", op)
+    require(isinstance(right.type, MemRefType) and right.type.layout == "strided", "reads memory as it lies", op)
+    require(isinstance(sums.type, MemRefType) and sums.type.space == "local", "adds to scratch", op)
+
+
 def _verify_access(op: Op, memory: object, places: int) -> None:
     require(isinstance(memory, MemRefType) and memory.layout == "strided", "reads and writes strided memory", op)
     assert isinstance(memory, MemRefType)
@@ -276,6 +305,7 @@ define_op("cpu.vector_loop", pure=False, verify=_verify_vector_loop)
 define_op("cpu.fold", pure=False, verify=_verify_fold)
 define_op("cpu.tree", pure=False, verify=_verify_tree)
 define_op("cpu.running", pure=False, verify=_verify_running)
+define_op("cpu.row_product", pure=False, verify=_verify_row_product)
 define_op("cpu.load", pure=False, verify=_verify_load)
 define_op("cpu.gather", pure=False, verify=_verify_gather)
 define_op("cpu.store", pure=False, verify=_verify_store)

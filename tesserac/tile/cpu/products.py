@@ -21,6 +21,7 @@ from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.reuse import in_scratch, tile_cost
+from tesserac.tile.cpu.row_products import lower_row_product, reads_rows
 from tesserac.tile.cpu.shapes import LIGHT_BODY, best_dim
 from tesserac.tile.cpu.target import Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Loaded, LoweringError, Stored, Tile
@@ -77,6 +78,10 @@ def lower_dot(ctx: Context, dot: Op) -> None:
     """Adds a product to its accumulator; the result is that scratch."""
     a, acc = ctx.tile(dot.operands[0]), ctx.tile(dot.operands[2])
     target = acc if isinstance(acc, Accumulator) else _target(ctx, dot, acc)
+    if reads_rows(dot):
+        lower_row_product(ctx, dot, target)
+        ctx.tiles[dot.result] = target.finished()
+        return
     micro = _micro(ctx, dot)
     rows, depth = ctx.extents(a.axes, a.type.shape)
     left = _pack(ctx, a, transposed=True, width=micro.rows)

@@ -1,0 +1,164 @@
+"""A few rows times a matrix that is read as it lies.
+
+    for k in steps of 4:  for a group of columns:   b = 4 x 4 vectors of the matrix, each element of it read once
+                              for each row i:       c[i] = fma(a[i, k + 3], b[3], ... fma(a[i, k], b[0], c[i]))
+
+Sums stand in scratch, which stays in the first cache; each is one ascending chain. Four rows of the matrix are read at
+a time: more of them share a set of the cache where the matrix is a power of two wide. The next four are asked for
+ahead. The function is shared by all products of a module with the same types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.ir.core import Op, tuple_of
+from tesserac.target.cpu.frame import Frame, Memory
+from tesserac.target.cpu.registers import memory_type, register_type, widen
+from tesserac.target.emit import Function, Module
+from tesserac.target.flow import for_loop, if_then
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I64, PTR, VOID, LType, Value, const_i64, vector, zero
+from tesserac.tile.cpu.dialect import row_product_operands
+from tesserac.types.dtype import DType
+
+STEPS, PARTS = 4, 4
+_PARAMETERS = (PTR, I64, I64, PTR, I64, PTR, I64, I64, I64, I64, I64)
+
+
+def emit_row_product(frame: Frame, op: Op) -> None:
+    """The addresses of the blocks, and a call."""
+    left, starts, right, others, sums, sizes = row_product_operands(op)
+    a, b, c = (frame.memories[value] for value in (left, right, sums))
+    i, k = tuple_of(op.attrs["left"], int)
+    row, _ = tuple_of(op.attrs["right"], int)
+    first = _address(frame, a, [frame.value(v) for v in starts])
+    second = _address(frame, b, [frame.value(v) for v in others])
+    arguments = [first, a.strides[i], a.strides[k], second, b.strides[row], c.start, c.strides[0]]
+    function = _row_product(frame, a.dtype, b.dtype, c.dtype)
+    frame.b.call(function, [*arguments, *(frame.value(v) for v in sizes)])
+
+
+def _address(frame: Frame, memory: Memory, starts: Sequence[Value]) -> Value:
+    b, place = frame.b, const_i64(0)
+    for start, stride in zip(starts, memory.strides, strict=True):
+        place = b.add(place, b.mul(start, stride))
+    return b.gep(memory.element, memory.start, place)
+
+
+def _row_product(frame: Frame, left: DType, right: DType, accum: DType) -> Function:
+    name, lanes = f"rows_{left}_{right}_{accum}", frame.target.lanes(accum.bits)
+    return frame.module.find_function(name) or _RowProduct(frame.module, name, left, right, accum, lanes).build()
+
+
+class _RowProduct:
+    """`(a, its strides, b, stride of its rows, c, stride of its rows, rows, columns, depth, done)`"""
+
+    def __init__(self, module: Module, name: str, left: DType, right: DType, accum: DType, lanes: int) -> None:
+        self.left, self.right, self.lanes = left, right, lanes
+        self.element = register_type(accum)
+        attributes = ("nounwind", "noinline")
+        self.function = module.function(name, VOID, list(_PARAMETERS), attributes=attributes, linkage="internal")
+        self.b: Builder = self.function.builder
+        self.a, self.a_row, self.a_step, self.matrix, self.pitch, self.c, self.c_row, *sizes = self.function.args
+        self.rows, self.columns, self.depth, self.done = sizes
+
+    def build(self) -> Function:
+        b = self.b
+        if_then(b, b.icmp("eq", self.done, const_i64(0)), self._clear)
+        whole = b.binary("and", self.depth, const_i64(-STEPS))
+        for_loop(b, const_i64(0), whole, const_i64(STEPS), [], self._steps(STEPS))
+        for_loop(b, whole, self.depth, const_i64(1), [], self._steps(1))
+        b.ret()
+        return self.function
+
+    def _clear(self) -> None:
+        b = self.b
+
+        def row(i: Value, _: list[Value]) -> Sequence[Value]:
+            start = b.gep(self.element, self.c, b.mul(i, self.c_row))
+
+            def column(j: Value, _: list[Value]) -> Sequence[Value]:
+                b.store(zero(self.element), b.gep(self.element, start, j), self.element.bits // 8)
+                return []
+
+            for_loop(b, const_i64(0), self.columns, const_i64(1), [], column, unroll=True)
+            return []
+
+        for_loop(b, const_i64(0), self.rows, const_i64(1), [], row)
+
+    def _steps(self, count: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
+        """All columns of so many rows of the matrix."""
+        b = self.b
+
+        def body(k: Value, _: list[Value]) -> Sequence[Value]:
+            starts = [
+                b.gep(memory_type(self.right), self.matrix, b.mul(b.add(k, const_i64(j)), self.pitch))
+                for j in range(count)
+            ]
+            column = const_i64(0)
+            for lanes, parts in ((self.lanes, PARTS), (self.lanes, 1), (0, 1)):
+                size = max(lanes, 1) * parts
+                left = b.sub(self.columns, column)
+                end = b.add(column, b.mul(b.binary("udiv", left, const_i64(size)), const_i64(size)))
+                for_loop(b, column, end, const_i64(size), [], self._group(k, starts, lanes, parts))
+                column = end
+            return []
+
+        return body
+
+    def _group(
+        self, k: Value, starts: Sequence[Value], lanes: int, parts: int
+    ) -> Callable[[Value, list[Value]], Sequence[Value]]:
+        """A group of neighbouring columns: what is read of the matrix serves all rows."""
+        b, stored = self.b, memory_type(self.right)
+        type_, width = vector(stored, lanes) if lanes else stored, max(lanes, 1)
+
+        def body(column: Value, _: list[Value]) -> Sequence[Value]:
+            read = [
+                [self._widened(b.load(type_, b.gep(stored, start, b.add(column, const_i64(p * width))), _bytes(stored)))
+                 for p in range(parts)]
+                for start in starts
+            ]  # fmt: skip
+            if parts > 1 and len(starts) == STEPS:
+                self._ask_ahead(starts, column)
+
+            def row(i: Value, _: list[Value]) -> Sequence[Value]:
+                self._row(i, k, column, read, lanes)
+                return []
+
+            for_loop(b, const_i64(0), self.rows, const_i64(1), [], row)
+            return []
+
+        return body
+
+    def _widened(self, value: Value) -> Value:
+        return widen(self.b, value, self.right)
+
+    def _ask_ahead(self, starts: Sequence[Value], column: Value) -> None:
+        """For the same columns of the next rows; behind the end of the matrix that does no harm."""
+        b, stored = self.b, memory_type(self.right)
+        ahead = b.add(column, b.mul(self.pitch, const_i64(STEPS)))
+        for start in starts:
+            b.prefetch(b.gep(stored, start, ahead))
+
+    def _row(self, i: Value, k: Value, column: Value, read: Sequence[Sequence[Value]], lanes: int) -> None:
+        b, stored = self.b, memory_type(self.left)
+        width, type_ = max(lanes, 1), self._type(lanes)
+        sums = b.gep(self.element, self.c, b.add(b.mul(i, self.c_row), column))
+        places = [b.gep(self.element, sums, p * width) for p in range(len(read[0]))]
+        totals = [b.load(type_, place, _bytes(self.element)) for place in places]
+        for step, parts in enumerate(read):
+            term = b.add(b.mul(i, self.a_row), b.mul(b.add(k, const_i64(step)), self.a_step))
+            factor = widen(b, b.load(stored, b.gep(stored, self.a, term), _bytes(stored)), self.left)
+            spread = b.splat(factor, lanes)
+            totals = [b.fma(spread, part, total) for part, total in zip(parts, totals, strict=True)]
+        for total, place in zip(totals, places, strict=True):
+            b.store(total, place, _bytes(self.element))
+
+    def _type(self, lanes: int) -> LType:
+        return vector(self.element, lanes) if lanes else self.element
+
+
+def _bytes(type_: LType) -> int:
+    return type_.bits // 8

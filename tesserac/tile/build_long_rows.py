@@ -1,0 +1,88 @@
+"""Rows that are few and long: programs take parts of a row, and a second kernel puts the parts together.
+
+    schedule.launch {kind = "rows", cut = 64}
+becomes, in the host program,
+    schedule.select() {predicates = [N >= ...]} { tile.launch {parts};  tile.launch {the rest} } { tile.launch {all} }
+
+A part is an aligned subtree of the row's blocks, so the tree over the parts is the tree over the blocks, and no bit
+differs between the two ways.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op, Value
+from tesserac.ir.index import index_op
+from tesserac.ir.types import MemRefType
+from tesserac.schedule.dialect import Predicate, launch_cut
+from tesserac.schedule.space import computing
+from tesserac.tile.build_rows import Rows
+from tesserac.tile.frame import Frame
+from tesserac.types.dims import Dim, product
+
+LEAST_PARTS = 4
+"""A row of fewer parts is one program."""
+
+
+def is_long(launch: Op) -> Predicate:
+    """Whether rows are so long, and so few, that they are cut."""
+    *rows, fold = Frame(launch).loops
+    least = product([row.size for row in rows]) * (LEAST_PARTS * _part_size(launch))
+    return Predicate("at_least", fold.size, least)
+
+
+def partial_types(launch: Op) -> list[MemRefType]:
+    """Memory for what the parts of each reduction give."""
+    frame = Frame(launch)
+    *rows, fold = frame.loops
+    dims = (*(row.size for row in rows), fold.size.ceil_div(_part_size(launch)))
+    return [MemRefType(dims, Rows(frame).partial(op).dtype) for op in _reductions(launch)]
+
+
+def build_parts(frame: Frame) -> None:
+    """The kernel of the parts; behind the arguments of the launch it takes memory for what they give."""
+    parts, cut = _parts(frame), launch_cut(frame.launch)
+    assert cut is not None
+    frame.enter_grid(parts=parts)
+    held, rows, ops = _partials(frame), Rows(frame), _reductions(frame.launch)
+    assert frame.part is not None
+    fold = frame.loops[-1]
+    first = index_op(frame.builder, "mul", frame.part, frame.size(cut))
+    left = index_op(frame.builder, "sub", frame.size(fold.size.ceil_div(fold.block)), first)
+    done = rows.tree(ops, index_op(frame.builder, "min", left, frame.size(cut)), first)
+    for memory, total in zip(held, done.results, strict=True):
+        frame.builder.op("tile.store", (total, memory, *_row(frame), frame.part))
+
+
+def build_joined(frame: Frame) -> None:
+    """The kernel that puts the parts together, and computes what follows from a row."""
+    frame.enter_grid()
+    held, rows, ops = _partials(frame), Rows(frame), _reductions(frame.launch)
+
+    def part(number: Value) -> list[Value]:
+        return [frame.load_from(memory, [*_row(frame), number]) for memory in held]
+
+    rows.finish(ops, rows.combined(ops, frame.size(_parts(frame)), part))
+    rows.results()
+
+
+def _partials(frame: Frame) -> list[Value]:
+    return [frame.block.add_arg(type_, "parts") for type_ in partial_types(frame.launch)]
+
+
+def _row(frame: Frame) -> list[Value]:
+    """The place of the program's row; a dim of size 1 has no loop in the grid."""
+    return [frame.at.get(number, frame.size(0)) for number in range(len(frame.loops) - 1)]
+
+
+def _parts(frame: Frame) -> Dim:
+    return frame.loops[-1].size.ceil_div(_part_size(frame.launch))
+
+
+def _part_size(launch: Op) -> int:
+    cut = launch_cut(launch)
+    assert cut is not None
+    return cut * Frame(launch).loops[-1].block
+
+
+def _reductions(launch: Op) -> list[Op]:
+    return [op for op in computing(launch) if op.name == "form.reduce"]

@@ -1,0 +1,69 @@
+"""Rows that are few and long are cut into parts for many programs: the bits are those of one program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.pipeline import lower
+from tesserac.schedule.machine import AARCH64, SM_80, Machine
+from tests.support.cpu_kernels import same_bits
+from tests.support.native_runs import compiled_equals_oracle
+from tests.support.source_support import check_text, library
+
+PROGRAM = """
+def total(x: Tensor[N, f32]) -> f32:
+    return sum(x)
+
+def norms(x: Tensor[B, N, f64]) -> (Tensor[B, f64], Tensor[B, f64]):
+    return sqrt(sum(x * x, axis=1)), max(x, axis=1)
+
+def whole(x: Tensor[M, N, f32], y: Tensor[M, N, f32]) -> f32:
+    return mean((x - y) * (x - y)) + 1.0
+
+def products(x: Tensor[N, f32]) -> f32:
+    return prod(x)
+
+def softened(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    return x / sum(x)
+
+def summed(x: Tensor[M, 8, f32]) -> Tensor[M, f32]:
+    return sum(x, axis=1)
+"""
+PART = 64 * 512
+
+
+def numbers(*shape: int) -> np.ndarray:
+    rng = np.random.default_rng(sum(shape))
+    return rng.standard_normal(shape) * 2.0 ** rng.integers(-4, 4, shape)
+
+
+@pytest.mark.parametrize("n", [4 * PART - 1, 4 * PART, 5 * PART + 513])
+def test_bits(n: int) -> None:
+    run, x = compiled_equals_oracle(PROGRAM), numbers(n).astype("f4")
+    for threads in (1, 2, 3):
+        tessera.set_num_threads(threads)
+        run("total", x)
+    run("products", 1 + x / 4096)
+    run("whole", x[None], x[None, ::-1])
+    same_bits(run("norms", x[None].astype("f8"))[1], x[None].astype("f8").max(1))
+
+
+def test_bits_of_several_rows_and_of_special_values() -> None:
+    run = compiled_equals_oracle(PROGRAM)
+    run("norms", numbers(2, 8 * PART + 1))
+    assert not np.signbit(run("total", np.full(4 * PART + 1, -0.0, "f4"))), "a zero is +0"
+    run("total", np.where(np.arange(5 * PART) == 4 * PART + 3, np.nan, 1).astype("f4"))
+
+
+def kernels(name: str, machine: Machine = AARCH64) -> int:
+    levels = lower(check_text(PROGRAM, "m", library()).functions, f"m.{name}", machine, {}, verify=True)
+    return sum(op.name == "tile.kernel" for op in levels.tile.ops)
+
+
+def test_what_is_cut() -> None:
+    assert [kernels(name) for name in ("total", "norms", "whole")] == [3, 3, 4]
+    assert kernels("softened") == 1, "the row is read again behind its sum"
+    assert kernels("summed") == 1, "a row of eight is never long"
+    assert kernels("total", SM_80) == 1
