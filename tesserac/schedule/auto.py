@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from math import prod
 
-from tesserac.ir.core import Op
+from tesserac.ir.core import Op, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import SCHEDULE, Pass, function_pass
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import body_work, element_bytes, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_space, memory
+from tesserac.schedule.long_rows import cut_rows, may_be_cut
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.keep import keep
@@ -22,7 +23,7 @@ from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
-from tesserac.schedule.space import Reach, computing, reaches, yielded_op
+from tesserac.schedule.space import Reach, computing, reaches
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
 from tesserac.types.dims import ONE, ZERO
@@ -37,9 +38,8 @@ SORT_WARPS = 32
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
-CUT_BLOCKS = 64
-"""Blocks of a long row that are one program: much more than what a second launch costs, and a power of two, so that
-they are a subtree of the row's tree."""
+WIDE_COLUMNS = 1024
+"""Rows side by side where parts of them are programs: memory is read in long runs."""
 
 
 def launch_pass(machine: Machine) -> Pass:
@@ -152,6 +152,16 @@ def _crossing_loop(launch: Op, found: list[Reach]) -> int | None:
 
 
 def _schedule_rows(launch: Op, machine: Machine) -> None:
+    plain = clone_op(launch, {})
+    _walk_rows(launch, machine, machine.columns)
+    if launch_kind(launch) == "rows" and not machine.warps and may_be_cut(launch):
+        _walk_rows(plain, machine, WIDE_COLUMNS)
+        cut_rows(plain, launch)
+    else:
+        plain.erase()
+
+
+def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
     _fold_last(launch)
     merge_runs(launch, reaches(launch))
     loops, space = launch_loops(launch), launch_space(launch)
@@ -159,7 +169,6 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     split(launch, fold, _fitting(launch, fold, _fold_block(launch)))
     across = next((i for i, x in enumerate(loops[:fold]) if x.axes[-1] == len(space) - 1), None)
     if across is not None:
-        columns = machine.columns
         split(launch, across, _fitting(launch, across, columns))
         because(launch, f"neighbours in memory belong to different rows: {columns} rows side by side")
     else:
@@ -167,22 +176,6 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     if machine.warps:
         bind(launch, machine.warps if across is None else machine.column_warps, "uniform")
     _keep_values(launch)
-    if launch_kind(launch) == "rows" and across is None and not machine.warps and _may_be_cut(launch):
-        launch.attrs["cut"] = CUT_BLOCKS
-        because(launch, f"{CUT_BLOCKS} blocks per program where rows are few and long")
-
-
-def _may_be_cut(launch: Op) -> bool:
-    """Whether a row is only summed up, and may be so long that it is work for many: an aligned subtree of its blocks is
-    then a program's."""
-    *rows, fold = launch_loops(launch)
-    size, forms = fold.size.constant, computing(launch)
-    passes = Passes(launch)
-    once = all(passes.level(op.operands[0]) == 0 for op in forms if op.name == "form.reduce")
-    along = any(passes.has_fold(yielded_op(value)) for value in launch.body.terminator.operands)
-    long = size is None or size >= 4 * CUT_BLOCKS * fold.block
-    plain = all(op.name in ("form.map", "form.reduce") for op in forms)
-    return long and once and plain and not along and all(r.kind == "parallel" and r.block == 1 for r in rows)
 
 
 def _schedule_scatter(launch: Op, machine: Machine) -> None:

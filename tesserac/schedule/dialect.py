@@ -55,8 +55,8 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     stages    operands of the contraction that are copied nearer to the computing unit, and how
     units     what runs one program
     reason    why it was decided so, for people
-    cut       of rows that may be long and few: where they are, so many blocks of a row are one program, and what they
-              give passes through workspace to a second launch
+    cut       of rows that are long and few: so many blocks of a row are one program, and what they give passes through
+              workspace to a second kernel
     copied    where it copies what could have been changed in place: why it was not
 schedule.check(status) {operator, sizes}
     Ends the call with a status if a kernel has put a bad index into one of the words; `sizes[i]` is the size that

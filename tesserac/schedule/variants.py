@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Block, Op, Value, clone_op
+from tesserac.ir.core import Op, Value, clone_op
 from tesserac.ir.forms import Permute, operand_maps, tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.schedule.access import view_source
@@ -31,6 +31,7 @@ from tesserac.schedule.dialect import (
 )
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
+from tesserac.schedule.select import select
 from tesserac.schedule.space import computing
 from tesserac.schedule.tiles import FEW_ROWS, FEW_ROWS_COLUMNS, FEWEST_ROWS, candidates
 from tesserac.schedule.views import is_copy
@@ -62,7 +63,7 @@ def _variant_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
     smallest = candidates(problem, machine)[-1]
     if count.constant is not None or smallest.rows * smallest.columns >= loops[-3].block * loops[-2].block:
         return
-    _select([(Predicate("at_least", count, Dim.const(machine.cores)), [launch])], plain)
+    select([(Predicate("at_least", count, Dim.const(machine.cores)), [launch])], [plain], launch)
     few = replace(problem, leads=1, rows=smallest.rows, columns=smallest.columns)
     schedule_contract(plain, few, machine)
     because(plain, f"fewer than {machine.cores} larger blocks")
@@ -75,10 +76,11 @@ def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:
     many = Predicate("at_least", rows, Dim.const(FEW_ROWS + 1))
     if can_read_rows(plain):
         fewest = clone_op(plain, {})
-        _select([(many, [pack, launch]), (Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1)), [plain])], fewest)
+        few = Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1))
+        select([(many, [pack, launch]), (few, [plain])], [fewest], launch)
         schedule_fewest_rows(fewest)
     else:
-        _select([(many, [pack, launch])], plain)
+        select([(many, [pack, launch])], [plain], launch)
     problem = problem_of(plain, machine)
     schedule_contract(plain, replace(problem, rows=FEW_ROWS, columns=FEW_ROWS_COLUMNS), machine)
     because(plain, f"at most {FEW_ROWS} rows: the right operand is laid out block by block")
@@ -130,17 +132,3 @@ def _permuted(builder: Builder, value: Value, order: tuple[int, ...]) -> Value:
     inverse = tuple(order.index(i) for i in range(len(order)))
     result = TensorType(tuple(ty.dims[i] for i in inverse), ty.dtype, ty.policy)
     return builder.value("form.view", (value,), result, {"view": Permute(inverse)})
-
-
-def _select(choices: list[tuple[Predicate, list[Op]]], otherwise: Op) -> None:
-    """The launches of each predicate go into a region, all to where the last of the first one's stands; `otherwise`
-    goes into the last region."""
-    blocks = [Block() for _ in range(len(choices) + 1)]
-    predicates = tuple(predicate for predicate, _ in choices)
-    Builder.before(choices[0][1][-1]).op("schedule.select", (), (), {"predicates": predicates}, blocks)
-    for block, ops in zip(blocks, (*(ops for _, ops in choices), [otherwise]), strict=True):
-        for op in ops:
-            if op.parent is not None:
-                op.detach()
-            block.append(op)
-        Builder(block).op("schedule.end")

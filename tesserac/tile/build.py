@@ -8,16 +8,17 @@ the memory of the launch operand at the same base address, under the shape and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Attr, Block, Module, Op
+from tesserac.ir.core import Attr, Module, Op
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
 from tesserac.schedule.dialect import launch_cut, launch_kind, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
-from tesserac.tile.build_long_rows import build_joined, build_parts, is_long, partial_types
+from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_program import Program
 from tesserac.tile.build_rows import build_rows
@@ -52,16 +53,11 @@ def tile_pass(machine: Machine) -> Pass:
         for host in hosts:
             launches = [op for op in host.walk() if op.name == "schedule.launch"]
             for number, launch in enumerate(launches):
-                said, name = meaning(launch), f"{host.symbol}${number}"
-                if said not in built:
-                    built[said] = _build(launch, name)
+                name = f"{host.symbol}${number}"
                 if launch_cut(launch) is None:
-                    _launch(host, launch, built[said])
-                    continue
-                for stem, builder in (("parts", build_parts), ("joined", build_joined)):
-                    if f"{stem} {said}" not in built:
-                        built[f"{stem} {said}"] = _build_with(launch, f"{name}.{stem}", builder)
-                _launch_cut(host, launch, [built[f"{stem}{said}"] for stem in ("parts ", "joined ", "")])
+                    _launch(host, launch, _once(built, meaning(launch), partial(_build, launch, name)))
+                else:
+                    _launch_cut(host, launch, built, name)
             host.detach()
         return Module([*share_kernels([made.kernel for made in built.values()], hosts), *hosts])
 
@@ -100,7 +96,14 @@ def _build(launch: Op, name: str) -> _Built:
     return _Built(kernel, frame.operands(), frame.touched())
 
 
-def _build_with(launch: Op, name: str, builder: Callable[[Frame], None]) -> _Built:
+def _once(built: dict[str, _Built], said: str, build: Callable[[], _Built]) -> _Built:
+    """Launches that say the same have one kernel."""
+    if said not in built:
+        built[said] = build()
+    return built[said]
+
+
+def _build_with(builder: Callable[[Frame], None], launch: Op, name: str) -> _Built:
     frame = Frame(launch)
     builder(frame)
     kernel = frame.finish(name)
@@ -108,22 +111,16 @@ def _build_with(launch: Op, name: str, builder: Callable[[Frame], None]) -> _Bui
     return _Built(kernel, frame.operands(), frame.touched())
 
 
-def _launch_cut(host: Op, launch: Op, made: Sequence[_Built]) -> None:
-    """A launch of rows that may be long: their parts and what joins them, or all at once."""
-    parts, joined, whole = made
+def _launch_cut(host: Op, launch: Op, built: dict[str, _Built], name: str) -> None:
+    """Parts of rows, and what joins them."""
+    said, builder = meaning(launch), Builder.before(launch)
     held = [add_workspace(host, type_) for type_ in partial_types(launch)]
-    blocks = (Block(), Block())
-    Builder.before(launch).op("schedule.select", (), (), {"predicates": (is_long(launch),)}, blocks)
+    parts = _once(built, f"parts {said}", partial(_build_with, build_parts, launch, f"{name}.parts"))
+    joined = _once(built, f"joined {said}", partial(_build_with, build_joined, launch, f"{name}.joined"))
     few = sum((product(memory(value).dims) for value in held), ZERO)
-    for block, kernels in zip(blocks, (((parts, held), (joined, held)), ((whole, []),)), strict=True):
-        builder = Builder(block, launch.span)
-        for kernel, more in kernels:
-            operands = [launch.operands[place] for place in kernel.operands]
-            attrs: dict[str, Attr] = {"kernel": kernel.kernel.symbol, "touched": kernel.touched}
-            if kernel is joined:
-                attrs["touched"] = few
-            builder.op("tile.launch", [*operands, *more], (), attrs)
-        builder.op("schedule.end")
+    for made, touched in ((parts, parts.touched), (joined, few)):
+        operands = [launch.operands[place] for place in made.operands]
+        builder.op("tile.launch", [*operands, *held], (), {"kernel": made.kernel.symbol, "touched": touched})
     launch.erase()
 
 

@@ -2,10 +2,9 @@
 
     schedule.launch {kind = "rows", cut = 64}
 becomes, in the host program,
-    schedule.select() {predicates = [N >= ...]} { tile.launch {parts};  tile.launch {the rest} } { tile.launch {all} }
+    tile.launch(%x, %parts) {every part of every row};  tile.launch(%parts, %y) {the rest}
 
-A part is an aligned subtree of the row's blocks, so the tree over the parts is the tree over the blocks, and no bit
-differs between the two ways.
+A part is an aligned subtree of the row's blocks, so the tree over the parts is the tree over the blocks.
 """
 
 from __future__ import annotations
@@ -13,28 +12,18 @@ from __future__ import annotations
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import index_op
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.dialect import Predicate, launch_cut
+from tesserac.schedule.dialect import launch_cut
 from tesserac.schedule.space import computing
 from tesserac.tile.build_rows import Rows
 from tesserac.tile.frame import Frame
-from tesserac.types.dims import Dim, product
-
-LEAST_PARTS = 4
-"""A row of fewer parts is one program."""
-
-
-def is_long(launch: Op) -> Predicate:
-    """Whether rows are so long, and so few, that they are cut."""
-    *rows, fold = Frame(launch).loops
-    least = product([row.size for row in rows]) * (LEAST_PARTS * _part_size(launch))
-    return Predicate("at_least", fold.size, least)
+from tesserac.types.dims import Dim
 
 
 def partial_types(launch: Op) -> list[MemRefType]:
     """Memory for what the parts of each reduction give."""
     frame = Frame(launch)
     *rows, fold = frame.loops
-    dims = (*(row.size for row in rows), fold.size.ceil_div(_part_size(launch)))
+    dims = (fold.size.ceil_div(_part_size(launch)), *(row.size for row in rows))
     return [MemRefType(dims, Rows(frame).partial(op).dtype) for op in _reductions(launch)]
 
 
@@ -50,7 +39,7 @@ def build_parts(frame: Frame) -> None:
     left = index_op(frame.builder, "sub", frame.size(fold.size.ceil_div(fold.block)), first)
     done = rows.tree(ops, index_op(frame.builder, "min", left, frame.size(cut)), first)
     for memory, total in zip(held, done.results, strict=True):
-        frame.builder.op("tile.store", (total, memory, *_row(frame), frame.part))
+        frame.builder.op("tile.store", (total, memory, frame.part, *_row(frame)))
 
 
 def build_joined(frame: Frame) -> None:
@@ -59,7 +48,7 @@ def build_joined(frame: Frame) -> None:
     held, rows, ops = _partials(frame), Rows(frame), _reductions(frame.launch)
 
     def part(number: Value) -> list[Value]:
-        return [frame.load_from(memory, [*_row(frame), number]) for memory in held]
+        return [frame.load_from(memory, [number, *_row(frame)]) for memory in held]
 
     rows.finish(ops, rows.combined(ops, frame.size(_parts(frame)), part))
     rows.results()

@@ -1,0 +1,51 @@
+"""Rows that are few and long: a variant in which parts of a row are programs.
+
+    schedule.launch {kind = "rows"}
+becomes, where the sizes are not known,
+    schedule.select() {predicates = [N >= 131072]} { schedule.launch {kind = "rows", cut = 64} } { schedule.launch }
+
+A part is a power of two of blocks, hence an aligned subtree of the row's tree: no bit differs between the variants.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op
+from tesserac.schedule.dialect import Predicate, launch_loops
+from tesserac.schedule.reason import because
+from tesserac.schedule.select import select
+from tesserac.schedule.space import computing, yielded_op
+from tesserac.schedule.uses import Passes
+from tesserac.types.dims import Dim, product
+
+CUT_BLOCKS = 64
+"""Blocks of a row that are one program: much more work than a second launch costs."""
+LEAST_PARTS, LEAST_BLOCKS = 4, 2
+"""A row of fewer parts is one program; of rows side by side, a row of fewer blocks."""
+
+
+def may_be_cut(launch: Op) -> bool:
+    """Whether rows are only summed up, and may be so long that each is work for many."""
+    *rows, fold = launch_loops(launch)
+    forms, passes = computing(launch), Passes(launch)
+    once = all(passes.level(op.operands[0]) == 0 for op in forms if op.name == "form.reduce")
+    along = any(passes.has_fold(yielded_op(value)) for value in launch.body.terminator.operands)
+    plain = all(op.name in ("form.map", "form.reduce") for op in forms)
+    long = fold.size.constant is None or fold.size.constant >= LEAST_BLOCKS * _cut(launch) * fold.block
+    return long and once and plain and not along and all(row.kind == "parallel" for row in rows)
+
+
+def _cut(launch: Op) -> int:
+    """Blocks of a part. Where rows lie side by side, one block of many of them is enough work."""
+    return 1 if any(row.block > 1 for row in launch_loops(launch)[:-1]) else CUT_BLOCKS
+
+
+def cut_rows(launch: Op, otherwise: Op) -> None:
+    """Has a launch take parts of rows where they are long, and the other one whole rows where they are not."""
+    *rows, fold = launch_loops(launch)
+    cut = _cut(launch)
+    least = Dim.const(LEAST_BLOCKS * fold.block)
+    if cut == CUT_BLOCKS:
+        least = product([row.size for row in rows]) * (LEAST_PARTS * cut * fold.block)
+    launch.attrs["cut"] = cut
+    because(launch, f"long rows: {cut * fold.block} elements of each per program")
+    select([(Predicate("at_least", fold.size, least), [launch])], [otherwise], otherwise)
