@@ -55,7 +55,7 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     stages    operands of the contraction that are copied nearer to the computing unit, and how
     units     what runs one program
     reason    why it was decided so, for people
-    cut       of rows that are long and few: so many blocks of a row are one program, and what they give passes through
+    portion   of rows that are long and few: so many blocks of a row are one program, and what they give passes through
               workspace to a second kernel
     copied    where it copies what could have been changed in place: why it was not
 schedule.check(status) {operator, sizes}
@@ -205,11 +205,11 @@ def launch_units(op: Op) -> Units:
     return attr(op, "units", Units)
 
 
-def launch_cut(op: Op) -> int | None:
+def launch_portion(op: Op) -> int | None:
     """Blocks of a long row that are one program; none where a row always is one."""
-    cut = op.attrs.get("cut")
-    assert cut is None or isinstance(cut, int)
-    return cut
+    portion = op.attrs.get("portion")
+    assert portion is None or isinstance(portion, int)
+    return portion
 
 
 def _outs(op: Op) -> int:
@@ -302,7 +302,7 @@ def _verify_loops(op: Op) -> None:
     require(sorted(walked) == list(range(len(space))), "its loops do not walk each axis once", op)
     for loop in launch_loops(op):
         require(loop.kind in LOOP_KINDS and loop.block > 0, f"bad loop {loop}", op)
-    cut = op.attrs.get("cut")
+    cut = op.attrs.get("portion")
     power = isinstance(cut, int) and cut > 0 and cut & (cut - 1) == 0
     require(cut is None or (power and launch_kind(op) == "rows"), "cuts rows at powers of two of blocks", op)
 

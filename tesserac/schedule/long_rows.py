@@ -2,7 +2,7 @@
 
     schedule.launch {kind = "rows"}
 becomes, where the sizes are not known,
-    schedule.select() {predicates = [N >= 131072]} { schedule.launch {kind = "rows", cut = 64} } { schedule.launch }
+    schedule.select() {predicates = [N >= 131072]} { schedule.launch {kind = "rows", portion = 64} } { schedule.launch }
 
 A part is a power of two of blocks, hence an aligned subtree of the row's tree: no bit differs between the variants.
 """
@@ -46,6 +46,6 @@ def cut_rows(launch: Op, otherwise: Op) -> None:
     least = Dim.const(LEAST_BLOCKS * fold.block)
     if cut == CUT_BLOCKS:
         least = product([row.size for row in rows]) * (LEAST_PARTS * cut * fold.block)
-    launch.attrs["cut"] = cut
+    launch.attrs["portion"] = cut
     because(launch, f"long rows: {cut * fold.block} elements of each per program")
     select([(Predicate("at_least", fold.size, least), [launch])], [otherwise], otherwise)

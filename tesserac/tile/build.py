@@ -15,7 +15,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Module, Op
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
-from tesserac.schedule.dialect import launch_cut, launch_kind, memory
+from tesserac.schedule.dialect import launch_portion, launch_kind, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
@@ -54,10 +54,10 @@ def tile_pass(machine: Machine) -> Pass:
             launches = [op for op in host.walk() if op.name == "schedule.launch"]
             for number, launch in enumerate(launches):
                 name = f"{host.symbol}${number}"
-                if launch_cut(launch) is None:
+                if launch_portion(launch) is None:
                     _launch(host, launch, _once(built, meaning(launch), partial(_build, launch, name)))
                 else:
-                    _launch_cut(host, launch, built, name)
+                    _launch_portions(host, launch, built, name)
             host.detach()
         return Module([*share_kernels([made.kernel for made in built.values()], hosts), *hosts])
 
@@ -111,7 +111,7 @@ def _build_with(builder: Callable[[Frame], None], launch: Op, name: str) -> _Bui
     return _Built(kernel, frame.operands(), frame.touched())
 
 
-def _launch_cut(host: Op, launch: Op, built: dict[str, _Built], name: str) -> None:
+def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], name: str) -> None:
     """Parts of rows, and what joins them."""
     said, builder = meaning(launch), Builder.before(launch)
     held = [add_workspace(host, type_) for type_ in partial_types(launch)]

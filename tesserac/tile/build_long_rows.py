@@ -1,6 +1,6 @@
 """Rows that are few and long: programs take parts of a row, and a second kernel puts the parts together.
 
-    schedule.launch {kind = "rows", cut = 64}
+    schedule.launch {kind = "rows", portion = 64}
 becomes, in the host program,
     tile.launch(%x, %parts) {every part of every row};  tile.launch(%parts, %y) {the rest}
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import index_op
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.dialect import launch_cut
+from tesserac.schedule.dialect import launch_portion
 from tesserac.schedule.space import computing
 from tesserac.tile.build_rows import Rows
 from tesserac.tile.frame import Frame
@@ -29,7 +29,7 @@ def partial_types(launch: Op) -> list[MemRefType]:
 
 def build_parts(frame: Frame) -> None:
     """The kernel of the parts; behind the arguments of the launch it takes memory for what they give."""
-    parts, cut = _parts(frame), launch_cut(frame.launch)
+    parts, cut = _parts(frame), launch_portion(frame.launch)
     assert cut is not None
     frame.enter_grid(parts=parts)
     held, rows, ops = _partials(frame), Rows(frame), _reductions(frame.launch)
@@ -68,7 +68,7 @@ def _parts(frame: Frame) -> Dim:
 
 
 def _part_size(launch: Op) -> int:
-    cut = launch_cut(launch)
+    cut = launch_portion(launch)
     assert cut is not None
     return cut * Frame(launch).loops[-1].block
 

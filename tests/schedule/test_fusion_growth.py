@@ -87,7 +87,7 @@ def test_where_a_chain_is_cut_shows_in_no_bit(step: str) -> None:
 def test_what_is_long_by_itself_is_still_summed_on_the_way() -> None:
     powers = " + ".join(f"x ** {i}.5" for i in range(1, 9))
     made = tiles(f"def f(x: Tensor[N, f32]): return sum({powers})\n")
-    assert sum(op.name == "tile.launch" for op in made.walk()) <= 3
+    assert sum(op.name == "tile.launch" for op in made.walk()) <= 4, "long rows have two more"
 
 
 def test_what_calls_within_calls_are_checked_for_grows_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported
 from tesserac.target.dims import ceil_div
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import if_return, if_then
+from tesserac.target.flow import if_return
 from tesserac.target.llvm_types import I1, I64, PTR, VOID, const_i64
 
 LAUNCH = "tessera.launch"
@@ -34,18 +34,15 @@ def _launcher(module: Module) -> Function:
     b = function.builder
     kernel, context, programs, touched, most, status = function.args
 
-    def run() -> None:
-        small = b.icmp("ult", touched, const_i64(INLINE_ELEMENTS))
-        threads = b.select(small, const_i64(1), most)
-        share = ceil_div(b, programs, b.mul(threads, const_i64(CHUNKS_PER_THREAD)))
-        chunk = b.select(small, programs, share)
-        call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, threads, status])
-        if_then(b, b.icmp("uge", touched, const_i64(INLINE_ELEMENTS)), poll)
-
-    def poll() -> None:
-        call_imported(b, "pool.pool_poll", [status], I1)
+    def run_here() -> None:
+        b.call(kernel, [context, const_i64(0), programs, const_i64(0)])
+        b.ret()
 
     if_return(b, is_stopped(b, status), lambda: b.ret())
-    if_then(b, b.icmp("sgt", programs, const_i64(0)), run)
+    if_return(b, b.icmp("sle", programs, const_i64(0)), lambda: b.ret())
+    if_return(b, b.icmp("ult", touched, const_i64(INLINE_ELEMENTS)), run_here)
+    chunk = ceil_div(b, programs, b.mul(most, const_i64(CHUNKS_PER_THREAD)))
+    call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, most, status])
+    call_imported(b, "pool.pool_poll", [status], I1)
     b.ret()
     return function
