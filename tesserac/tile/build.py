@@ -15,7 +15,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Module, Op
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
-from tesserac.schedule.dialect import launch_portion, launch_kind, memory
+from tesserac.schedule.dialect import launch_kind, launch_portion, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
