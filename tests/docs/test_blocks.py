@@ -115,7 +115,8 @@ def fixes(block: str) -> None:
 
 def a_project(block: str) -> None:
     write("vision/tessera.toml", block)
-    write("vision/src/model.tess", f"import layers.blocks as l\nimport common.blocks as c\n{MODEL.replace('x * 2.0', 'l.f(c.f(x))')}")
+    imports = "import layers.blocks as l\nimport common.blocks as c\n"
+    write("vision/src/model.tess", imports + MODEL.replace("x * 2.0", "l.f(c.f(x))"))
     for name in ("layers", "common"):
         write(f"{name}/tessera.toml", f'[project]\nname = "{name}"\nversion = "1.2.3"\n')
         write(f"{name}/blocks.tess", MODEL)
