@@ -12,6 +12,7 @@ from tessera.errors import TesseraError
 from tesserac.base.source import SourceFile
 from tesserac.ir.passes import run_passes
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
+from tesserac.tile.gpu.split_running import MANY
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, tile_of
@@ -19,6 +20,9 @@ from tests.support.gpu_kernels import SESSION, tile_of
 PROGRAM = """
 def running(x: Tensor[N, f32]):
     return cumsum(x)
+
+def running_rows(x: Tensor[M, N, f64]):
+    return cumsum(x, axis=1)
 
 def running_columns(x: Tensor[N, D, f32]):
     return cumsum(x, axis=0), cummax(x, axis=0)
@@ -97,6 +101,11 @@ def places(below: int, *shape: int) -> np.ndarray:
 @pytest.mark.parametrize("size", [0, 1, 513, 2600])
 def test_running_sums_of_several_blocks(size: int) -> None:
     compare("running", numbers(size))
+
+
+def test_running_sums_of_many_rows() -> None:
+    """From so many programs on, each walks a row."""
+    compare("running_rows", numbers(MANY, 600).astype(np.float64))
 
 
 def test_running_folds_of_columns() -> None:

@@ -21,13 +21,14 @@ from tesserac.tile.gpu.roles import split_roles
 from tesserac.tile.gpu.rooms import add_rooms
 from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
+from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.teams import deal_to_teams
 from tesserac.tile.gpu.variants import Arch, Variant, variants
 
 
 def lower_module(module: Module, arch: Arch) -> Module:
     ops: list[Op] = []
-    for op in module.ops:
+    for op in split_running(module).ops:
         ops += lower_kernel(op, arch) if op.name == "tile.kernel" else [clone_op(op, {})]
     return Module(ops)
 
