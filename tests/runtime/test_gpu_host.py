@@ -75,7 +75,7 @@ def floats(address: int, count: int) -> np.ndarray:
 def computes(fake: FakeCuda, function: str, compute) -> None:  # type: ignore[no-untyped-def]
     """Has the one kernel of an elementwise function work: its inputs, then its outputs, then N."""
 
-    def run(values: list[int], programs: int) -> None:
+    def run(values: list[int], programs: int, threads: int) -> None:
         addresses = [value for value in values if value > 1 << 20]
         count = values[-1] if values[-1] <= 1 << 20 else X.size
         arrays = [floats(address, count) for address in addresses]

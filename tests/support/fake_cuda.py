@@ -1,7 +1,7 @@
 """A CUDA driver over the memory of the host: C functions in the driver's table, so that all above it runs as it is.
 
 What runs on a stream runs at once; what is captured is kept and runs when the graph is launched. Kernels are Python
-functions by name; one that has none does nothing. Whatever is not allowed (memory that was freed, work without a
+functions by name; one that has none does nothing, unless kernels are emulated: then they run thread by thread. Whatever is not allowed (memory that was freed, work without a
 context, an allocation while a stream is captured) fails, as it would.
 """
 
@@ -12,12 +12,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 
 from tessera import devices
 from tessera.cuda_driver import PROTOTYPES, Driver, LaunchConfig
+from tesserac.target.nvptx import plan
+from tests.support.gpu_emulator import Compiled
 
-Kernel = Callable[[list[int], int], None]
-"""(parameters, programs)"""
+Kernel = Callable[[list[int], int, int], None]
+"""(parameters, programs, threads of each)"""
 
 INVALID, NO_CONTEXT, NO_MEMORY, NOT_IN_CAPTURE = 1, 201, 2, 900
 NAMES = {INVALID: b"CUDA_ERROR_INVALID_VALUE", NO_CONTEXT: b"CUDA_ERROR_INVALID_CONTEXT",
@@ -148,11 +153,15 @@ class FakeCuda:
         _write(out, made)
 
     def cuModuleGetFunction(self, out: int, module: int, name: bytes) -> int:
-        found = re.search(rf"\.entry {re.escape(name.decode())}\s*\((.*?)\)", self._modules[module], re.DOTALL)
+        text, shown = self._modules[module], re.escape(name.decode())
+        found = re.search(rf"\.entry {shown}\s*\((.*?)\)", text, re.DOTALL) or re.search(rf"@{shown}\((.*)\)", text)
         if found is None:
             return INVALID
         made = self._new()
-        self._functions[made] = (name.decode(), found[1].count(".param"))
+        self._functions[made] = (name.decode(), len(re.findall(r"\.param|%\w+", found[1])))
+        if "define" in text:
+            emulated = Compiled(name.decode(), text)
+            self.kernels[name.decode()] = lambda values, programs, threads: emulated.run(threads, programs, values)
         _write(out, made)
         return 0
 
@@ -161,12 +170,12 @@ class FakeCuda:
         launch = LaunchConfig.from_address(config)
         places = (ctypes.c_void_p * count).from_address(parameters) if count else ()
         values = [ctypes.c_int64.from_address(place or 0).value for place in places]
-        programs = launch.grid_x
+        programs, threads = launch.grid_x, launch.block_x
 
         def run() -> None:
             self.launched.append(name)
             if name in self.kernels:
-                self.kernels[name](values, programs)
+                self.kernels[name](values, programs, threads)
 
         self._on(launch.stream, run)
         return 0
@@ -216,3 +225,12 @@ def fake_cuda(**options: object) -> Iterator[FakeCuda]:
         yield fake
     finally:
         devices.use_driver(None)
+
+
+@contextmanager
+def emulated_cuda(folder: Path, **options: object) -> Iterator[FakeCuda]:
+    """The same with kernels that compute. `folder` keeps their code, which is no PTX, apart from other code."""
+    with pytest.MonkeyPatch.context() as patched, fake_cuda(**options) as fake:
+        patched.setenv("TESSERA_CACHE_DIR", str(folder))
+        patched.setattr(plan, "emit_ptx_apart", lambda text, arch: text)
+        yield fake
