@@ -120,6 +120,9 @@ class Driver:
                 raise Unavailable(f"the driver has no `{name}`: it is older than CUDA 12.0")
         self.launch_kernel = self._functions["cuLaunchKernelEx"]
         """(address of a LaunchConfig, function, address of parameters, None) -> status"""
+        self._push, self._pop = self._functions["cuCtxPushCurrent"], self._functions["cuCtxPopCurrent"]
+        self._popped = c_uint64()
+        self._popped_at = ctypes.addressof(self._popped)
 
     def call(self, name: str, *arguments: object) -> None:
         """Raises DriverError where the function fails."""
@@ -177,10 +180,12 @@ class Driver:
         self.call("cuDevicePrimaryCtxReset", device)
 
     def push(self, context: int) -> None:
-        self.call("cuCtxPushCurrent", context)
+        if status := self._push(context):
+            raise self.error("cuCtxPushCurrent", status)
 
     def pop(self) -> None:
-        self._handle("cuCtxPopCurrent")
+        if status := self._pop(self._popped_at):
+            raise self.error("cuCtxPopCurrent", status)
 
     def synchronize(self) -> None:
         self.call("cuCtxSynchronize")

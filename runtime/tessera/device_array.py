@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from tessera import cuda_streams
 from tessera.devices import Gpu, find_device
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tessera.arguments import Array
 
+Form: TypeAlias = tuple[int, str, tuple[int, ...]]
+"""The number of the device, the name of the dtype, the shape."""
 SMALL_COPY = 1024
 """Bytes of the host's memory up to which the driver has read it once a copy is started."""
 
@@ -43,6 +45,7 @@ class DeviceArray:
         stream: int,
         *,
         is_readonly: bool = False,
+        form: Form | None = None,
     ) -> None:
         self.gpu = gpu
         self.address = address
@@ -51,7 +54,7 @@ class DeviceArray:
         self.owner = owner
         self.stream = stream
         self.is_readonly = is_readonly
-        self.form = (gpu.index, dtype.name, shape)
+        self.form = form or (gpu.index, dtype.name, shape)
         """All that says which code a call with it means."""
 
     @property

@@ -35,6 +35,10 @@ class PreparedCall:
         self._made = Preparation(gpu, program, symbols)
         self._actions = self._made.actions(program.steps, self._made.symbols)
         self._places, self.workspace = self._laid_out()
+        self._fixed = self._fixed_addresses()
+        numbers = list(enumerate(program.buffers))
+        self._inputs = [(number, b.slot) for number, b in numbers if b.role == "input"]
+        self._outputs = [(number, b.slot) for number, b in numbers if b.role == "output"]
         numbered = enumerate(program.buffers)
         self._cleared = [(number, self._made.bytes_of(b)) for number, b in numbered if b.role == "status"]
         launches = self._actions.launches
@@ -68,18 +72,20 @@ class PreparedCall:
             self._made.look(state)
 
     def _addresses(self, inputs: Sequence[int], outputs: Sequence[int], room: Block | None) -> list[int]:
-        found = []
-        for buffer in self.program.buffers:
-            if buffer.role == "input":
-                found.append(inputs[buffer.slot])
-            elif buffer.role == "output":
-                found.append(outputs[buffer.slot])
-            else:
-                found.append(table(self.gpu, self.program.tables[buffer.slot]) if buffer.role == "constant" else 0)
-        for number, start in self._places:
-            assert room is not None
-            found[number] = room.address + start
+        found = self._fixed.copy()
+        for number, slot in self._inputs:
+            found[number] = inputs[slot]
+        for number, slot in self._outputs:
+            found[number] = outputs[slot]
+        if room is not None:
+            for number, start in self._places:
+                found[number] = room.address + start
         return found
+
+    def _fixed_addresses(self) -> list[int]:
+        """Those of tables; 0 where each call has another, or a step gives it."""
+        tables, buffers = self.program.tables, self.program.buffers
+        return [table(self.gpu, tables[b.slot]) if b.role == "constant" else 0 for b in buffers]
 
     def _start(self, state: State) -> None:
         for number, size in self._cleared:

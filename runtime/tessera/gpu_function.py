@@ -7,15 +7,16 @@ a call is found before the device is touched.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tessera import cuda_streams
 from tessera.arguments import AnyArray, placed_arrays_of
 from tessera.call import bind_symbols, result_shape
 from tessera.cuda_driver import DriverError
-from tessera.device_array import DeviceArray, empty, uploaded
+from tessera.device_array import DeviceArray, Form, uploaded
 from tessera.devices import Gpu
 from tessera.donation import check_apart
 from tessera.dtypes import numpy_dtype
@@ -23,11 +24,24 @@ from tessera.errors import WRONG_DEVICE, failure
 from tessera.gpu_artifact import GpuArtifact
 from tessera.gpu_call import PreparedCall
 from tessera.gpu_effects import checked_symbols
-from tessera.gpu_memory import Block
+from tessera.gpu_memory import Block, rounded_size
 from tessera.outputs import OUT, flat_outputs, placed_outputs
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MOST_SIZES = 64
 """Sets of sizes that a function is kept prepared for."""
+
+
+class _Result(NamedTuple):
+    """What a result is, but for where it lies."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    form: Form
+    size: int
+    """Bytes to allocate."""
 
 
 class _Plan(NamedTuple):
@@ -35,7 +49,9 @@ class _Plan(NamedTuple):
 
     symbols: Mapping[str, int]
     prepared: PreparedCall
-    shapes: tuple[tuple[int, ...], ...]
+    results: tuple[_Result, ...]
+    fresh: tuple[None, ...]
+    """Stands where no result has an array yet."""
 
 
 class GpuFunction:
@@ -69,7 +85,8 @@ class GpuFunction:
             result = self(*args)
             self._keep_quick(tuple(key), tuple(array.shape for array in arrays))
             return result
-        return self._result(self._run(plan, arrays, [None] * len(plan.shapes)))
+        found = self._run(plan, arrays, plan.fresh)
+        return tuple(found) if self.signature.returns_tuple else found[0]
 
     def _keep_quick(self, key: tuple[object, ...], shapes: tuple[tuple[int, ...], ...]) -> None:
         if len(self._quick) >= MOST_SIZES:
@@ -117,12 +134,18 @@ class GpuFunction:
         found = self._plans.get(shapes)
         if found is None:
             symbols = checked_symbols(self._program, shapes)
-            results = tuple(result_shape(self.signature, place, symbols) for place in range(len(self._dtypes)))
+            results = tuple(self._described(place, symbols) for place in range(len(self._dtypes)))
             with self._gpu.lock, self._gpu.entered():
-                found = self._plans[shapes] = _Plan(symbols, PreparedCall(self._gpu, self._program, symbols), results)
+                prepared = PreparedCall(self._gpu, self._program, symbols)
+            found = self._plans[shapes] = _Plan(symbols, prepared, results, (None,) * len(results))
             if len(self._plans) > MOST_SIZES:
                 self._plans.popitem(last=False)
         return found
+
+    def _described(self, place: int, symbols: Mapping[str, int]) -> _Result:
+        shape, dtype = result_shape(self.signature, place, symbols), self._dtypes[place]
+        size = rounded_size(math.prod(shape) * dtype.itemsize)
+        return _Result(shape, dtype, (self._gpu.index, dtype.name, shape), size)
 
     def _targets(self, plan: _Plan, arrays: Sequence[AnyArray]) -> list[AnyArray | None]:
         """The arrays of results that are not to be made on the device: those of the host, and given ones."""
@@ -131,11 +154,11 @@ class GpuFunction:
         taken = self.signature.taken()
         is_resident = any(type(array) is DeviceArray for array in arrays)
         targets: list[AnyArray | None] = []
-        for place, (shape, dtype) in enumerate(zip(plan.shapes, self._dtypes, strict=True)):
+        for place, result in enumerate(plan.results):
             if place in taken:
                 targets.append(arrays[taken[place]])
             else:
-                targets.append(None if is_resident else np.empty(shape, dtype))
+                targets.append(None if is_resident else np.empty(result.shape, result.dtype))
         return targets
 
     def _run(self, plan: _Plan, arrays: Sequence[AnyArray], targets: Sequence[AnyArray | None]) -> list[AnyArray]:
@@ -156,7 +179,7 @@ class GpuFunction:
     def _stream(self, arrays: Sequence[AnyArray]) -> int:
         """That of the library whose arrays these are, else the current one."""
         for array in arrays:
-            if isinstance(array, DeviceArray) and not isinstance(array.owner, Block):
+            if isinstance(array, DeviceArray) and type(array.owner) is not Block:
                 return array.stream
         return cuda_streams.call_stream(self._gpu, ())
 
@@ -172,19 +195,25 @@ class GpuFunction:
     ) -> list[DeviceArray]:
         """Where kernels write. An argument that is given away is still read while they do."""
         outputs = []
-        for target, shape, dtype in zip(targets, plan.shapes, self._dtypes, strict=True):
+        for target, result in zip(targets, plan.results, strict=True):
             if isinstance(target, DeviceArray) and not any(target is array for array in arrays):
                 target.ready_on(stream)
                 target.stream = stream
                 outputs.append(target)
             else:
-                outputs.append(empty(self._gpu, shape, dtype, stream, self._what))
+                outputs.append(self._new(result, stream))
         return outputs
+
+    def _new(self, result: _Result, stream: int) -> DeviceArray:
+        block = self._gpu.memory.allocate(result.size, stream, self._what)
+        return DeviceArray(self._gpu, block.address, result.shape, result.dtype, block, stream, form=result.form)
 
     def _finish(
         self, outputs: Sequence[DeviceArray], targets: Sequence[AnyArray | None], stream: int
     ) -> list[AnyArray]:
         """The results, each in the array that it is for."""
+        if not any(target is not None for target in targets):
+            return list(outputs)
         results: list[AnyArray] = []
         is_read = False
         for output, target in zip(outputs, targets, strict=True):
