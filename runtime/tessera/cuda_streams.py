@@ -21,6 +21,8 @@ LIBRARIES = ("torch", "cupy")
 
 def call_stream(gpu: Gpu, values: Iterable[object]) -> int:
     """The current stream of the library that made one of these; else torch's, where the process uses it."""
+    if not any(library in sys.modules for library in LIBRARIES):
+        return DEFAULT
     for value in values:
         stream = library_stream(gpu, type(value).__module__.partition(".")[0])
         if stream is not None:
@@ -36,7 +38,8 @@ def library_stream(gpu: Gpu, library: str) -> int | None:
     if library == "torch":
         if not module.cuda.is_initialized():
             return None
-        return int(module.cuda.current_stream(gpu.index).cuda_stream)
+        current = getattr(module._C, "_cuda_getCurrentRawStream", None)  # what `current_stream` wraps in an object
+        return int(current(gpu.index) if current else module.cuda.current_stream(gpu.index).cuda_stream)
     if module.cuda.runtime.getDevice() != gpu.index:
         return None
     return int(module.cuda.get_current_stream().ptr)

@@ -8,7 +8,7 @@ turn it is].
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tessera.cuda_driver import OUT_OF_MEMORY, DriverError
 from tessera.errors import GPU_OUT_OF_MEMORY, NO_SUCH_DEVICE, WRONG_ARGUMENTS, TesseraError, failure, kind_of
@@ -46,8 +46,11 @@ class Block:
 
     __slots__ = ("_dropped", "address", "is_shared", "others", "size", "stream")
 
-    def __init__(self, dropped: deque[_Freed], freed: _Freed) -> None:
-        self.address, self.size, self.stream, self.others = freed
+    def __init__(self, dropped: deque[_Freed], address: int, size: int, stream: int) -> None:
+        self.address = address
+        self.size = size
+        self.stream = stream
+        self.others = _NOWHERE
         self.is_shared = False
         """Whether another library knows the address."""
         self._dropped = dropped
@@ -58,16 +61,11 @@ class Block:
 
     def __del__(self) -> None:
         """Only says so: this may run anywhere, also while memory is given out."""
-        self._dropped.append(_Freed(self.address, self.size, self.stream, self.others))
+        self._dropped.append((self.address, self.size, self.stream, self.others))
 
 
-class _Freed(NamedTuple):
-    address: int
-    size: int
-    stream: int
-    others: frozenset[int]
-
-
+_Freed: TypeAlias = tuple[int, int, int, frozenset[int]]
+"""Address, size, stream and other streams of a block that was let go."""
 _NOWHERE: frozenset[int] = frozenset()
 
 
@@ -86,7 +84,8 @@ class Memory:
 
     def allocate(self, size: int, stream: int, what: str) -> Block:
         """Memory to use on a stream; `what` needs it, for a message."""
-        self.collect()
+        if self._dropped:
+            self.collect()
         rounded = rounded_size(size)
         kept = self._free.get((stream, rounded))
         if kept:
@@ -97,7 +96,7 @@ class Memory:
         self._in_use += rounded
         self._blocks += 1
         self._peak = max(self._peak, self._in_use)
-        return Block(self._dropped, _Freed(address, rounded, stream, _NOWHERE))
+        return Block(self._dropped, address, rounded, stream)
 
     def _new(self, size: int, what: str) -> int:
         if self._in_use + self._cached + size > self.limit:
@@ -141,13 +140,13 @@ class Memory:
     def collect(self) -> None:
         """Takes back what is no longer referred to."""
         while self._dropped:
-            freed = self._dropped.popleft()
-            self._in_use -= freed.size
+            address, size, stream, others = self._dropped.popleft()
+            self._in_use -= size
             self._blocks -= 1
-            self._cached += freed.size
-            for other in freed.others:
-                self._wait_for(other, freed.stream)
-            self._free.setdefault((freed.stream, freed.size), []).append(freed.address)
+            self._cached += size
+            for other in others:
+                self._wait_for(other, stream)
+            self._free.setdefault((stream, size), []).append(address)
         if self._cached > self._total // CACHED_PART:
             self.trim(self._total // CACHED_PART)
 

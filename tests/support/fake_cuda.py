@@ -1,8 +1,9 @@
 """A CUDA driver over the memory of the host: C functions in the driver's table, so that all above it runs as it is.
 
 What runs on a stream runs at once; what is captured is kept and runs when the graph is launched. Kernels are Python
-functions by name; one that has none does nothing, unless kernels are emulated: then they run thread by thread. What is
-not allowed (memory that was freed, work without a context, an allocation while a stream is captured) fails, as it would.
+functions by name; one that has none does nothing, unless kernels are emulated: then they run thread by thread. What
+is not allowed (memory that was freed, work without a context, an allocation while a stream is captured) fails, as it
+would.
 """
 
 from __future__ import annotations

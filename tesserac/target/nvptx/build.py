@@ -6,6 +6,8 @@ function of its own, so that whoever wants to look at a level stops there.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from tessera.artifact import Artifact
 from tessera.gpu_artifact import GpuArtifact
 from tessera.gpu_program import GpuProgram
@@ -18,6 +20,7 @@ from tesserac.target.artifact import Locate, signature_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
 from tesserac.target.nvptx.ptx import emit_ptx
+from tesserac.target.nvptx.worker import MOST_WORKERS
 from tesserac.tile.gpu import variants
 from tesserac.tile.gpu.dialect import GPU
 from tesserac.tile.gpu.lower import lower_module
@@ -104,9 +107,9 @@ def gpu_program(
 def gpu_artifact(
     program: GpuProgram, returned: Returned, params: tuple[str, ...], places: tuple[int, ...]
 ) -> GpuArtifact:
-    """A program with the PTX of all its variants, ready to be kept. Raises CodegenError where LLVM makes none."""
-    for kernel in program.kernels:
-        kernel.code()
+    """A program with the PTX of all its variants, made side by side, ready to be kept."""
+    with ThreadPoolExecutor(MOST_WORKERS) as pool:
+        list(pool.map(lambda kernel: kernel.code(), program.kernels))
     return GpuArtifact(program, returned, params, (), places)
 
 

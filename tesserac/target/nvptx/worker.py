@@ -2,8 +2,9 @@
 
     python -m tesserac.target.nvptx.worker     reads [text, architecture], writes [true, PTX] or [false, what was wrong]
 
-Enters: LLVM text. Leaves: PTX, or a `CodegenError` that says how the process ended. It is started when it is first
-needed, answers one request after another, and ends with the process that started it.
+Enters: LLVM text. Leaves: PTX, or a `CodegenError` that says how the process ended. Processes are started when they are
+first needed, as many as there are requests at once, answer one after another, and end with the process that started
+them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ _LENGTH = struct.Struct("<Q")
 
 
 def emit_ptx_apart(text: str, arch: str) -> str:
-    """PTX from the worker; from this process where no other can be started."""
+    """PTX from a worker; from this process where no other can be started."""
     from tesserac.target.nvptx.ptx import emit_ptx
 
-    try:
-        return _worker.ask(text, arch)
-    except OSError:
-        return emit_ptx(text, arch)
+    with _waiting:
+        worker = _idle.pop() if _idle else _Worker()
+        try:
+            return worker.ask(text, arch)
+        except OSError:
+            return emit_ptx(text, arch)
+        finally:
+            _idle.append(worker)
 
 
 class _Worker:
@@ -37,7 +42,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
+        atexit.register(self.stop)
 
     def start(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
@@ -48,14 +53,13 @@ class _Worker:
         return self._process
 
     def ask(self, text: str, arch: str) -> str:
-        with self._lock:
-            process = self.start()
-            assert process.stdin is not None and process.stdout is not None
-            try:
-                _write(process.stdin, (text, arch))
-                good, answer = _read(process.stdout)
-            except (EOFError, BrokenPipeError):
-                raise CodegenError(f"LLVM ended while it made PTX for {arch}: {self._last_words(process)}") from None
+        process = self.start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            _write(process.stdin, (text, arch))
+            good, answer = _read(process.stdout)
+        except (EOFError, BrokenPipeError):
+            raise CodegenError(f"LLVM ended while it made PTX for {arch}: {self._last_words(process)}") from None
         if not good:
             raise CodegenError(answer)
         return str(answer)
@@ -73,8 +77,9 @@ class _Worker:
             self._process.wait()
 
 
-_worker = _Worker()
-atexit.register(_worker.stop)
+MOST_WORKERS = max(1, min(8, os.cpu_count() or 1))
+_idle: list[_Worker] = []
+_waiting = threading.BoundedSemaphore(MOST_WORKERS)
 
 
 def _write(stream: IO[bytes], value: object) -> None:
