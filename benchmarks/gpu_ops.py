@@ -1,7 +1,7 @@
 """Runs every operator, every function of the library and the programs of `gpu_ops.tess` on a GPU and compares the bits.
 
     python -m benchmarks.gpu_ops --out DIR [--arch sm_90a] [--jobs 8] [--only TEXT] [--repeat 2]
-        [--random 1000] [--gradients 200] [--limit SECONDS]
+        [--random 1000] [--gradients 200] [--first SEED] [--limit SECONDS]
 
 So are random programs and gradients, as many as are asked for. Operators are compared with the interpreter, programs
 with the CPU's code, each result with that of a second run. The report goes to DIR/gpu_ops.json. Work is dealt to
@@ -79,6 +79,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--gradients", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="the first seed of random programs and gradients")
     parser.add_argument("--limit", type=float, default=600.0)
     parser.add_argument("--inside", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
@@ -92,7 +93,7 @@ def _deal(number: int, options: argparse.Namespace, rows: list[Row], lock: threa
         command = [sys.executable, "-m", "benchmarks.gpu_ops", "--inside", str(number), "--skip", str(done)]
         command += ["--arch", options.arch, "--jobs", str(options.jobs), "--only", options.only]
         command += ["--repeat", str(options.repeat), "--random", str(options.random)]
-        command += ["--gradients", str(options.gradients)]
+        command += ["--gradients", str(options.gradients), "--first", str(options.first)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
         killer = threading.Timer(end - time.monotonic(), process.kill)
         killer.start()
@@ -110,14 +111,15 @@ def _deal(number: int, options: argparse.Namespace, rows: list[Row], lock: threa
         if process.wait() == 0:
             return
         with lock:
-            rows.append({"case": at, "outcome": "died", "problem": "".join(said[-5:])})
+            late = time.monotonic() >= end
+            rows.append({"case": at, "outcome": "no time" if late else "died", "problem": "".join(said[-5:])})
 
 
 # --- in a process of its own ----------------------------------------------------------------------------------------
 
 
 def run_some(options: argparse.Namespace) -> Iterator[Row]:
-    every = (*cases(options.arch), *random_cases(options.random, options.gradients, options.arch))
+    every = (*cases(options.arch), *random_cases(options))
     chosen = [case for case in every if options.only in case[0]]
     for name, check in chosen[options.inside :: options.jobs][options.skip :]:
         print(f"AT {name}", flush=True)
@@ -149,11 +151,12 @@ def cases(arch: str) -> Iterator[tuple[str, Check]]:
                 yield f"more {name} {sizes}", partial(check_program, text, name, sizes, arch)
 
 
-def random_cases(programs: int, gradients: int, arch: str) -> Iterator[tuple[str, Check]]:
-    for seed in range(programs):
-        yield f"random {seed}", partial(check_random, seed, arch)
-    for seed in range(gradients):
-        yield f"gradient {seed}", partial(check_gradient, seed, arch)
+def random_cases(options: argparse.Namespace) -> Iterator[tuple[str, Check]]:
+    first = options.first
+    for seed in range(first, first + options.random):
+        yield f"random {seed}", partial(check_random, seed, options.arch)
+    for seed in range(first, first + options.gradients):
+        yield f"gradient {seed}", partial(check_gradient, seed, options.arch)
 
 
 def library_examples() -> Iterator[tuple[str, str]]:
