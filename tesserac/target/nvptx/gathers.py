@@ -14,13 +14,14 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import indices, operand_maps
 from tesserac.target import flow
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
-from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, zero
+from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx.context import Context, Memory, memory_type
 from tesserac.target.nvptx.fragments import FOLDS
 from tesserac.target.nvptx.memory import Elements, Place, all_of, owner, to_memory, to_register
 from tesserac.target.nvptx.scalars import convert, emit_rule
 from tesserac.tile.gpu.dialect import fragment, memory, scalar_of, text
 from tesserac.tile.gpu.gathers import coordinates
+from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dtype import I64 as INTEGER
 
@@ -76,28 +77,74 @@ def _table(ctx: Context, op: Op, mem: IRValue, at: Sequence[IRValue], rest: Sequ
 
 
 def emit_gather(ctx: Context, op: Op) -> None:
-    at = coordinates(op)
+    """Neighbours along the last dim are read as a vector where their row is one of the memory."""
+    at, layout = coordinates(op), fragment(op.result).layout
     table = _table(ctx, op, op.operands[0], at, op.operands[1 + len(at) :])
-    values = [_element(ctx, op, table, offset) for offset in fragment(op.result).layout.offsets]
+    width, values = _width(ctx, op, table.memory), list[Value]()
+    for register in range(0, layout.count, width):
+        place, good = _place(ctx, op, table, layout.offsets[register])
+        if width == 1:
+            values.append(_element(ctx, op, table.memory, place, good))
+        else:
+            values += _neighbours(ctx, op, table.memory, place, good, layout.offsets[register], width)
     table.tell()
     ctx.fragments[op.result] = values
 
 
-def _element(ctx: Context, op: Op, table: _Table, offset: dict[int, int]) -> Value:
-    """One element of this thread: the load goes to the first of the memory where there is none."""
-    b, ty, mem = ctx.b, fragment(op.result), table.memory
+def _width(ctx: Context, op: Op, mem: Memory) -> int:
+    """How many neighbours share all coordinates but the last one, which follows them."""
+    ty, (*others, own), (*_, last) = fragment(op.result), operand_maps(op), coordinates(op)
+    dim = len(ty.shape) - 1
+    if own != (dim,) or last not in ctx.axes or mem.strides[-1].number != 1 or any(dim in dims for dims in others):
+        return 1
+    return min(ty.layout.vector(dim), VECTOR_BYTES * 8 // memory_type(ty.dtype).bits)
+
+
+def _place(ctx: Context, op: Op, table: _Table, offset: dict[int, int]) -> tuple[Value, Value]:
+    """Where an element of this thread stands, and whether there is one."""
+    b, ty = ctx.b, fragment(op.result)
     good, place, number = _exists(ctx, op, offset), const_i64(0), 0
     for dim, (value, dims) in enumerate(zip(coordinates(op), operand_maps(op), strict=True)):
         index = _coordinate(ctx, ty, value, dims, offset)
         if isinstance(value.type, FragmentType):
             index, good = table.checked(number, index, dim, good)
             number += 1
-        place = b.add(place, b.mul(index, mem.strides[dim]))
+        place = b.add(place, b.mul(index, table.memory.strides[dim]))
+    return place, good
+
+
+def _element(ctx: Context, op: Op, mem: Memory, place: Value, good: Value) -> Value:
+    """The load goes to the first of the memory where there is no element."""
+    b, ty = ctx.b, fragment(op.result)
     element = memory_type(ty.dtype)
     address = b.select(good, b.gep(element, mem.pointer, place), mem.pointer)
-    attributes = ctx.invariant() if mem.constant else ""
-    loaded = to_register(ctx, b.load(element, address, element.bits // 8, attributes), ty.dtype)
+    loaded = to_register(ctx, b.load(element, address, element.bits // 8, _attributes(ctx, mem)), ty.dtype)
     return b.select(good, loaded, zero(loaded.type))
+
+
+def _neighbours(
+    ctx: Context, op: Op, mem: Memory, place: Value, good: Value, offset: dict[int, int], width: int
+) -> list[Value]:
+    b, ty = ctx.b, fragment(op.result)
+    element, dim, axis = memory_type(ty.dtype), len(ty.shape) - 1, ctx.axes[coordinates(op)[-1]]
+    room = b.sub(axis.stop, b.add(axis.start, _along(ctx, ty, dim, offset)))
+    address, size = b.gep(element, mem.pointer, place), width * element.bits // 8
+    low = b.binary("and", b.cast("ptrtoint", address, I64), const_i64(size - 1))
+    whole = all_of(ctx, [good, b.icmp("sge", room, const_i64(width)), b.icmp("eq", low, const_i64(0))])
+
+    def at_once() -> list[Value]:
+        loaded = b.load(vector(element, width), address, size, _attributes(ctx, mem))
+        return [to_register(ctx, b.extract(loaded, i), ty.dtype) for i in range(width)]
+
+    def one_by_one() -> list[Value]:
+        present = [b.binary("and", good, b.icmp("sgt", room, const_i64(i))) for i in range(width)]
+        return [_element(ctx, op, mem, b.add(place, const_i64(i)), here) for i, here in enumerate(present)]
+
+    return flow.choose(b, whole, at_once, one_by_one)
+
+
+def _attributes(ctx: Context, mem: Memory) -> str:
+    return ctx.invariant() if mem.constant else ""
 
 
 def _coordinate(
