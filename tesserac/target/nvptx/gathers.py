@@ -92,10 +92,11 @@ def emit_gather(ctx: Context, op: Op) -> None:
 
 
 def _width(ctx: Context, op: Op, mem: Memory) -> int:
-    """How many neighbours share all coordinates but the last one, which follows them."""
-    ty, (*others, own), (*_, last) = fragment(op.result), operand_maps(op), coordinates(op)
+    """How many neighbours along the last dim share all coordinates but one, an axis that follows them step by step."""
+    ty, maps = fragment(op.result), operand_maps(op)
     dim = len(ty.shape) - 1
-    if own != (dim,) or last not in ctx.axes or mem.strides[-1].number != 1 or any(dim in dims for dims in others):
+    along = [place for place, dims in enumerate(maps) if dim in dims]
+    if len(along) != 1 or coordinates(op)[along[0]] not in ctx.axes or mem.strides[along[0]].number != 1:
         return 1
     return min(ty.layout.vector(dim), VECTOR_BYTES * 8 // memory_type(ty.dtype).bits)
 
@@ -126,7 +127,8 @@ def _neighbours(
     ctx: Context, op: Op, mem: Memory, place: Value, good: Value, offset: dict[int, int], width: int
 ) -> list[Value]:
     b, ty = ctx.b, fragment(op.result)
-    element, dim, axis = memory_type(ty.dtype), len(ty.shape) - 1, ctx.axes[coordinates(op)[-1]]
+    element, dim = memory_type(ty.dtype), len(ty.shape) - 1
+    axis = next(ctx.axes[v] for v, dims in zip(coordinates(op), operand_maps(op), strict=True) if dim in dims)
     room = b.sub(axis.stop, b.add(axis.start, _along(ctx, ty, dim, offset)))
     address, size = b.gep(element, mem.pointer, place), width * element.bits // 8
     low = b.binary("and", b.cast("ptrtoint", address, I64), const_i64(size - 1))
