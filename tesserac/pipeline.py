@@ -22,6 +22,7 @@ from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.narrow_operands import narrow_operands
 from tesserac.graph.passes.place_kernels import kernels_as_meant, place_kernels
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
 from tesserac.graph.passes.split_complex import split_complex
@@ -56,6 +57,7 @@ PROGRAM_PASSES: tuple[Pass, ...] = (
     generalize,  # names stop here: every operator becomes structural forms
     split_complex,  # complex tensors become pairs of real ones: what follows knows only those
     fold_views,  # views and constants go into the forms that read them
+    narrow_operands,  # products read narrow numbers as they are stored
 )
 GRAPH_PASSES: tuple[Pass, ...] = (
     kernels_as_meant,  # those that no target has placed

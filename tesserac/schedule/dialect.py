@@ -52,7 +52,8 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     places    per operation of the body, the axis of the space that each dim of its result follows
     loops     how the space is walked, outermost first; the axes of a loop are neighbours walked as one
     keep      positions in the body of results kept in scratch between the passes over folded axes
-    stages    operands of the contraction that are copied nearer to the computing unit, and how
+    stages    operands of the contraction, or of the program's products, that are copied nearer to the computing unit,
+              and how
     units     what runs one program
     reason    why it was decided so, for people
     portion   of rows that are long and few: so many blocks of a row are one program, and what they give passes through
@@ -116,8 +117,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Staging:
-    """Operand 0 or 1 of a contraction is copied block by block: `layout` as the matrix product wants it, `depth`
-    copies in flight."""
+    """Operand 0 or 1 of a contraction, or any of a program, is copied block by block: `layout` as the matrix product
+    wants it, `depth` copies in flight."""
 
     operand: int
     layout: str

@@ -1,20 +1,38 @@
-"""Launches of tile programs: a grid of programs, and the sizes of their blocks.
+"""Launches of tile programs: a grid of programs, the sizes of their blocks, and what runs one of them.
 
 Enters: a launch of kind `program`, whose body is one `form.kernel` behind the views that it reads through. Leaves: its
 loops: one program for every index of the first axis and every block of an own dim; dims that programs go over are
-serial. Sizes come from the kernel's own schedule, else from the machine.
+serial. Sizes, warps and stages come from the kernel's own schedule, else from the machine: the largest blocks of which
+operands of products fit near memory and results of products fit registers.
 """
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op
+from collections.abc import Iterator
+
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own, kernel_schedule
-from tesserac.schedule.dialect import Loop, launch_space
-from tesserac.schedule.machine import Machine
+from tesserac.schedule.access import view_source
+from tesserac.schedule.cost import element_bytes
+from tesserac.schedule.dialect import Loop, launch_ins, launch_space
+from tesserac.schedule.machine import REGISTERS, Machine
+from tesserac.schedule.primitives.bind import bind
+from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
+from tesserac.types.dims import ONE, Dim
 
 OWN_BLOCK, LOOP_BLOCK = 128, 192
-"""Rows of a program's results, and terms that it takes at a time: panels of either stay in a core's own caches."""
+"""On a CPU: rows of a program's results, and terms that it takes at a time: panels of either stay in a core's own
+caches."""
+GPU_BLOCKS = ((64, 32), (32, 32))
+"""The same on a GPU, best first."""
+NARROW_BLOCKS = ((128, 64), (64, 64), (64, 32))
+"""The same where matrix units take the numbers of the products."""
+GPU_STAGES = 2
+WARP, LEAST_WARPS, MOST_WARPS = 32, 4, 8
+WHOLE = 256
+"""Elements that a dim is taken to have that only a run knows the size of."""
 
 
 def launched_kernel(launch: Op) -> Op:
@@ -25,17 +43,30 @@ def launched_kernel(launch: Op) -> Op:
 def schedule_program(launch: Op, machine: Machine) -> None:
     kernel = launched_kernel(launch)
     settings, own = kernel_schedule(kernel), kernel_own(kernel)
+    sizes = _blocks(kernel, machine)
     loops = [Loop((0,), launch_space(launch)[0], 1, "parallel")]
     for axis, cut in enumerate(kernel_blocks(kernel), 1):
-        is_own = cut.block in own
-        given = settings.get(_setting(cut))
-        size = given if given is not None else _fitting(cut, OWN_BLOCK if is_own else LOOP_BLOCK)
-        loops.append(Loop((axis,), cut.over, size, "parallel" if is_own else "serial"))
-        because(launch, f"blocks {cut.block} of {size}{'' if given is None else ', as its schedule says'}")
+        size, given = sizes[cut.block], _setting(cut) in settings
+        loops.append(Loop((axis,), cut.over, size, "parallel" if cut.block in own else "serial"))
+        because(launch, f"blocks {cut.block} of {size}{', as its schedule says' if given else ''}")
     launch.attrs["loops"] = tuple(loops)
-    unused = sorted(settings.keys() - {_setting(cut) for cut in kernel_blocks(kernel)})
+    used = {_setting(cut) for cut in kernel_blocks(kernel)}
+    if machine.warps:
+        used |= _bind(launch, kernel, sizes, settings)
+    unused = sorted(settings.keys() - used)
     if unused:
         because(launch, f"a {machine.kind.upper()} has no use for {', '.join(unused)} of its schedule")
+
+
+def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], settings: dict[str, int]) -> set[str]:
+    """Warps and stages; the settings that this looks at."""
+    warps = settings.get("warps", max(LEAST_WARPS, _warps(kernel, sizes)))
+    depth = settings.get("stages", GPU_STAGES)
+    for operand in range(len(launch_ins(launch))):
+        stage(launch, operand, "panels", depth)
+    bind(launch, warps, "uniform")
+    because(launch, f"{warps} warps, {depth} copies in flight")
+    return {"warps", "stages"}
 
 
 def _setting(cut: Cut) -> str:
@@ -43,6 +74,69 @@ def _setting(cut: Cut) -> str:
     return (cut.block.symbol or "").removeprefix("T_").rstrip("_")
 
 
+# -------------------------------------------------------------------------------------------------- sizes of blocks
+
+
+def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
+    if not machine.warps:
+        return _sizes(kernel, OWN_BLOCK, LOOP_BLOCK)
+    tried = [_sizes(kernel, *block) for block in (NARROW_BLOCKS if _is_narrow(kernel) else GPU_BLOCKS)]
+    fitting = (sizes for sizes in tried if _fits(kernel, sizes, machine))
+    return next(fitting, tried[-1])
+
+
+def _sizes(kernel: Op, own_block: int, loop_block: int) -> dict[Dim, int]:
+    settings, own = kernel_schedule(kernel), kernel_own(kernel)
+    sizes: dict[Dim, int] = {}
+    for cut in kernel_blocks(kernel):
+        given = settings.get(_setting(cut))
+        sizes[cut.block] = given or _fitting(cut, own_block if cut.block in own else loop_block)
+    return sizes
+
+
 def _fitting(cut: Cut, block: int) -> int:
     size = cut.over.constant
     return block if size is None else max(1, min(block, size))
+
+
+def _fits(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> bool:
+    staged = sum(_staged_bytes(kernel, product, sizes) for product in _products(kernel))
+    return staged <= machine.near_bytes * 7 // 8 and _warps(kernel, sizes) <= MOST_WARPS
+
+
+def _warps(kernel: Op, sizes: dict[Dim, int]) -> int:
+    """How many warps hold the results of all products in registers; a power of two."""
+    held = sum(_elements(product.result, sizes) for product in _products(kernel))
+    room = REGISTERS * (2 if _is_narrow(kernel) else 1)
+    return 1 << max(0, -(-held // (WARP * room)) - 1).bit_length()
+
+
+def _is_narrow(kernel: Op) -> bool:
+    """Whether matrix units do the work, so that a thread needs few registers besides those of results."""
+    products = list(_products(kernel))
+    return bool(products) and all(tensor_type(op.operands[0]).dtype.bits == 16 for op in products)
+
+
+def _staged_bytes(kernel: Op, product: Op, sizes: dict[Dim, int]) -> int:
+    """What the operands of a product take: twice for those that the next block is copied of ahead."""
+    moving = {cut.block for cut in kernel_blocks(kernel)} - set(kernel_own(kernel))
+    total = 0
+    for value in product.operands:
+        loaded = view_source(value)[0].owner is kernel.body
+        ahead = loaded and not moving.isdisjoint(tensor_type(value).dims)
+        total += _elements(value, sizes) * element_bytes(tensor_type(value).dtype) * (GPU_STAGES if ahead else 1)
+    return total
+
+
+def _products(kernel: Op) -> Iterator[Op]:
+    """Products of matrices; one with a column of ones needs no room."""
+    for op in kernel.walk():
+        if op.name == "form.contract" and ONE not in tensor_type(op.result).dims:
+            yield op
+
+
+def _elements(value: Value, sizes: dict[Dim, int]) -> int:
+    total = 1
+    for dim in tensor_type(value).dims:
+        total *= sizes.get(dim) or dim.constant or WHOLE
+    return total

@@ -22,12 +22,12 @@ from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kerne
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
-from tesserac.schedule.dialect import launch_loops, launch_outs, launch_units, memory
+from tesserac.schedule.dialect import launch_loops, launch_outs, launch_stages, launch_units, memory
 from tesserac.schedule.programs import launched_kernel
 from tesserac.schedule.space import written_strides
 from tesserac.schedule.views import through_view
 from tesserac.tile.bodies import finished
-from tesserac.tile.dialect import Config, compute_scalar, tile_type
+from tesserac.tile.dialect import Config, Stage, compute_scalar, tile_type
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant
@@ -222,7 +222,9 @@ class Program:
             at = [self.size(offset), *at]
         ty = argument[1]
         tile = TileType(self.shape(dims), ty.dtype, ty.policy)
-        return self.builder.value("tile.load", (mem, *at), tile, hint=value.name)
+        staging = next((s for s in launch_stages(self.launch) if s.operand == source.operand), None)
+        attrs: dict[str, Attr] = {} if staging is None else {"stage": Stage(staging.layout, staging.depth)}
+        return self.builder.value("tile.load", (mem, *at), tile, attrs, hint=value.name)
 
     def _store(self, position: int, tile: Value) -> None:
         dims = tensor_type(self.kernel.body.terminator.operands[position]).dims

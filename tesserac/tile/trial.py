@@ -14,9 +14,12 @@ from tesserac.ir.passes import Pass, run_passes
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build import build_kernel
 from tesserac.tile.build_program import Program
-from tesserac.tile.cpu.lower import lower_kernel
+from tesserac.tile.cpu import tiles as cpu
+from tesserac.tile.cpu.lower import lower_kernel as lower_cpu
 from tesserac.tile.cpu.target import AVX2, NEON
-from tesserac.tile.cpu.tiles import LoweringError
+from tesserac.tile.gpu import errors as gpu
+from tesserac.tile.gpu.lower import lower_kernel as lower_gpu
+from tesserac.tile.gpu.variants import ARCHES
 from tesserac.tile.no_tiles import NoTiles
 
 
@@ -24,19 +27,24 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
     """For one machine, with the passes that take forms to launches. Bits do not depend on the answer."""
 
     def tried(kernel: Op) -> Placement:
-        if machine.kind != "cpu":
-            return Placement("a GPU does not run programs of a user's own yet")
         (host,) = run_passes(_alone(kernel), passes, verify=False).ops
         (launch,) = (op for op in host.walk() if op.name == "schedule.launch")
         try:
             built, program = build_kernel(launch, "program")
-            lower_kernel(built, NEON if machine.arch == "aarch64" else AVX2)
-        except (NoTiles, LoweringError) as reason:
+            _lower(built, machine)
+        except (NoTiles, cpu.LoweringError, gpu.LoweringError) as reason:
             return Placement(str(reason))
         assert isinstance(program, Program)
         return Placement("", tuple(program.limits.items()))
 
     return tried
+
+
+def _lower(kernel: Op, machine: Machine) -> None:
+    if machine.kind == "gpu":
+        lower_gpu(kernel, ARCHES[machine.arch])
+    else:
+        lower_cpu(kernel, NEON if machine.arch == "aarch64" else AVX2)
 
 
 def _alone(kernel: Op) -> Module:

@@ -1,4 +1,5 @@
-"""stage(launch, operand, layout, depth): copies blocks of a contraction's operand nearer to the computing unit.
+"""stage(launch, operand, layout, depth): copies blocks of a contraction's operand nearer to the computing unit, or of
+what the products of a tile program read.
 
     before  stages = []
     after   stages = [#staging<operand=0, layout="panels", depth=3>]
@@ -24,7 +25,7 @@ LAYOUTS = ("panels", "rows")
 
 
 def stage(launch: Op, operand: int, layout: str, depth: int) -> None:
-    if launch_kind(launch) != "contract":
+    if launch_kind(launch) not in ("contract", "program"):
         raise IllegalSchedule("stage", f"a {launch_kind(launch)} launch reads each element once", launch)
     if layout not in LAYOUTS or depth < 1:
         raise IllegalSchedule("stage", f"there is no layout {layout} of depth {depth}; use {LAYOUTS}", launch)

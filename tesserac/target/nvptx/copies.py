@@ -31,6 +31,8 @@ def emit_copy(ctx: Context, op: Op) -> None:
     mem, *at, ring, slot = op.operands
     place = Place(ctx, ctx.memories[mem], at)
     target = ctx.rings[ring]
+    if target.type.layout.transposed:
+        place.exchange()
     b = ctx.b
     destination = stage_pointer(ctx, target, ctx.indices[slot])
     copy = _Copy(ctx, place, target, destination)
@@ -67,7 +69,7 @@ class _Copy:
         self.ctx = ctx
         self.b = ctx.b
         self.place = place
-        self.layout = ring.type.layout
+        self.layout = ring.type.layout.stored
         self.destination = destination
 
     def chunks(self, cut: bool) -> None:
@@ -162,6 +164,10 @@ def emit_wait(ctx: Context, op: Op) -> None:
     ctx.b.intrinsic("llvm.nvvm.cp.async.wait.group", VOID, [const_int(I32, integer(op, "pending"))])
 
 
+def emit_warp_barrier(ctx: Context, op: Op) -> None:
+    ctx.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [const_int(I32, -1)])
+
+
 def emit_barrier(ctx: Context, op: Op) -> None:
     barrier(ctx)
 
@@ -203,7 +209,7 @@ def emit_expect(ctx: Context, op: Op) -> None:
 def emit_arrive(ctx: Context, op: Op) -> None:
     """The first lane of each warp, when the warp has come here."""
     address = _barrier(ctx, op)
-    ctx.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [const_int(I32, -1)])
+    emit_warp_barrier(ctx, op)
 
     def arrive() -> None:
         name = "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta"

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps
-from tesserac.target.llvm_types import F32, I32, I64, Value, const_i64, const_int, integer
+from tesserac.target import flow
+from tesserac.target.llvm_types import F32, I32, I64, Value, const_i64, const_int, integer, vector
 from tesserac.target.nvptx.context import Context, register_type
-from tesserac.target.nvptx.scalars import constant, convert, emit_body, emit_rule
+from tesserac.target.nvptx.scalars import Rare, constant, convert, emit_body, emit_rule
 from tesserac.tile.gpu.dialect import fragment, scalar_of, text
 from tesserac.tile.gpu.dialect import integer as int_attr
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.types.dtype import BF16
+from tesserac.types.dtype import F32 as F32_TYPE
 
 FOLDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 ALL_LANES = const_int(I32, -1)
@@ -37,7 +40,20 @@ def emit_iota(ctx: Context, op: Op) -> None:
 
 
 def emit_map(ctx: Context, op: Op) -> None:
-    """The body once per register. An operand that stretches has fewer registers: each serves several."""
+    """The body once per register. Whether any element needs a rare program is asked before, so that none has a jump of
+    its own; what that question computes besides is dead code."""
+    rare: list[Value] = []
+    values = _bodies(ctx, op, rare)
+    if rare:
+        needed = rare[0]
+        for condition in rare[1:]:
+            needed = ctx.b.binary("or", needed, condition)
+        values = flow.choose(ctx.b, needed, lambda: _bodies(ctx, op, None), lambda: _bodies(ctx, op, []))
+    ctx.fragments[op.result] = _stored(ctx, values, fragment(op.result))
+
+
+def _bodies(ctx: Context, op: Op, rare: Rare) -> list[Value]:
+    """An operand that stretches has fewer registers: each serves several."""
     result = fragment(op.result)
     maps = operand_maps(op)
     values: list[Value] = []
@@ -46,9 +62,23 @@ def emit_map(ctx: Context, op: Op) -> None:
             _operand(ctx, op, position, {j: offset.get(d, 0) for j, d in enumerate(dims) if d is not None})
             for position, dims in enumerate(maps)
         ]
-        computed = emit_body(ctx, op.body.args, op.body.ops, args)
-        values.append(convert(ctx.b, computed, scalar_of(result).dtype, result.dtype, result.policy))
-    ctx.fragments[op.result] = values
+        values.append(emit_body(ctx, op.body.args, op.body.ops, args, rare, result.dtype))
+    return values
+
+
+def _stored(ctx: Context, values: list[Value], ty: FragmentType) -> list[Value]:
+    """What bodies gave, rounded to the type of the result; numbers of 16 bits two by two, as the hardware does it."""
+    computed = scalar_of(ty).dtype
+    if (computed, ty.dtype) != (F32_TYPE, BF16) or ty.policy.saturate or len(values) % 2:
+        return [convert(ctx.b, v, computed, ty.dtype, ty.policy) for v in values]
+    rounded: list[Value] = []
+    for pair in zip(values[::2], values[1::2], strict=True):
+        both = Value(vector(F32, 2), "poison")
+        for place, value in enumerate(pair):
+            both = ctx.b.insert(both, value, place)
+        narrow = ctx.b.cast("fptrunc", both, vector(register_type(BF16), 2))
+        rounded += [ctx.b.extract(narrow, place) for place in (0, 1)]
+    return rounded
 
 
 def _operand(ctx: Context, op: Op, position: int, offset: dict[int, int]) -> Value:
@@ -65,7 +95,21 @@ def emit_cast(ctx: Context, op: Op) -> None:
     ]
 
 
+MANY = 8
+"""Registers from which on it pays to ask whether an axis ends inside a block at all."""
+
+
 def emit_mask(ctx: Context, op: Op) -> None:
+    """All threads agree on whether the axis ends inside the block; mostly it does not."""
+    values, axis = ctx.fragments[op.operands[0]], ctx.axes[op.operands[1]]
+    whole = ctx.b.icmp("sle", ctx.b.add(axis.start, const_i64(axis.block)), axis.stop)
+    if len(values) < MANY:
+        ctx.fragments[op.result] = _masked(ctx, op)
+    else:
+        ctx.fragments[op.result] = flow.choose(ctx.b, whole, lambda: values, lambda: _masked(ctx, op))
+
+
+def _masked(ctx: Context, op: Op) -> list[Value]:
     ty, dim, axis = fragment(op.result), int_attr(op, "dim"), ctx.axes[op.operands[1]]
     fill = op.attrs["value"]
     assert isinstance(fill, int | float)
@@ -79,7 +123,7 @@ def emit_mask(ctx: Context, op: Op) -> None:
         if step not in tests:
             tests[step] = ctx.b.icmp("sgt", room, const_i64(step))
         values.append(ctx.b.select(tests[step], value, neutral))
-    ctx.fragments[op.result] = values
+    return values
 
 
 def emit_fold(ctx: Context, op: Op) -> None:

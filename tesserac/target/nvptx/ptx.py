@@ -24,6 +24,7 @@ from tesserac.target.nvptx.selection import check_selectable
 PTX_FEATURES = {"sm_80": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx86", "sm_100a": "+ptx86"}
 """The PTX version must be said: LLVM takes an old one otherwise, and an unknown one only warns."""
 
+
 @cache
 def _initialize() -> None:
     llvm.initialize_all_targets()

@@ -6,12 +6,15 @@ functions are expanded from their programs in `numerics/`, primitive by primitiv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tesserac.ir.core import Op, attr
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
+from tesserac.numerics.exponential import LIFT
+from tesserac.numerics.formats import format_of
 from tesserac.numerics.narrow import storage
 from tesserac.numerics.program import Program
 from tesserac.target.cpu.registers import narrow_fma, wrap_i4
@@ -21,7 +24,7 @@ from tesserac.target.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F32 as SINGLE
 from tesserac.target.llvm_types import F64 as DOUBLE
-from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_int, integer
+from tesserac.target.llvm_types import I1, I8, I32, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context, register_type
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.gpu.errors import LoweringError
@@ -29,16 +32,48 @@ from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, I4, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy
 
+Rare = list[Value] | None
+"""Conditions under which what was written is not right, since rare programs were left out; None where they are not."""
 
-def emit_body(ctx: Context, block_args: Sequence[IRValue], ops: Sequence[Op], args: Sequence[Value]) -> Value:
-    """Runs the body of a map on one element of each operand."""
+
+def emit_body(
+    ctx: Context,
+    block_args: Sequence[IRValue],
+    ops: Sequence[Op],
+    args: Sequence[Value],
+    rare: Rare = None,
+    stored: DType | None = None,
+) -> Value:
+    """Runs the body of a map on one element of each operand. `stored` is the narrow type that it is rounded to."""
     values = dict(zip(block_args, args, strict=True))
     for op in ops[:-1]:
-        values[op.result] = emit_scalar(ctx, op, [values[v] for v in op.operands])
+        operands = [values[v] for v in op.operands]
+        if rare is not None and stored == BF16 and _dtype(op.result) == F32:
+            values[op.result] = _for_narrow(ctx, op, operands, rare)
+        else:
+            values[op.result] = emit_scalar(ctx, op, operands, rare)
     return values[ops[-1].operands[0]]
 
 
-def emit_scalar(ctx: Context, op: Op, args: Sequence[Value]) -> Value:
+def _for_narrow(ctx: Context, op: Op, args: Sequence[Value], rare: list[Value]) -> Value:
+    """In the body of a map to bf16: approximate terms, and no rounding to what the result is rounded to anyway. Between
+    the two there are selections and powers of two, which keep what rounding gives."""
+    if op.name == "scalar.exp_lifted":
+        return approximate_term(ctx.b, *args, rare=rare)
+    if op.name == "scalar.round" and op.attrs["dtype"] == BF16 and _only_scaled(op.result):
+        return args[0]
+    return emit_scalar(ctx, op, args, rare)
+
+
+def _only_scaled(value: IRValue) -> bool:
+    """Whether a value goes to the result of its map by selections and powers of two alone."""
+    exact = ("scalar.select", "scalar.ldexp")
+    uses = [(op, place) for op, place in value.uses if op.name != "form.yield"]
+    steps = all(op.name in exact and (op.name != "scalar.ldexp" or place == 0) for op, place in uses)
+    return steps and all(_only_scaled(op.result) for op, _ in uses)
+
+
+def emit_scalar(ctx: Context, op: Op, args: Sequence[Value], rare: Rare = None) -> Value:
     name, dtype = op.name.removeprefix("scalar."), _dtype(op.result)
     match name:
         case "constant":
@@ -56,16 +91,51 @@ def emit_scalar(ctx: Context, op: Op, args: Sequence[Value]) -> Value:
             dim = attr(op, "dim", Dim)
             return convert(ctx.b, ctx.dim(dim), I64, dtype)
     if name in PROGRAMS:
-        return _expanded(ctx.b, name, dtype, args)
+        return _expanded(ctx.b, name, dtype, args, rare)
     rule_dtype = _dtype(op.operands[-1])  # of select, whose first operand is a bool
     return emit_rule(ctx.b, name, rule_dtype, args)
 
 
-def _expanded(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Value:
+def _expanded(b: Builder, name: str, dtype: DType, args: Sequence[Value], rare: Rare) -> Value:
     """Narrower types compute in f32 and round."""
     wide = program_dtype(dtype)
-    result = expand(b, program(name, wide), [convert(b, arg, dtype, wide) for arg in args])
+    inputs = [convert(b, arg, dtype, wide) for arg in args]
+    if name == "ldexp" and rare is not None:
+        result = _scaled(b, wide, inputs, rare)
+    else:
+        result = expand(b, program(name, wide), inputs, rare)
     return convert(b, result, wide, dtype)
+
+
+MAGIC = 1.5 * 2.0**23
+"""Added to a number, it leaves the nearest whole one in the low bits."""
+APPROXIMATE_BELOW = 2.0**21
+LOWEST_TERM = -125
+"""Below that power of two a term is 0: what is left has no subnormal in it."""
+
+
+def approximate_term(b: Builder, x: Value, m: Value, *, rare: list[Value]) -> Value:
+    """exp_lifted to 2^-20 by the hardware's power of two of a fraction. How it is cut into whole part and fraction does
+    not depend on m, so that results for two m differ by a power of two exactly."""
+    log2e, magic = constant(F32, math.log2(math.e)), b.fsub(constant(F32, MAGIC + LIFT), m)
+    rare.append(b.fcmp("uge", b.intrinsic("llvm.fabs", m.type, [m], [m.type]), constant(F32, APPROXIMATE_BELOW)))
+    shifted = b.fma(x, log2e, magic)
+    fraction = b.fma(x, log2e, b.fneg(b.fsub(shifted, magic)))
+    power = b.intrinsic("llvm.nvvm.ex2.approx.ftz.f", SINGLE, [fraction])
+    exponent = b.binary("shl", _bits(b, shifted), const_int(I32, 23))
+    term = b.cast("bitcast", b.add(_bits(b, power), exponent), SINGLE)
+    return b.select(b.fcmp("olt", shifted, constant(F32, MAGIC + LOWEST_TERM)), constant(F32, 0.0), term)
+
+
+def _scaled(b: Builder, dtype: DType, inputs: Sequence[Value], rare: list[Value]) -> Value:
+    """ldexp by one product, which rounds as three do, unless the power of two is no normal number."""
+    x, k = inputs
+    ends = format_of(dtype)
+    low, high = constant(dtype, ends.lowest_exponent), constant(dtype, ends.highest_exponent)
+    power = b.select(b.fcmp("ogt", k, low), k, low)
+    power = b.select(b.fcmp("olt", power, high), power, high)
+    rare.append(b.fcmp("une", k, power))
+    return b.fmul(x, _pow2(b, power))
 
 
 def emit_rule(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Value:
@@ -93,7 +163,7 @@ def constant(dtype: DType, value: float | int) -> Value:
     return const_float(ty, float(value)) if dtype.is_float else const_int(ty, int(value))
 
 
-def expand(b: Builder, steps: Program, inputs: Sequence[Value]) -> Value:
+def expand(b: Builder, steps: Program, inputs: Sequence[Value], rare: Rare = None) -> Value:
     """An elementary function, step by step."""
     values = list(inputs)
     for step in steps.steps:
@@ -101,16 +171,19 @@ def expand(b: Builder, steps: Program, inputs: Sequence[Value]) -> Value:
         if step.op == "constant":
             values.append(constant(steps.dtype, step.value))
         elif step.program is not None:
-            values.append(_when(b, step.program, operands))
+            values.append(_when(b, step.program, operands, rare))
         else:
             values.append(emit_rule(b, step.op, steps.dtype, operands))
     return values[-1]
 
 
-def _when(b: Builder, rare: Program, operands: Sequence[Value]) -> Value:
-    """A thread jumps over the rare program unless it needs it."""
+def _when(b: Builder, program_: Program, operands: Sequence[Value], rare: Rare) -> Value:
+    """A thread jumps over the rare program unless it needs it, or whoever asks sees to that."""
     condition, otherwise, *inputs = operands
-    [value] = choose(b, condition, lambda: [expand(b, rare, inputs)], lambda: [otherwise])
+    if rare is not None:
+        rare.append(condition)
+        return otherwise
+    [value] = choose(b, condition, lambda: [expand(b, program_, inputs)], lambda: [otherwise])
     return value
 
 

@@ -24,8 +24,8 @@ INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("zext", "sext", "uitofp", "sitofp"), WHOLE),
     "trunc": NUMBERS,
     "fpext": ("float", *NARROW),
-    "fptrunc": FLOATS,
-    "bitcast": ("i16", "i32", "i64", *FLOATS, *NARROW),
+    "fptrunc": (*FLOATS, "<2 x float>"),
+    "bitcast": ("i16", "i32", "i64", *FLOATS, *NARROW, *(f"<2 x {narrow}>" for narrow in NARROW)),
 }
 """The types of the first operand of what computes; what moves values takes every type that registers have."""
 
@@ -49,13 +49,13 @@ INTRINSICS: dict[str, tuple[str, ...]] = {
 
 VENDOR = (
     *("read.ptx.sreg", "shfl.sync.bfly", "barrier.cta.sync.aligned.all", "bar.warp.sync", "setmaxnreg", "d2f.rz"),
-    *("cp.async", "mbarrier", "fence", "ldmatrix", "mma"),
+    *("ex2.approx.ftz", "cp.async", "mbarrier", "fence", "ldmatrix", "mma"),
 )
 """Names behind `llvm.nvvm.`, each with all its forms; they are machine instructions."""
 
 _AROUND = ("define", "declare", "target")
 """What begins a line that is no instruction."""
-_LINE = re.compile(r"^[ \t]*(?:%\S+ = )?([a-z]+) (?:[a-z]{2,3} )?([^\s,]+)(.*)$", re.MULTILINE)
+_LINE = re.compile(r"^[ \t]*(?:%\S+ = )?([a-z]+) (?:[a-z]{2,3} )?(<[^>]*>|[^\s,]+)(.*)$", re.MULTILINE)
 """Opcode, type of the first operand behind the predicate of a comparison, and the rest."""
 _CALLED = re.compile(r"@([\w.]+)\(")
 

@@ -46,15 +46,21 @@ Copies in flight
     gpu.await(barriers, slot, parity)           until the phase of that parity is complete
     gpu.arrive(barriers, slot)                  one arrival per warp
     gpu.barrier()                               all threads of the block
+    gpu.warp_barrier()                          all threads of each warp
     gpu.role() {name, first, warps, registers} { ... gpu.end }
                                                 what only some warps do, and how many registers each of their threads
                                                 has (0: as it was); of a `producer` one thread runs it
 Products
     gpu.multiply(a, slot, b, slot, acc) {unit} : fragment, token<matrix>
+    gpu.put(fragment, stages)                   a computed operand into the one slot of its stage
+    gpu.multiply_held(a, b, slot, acc) {unit} : fragment
+                                                a product whose left operand is a fragment
+    gpu.sum_rows(a, acc) {unit} : fragment      the product of a fragment, or of what was put into a stage, with ones
     gpu.wait_mma(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way
 Gone when lowering is done
-    gpu.stage(mem, at...) {depth} : tile        a block wanted in shared memory      (pipeline, roles)
-    gpu.dot(a, b, acc) {unit}                   a product of two such blocks         (pipeline, roles)
+    gpu.stage(mem, at...) {depth, layout} : tile  a block wanted in shared memory    (pipeline, roles)
+    gpu.dot(a, b, acc) {unit}                   a product of such blocks, of stages, and until
+                                                `operands` of fragments              (pipeline, roles)
     gpu.reduce(x, axis...) {kind, axes, order}  as tile.reduce                       (reduce)
     gpu.scan(x, axis, room, totals) {kind, dim} as tile.scan                         (scans)
     gpu.scratch() : memref<..., local>          as tile.alloc                        (scratch)
@@ -69,6 +75,7 @@ from tesserac.ir.passes import Level
 from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
 from tesserac.ir.verify import require
 from tesserac.tile.gpu.matrix import MatrixUnit
+from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import (
     COPY,
     FLAG,
@@ -321,9 +328,34 @@ def _verify_role(op: Op) -> None:
 
 
 def _verify_dot(op: Op) -> None:
-    a, b, acc = op.operands
-    require(isinstance(a.type, TileType) and isinstance(b.type, TileType), "multiplies staged blocks", op)
+    *factors, acc = op.operands
+    known = all(isinstance(v.type, TileType | FragmentType | StagesType) for v in factors)
+    require(known, "multiplies staged blocks", op)
     require(fragment(acc) == op.result.type, "gives its accumulator", op)
+    matrix_unit_of(op)
+
+
+def _verify_stage(op: Op) -> None:
+    attr(op, "layout", SharedLayout)
+
+
+def _verify_put(op: Op) -> None:
+    source, room = fragment(op.operands[0]), stages(op.operands[1])
+    require(source.shape == room.layout.shape and source.dtype == room.dtype, "fills its stage", op)
+    require(room.depth == 1, "has one slot", op)
+
+
+def _verify_sum_rows(op: Op) -> None:
+    left, acc = op.operands[0].type, fragment(op.operands[1])
+    shape = left.layout.shape if isinstance(left, StagesType) else fragment(op.operands[0]).shape
+    require(acc == op.result.type and acc.shape == (shape[0], 1), "sums each row", op)
+    matrix_unit_of(op)
+
+
+def _verify_multiply_held(op: Op) -> None:
+    left, right, acc = fragment(op.operands[0]), stages(op.operands[1]).layout, fragment(op.operands[3])
+    fits = left.shape[1] == right.shape[0] and acc.shape == (left.shape[0], right.shape[1])
+    require(fits and acc == op.result.type, "shapes do not fit", op)
     matrix_unit_of(op)
 
 
@@ -365,11 +397,15 @@ define_op("gpu.expect", pure=False)
 define_op("gpu.await", pure=False)
 define_op("gpu.arrive", pure=False)
 define_op("gpu.barrier", pure=False)
+define_op("gpu.warp_barrier", pure=False)
+define_op("gpu.put", pure=False, verify=_verify_put)
+define_op("gpu.multiply_held", pure=False, verify=_verify_multiply_held)
+define_op("gpu.sum_rows", pure=False, verify=_verify_sum_rows)
 define_op("gpu.role", pure=False, verify=_verify_role)
 define_op("gpu.end", pure=False, terminator=True)
 define_op("gpu.multiply", pure=False, verify=_verify_multiply)
 define_op("gpu.wait_mma", pure=False, verify=_verify_wait_mma)
-define_op("gpu.stage", pure=False)
+define_op("gpu.stage", pure=False, verify=_verify_stage)
 define_op("gpu.dot", pure=True, verify=_verify_dot)
 define_op("gpu.reduce", pure=True)
 define_op("gpu.scratch", pure=False)

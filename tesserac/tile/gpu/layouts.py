@@ -8,7 +8,7 @@
 
 Products and reductions say which layout they want; it spreads from there along maps, casts and carried values. What is
 left has no wish, and is laid out for wide access to memory. An operand of a map that is wanted in a second layout is
-converted. Operands of products stay tiles: they live in stages.
+converted. Loaded operands of products stay tiles: they live in stages, as `operands.py` has it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from collections.abc import Iterator
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
-from tesserac.ir.forms import indices, operand_maps
-from tesserac.ir.types import TileType, Type
-from tesserac.tile.dialect import Stage, kernel_memrefs, tile_type
+from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
+from tesserac.ir.types import AxisType, TileType, Type
+from tesserac.tile.dialect import Stage, kernel_memrefs, memref_type, tile_type
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
-from tesserac.tile.gpu.matrix import MatrixUnit, accumulator_layout, matrix_unit
+from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
+from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
-from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar
+from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar, is_narrow
+from tesserac.types.dims import ONE
 
 DimMap = tuple[int | None, ...]
 
@@ -40,10 +42,12 @@ class Relation:
     dims: DimMap
     use: tuple[Op, int] | None = None
 
-    @property
-    def same(self) -> bool:
+    def lifted(self, layout: Layout) -> Layout | None:
+        """The layout of the whole that a part with this layout has: where the part has all of its dims."""
         shape = tile_type(self.whole).shape
-        return self.dims == tuple(range(len(shape)))
+        if any(size > 1 and dim not in self.dims for dim, size in enumerate(shape)):
+            return None
+        return layout.project([self.dims.index(d) if d in self.dims else None for d in range(len(shape))])
 
 
 class _Conflict(Exception):
@@ -57,6 +61,7 @@ class _Conflict(Exception):
 def assign_layouts(kernel: Op, variant: Variant) -> Op:
     """The kernel in the GPU dialect."""
     split_constants(kernel)
+    split_operands(kernel)
     converted: set[Op] = set()
     while True:
         try:
@@ -83,6 +88,15 @@ def split_constants(kernel: Op) -> None:
                 assert op.parent is not None
                 op.parent.insert(op.parent.place(op), copy)
                 user.set_operand(position, copy.result)
+
+
+def split_operands(kernel: Op) -> None:
+    """A load of its own for each product that reads it, so that each has a stage as it wants it."""
+    for op in list(kernel.walk()):
+        for position in (0, 1) if op.name == "tile.dot" else ():
+            load = op.operands[position].defining_op
+            if load is not None and load.name == "tile.load" and len(load.result.uses) > 1:
+                op.set_operand(position, Builder.before(load).add(clone_op(load, {})).result)
 
 
 def infer_layouts(kernel: Op, variant: Variant, converted: set[Op]) -> dict[Value, Layout]:
@@ -116,7 +130,8 @@ def _values(kernel: Op) -> Iterator[Value]:
 
 
 def _staged(value: Value) -> bool:
-    return any(op.name == "tile.dot" and position < 2 for op, position in value.uses)
+    loaded = value.defining_op is not None and value.defining_op.name == "tile.load"
+    return loaded and any(op.name == "tile.dot" and position < 2 for op, position in value.uses)
 
 
 def _size(ty: TileType) -> int:
@@ -142,10 +157,12 @@ def _free_layout(kernel: Op, ty: TileType, variant: Variant, teams: bool) -> Lay
 def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, Layout]]:
     fold = reduction if teams else shared_reduction
     for op in kernel.walk():
-        if op.name == "tile.dot":
-            shape = tile_type(op.result).shape
-            yield op.result, accumulator_layout(dot_unit(op, variant), (shape[0], shape[1]))
-        elif op.name == "tile.reduce":
+        if op.name == "tile.dot" and not sums_rows(op):
+            shape, right = tile_type(op.result).shape, op.operands[1].defining_op
+            across = right is not None and right.name == "tile.load" and lies_across(right)
+            unit = dot_unit(op, variant)
+            yield op.result, accumulator_layout(unit, (shape[0], shape[1]), across, variant.by_rows)
+        elif op.name == "tile.reduce" and (op.attrs["kind"] in ORDERED_KINDS or not variant.by_rows):
             axes = indices(op, "axes")
             if len(axes) != 1:
                 raise LoweringError("a reduction over several dims of a block")
@@ -153,7 +170,21 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
 
 
 def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
-    return matrix_unit(variant.unit, tile_type(dot.operands[0]).dtype, variant.warps)
+    """What multiplies: the unit of the variant where it takes these numbers."""
+    return matrix_unit(variant.unit if is_narrow(dot) else FMA, tile_type(dot.operands[0]).dtype, variant.warps)
+
+
+def sums_rows(dot: Op) -> bool:
+    """Whether a product is one with ones: the sums of the rows of its left operand, in the order of a chain."""
+    ones, columns = dot.operands[1].defining_op, tile_type(dot.result).shape[1]
+    return ones is not None and ones.name == "tile.full" and ones.attrs["value"] == 1 and columns == 1
+
+
+def lies_across(load: Op) -> bool:
+    """Whether the columns of a loaded block are side by side in memory, and its rows are not."""
+    mem = memref_type(load.operands[0])
+    strides = [s for s, at in zip(mem.strides, load.operands[1:], strict=True) if isinstance(at.type, AxisType)]
+    return len(strides) == 2 and strides[0] == ONE and strides[1] != ONE
 
 
 def _relations(op: Op) -> Iterator[Relation]:
@@ -212,8 +243,8 @@ def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool
                         raise _Conflict(relation.use)
                     have = layouts[relation.part]
                     raise LoweringError(f"a block is wanted in two layouts: {have} and {wanted}")
-            elif relation.same and relation.part in layouts:
-                layouts[relation.whole] = layouts[relation.part]
+            elif relation.part in layouts and (lifted := relation.lifted(layouts[relation.part])) is not None:
+                layouts[relation.whole] = lifted
                 changed = True
 
 
@@ -267,13 +298,20 @@ class _Conversion:
             case "tile.dot":
                 return "gpu.dot", {"unit": dot_unit(op, self.variant)}
             case "tile.load" if _staged(op.result):
-                return "gpu.stage", {"depth": _depth(op)}
+                return "gpu.stage", {"depth": _depth(op), "layout": self.staged_layout(op)}
             case "tile.cast" if op in self.converted:
                 return "gpu.convert", {}
             case "tile.tree" | "tile.running":
                 scalar = fragments_are_scalar(op.operands[1:])
                 return op.name.replace("tile.", "gpu."), {"levels": SCALAR_LEVELS if scalar else self.variant.levels}
         return _RENAMED.get(op.name, op.name.replace("tile.", "gpu.")), attrs
+
+    def staged_layout(self, load: Op) -> SharedLayout:
+        ((dot, position),) = load.result.uses
+        ty, unit = tile_type(load.result), dot_unit(dot, self.variant)
+        # A thread of the fma unit reads vectors of terms of the left operand, so those lie in rows.
+        transposed = lies_across(load) and (position == 1 or unit.name != FMA)
+        return operand_layout(unit, (ty.shape[0], ty.shape[1]), ty.dtype, position, transposed)
 
     def type(self, value: Value) -> Type:
         ty = value.type

@@ -15,6 +15,8 @@ from tesserac.tile.gpu.convert import expand_conversions
 from tesserac.tile.gpu.gathers import cut_gathers
 from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
 from tesserac.tile.gpu.matrix import WGMMA
+from tesserac.tile.gpu.operands import place_operands
+from tesserac.tile.gpu.pad import pad_blocks
 from tesserac.tile.gpu.pipeline import pipeline_copies
 from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.roles import split_roles
@@ -35,7 +37,8 @@ def lower_module(module: Module, arch: Arch) -> Module:
 
 def lower_kernel(kernel: Op, arch: Arch) -> list[Op]:
     """All variants of one neutral kernel, best first."""
-    prepared = add_rooms(kernel)
+    prepared = add_rooms(clone_op(kernel, {}))
+    pad_blocks(prepared)
     return [lower_variant(prepared, variant, arch) for variant in variants(prepared, arch)]
 
 
@@ -53,6 +56,7 @@ def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
     if variant.unit == WGMMA:
         split_roles(lowered, arch.shared_bytes)
     elif variant.unit:
+        place_operands(lowered)
         pipeline_copies(lowered, arch.shared_bytes)
     # Last: only now is all traffic through shared memory visible.
     insert_barriers(lowered)

@@ -22,6 +22,11 @@ MMA_LANES: tuple[Bit, ...] = ((1, 2), (1, 4), (0, 1), (0, 2), (0, 4))
 FMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (1, 2))
 FMA_LANES: tuple[Bit, ...] = ((1, 4), (1, 8), (1, 16), (0, 1), (0, 2))
 """Eight lanes side by side along n read 128 bytes of B at once; all eight read the same words of A."""
+FMA_ACROSS_REGISTERS: tuple[Bit, ...] = ((1, 8), (1, 16))
+FMA_ACROSS_LANES: tuple[Bit, ...] = ((1, 1), (1, 2), (1, 4), (0, 1), (0, 2))
+"""Where terms of B are neighbours in memory: eight lanes read vectors of them in eight neighbouring columns."""
+ROW_PAD = 16
+"""Bytes between rows of which several are read at once: a vector of each then lies in banks of its own."""
 FMA_PART = (4, 32)
 MMA_PART = (16, 16)
 WARPGROUP = 4
@@ -53,14 +58,18 @@ def matrix_unit(name: str, dtype: DType, warps: int) -> MatrixUnit:
     raise LoweringError(f"matrix unit {name} does not multiply {dtype.name}")
 
 
-def accumulator_layout(unit: MatrixUnit, shape: tuple[int, int]) -> Layout:
-    """How the threads hold an accumulator of this shape."""
+def accumulator_layout(unit: MatrixUnit, shape: tuple[int, int], across: bool = False, by_rows: bool = False) -> Layout:
+    """How the threads hold an accumulator of this shape. `across`: the terms of B are neighbours in memory. `by_rows`:
+    warps share out rows alone, so that what is known of a row stays in one warp."""
     if unit.name == FMA:
         # Terms of A are read in vectors and those of B one by one, so of two equal shapes the wider is better.
-        grid = min(_warp_grids(unit.warps, shape, FMA_PART), key=lambda g: (_edge(shape, g), -g[0]))
-        return matrix_layout(shape, FMA_REGISTERS, FMA_LANES, FMA_PART, grid)
+        grids = [(unit.warps, 1)] if by_rows else _warp_grids(unit.warps, shape, FMA_PART)
+        grid = min(grids, key=lambda g: (_edge(shape, g), -g[0]))
+        registers, lanes = (FMA_ACROSS_REGISTERS, FMA_ACROSS_LANES) if across else (FMA_REGISTERS, FMA_LANES)
+        return matrix_layout(shape, registers, lanes, FMA_PART, grid)
     if unit.name == MMA:
-        grid = min(_warp_grids(unit.warps, shape, MMA_PART), key=lambda g: (_edge(shape, g), g[0]))
+        grids = [(unit.warps, 1)] if by_rows else _warp_grids(unit.warps, shape, MMA_PART)
+        grid = min(grids, key=lambda g: (_edge(shape, g), g[0]))
         return matrix_layout(shape, MMA_REGISTERS, MMA_LANES, (16, 8), grid)
     return _wgmma_layout(unit, shape)
 
@@ -87,9 +96,13 @@ def _wgmma_layout(unit: MatrixUnit, shape: tuple[int, int]) -> Layout:
     return Layout(registers, MMA_LANES, tuple(bits_between(0, 16, shape[0])))
 
 
-def operand_layout(unit: MatrixUnit, shape: tuple[int, int], dtype: DType) -> SharedLayout:
-    """How a block of an operand, as it lies in the program's memory, is kept in shared memory."""
-    element = dtype.bytes
+def operand_layout(
+    unit: MatrixUnit, shape: tuple[int, int], dtype: DType, position: int, transposed: bool = False
+) -> SharedLayout:
+    """How a block of the left (`position` 0) or right operand is kept in shared memory; `transposed` if its memory has
+    columns side by side."""
+    element, columns = dtype.bytes, shape[0] if transposed else shape[1]
     if unit.name == FMA:
-        return SharedLayout(shape, element, shape[1], False)
-    return SharedLayout(shape, element, min(shape[1], PANEL_BYTES // element), True)
+        pad = ROW_PAD if position == 0 or transposed else 0
+        return SharedLayout(shape, element, columns, False, transposed, pad)
+    return SharedLayout(shape, element, min(columns, PANEL_BYTES // element), True, transposed)

@@ -1,4 +1,5 @@
-"""Pass `pipeline`: staged operands of a product are copied `depth - 1` blocks ahead, by all threads.
+"""Pass `pipeline`: blocks that products read from memory are copied to stages by all threads, in a loop `depth - 1`
+blocks ahead.
 
     gpu.for(%low, %high, %zero) {step = 16} { ^(%k, %acc):
         %a = gpu.stage(%x, %rows, %ks) {depth = 3}; ...; gpu.dot(%a, %b, %acc)
@@ -12,56 +13,58 @@
     gpu.wait {pending = 0}; gpu.barrier()                   nobody refills a slot that another still reads
 
 A copy whose axis is empty does nothing, so the last rounds need no test. One barrier per round is enough: the slot that
-is refilled was read in the round before.
+is refilled was read in the round before. Where one stage is all that fits, a round waits for its own copies, behind a
+barrier before them. A block that no loop moves is copied once, where it stands.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Block, Op, Value, clone_op
+from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import TileType
 from tesserac.tile.gpu.dialect import integer, matrix_unit_of
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.matrix import MatrixUnit, operand_layout
-from tesserac.tile.gpu.types import COPY, GROUP, MATRIX, StagesType
+from tesserac.tile.gpu.shared import SharedLayout
+from tesserac.tile.gpu.types import COPY, GROUP, MATRIX, FragmentType, StagesType
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Where an operand of a product lies: a ring, and the slot of it."""
+
+    ring: Value
+    slot: Value
 
 
 def pipeline_copies(kernel: Op, shared_bytes: int) -> None:
     """Changes the kernel in place. Stages are made fewer where they would not fit `shared_bytes`."""
-    for op in list(kernel.walk()):
-        if op.name == "gpu.for" and any(inner.name == "gpu.stage" for inner in op.body.ops):
-            _Pipeline(kernel, op, shared_bytes).build()
+    _Pipeline(kernel, shared_bytes - _held_bytes(kernel)).build()
 
 
-def staged_operands(loop: Op) -> tuple[Op, list[Op]]:
-    """The product of a loop and the two staged blocks it multiplies."""
-    dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
-    loads = [op for op in loop.body.ops if op.name == "gpu.stage"]
-    if len(dots) != 1 or [v.defining_op for v in dots[0].operands[:2]] != loads:
-        raise LoweringError("a loop with staged blocks must multiply exactly two of them")
-    return dots[0], loads
-
-
-def ring_type(load: Op, unit: MatrixUnit, depth: int) -> StagesType:
+def ring_type(load: Op, depth: int) -> StagesType:
     ty = load.result.type
     assert isinstance(ty, TileType)
-    layout = operand_layout(unit, (ty.shape[0], ty.shape[1]), ty.dtype)
-    return StagesType(depth, ty.dtype, ty.policy, layout)
+    return StagesType(depth, ty.dtype, ty.policy, staged_layout(load))
 
 
-def fitting_depth(loads: list[Op], unit: MatrixUnit, shared_bytes: int) -> int:
+def staged_layout(load: Op) -> SharedLayout:
+    return attr(load, "layout", SharedLayout)
+
+
+def fitting_depth(loads: Sequence[Op], shared_bytes: int) -> int:
     wanted = min(integer(op, "depth") for op in loads)
-    per_stage = sum(ring_type(op, unit, 1).layout.bytes for op in loads)
+    per_stage = sum(staged_layout(op).bytes for op in loads)
     depth = min(wanted, shared_bytes // per_stage)
-    if depth < 2:
-        raise LoweringError(f"two stages of {per_stage} bytes do not fit shared memory")
+    if depth < 1:
+        raise LoweringError(f"a stage of {per_stage} bytes does not fit; {shared_bytes} of shared memory are left")
     return depth
 
 
-def clone_coordinates(
-    b: Builder, at: tuple[Value, ...], loop: Op, known: dict[Value, Value]
-) -> list[Value]:
+def clone_coordinates(b: Builder, at: tuple[Value, ...], loop: Op, known: dict[Value, Value]) -> list[Value]:
     """The coordinates of a staged block of a loop, recomputed with other values for those in `known`."""
     mapping = dict(known)
 
@@ -81,31 +84,98 @@ def clone_coordinates(
     return [recompute(v) for v in at]
 
 
+def multiply(b: Builder, dot: Op, left: Staged, right: Staged, acc: Value) -> Value:
+    """The product of two staged operands, complete."""
+    types = [acc.type, MATRIX]
+    operands = (left.ring, left.slot, right.ring, right.slot, acc)
+    product = b.op("gpu.multiply", operands, types, {"unit": matrix_unit_of(dot)})
+    settled = (product.results[1], product.results[0])
+    return b.value("gpu.wait_mma", settled, acc.type, {"pending": 0}, hint=dot.result.name)
+
+
+def _held_bytes(kernel: Op) -> int:
+    """What computed operands take of shared memory."""
+    types = [op.result.type for op in kernel.walk() if op.name == "gpu.alloc"]
+    return sum(ty.depth * ty.layout.bytes for ty in types if isinstance(ty, StagesType))
+
+
 class _Pipeline:
-    def __init__(self, kernel: Op, loop: Op, shared_bytes: int) -> None:
-        self.loop = loop
-        self.dot, self.loads = staged_operands(loop)
+    def __init__(self, kernel: Op, shared_bytes: int) -> None:
+        self.kernel = kernel
+        self.start = Builder.before(kernel.body.ops[0])
+        self.room = shared_bytes
+        self.staged: dict[Value, Staged] = {}
+
+    def build(self) -> None:
+        loads = [op for op in self.kernel.walk() if op.name == "gpu.stage"]
+        loops = dict.fromkeys(loop for load in loads if (loop := _loop_of(load)) is not None)
+        for load in loads:
+            if _loop_of(load) is None:
+                self.copy_once(load)
+        # A loop in a loop first: what moves the inner one moves around with the body of the outer one.
+        for loop in reversed(loops):
+            moving = [load for load in loads if _loop_of(load) is loop]
+            _Ring(self, loop, moving).build()
+        for dot in [op for op in self.kernel.walk() if op.name == "gpu.dot"]:
+            dot.result.replace_all_uses(self.multiplied(dot))
+            dot.erase()
+        for load in loads:
+            load.erase()
+
+    def allocate(self, load: Op, depth: int) -> Value:
+        self.room -= depth * staged_layout(load).bytes
+        return self.start.value("gpu.alloc", (), ring_type(load, depth), hint="ring")
+
+    def copy_once(self, load: Op) -> None:
+        fitting_depth([load], self.room)
+        b, ring = Builder.before(load), self.allocate(load, 1)
+        slot = dim_value(b, 0)
+        token = b.value("gpu.copy", (*load.operands, ring, slot), COPY)
+        b.op("gpu.wait", (b.value("gpu.commit", (token,), GROUP),), attrs={"pending": 0})
+        b.op("gpu.barrier")
+        self.staged[load.result] = Staged(ring, slot)
+
+    def multiplied(self, dot: Op) -> Value:
+        b, (left, right, acc) = Builder.before(dot), dot.operands
+        there = self.place(dot, right)
+        if isinstance(left.type, FragmentType):
+            held = (left, there.ring, there.slot, acc)
+            return b.value("gpu.multiply_held", held, acc.type, {"unit": matrix_unit_of(dot)}, hint=dot.result.name)
+        return multiply(b, dot, self.place(dot, left), there, acc)
+
+    def place(self, dot: Op, value: Value) -> Staged:
+        if isinstance(value.type, StagesType):
+            return Staged(value, dim_value(Builder.before(dot), 0))
+        return self.staged[value]
+
+
+def _loop_of(load: Op) -> Op | None:
+    """The loop whose rounds a staged block belongs to."""
+    holder = load.parent.parent_op if load.parent is not None else None
+    return holder if holder is not None and holder.name == "gpu.for" else None
+
+
+class _Ring:
+    """The copies of one loop."""
+
+    def __init__(self, pipeline: _Pipeline, loop: Op, loads: list[Op]) -> None:
+        self.pipeline, self.loop, self.loads = pipeline, loop, loads
         self.step = integer(loop, "step")
-        self.depth = fitting_depth(self.loads, matrix_unit_of(self.dot), shared_bytes)
-        start = Builder.before(kernel.body.ops[0])
-        unit = matrix_unit_of(self.dot)
-        self.rings = [
-            start.value("gpu.alloc", (), ring_type(op, unit, self.depth), hint="ring") for op in self.loads
-        ]
+        self.depth = fitting_depth(loads, pipeline.room)
+        self.rings = [pipeline.allocate(load, self.depth) for load in loads]
 
     def build(self) -> None:
         before = Builder.before(self.loop)
-        low = self.loop.operands[0]
-        groups = []
+        low, groups = self.loop.operands[0], []
         for ahead in range(self.depth - 1):
             place = index_op(before, "add", low, dim_value(before, ahead * self.step))
             groups.append(self.copy_group(before, place, dim_value(before, ahead)))
-        new = self.new_loop(before, groups)
-        for old, value in zip(self.loop.results, new.results, strict=False):
-            old.replace_all_uses(value)
-        before.op("gpu.wait", (new.results[-1],), attrs={"pending": 0})
-        before.op("gpu.barrier")
-        self.loop.erase()
+        new = self.carrying(before, groups)
+        assert new.parent is not None
+        behind = Builder.before(new.parent.ops[new.parent.place(new) + 1])
+        if groups:
+            behind.op("gpu.wait", (new.results[-1],), attrs={"pending": 0})
+        behind.op("gpu.barrier")
 
     def copy_group(self, b: Builder, place: Value, slot: Value) -> Value:
         """Starts the copies of the block at `place` into `slot`."""
@@ -117,42 +187,47 @@ class _Pipeline:
             tokens.append(b.value("gpu.copy", (mem, *coordinates, ring, slot), COPY))
         return b.value("gpu.commit", tokens, GROUP, hint="group")
 
-    def new_loop(self, before: Builder, groups: list[Value]) -> Op:
-        types = [v.type for v in self.loop.body.args] + [GROUP] * len(groups)
-        body = Block(types, [v.name for v in self.loop.body.args])
-        b = Builder(body, self.loop.span)
-        counter, carried = body.args[0], body.args[1 : len(self.loop.body.args)]
-        waiting = body.args[len(self.loop.body.args) :]
-        b.op("gpu.wait", (waiting[0],), attrs={"pending": self.depth - 2})
+    def carrying(self, before: Builder, groups: list[Value]) -> Op:
+        """The loop, which now also carries the groups of copies under way."""
+        self.begin_round(groups)
+        body, inits = self.loop.body, (*self.loop.operands, *groups)
+        types, names = [v.type for v in inits[2:]], [v.name for v in self.loop.results]
+        moved = Block([v.type for v in body.args], [v.name for v in body.args])
+        for old, new in zip(body.args, moved.args, strict=True):
+            old.replace_all_uses(new)
+        for op in list(body.ops):
+            op.detach()
+            moved.append(op)
+        loop = before.op("gpu.for", inits, types, {"step": self.step}, [moved], names)
+        for old, value in zip(self.loop.results, loop.results, strict=False):
+            old.replace_all_uses(value)
+        self.loop.erase()
+        return loop
+
+    def begin_round(self, groups: list[Value]) -> None:
+        body = self.loop.body
+        b = Builder.before(body.ops[0])
+        waiting = [body.add_arg(GROUP) for _ in groups]
+        if self.depth == 1:
+            slot = dim_value(b, 0)
+            b.op("gpu.barrier")
+            waiting = [self.copy_group(b, body.args[0], slot)]
+        b.op("gpu.wait", (waiting[0],), attrs={"pending": max(0, self.depth - 2)})
         b.op("gpu.barrier")
+        if self.depth > 1:
+            slot, issued = self.prefetch(b)
+            yielded = body.terminator
+            yielded.set_operands([*yielded.operands, *waiting[1:], issued])
+        for load, ring in zip(self.loads, self.rings, strict=True):
+            self.pipeline.staged[load.result] = Staged(ring, slot)
+
+    def prefetch(self, b: Builder) -> tuple[Value, Value]:
+        """The slot of this round, and the group that fills the slot of the round before."""
+        counter = self.loop.body.args[0]
         done = index_op(b, "sub", counter, self.loop.operands[0])
         number = index_op(b, "floor_div", done, dim_value(b, self.step), "number")
         depth = dim_value(b, self.depth)
         slot = index_op(b, "rem", number, depth, "slot")
         far = index_op(b, "add", counter, dim_value(b, (self.depth - 1) * self.step))
         free = index_op(b, "rem", index_op(b, "add", number, dim_value(b, self.depth - 1)), depth, "free")
-        issued = self.copy_group(b, far, free)
-        yielded = self.body(b, counter, carried, slot)
-        b.op("gpu.yield", (*yielded, *waiting[1:], issued))
-        inits = (*self.loop.operands, *groups)
-        names = [*(v.name for v in self.loop.results)]
-        return before.op("gpu.for", inits, types[1:], {"step": self.step}, [body], names)
-
-    def body(self, b: Builder, counter: Value, carried: list[Value], slot: Value) -> list[Value]:
-        """The rest of the round: the product on the slot, and whatever else the loop did."""
-        mapping = dict(zip(self.loop.body.args, [counter, *carried], strict=True))
-        for op in self.loop.body.ops[:-1]:
-            if op is self.dot:
-                mapping[op.result] = multiply(b, op, self.rings, slot, mapping[op.operands[2]])
-            elif op not in self.loads:
-                b.add(clone_op(op, mapping))
-        return [mapping.get(v, v) for v in self.loop.body.terminator.operands]
-
-
-def multiply(b: Builder, dot: Op, rings: list[Value], slot: Value, acc: Value) -> Value:
-    """The product on one slot of both rings, complete."""
-    left, right = rings
-    types = [acc.type, MATRIX]
-    product = b.op("gpu.multiply", (left, slot, right, slot, acc), types, {"unit": matrix_unit_of(dot)})
-    settled = (product.results[1], product.results[0])
-    return b.value("gpu.wait_mma", settled, acc.type, {"pending": 0}, hint=dot.result.name)
+        return slot, self.copy_group(b, far, free)

@@ -48,12 +48,30 @@ def _expand(op: Op) -> Value:
     ty = fragment(source)
     accum = compute_dtype(ty.dtype, ty.policy)
     x = b.value("gpu.mask", (source, axis), ty, {"dim": dim, "value": identity(kind, accum)})
-    width = min(REDUCE_LANES, ty.shape[dim])
+    _share(op, source, x)
+    width = min(REDUCE_LANES, ty.shape[dim]) if kind in ORDERED_KINDS else _held(ty, dim)
     x = _fold(b, x, dim, kind, width, accum)
     while width > 1:
         x = _halve(b, x, dim, kind, width // 2, accum)
         width //= 2
     return x
+
+
+def _share(op: Op, source: Value, masked: Value) -> None:
+    """What lies outside the axis is nobody's: those that read the block later read it masked, and may know by what."""
+    assert op.parent is not None
+    here = op.parent.place(op)
+    for user, position in list(source.uses):
+        if user.parent is op.parent and user.name == "gpu.map" and op.parent.place(user) > here:
+            user.set_operand(position, masked)
+
+
+def _held(ty: FragmentType, dim: int) -> int:
+    """The least distance from which on each thread has all elements that far apart."""
+    width = ty.shape[dim]
+    while width > 1 and (dim, width // 2) in ty.layout.registers:
+        width //= 2
+    return width
 
 
 def _halve(b: Builder, x: Value, dim: int, kind: str, half: int, accum: DType) -> Value:

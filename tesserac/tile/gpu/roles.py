@@ -18,10 +18,10 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
-from tesserac.tile.gpu.dialect import integer, kernel_parameters, matrix_unit_of, memory, stages
+from tesserac.tile.gpu.dialect import integer, kernel_parameters, memory, stages
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
-from tesserac.tile.gpu.pipeline import clone_coordinates, fitting_depth, multiply, ring_type, staged_operands
+from tesserac.tile.gpu.pipeline import Staged, clone_coordinates, fitting_depth, multiply, ring_type, staged_layout
 from tesserac.tile.gpu.shared import SharedLayout, tensor_box
 from tesserac.tile.gpu.types import COPY, BarriersType, TensorMapType
 from tesserac.types.dims import Dim
@@ -51,17 +51,14 @@ class _Split:
     def __init__(self, kernel: Op, loop: Op, shared_bytes: int) -> None:
         self.kernel = kernel
         self.loop = loop
-        self.dot, self.loads = staged_operands(loop)
+        self.dot, self.loads = _staged_operands(loop)
         self.step = integer(loop, "step")
         self.end = _whole_range(loop, self.step)
-        unit = matrix_unit_of(self.dot)
         self.consumers = integer(kernel, "warps")
-        self.depth = fitting_depth(self.loads, unit, shared_bytes - BARRIER_ROOM)
-        self.maps = [_tensor_map(kernel, op, ring_type(op, unit, 1).layout) for op in self.loads]
+        self.depth = fitting_depth(self.loads, shared_bytes - BARRIER_ROOM)
+        self.maps = [_tensor_map(kernel, op, staged_layout(op)) for op in self.loads]
         start = Builder.before(kernel.body.ops[0])
-        self.rings = [
-            start.value("gpu.alloc", (), ring_type(op, unit, self.depth), hint="ring") for op in self.loads
-        ]
+        self.rings = [start.value("gpu.alloc", (), ring_type(op, self.depth), hint="ring") for op in self.loads]
         self.full = start.value("gpu.alloc", (), BarriersType(self.depth, 1), hint="full")
         self.empty = start.value("gpu.alloc", (), BarriersType(self.depth, self.consumers), hint="empty")
         start.op("gpu.barrier")
@@ -99,7 +96,8 @@ class _Split:
         before = Builder.before(self.dot)
         here = self.slot(before, self.loop.body.args[0])
         before.op("gpu.await", (self.full, here.slot, here.parity))
-        result = multiply(before, self.dot, self.rings, here.slot, self.dot.operands[2])
+        left, right = (Staged(ring, here.slot) for ring in self.rings)
+        result = multiply(before, self.dot, left, right, self.dot.operands[2])
         before.op("gpu.arrive", (self.empty, here.slot))
         self.dot.result.replace_all_uses(result)
         self.dot.erase()
@@ -135,6 +133,15 @@ class _Split:
         slot = index_op(b, "rem", number, depth, "slot")
         parity = index_op(b, "rem", index_op(b, "floor_div", number, depth), dim_value(b, 2), "parity")
         return _Slot(slot, parity)
+
+
+def _staged_operands(loop: Op) -> tuple[Op, list[Op]]:
+    """The product of a loop and the two staged blocks it multiplies."""
+    dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
+    loads = [op for op in loop.body.ops if op.name == "gpu.stage"]
+    if len(dots) != 1 or [v.defining_op for v in dots[0].operands[:2]] != loads:
+        raise LoweringError("a loop with staged blocks must multiply exactly two of them")
+    return dots[0], loads
 
 
 def _tensor_map(kernel: Op, load: Op, layout: SharedLayout) -> Value:

@@ -8,6 +8,8 @@ serves plain copies, ldmatrix, tensor copies and wgmma descriptors.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.tile.gpu.errors import LoweringError
@@ -20,27 +22,37 @@ ATOM_BYTES = 1024
 
 @dataclass(frozen=True)
 class SharedLayout:
-    """One stage of a block of `shape` elements of `element` bytes, `panel` columns wide."""
+    """One stage of a block of `shape` elements of `element` bytes, in panels `panel` columns wide, `pad` bytes between
+    its rows. A block that is `transposed` is kept with its dims exchanged, as its memory has them."""
 
     shape: tuple[int, int]
     element: int
     panel: int
     swizzled: bool
+    transposed: bool = False
+    pad: int = 0
+
+    @property
+    def stored(self) -> SharedLayout:
+        """The same memory, seen with the dims that it has."""
+        return replace(self, shape=self.shape[::-1], transposed=False) if self.transposed else self
 
     @property
     def row_bytes(self) -> int:
-        return self.panel * self.element
+        return self.panel * self.element + self.pad
 
     @property
     def panel_bytes(self) -> int:
-        return self.shape[0] * self.row_bytes
+        return self.stored.shape[0] * self.row_bytes
 
     @property
     def bytes(self) -> int:
-        return self.shape[0] * self.shape[1] * self.element
+        return self.panel_bytes * (self.stored.shape[1] // self.panel)
 
     def offset(self, row: int, column: int) -> int:
         """The byte where an element lies."""
+        if self.transposed:
+            row, column = column, row
         panel, inside = divmod(column, self.panel)
         plain = panel * self.panel_bytes + row * self.row_bytes + inside * self.element
         return swizzle(plain) if self.swizzled else plain
@@ -73,6 +85,8 @@ class Descriptor:
 
 def descriptor(layout: SharedLayout, k_dim: int, k: int) -> Descriptor:
     """The descriptor of an operand whose terms run along `k_dim`, `k` of them per instruction."""
+    if layout.transposed:
+        return descriptor(layout.stored, 1 - k_dim, k)
     if not layout.swizzled or layout.row_bytes != PANEL_BYTES:
         raise LoweringError("wgmma reads operands from 128-byte panels")
     if k_dim == 1:
@@ -84,4 +98,4 @@ def descriptor(layout: SharedLayout, k_dim: int, k: int) -> Descriptor:
 
 def tensor_box(layout: SharedLayout) -> tuple[int, int]:
     """The block that one tensor copy fills: all rows of one panel."""
-    return layout.shape[0], layout.panel
+    return layout.stored.shape[0], layout.panel

@@ -46,7 +46,9 @@ class StagesType:
         rows, columns = self.layout.shape
         parts = [str(self.depth), f"[{rows}, {columns}]", element(self.dtype, self.policy)]
         parts.append(f"panel={self.layout.panel}")
-        return f"stages<{', '.join([*parts, *['swizzled'] * self.layout.swizzled])}>"
+        parts += ["swizzled"] * self.layout.swizzled + ["transposed"] * self.layout.transposed
+        parts += [f"pad={self.layout.pad}"] if self.layout.pad else []
+        return f"stages<{', '.join(parts)}>"
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,13 @@ def _fragment(inner: str) -> Type:
 
 
 def _stages(inner: str) -> Type:
-    depth, shape, elem, panel, *swizzled = split_top(inner)
+    depth, shape, elem, panel, *flags = split_top(inner)
     dtype, policy = parse_element(elem)
     width = int(panel.removeprefix("panel="))
-    return StagesType(int(depth), dtype, policy, SharedLayout(_pair(shape), dtype.bits // 8, width, bool(swizzled)))
+    pad = next((int(flag.removeprefix("pad=")) for flag in flags if flag.startswith("pad=")), 0)
+    swizzled, transposed = "swizzled" in flags, "transposed" in flags
+    layout = SharedLayout(_pair(shape), dtype.bits // 8, width, swizzled, transposed, pad)
+    return StagesType(int(depth), dtype, policy, layout)
 
 
 def _barriers(inner: str) -> Type:

@@ -18,7 +18,7 @@ from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType, TileType
 from tesserac.tile.dialect import Config, memref_type, tile_type
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP, WGMMA
+from tesserac.tile.gpu.matrix import FMA, FMA_PART, MMA, MMA_PART, WARPGROUP, WGMMA
 from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.dtype import BF16, F16, F32
 
@@ -48,7 +48,8 @@ ARCHES = {arch.name: arch for arch in (SM_80, SM_89, SM_90A, SM_100A)}
 
 @dataclass(frozen=True)
 class Variant:
-    """One way. `unit` is the matrix unit ("" where there is no product), `warps` those that hold registers."""
+    """One way. `unit` is the matrix unit ("" where there is no product), `warps` those that hold registers. `by_rows`:
+    warps share out the rows of products, whose results are looked at row by row or multiplied again."""
 
     suffix: str
     when: tuple[Guard, ...]
@@ -56,6 +57,7 @@ class Variant:
     warps: int
     scratch: str
     levels: int
+    by_rows: bool = False
 
 
 def variants(kernel: Op, arch: Arch) -> list[Variant]:
@@ -75,14 +77,15 @@ def _power_of_two(warps: int) -> int:
 
 
 def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config, arch: Arch) -> list[Variant]:
-    element, accum = tile_type(dots[0].operands[0]).dtype, tile_type(dots[0].result).dtype
-    narrow = element in (BF16, F16) and accum == F32
-    base = replace(plain, unit=MMA if narrow else FMA, levels=SHALLOW)
-    fast = [base]
+    narrow = any(map(is_narrow, dots))
     sources = [_source(operand) for dot in dots for operand in dot.operands[:2]]
-    matrices = all(len(m.dims) == 2 and m.strides == (m.dims[1], ONE) for m in sources)
+    by_rows = works_by_rows(kernel)
+    warps = _row_warps(dots, plain.warps, narrow) if by_rows else plain.warps
+    base = replace(plain, unit=MMA if narrow else FMA, levels=SHALLOW, by_rows=by_rows, warps=warps)
+    fast = [base]
+    matrices = all(m is not None and len(m.dims) == 2 and m.strides == (m.dims[1], ONE) for m in sources)
     if narrow and matrices and arch.tensor_copies and config.roles == "producer_consumer":
-        aligned = tuple(dict.fromkeys(g for mem in sources for g in _aligned(mem)))
+        aligned = tuple(dict.fromkeys(g for mem in sources if mem is not None for g in _aligned(mem)))
         warps = config.warps - WARPGROUP
         fast = [replace(base, unit=WGMMA, warps=warps, when=aligned), replace(base, suffix="_mma")]
     few = tuple(_few_segments(op) for op in kernel.walk() if op.name == "tile.tree")
@@ -92,12 +95,29 @@ def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config,
     return [*shallow, replace(fast[-1], suffix="_deep", levels=DEEP)]
 
 
-def _source(operand: Value) -> MemRefType:
-    """The memory behind a staged operand."""
+def works_by_rows(kernel: Op) -> bool:
+    """Whether the results of products are looked at row by row, or multiplied again."""
+    ops = list(kernel.walk())
+    dots = [op for op in ops if op.name == "tile.dot"]
+    computed = any(_source(operand) is None for dot in dots for operand in dot.operands[:2])
+    return bool(dots) and (computed or any(op.name == "tile.reduce" for op in ops))
+
+
+def is_narrow(dot: Op) -> bool:
+    """Whether matrix units of 16-bit numbers take a product."""
+    return tile_type(dot.operands[0]).dtype in (BF16, F16) and tile_type(dot.result).dtype == F32
+
+
+def _row_warps(dots: list[Op], warps: int, narrow: bool) -> int:
+    """No more warps than there are rows for."""
+    rows = min(tile_type(dot.result).shape[0] for dot in dots)
+    return max(1, min(warps, rows // (MMA_PART if narrow else FMA_PART)[0]))
+
+
+def _source(operand: Value) -> MemRefType | None:
+    """The memory behind an operand, if it is not computed."""
     load = operand.defining_op
-    if load is None or load.name != "tile.load":
-        raise LoweringError("a matrix product reads blocks straight from memory")
-    return memref_type(load.operands[0])
+    return memref_type(load.operands[0]) if load is not None and load.name == "tile.load" else None
 
 
 def _aligned(mem: MemRefType) -> list[Guard]:

@@ -1,0 +1,77 @@
+"""Pass `pad`: blocks of any size become powers of two, which layouts are made of.
+
+    %i = tile.axis(%start, %stop) : axis<96>
+    %x = tile.load(%mem, %i) : tile<[96], f32>
+  becomes
+    %end = index.min(%stop, %start + 96)
+    %i = tile.axis(%start, %end) : axis<128>
+    %x = tile.load(%mem, %i) : tile<[128], f32>
+
+What lies behind the end of an axis is read as zero, skipped by reductions and not written; `operands.py` sees to it
+that it is no term of a product. Blocks of matrices are at least as large as a warp's part of a product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Op, Value
+from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.types import AxisType, TileType, Type
+from tesserac.tile.dialect import tile_type
+from tesserac.tile.gpu.variants import works_by_rows
+from tesserac.types.dims import Dim
+
+LEAST = 32
+"""Terms, rows and columns of a block that a matrix unit takes."""
+
+
+def pad_blocks(kernel: Op) -> None:
+    """Changes the kernel in place."""
+    least = LEAST if works_by_rows(kernel) or _has_small_products(kernel) else 1
+    for op in list(kernel.walk()):
+        if op.name == "tile.axis":
+            _cut(op, least)
+        for value in (*op.results, *(a for region in op.regions for a in region.block.args)):
+            value.type = _padded_type(value.type, least)
+
+
+def _has_small_products(kernel: Op) -> bool:
+    return any(min(tile_type(op.result).shape) < LEAST for op in kernel.walk() if op.name == "tile.dot")
+
+
+def padded(size: int, least: int) -> int:
+    """A dim of size 1 stays one: it stretches."""
+    return size if size == 1 else max(least, 1 << (size - 1).bit_length())
+
+
+def _padded_type(ty: Type, least: int) -> Type:
+    match ty:
+        case TileType():
+            return replace(ty, shape=tuple(padded(n, least) for n in ty.shape))
+        case AxisType():
+            return replace(ty, block=padded(ty.block, least))
+    return ty
+
+
+def _cut(axis: Op, least: int) -> None:
+    """Ends an axis where its block ended, if that grows and does not go to the end of its dim anyway."""
+    ty = axis.result.type
+    assert isinstance(ty, AxisType)
+    if padded(ty.block, least) != ty.block and not _spans(axis.operands, ty.block):
+        b = Builder.before(axis)
+        end = index_op(b, "add", axis.operands[0], dim_value(b, ty.block))
+        axis.set_operand(1, index_op(b, "min", axis.operands[1], end))
+
+
+def _spans(ends: tuple[Value, ...], block: int) -> bool:
+    """Whether an axis goes from 0 to no more than its block."""
+    low, high = (_constant(v) for v in ends)
+    return low == 0 and high is not None and high <= block
+
+
+def _constant(value: Value) -> int | None:
+    made = value.defining_op
+    dim = made.attrs.get("dim") if made is not None else None
+    return dim.constant if isinstance(dim, Dim) else None
