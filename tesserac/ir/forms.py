@@ -39,7 +39,7 @@ from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Chain, Free
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL, DType
-from tesserac.types.policy import compute_dtype
+from tesserac.types.policy import NO_POLICY, compute_dtype
 
 REDUCE_KINDS = ("sum", "prod", "max", "min")
 ORDERED_KINDS = ("sum", "prod")
@@ -178,16 +178,14 @@ def _verify_accum(op: Op) -> DType:
     accum = op.attrs.get("accum")
     require(isinstance(accum, DType), "needs an accumulation type", op)
     assert isinstance(accum, DType)
+    result = tensor_type(op.result)
+    hands_on = (result.dtype, result.policy) == (accum, NO_POLICY)
     for value in op.operands:
         ty = tensor_type(value)
         if ty.dtype.kind in "fc":
             expected = compute_dtype(ty.dtype, ty.policy)
             require(accum == expected, f"accumulates in {accum.name}; the policy says {expected.name}", op)
-        require(
-            ty.policy == tensor_type(op.result).policy,
-            f"loses the policy{ty.policy} of its operand",
-            op,
-        )
+        require(hands_on or ty.policy == result.policy, f"loses the policy{ty.policy} of its operand", op)
     return accum
 
 

@@ -69,6 +69,14 @@ define internal void @emu_barrier(i32 %tid) {
   ret void
 }
 
+define internal void @emu_warp_barrier(i32 %tid) {
+  %warp = lshr i32 %tid, 5
+  %at = mul i32 %warp, 64
+  %barrier = getelementptr i8, ptr @emu_warps, i32 %at
+  %done = call i32 @pthread_barrier_wait(ptr %barrier)
+  ret void
+}
+
 define internal i32 @emu_shuffle(i32 %tid, i32 %word, i32 %lane) {
   %warp = lshr i32 %tid, 5
   %at = mul i32 %warp, 64
@@ -131,6 +139,8 @@ def translated(text: str) -> str:
     text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()", "add i32 %emu_block, 0")
     barrier = "call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
     text = text.replace(barrier, "call void @emu_barrier(i32 %emu_tid)")
+    warp_barrier = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
+    text = text.replace(warp_barrier, "call void @emu_warp_barrier(i32 %emu_tid)")
     text = _SHUFFLE.sub(_shuffle, text)
     text = text.replace("call float @llvm.nvvm.d2f.rz(", "call float @emu_to_zero(")
     text = _COPY.sub(_copy, text)

@@ -96,7 +96,7 @@ def test_projection_drops_and_moves_dims() -> None:
 
 @pytest.mark.parametrize("shape", [(128, 32), (128, 64), (32, 128), (64, 256)])
 def test_swizzled_stages_hold_each_element_once_and_avoid_conflicts(shape: tuple[int, int]) -> None:
-    layout = operand_layout(MatrixUnit(MMA, 16, 8), shape, BF16)
+    layout = operand_layout(MatrixUnit(MMA, 16, 8), shape, BF16, 0)
     rows, columns = shape
     offsets = {layout.offset(r, c) for r in range(rows) for c in range(columns)}
     assert offsets == set(range(0, layout.bytes, 2))
@@ -107,7 +107,7 @@ def test_swizzled_stages_hold_each_element_once_and_avoid_conflicts(shape: tuple
 
 
 def test_plain_stages_are_rows() -> None:
-    layout = operand_layout(MatrixUnit(FMA, 1, 8), (16, 128), F32)
+    layout = operand_layout(MatrixUnit(FMA, 1, 8), (16, 128), F32, 1)
     assert layout.offset(3, 5) == (3 * 128 + 5) * 4
 
 

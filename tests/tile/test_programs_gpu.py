@@ -1,0 +1,117 @@
+"""Kernels as tile programs on a GPU: one launch under every schedule, the bits of the meaning, what each product became.
+
+Kernels of f32 run here, thread by thread; those of bf16 are assembled, and their tiles looked at.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tesserac.base.source import SourceFile
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes.place_kernels import placed_kernels
+from tesserac.ir.core import Module, Op
+from tesserac.ir.passes import run_passes
+from tesserac.ir.printer import print_module
+from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
+from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.ptx import emit_ptx
+from tesserac.tile.gpu.dialect import memory, stages
+from tests.support.cpu_kernels import same_bits
+from tests.support.gpu_emulator import Emulated
+from tests.support.gpu_kernels import SESSION, count, tile_of
+from tests.support.kernel_programs import BLOCKS, PROGRAMS, arguments, scheduled
+from tests.support.sampling import spread
+from tests.support.source_support import compile_to_forms
+
+ARCH = "sm_90a"
+RUN = [(name, blocks) for name in ("attention", "causal", "bias", "product", "largest") for blocks in BLOCKS[2:]]
+ATTENTION = """
+half = bf16 @accum(f32)
+
+def f(q: Tensor[B, S, 64, half], k: Tensor[B, L, 64, half], v: Tensor[B, L, 64, half]):
+    return attention(q, k, v, causal=True)
+"""
+
+
+@cache
+def lowered(text: str) -> Module:
+    tiles = tile_of(SourceFile("m.tess", text), "f", ARCH)
+    return run_passes(tiles, [gpu_pass(PLATFORMS[ARCH].tiles)], verify=True)
+
+
+def kernel(text: str) -> Op:
+    """The preferred variant of the one kernel."""
+    module = lowered(text)
+    assert len({op.attrs["variant_of"] for op in kernels_of(module)}) == 1, print_module(module)
+    return kernels_of(module)[0]
+
+
+def emulated(text: str) -> Emulated:
+    module, file = lowered(text), SourceFile("m.tess", text)
+    symbol = SESSION.function(file, "f").symbol
+    program = gpu_program(module, symbol, PLATFORMS[ARCH], SESSION.locate, name="f", returns_tuple=True)
+    return Emulated(program, kernels_of(module))
+
+
+@pytest.mark.parametrize(("name", "blocks"), spread(RUN, 6))
+def test_threads_give_the_bits_of_the_meaning(name: str, blocks: tuple[int, ...] | None) -> None:
+    run = emulated(scheduled(PROGRAMS[name], blocks))
+    for s, other in ((5, 9), (70, 33)):
+        args = arguments(name, s, other)
+        meaning = run_function(compile_to_forms(PROGRAMS[name]), "m.f", args)
+        for got, wanted in zip(run(*args), meaning, strict=True):
+            same_bits(got, wanted)
+
+
+def test_a_schedule_sets_blocks_warps_and_stages() -> None:
+    program = PROGRAMS["causal"].replace("@kernel", "@kernel.schedule(Schedule(block=(64, 32, 8), warps=2, stages=3))")
+    chosen = kernel(program)
+    assert chosen.attrs["warps"] == 2
+    depths = sorted(stages(op.result).depth for op in chosen.walk() if op.name == "gpu.alloc")
+    assert depths == [1, 1, 3, 3]  # queries and terms stay; keys and values stream
+    assert str(chosen.attrs["grid"]) != str(kernel(PROGRAMS["causal"]).attrs["grid"]) or depths != [1, 1, 2, 2]
+
+
+def test_a_transposed_operand_is_copied_as_it_lies() -> None:
+    rings = [stages(op.result).layout for op in kernel(PROGRAMS["attention"]).walk() if op.name == "gpu.alloc"]
+    assert [layout.transposed for layout in rings].count(True) == 1
+
+
+def test_attention_in_bf16_is_one_kernel_on_matrix_units() -> None:
+    chosen = kernel(ATTENTION)
+    units = [op.attrs["unit"].name for op in chosen.walk() if "unit" in op.attrs]  # type: ignore[union-attr]
+    assert units and set(units) == {"mma"}
+    assert count(chosen, "gpu.multiply_held") == 1 and count(chosen, "gpu.put") == 0
+    stored = [memory(op.operands[1]) for op in chosen.walk() if op.name == "gpu.store"]
+    assert [str(mem.dtype) for mem in stored] == ["bf16"]
+
+
+def test_terms_in_bf16_use_the_power_of_two_of_the_hardware() -> None:
+    ptx = emit_ptx(emit_kernel(kernel(ATTENTION)).llvm, ARCH)
+    assert "ex2.approx" in ptx and "mma.sync" in ptx
+    assert "ex2.approx" not in emit_ptx(emit_kernel(kernel(PROGRAMS["attention"])).llvm, ARCH)
+
+
+def test_a_block_that_fits_no_unit_runs_as_its_meaning_and_says_why() -> None:
+    file = SourceFile("m.tess", scheduled(PROGRAMS["product"], (1, 1, 1)))
+    levels = SESSION.levels(file, SESSION.function(file, "f"), PLATFORMS[ARCH].schedule)
+    ((_, why),) = placed_kernels(levels.forms.lookup("main.f" if levels.forms.find("main.f") else "m.f"))
+    assert why
+
+
+def test_numbers_of_bf16_keys_do_not_depend_on_the_blocks() -> None:
+    """On this machine: the same rounding of terms whatever the blocks of keys are."""
+    import ml_dtypes
+
+    import tessera
+
+    rng = np.random.default_rng(3)
+    shapes = ((2, 40, 64), (2, 300, 64), (2, 300, 64))
+    args = [(rng.standard_normal(shape) * 2).astype(ml_dtypes.bfloat16) for shape in shapes]
+    tiles = tessera.compile(ATTENTION).f(*args)
+    meaning = tessera.compile(ATTENTION.replace("causal=True", "causal=True, mask=ones(S, L, dtype=bool)")).f(*args)
+    same_bits(np.asarray(tiles), np.asarray(meaning))
