@@ -100,11 +100,22 @@ def test_small_terms_are_kept() -> None:
     np.testing.assert_allclose(y, np.exp(-97.0) * 1e38, rtol=1e-6)
 
 
-def test_narrow_types_are_rounded_once() -> None:
+def test_f16_is_rounded_once() -> None:
+    q, k, v = (normal(i, 2, 5, 8).astype(np.float16) for i in range(3))
+    program = f"{PLAIN}    return attention(q, k, v, causal=True)\n"
+    narrow = run(program.replace("f32", "f16 @accum(f32)"), q, k, v)
+    same_bits(narrow, run(program, *(x.astype(np.float32) for x in (q, k, v))).astype(np.float16))
+
+
+def test_terms_of_bf16_are_rounded_to_the_type_of_the_values() -> None:
+    """Terms have a relative error of 2^-9, sums of them and of their products with values too, and so has the result."""
     q, k, v = (normal(i, 2, 5, 8).astype(ml_dtypes.bfloat16) for i in range(3))
     program = f"{PLAIN}    return attention(q, k, v, causal=True)\n"
-    narrow = run(program.replace("f32", "bf16 @accum(f32)"), q, k, v)
-    same_bits(narrow, run(program, *(x.astype(np.float32) for x in (q, k, v))).astype(ml_dtypes.bfloat16))
+    narrow = run(program.replace("f32", "bf16 @accum(f32)"), q, k, v).astype(np.float64)
+    q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    wide, sizes = run(program, q, k, v), run(program, q, k, abs(v))
+    assert np.all(abs(narrow - wide) <= 2.0**-9 * (2.0 * sizes + abs(wide)) * 1.01)
+    assert np.any(narrow != wide.astype(ml_dtypes.bfloat16).astype(np.float64))
 
 
 # ----------------------------------------------------------------------------------------------------------- heads
