@@ -108,7 +108,7 @@ def test_f16_is_rounded_once() -> None:
 
 
 def test_terms_of_bf16_are_rounded_to_the_type_of_the_values() -> None:
-    """Terms have a relative error of 2^-9, sums of them and of their products with values too, and so has the result."""
+    """Terms have a relative error of 2^-9, sums of them and of their products with values too, and so the result."""
     q, k, v = (normal(i, 2, 5, 8).astype(ml_dtypes.bfloat16) for i in range(3))
     program = f"{PLAIN}    return attention(q, k, v, causal=True)\n"
     narrow = run(program.replace("f32", "bf16 @accum(f32)"), q, k, v).astype(np.float64)

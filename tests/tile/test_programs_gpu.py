@@ -1,4 +1,4 @@
-"""Kernels as tile programs on a GPU: one launch under every schedule, the bits of the meaning, what each product became.
+"""Kernels as tile programs on a GPU: one launch under every schedule, the bits of the meaning, what products became.
 
 Kernels of f32 run here, thread by thread; those of bf16 are assembled, and their tiles looked at.
 """
