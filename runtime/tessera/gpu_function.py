@@ -50,8 +50,6 @@ class _Plan(NamedTuple):
     symbols: Mapping[str, int]
     prepared: PreparedCall
     results: tuple[_Result, ...]
-    fresh: tuple[None, ...]
-    """Stands where no result has an array yet."""
 
 
 class GpuFunction:
@@ -68,25 +66,30 @@ class GpuFunction:
         self._dtypes = [numpy_dtype(result.dtype) for result in self.signature.results]
         self._plans: OrderedDict[tuple[tuple[int, ...], ...], _Plan] = OrderedDict()
         self._quick: dict[tuple[object, ...], _Plan] = {}
+        self._is_donated, self._returns_tuple = bool(self.signature.donated), self.signature.returns_tuple
         gpu.check_arch(self.signature.name, self._program.arch)
 
     def fast(self, *args: object, **kwargs: object) -> object:
         """A call; one with arrays of the device whose sizes were met before is not checked again."""
-        if kwargs or self.signature.donated:
+        if kwargs or self._is_donated:
             return self(*args, **kwargs)
-        key = []
+        arrays, is_resident = [], False
         for value in args:
-            if type(value) is not DeviceArray:
+            array = value if isinstance(value, DeviceArray) else _on_device(value)
+            if array is None:
                 return self(*args)
-            key.append(value.form)
-        plan = self._quick.get(tuple(key))
-        arrays: Sequence[DeviceArray] = args  # type: ignore[assignment]
+            arrays.append(array)
+            is_resident = is_resident or type(array) is DeviceArray
+        if not is_resident:
+            return self(*args)
+        key = tuple([array.form for array in arrays])
+        plan = self._quick.get(key)
         if plan is None:
-            result = self(*args)
-            self._keep_quick(tuple(key), tuple(array.shape for array in arrays))
+            result = self(*arrays)
+            self._keep_quick(key, tuple(array.shape for array in arrays))
             return result
-        found = self._run(plan, arrays, plan.fresh)
-        return tuple(found) if self.signature.returns_tuple else found[0]
+        found = self._resident(plan, arrays)
+        return tuple(found) if self._returns_tuple else found[0]
 
     def _keep_quick(self, key: tuple[object, ...], shapes: tuple[tuple[int, ...], ...]) -> None:
         if len(self._quick) >= MOST_SIZES:
@@ -137,7 +140,7 @@ class GpuFunction:
             results = tuple(self._described(place, symbols) for place in range(len(self._dtypes)))
             with self._gpu.lock, self._gpu.entered():
                 prepared = PreparedCall(self._gpu, self._program, symbols)
-            found = self._plans[shapes] = _Plan(symbols, prepared, results, (None,) * len(results))
+            found = self._plans[shapes] = _Plan(symbols, prepared, results)
             if len(self._plans) > MOST_SIZES:
                 self._plans.popitem(last=False)
         return found
@@ -176,6 +179,26 @@ class GpuFunction:
             finally:
                 gpu.driver.pop()
 
+    def _resident(self, plan: _Plan, arrays: Sequence[DeviceArray]) -> list[DeviceArray]:
+        """As `_run`, where all arguments lie on the device and all results are made there."""
+        gpu = self._gpu
+        with gpu.lock:
+            gpu.enter()
+            try:
+                stream = self._stream(arrays)
+                addresses = []
+                for array in arrays:
+                    if array.stream != stream:
+                        array.ready_on(stream)
+                    addresses.append(array.address)
+                outputs = [self._new(result, stream) for result in plan.results]
+                plan.prepared.run(addresses, [output.address for output in outputs], stream)
+                return outputs
+            except DriverError as error:
+                raise gpu.failed(error, self._what) from None
+            finally:
+                gpu.driver.pop()
+
     def _stream(self, arrays: Sequence[AnyArray]) -> int:
         """That of the library whose arrays these are, else the current one."""
         for array in arrays:
@@ -205,15 +228,13 @@ class GpuFunction:
         return outputs
 
     def _new(self, result: _Result, stream: int) -> DeviceArray:
-        block = self._gpu.memory.allocate(result.size, stream, self._what)
+        block = self._gpu.memory.take(result.size, stream, self._what)
         return DeviceArray(self._gpu, block.address, result.shape, result.dtype, block, stream, form=result.form)
 
     def _finish(
         self, outputs: Sequence[DeviceArray], targets: Sequence[AnyArray | None], stream: int
     ) -> list[AnyArray]:
         """The results, each in the array that it is for."""
-        if not any(target is not None for target in targets):
-            return list(outputs)
         results: list[AnyArray] = []
         is_read = False
         for output, target in zip(outputs, targets, strict=True):
@@ -234,6 +255,18 @@ class GpuFunction:
     def _result(self, results: Sequence[AnyArray]) -> object:
         values = tuple(_as_result(result) for result in results)
         return values if self.signature.returns_tuple else values[0]
+
+
+def _on_device(value: object) -> DeviceArray | None:
+    """An array of another library that lies on a GPU and can be read as it is; None for all else."""
+    if not hasattr(value, "__dlpack_device__"):
+        return None
+    from tessera.dlpack import adopted
+
+    try:
+        return adopted(value)
+    except BufferError:
+        return None
 
 
 def _as_result(array: AnyArray) -> object:

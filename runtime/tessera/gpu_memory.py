@@ -84,9 +84,12 @@ class Memory:
 
     def allocate(self, size: int, stream: int, what: str) -> Block:
         """Memory to use on a stream; `what` needs it, for a message."""
+        return self.take(rounded_size(size), stream, what)
+
+    def take(self, rounded: int, stream: int, what: str) -> Block:
+        """The same for a size that is rounded already."""
         if self._dropped:
             self.collect()
-        rounded = rounded_size(size)
         kept = self._free.get((stream, rounded))
         if kept:
             address = kept.pop()
