@@ -58,6 +58,7 @@ wheel: .venv/tools
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet -e '.[bench]'
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.table
 
 # The extension for Visual Studio Code, tested and packed into vscode-extension/tessera.vsix. Needs node 18 or newer.
 vsix: vscode-extension/node_modules

@@ -19,7 +19,7 @@ from benchmarks.table_peers import INPUTS, peers_of
 
 WORKER = Path(__file__).with_name("table_peers.py")
 RESULTS = Path(__file__).parent / "results"
-TURNS = 3
+TURNS = 2
 ROWS = {
     "crc16": "crc16 of 100,000 bytes", "nussinov": "nussinov 200", "seidel": "seidel 200x200, 5 steps",
     "sum_all": "sum of 4M", "sum_rows": "sum over rows 4096x1024", "sum_columns": "sum over columns 4096x1024",
@@ -55,6 +55,13 @@ def compare(python: str, row: str, threads: int) -> str:
     return f"**{others[best] / ours:.2f}** ({_shown(ours)}, {best} {_shown(others[best])})"
 
 
+def versions(python: str) -> str:
+    """Of the other libraries that there are."""
+    ask = "import importlib.metadata as m; print(*(f'{d.name} {d.version}' for d in m.distributions()), sep='\\n')"
+    found = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.splitlines()
+    return ", ".join(sorted(line for line in found if line.split()[0] in ("numpy", "torch", "numba")))
+
+
 def _shown(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.2f} us"
 
@@ -74,7 +81,8 @@ def main() -> None:
     today, machine = datetime.date.today().isoformat(), f"{platform.machine()}, {os.cpu_count()} cores"
     head = f"# Work beside other libraries\n\n`python -m benchmarks.table`, {today}, {machine}.\n\n"
     said = "The best peer's time over ours (above 1 is ours), with the times; each library alone in its process.\n\n"
-    said += "On one thread it is processor time, on several the time that passes.\n\n"
+    said += "On one thread it is processor time, on several the time that passes. "
+    said += f"Libraries: {versions(options.peers)}.\n\n"
     options.output.write_text(head + said + "\n".join(lines) + "\n", encoding="utf-8")
     print(f"written to {options.output}")
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 Call = Callable[[], Any]
-SECONDS, LEAST = 0.6, 5
+SECONDS, LEAST = 0.4, 5
 """Measure for so long, and at least so often."""
 
 

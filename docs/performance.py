@@ -20,6 +20,13 @@ from those files. Where Tessera is slower, it says so. Run them yourself: `make 
 NumPy's softmax runs on one thread, its product on all. A product of f32 keeps one order of sums whatever the number of
 threads; OpenBLAS does not have to.
 
+## Work beside other libraries
+
+{table}
+
+Each number is the best other library's time over ours: above 1 Tessera is faster. Sums of floats that go to one place
+(`scatter_add`) are the slowest: they keep one order whatever the schedule, and are sorted for it.
+
 ## Functions and their gradients
 
 {gradients}
@@ -73,6 +80,7 @@ FILES = {
     "pinn": "a physics-informed network against JAX",
     "random-gradients": "gradients of random programs",
     "random-programs": "random programs against the interpreter",
+    "table-aarch64": "loops, sums, scans, sorts and products beside NumPy, PyTorch and numba",
     "training": "training the examples",
 }
 PEERS = re.compile(r"(tessera|jax|torch) ([\d.]+) and ([\d.]+) ms")
@@ -81,6 +89,7 @@ PEERS = re.compile(r"(tessera|jax|torch) ([\d.]+) and ([\d.]+) ms")
 def performance_page() -> str:
     return PAGE.format(
         cpu="\n\n".join(_copied(name) for name in ("cpu-x86_64", "cpu-aarch64")),
+        table=_beside("table-aarch64"),
         gradients=machine("gradients-x86_64"),
         compiling=machine("compile-time-aarch64"),
         gpu="`python -m benchmarks.gpu_check`, one H200. Results are compared with the bits of the interpreter first.",
@@ -106,6 +115,13 @@ def _copied(name: str) -> str:
     chosen = [row for row in rows[1:] if "NumPy" in row[1] or "NumPy" in row[4]]
     lines = [f"| {row[0]} | {row[1]} | {row[4]} |" for row in chosen]
     return "\n".join([machine(name), "", "| | | detail |", "|---|---|---|", *lines])
+
+
+def _beside(name: str) -> str:
+    """A whole table, as it was measured."""
+    head, *rows = tables(name)
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([machine(name), "", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines])
 
 
 def _compiling() -> str:
