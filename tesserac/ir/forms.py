@@ -159,9 +159,10 @@ def _verify_map(op: Op) -> None:
     for value, dim_map in zip(op.operands, maps, strict=True):
         verify_dim_map(op, tensor_type(value), dim_map, result)
     expected = [compute_type(v) for v in op.operands]
-    require([a.type for a in op.body.args] == expected, f"its body must take {expected}", op)
+    require([a.type for a in op.body.args] == expected, "its body must take {}", op, expected)
     (yielded,) = op.body.terminator.operands
-    require(yielded.type == compute_type(op.result), f"its body must yield {compute_type(op.result)}", op)
+    wanted = compute_type(op.result)
+    require(yielded.type == wanted, "its body must yield {}", op, wanted)
 
 
 def verify_dim_map(op: Op, operand: TensorType, dim_map: tuple[int | None, ...], result: TensorType) -> None:
@@ -169,9 +170,9 @@ def verify_dim_map(op: Op, operand: TensorType, dim_map: tuple[int | None, ...],
     require(len(dim_map) == len(operand.dims), "an index map has another rank than its operand", op)
     for dim, place in zip(operand.dims, dim_map, strict=True):
         if place is None:
-            require(dim == Dim.const(1), f"dim {dim} stretches but is not 1", op)
+            require(dim == Dim.const(1), "dim {} stretches but is not 1", op, dim)
         else:
-            require(result.dims[place] == dim, f"dim {dim} meets {result.dims[place]}", op)
+            require(result.dims[place] == dim, "dim {} meets {}", op, dim, result.dims[place])
 
 
 def _verify_accum(op: Op) -> DType:
@@ -199,7 +200,7 @@ def _verify_reduce(op: Op) -> None:
     dims = tensor_type(op.operands[0]).dims
     kept = tuple(d for i, d in enumerate(dims) if i not in axes)
     require(all(0 <= a < len(dims) for a in axes) and len(set(axes)) == len(axes), "bad axes", op)
-    require(tensor_type(op.result).dims == kept, f"its result must have dims {kept}", op)
+    require(tensor_type(op.result).dims == kept, "its result must have dims {}", op, kept)
 
 
 def _verify_scan(op: Op) -> None:
@@ -209,7 +210,7 @@ def _verify_scan(op: Op) -> None:
     require(op.attrs.get("kind") in REDUCE_KINDS, f"unknown kind {op.attrs.get('kind')}", op)
     require(isinstance(op.attrs.get("order"), Blocks | Free), "needs an order of blocks", op)
     require(isinstance(axis, int) and 0 <= axis < len(dims), "bad axis", op)
-    require(tensor_type(op.result).dims == dims, f"its result must have dims {dims}", op)
+    require(tensor_type(op.result).dims == dims, "its result must have dims {}", op, dims)
 
 
 def contract_dims(op: Op) -> dict[int, Dim]:
@@ -217,7 +218,7 @@ def contract_dims(op: Op) -> dict[int, Dim]:
     sizes: dict[int, Dim] = {}
     for value, name in zip(op.operands, ("lhs", "rhs"), strict=True):
         for place, dim in zip(indices(op, name), tensor_type(value).dims, strict=True):
-            require(sizes.setdefault(place, dim) == dim, f"index {place} is {sizes[place]} and {dim}", op)
+            require(sizes.setdefault(place, dim) == dim, "index {} is {} and {}", op, place, sizes[place], dim)
     return sizes
 
 

@@ -53,7 +53,7 @@ def _verify_block(block: Block, visible: set[Value]) -> None:
     visible.difference_update(defined)
 
 
-def require(condition: bool, message: str, op: Op) -> None:
-    """One line of an operation's rule."""
+def require(condition: bool, message: str, op: Op, *values: object) -> None:
+    """One line of an operation's rule. What is to be shown in the message is made text only where it is shown."""
     if not condition:
-        raise VerifyError(message, op)
+        raise VerifyError(message.format(*values) if values else message, op)
