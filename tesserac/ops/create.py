@@ -140,44 +140,55 @@ class Full(Created):
 @register
 @dataclass(frozen=True)
 class Eye(Operator):
-    """Ones on the diagonal of a square, zeros elsewhere.
+    """Ones on the k-th diagonal, zeros elsewhere; as many columns as rows unless said. A positive k is to the right of
+    the main diagonal.
 
     def f(x: Tensor[N, N, f32]) -> Tensor[N, N, f32]:
-        return x + eye(N)
+        return x + eye(N) + eye(N, N + 2, k=1)[:, :N]
     """
 
     name = "eye"
     again = True
-    signatures = ("(size: size, dtype: dtype = f32) -> {dtype}[{dims}]",)
+    signatures = ("(size: size, columns: size = None, k: int = 0, dtype: dtype = f32) -> {dtype}[{dims}]",)
 
     size: Dim
+    columns: Dim | None = None
+    k: int = 0
     dtype: DType = F32
     policy: Policy = NO_POLICY
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
-        return [(cls(Dim.const(4)), ()), (cls(Dim.const(3), I64), ()), (cls(Dim.const(0)), ())]
+        wide = cls(Dim.const(3), Dim.const(5), -1)
+        return [(cls(Dim.const(4)), ()), (cls(Dim.const(3), dtype=I64), ()), (cls(Dim.const(0)), ()), (wide, ())]
 
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
-        return (Need("at_least", self.size, ZERO, f"a tensor cannot have {self.size} rows"),)
+        rows, columns = self.dims(operands)
+        return (
+            Need("at_least", rows, ZERO, f"a tensor cannot have {rows} rows"),
+            Need("at_least", columns, ZERO, f"a tensor cannot have {columns} columns"),
+        )
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return TRUTH
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
-        return self.size, self.size
+        return self.size, self.size if self.columns is None else self.columns
 
     def storage(self) -> tuple[DType, Policy]:
         return self.dtype, self.policy
 
     def reference(self, *operands: Array) -> Array:
-        return np.eye(self.size.evaluate({})).astype(numpy_dtype(self.dtype))
+        rows, columns = (dim.evaluate({}) for dim in self.dims(()))
+        return np.eye(rows, columns, self.k).astype(numpy_dtype(self.dtype))
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         dtype = compute_dtype(result.dtype, result.policy)
 
         def body(s: Scalars, args: list[Value]) -> Value:
-            return s.cast(s.primitive("eq", s.index(0, I64), s.index(1, I64)), dtype)
+            row = s.index(0, I64)
+            diagonal = s.primitive("add", row, s.constant(self.k, I64)) if self.k else row
+            return s.cast(s.primitive("eq", diagonal, s.index(1, I64)), dtype)
 
         return map_form(builder, (), result, body)
 

@@ -3,6 +3,7 @@
 Enters: a spelling such as `fp32`, `BF16` or `fp8(e4m3)`. Leaves: one shared `DType` row, compared by value.
 """
 
+from math import frexp
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
@@ -27,6 +28,22 @@ class DType:
         return (self.bits + 7) // 8
 
     @property
+    def lowest(self) -> float:
+        """The least finite number: minus the largest, of signed integers one less."""
+        return 0 if self.kind in ("u", "b") else -self.largest - (1 if self.kind == "i" else 0)
+
+    @property
+    def eps(self) -> float:
+        """From 1 to the next number, of floats and the parts of complex numbers."""
+        return 2.0 ** (1 - self.significand)
+
+    @property
+    def tiny(self) -> float:
+        """The least positive number that is not subnormal. A format without infinities has its last exponent more."""
+        highest = frexp(self.largest)[1] - 1
+        return 2.0 ** (2 - highest if self.name == "fp8_e4m3" else 1 - highest)
+
+    @property
     def is_float(self) -> bool:
         return self.kind == "f"
 
@@ -48,8 +65,7 @@ class DType:
             return self.kind in ("f", "c")
         if self.kind == "b":
             return False
-        lowest = 0 if self.kind == "u" else -self.largest - (1 if self.kind == "i" else 0)
-        return lowest <= value <= self.largest
+        return self.lowest <= value <= self.largest
 
     def __hash__(self) -> int:
         return hash(self.name)  # which tells them apart

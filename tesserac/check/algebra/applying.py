@@ -77,7 +77,7 @@ class Application:
             return self.value(tree.matrix)
         size = tree.shape(self.pool.types)[0]
         assert size is not None, "an operator without a size has no dense form"
-        identity = EyeTensor(size, element(self.pool, tree))
+        identity = EyeTensor(size, dtype=element(self.pool, tree))
         return tree.apply(self, apply_operator(self.pool.body, identity, [], self.callee.at, self.span))
 
 

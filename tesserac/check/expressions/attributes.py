@@ -33,6 +33,7 @@ from tesserac.types.ty import (
     SCALED_NAMES,
     DTypeType,
     ErrorType,
+    FloatType,
     FunctionType,
     IntType,
     OperatorType,
@@ -50,7 +51,7 @@ def container_of(body: Body, base: ast.Expr) -> LibraryRef | ModuleRef | Namespa
     """The library or the module that a name before a dot means, if it is one."""
     if not isinstance(base, ast.Name) or body.binds(base.id):
         return None
-    meaning = body.rules.resolve(base.id)
+    meaning = body.rules.before_dot(base.id)
     return meaning if isinstance(meaning, LibraryRef | ModuleRef | NamespaceRef) else None
 
 
@@ -97,7 +98,7 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     return body.error(node.span)
 
 
-DTYPE_ATTRIBUTES = ("kind", "itemsize")
+DTYPE_ATTRIBUTES = ("kind", "itemsize", "bits", "max", "min", "eps", "tiny")
 TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "size", "real", "imag")
 
 
@@ -126,11 +127,20 @@ def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: as
 
 
 def _dtype_attribute(type_: Type, node: ast.Attribute) -> typed.Expr | None:
-    """What NumPy says of a dtype: the letter of its kind, and the bytes of an element."""
+    """What NumPy says of a dtype: the letter of its kind, the bytes of an element, and how far its numbers go."""
     if not isinstance(type_, DTypeType) or node.name not in DTYPE_ATTRIBUTES:
         return None
-    found = StrType(type_.dtype.kind) if node.name == "kind" else IntType(Dim.const(type_.dtype.bytes))
-    return typed.Static(found, node.span)
+    dtype = type_.dtype
+    if node.name == "kind":
+        return typed.Static(StrType(dtype.kind), node.span)
+    known = {"itemsize": dtype.bytes, "bits": dtype.bits, "max": dtype.largest, "min": dtype.lowest}
+    if not dtype.is_integer and dtype.kind != "b":
+        known |= {"eps": dtype.eps, "tiny": dtype.tiny}
+    number = known.get(node.name)
+    if number is None:
+        return None
+    is_int = isinstance(number, int)
+    return typed.Static(IntType(Dim.const(int(number))) if is_int else FloatType(float(number)), node.span)
 
 
 def _known_field(body: Body, known: Type, node: ast.Attribute) -> typed.Expr:

@@ -45,7 +45,7 @@ from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
 from tesserac.check.transforms.dispatch import call_transform, make_transform
 from tesserac.check.values.dicts import call_dict_method
-from tesserac.check.values.globals import BUILT_IN, unknown_name
+from tesserac.check.values.globals import BUILT_IN, global_value, unknown_name
 from tesserac.check.values.kinds import QUESTION, infer_isinstance
 from tesserac.check.values.methods import method_of_struct
 from tesserac.check.values.tuples import make_tuple, tuple_items
@@ -294,11 +294,20 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     meaning = body.rules.resolve(function.name)
     if isinstance(meaning, ReportedRef):
         return body.error(function.name_span)
-    if not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef):
+    other = _other_name(body, meaning, function)
+    if other is None and not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef):
         unknown_attribute(body, receiver.type, function)
         return body.error(node.span)
     args = [Arg(None, base.span, receiver), *check_arguments(body, node.arguments)]
-    return call_meaning(body, meaning, args, callee)
+    return call_meaning(body, meaning, args, callee) if other is None else _call_value_of(body, other, args, callee)
+
+
+def _other_name(body: Body, meaning: Resolved | None, function: ast.Attribute) -> typed.Expr | None:
+    """The function that a constant is another name of: `clip = clamp`."""
+    if not isinstance(meaning, ConstantRef):
+        return None
+    value = global_value(body, ast.Name(function.name_span, function.name), meaning)
+    return value if isinstance(value.type, FunctionType) else None
 
 
 def _own_method(

@@ -8,13 +8,15 @@ from __future__ import annotations
 from tesserac.base.source import Span
 from tesserac.check.algebra import rules as algebra
 from tesserac.check.analysis.uniformity import require_uniformity
+from tesserac.check.calls.functions import call_function
 from tesserac.check.declarations.annotations import read_attribute
 from tesserac.check.expressions.membership import membership
 from tesserac.check.guards.assumed import assuming, compares_sizes, relies_on
 from tesserac.check.model import typed
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.vectors import apply_to_structs, has_struct
-from tesserac.check.state.arguments import Callee
+from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart
 from tesserac.check.values.bits import power_of_ints
@@ -64,6 +66,9 @@ _COMPARISONS: dict[str, Operator] = {
     "==": Equal(), "!=": NotEqual(), "<": Less(), "<=": LessEqual(), ">": Less(), ">=": LessEqual(),
 }  # fmt: skip
 _EXCHANGED = (">", ">=")
+_OF_FLOATS = {"%": "remainder", "//": "floor_divide"}
+"""What is an operator of integers, and of floats a function of the library, which loops."""
+_INTEGER_POWER = "integer_power"
 
 
 def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
@@ -81,7 +86,21 @@ def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
         return join_tuples(left, right, node.span)
     if node.op == "+" and {type(left.type), type(right.type)} in ({ListType}, {ListType, TupleType}):
         return join_lists(body, left, right, node.span)
+    if node.op in _OF_FLOATS and _has_kind(left, right, "f"):
+        return _spelt(body, _OF_FLOATS[node.op], [left, right], node.op_span, node.span)
     return _apply(body, _BINARY[node.op], [left, right], node.op_span, node.span)
+
+
+def _has_kind(left: typed.Expr, right: typed.Expr, kinds: str) -> bool:
+    return any(isinstance(value.type, TensorType) and value.type.dtype.kind in kinds for value in (left, right))
+
+
+def _spelt(body: Body, name: str, operands: list[typed.Expr], at: Span, span: Span) -> typed.Expr:
+    """A sign that stands for a function of the library; the part of it that is checked before has none."""
+    meaning, args = body.rules.library(name), [Arg(None, operand.span, operand) for operand in operands]
+    if isinstance(meaning, FunctionRef):
+        return call_function(body, meaning, args, Callee(name, at, span))
+    return body.error(span)
 
 
 def _apply(body: Body, op: Operator, operands: list[typed.Expr], at: Span, span: Span) -> typed.Expr:
@@ -105,6 +124,8 @@ def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
     written = isinstance(node.right, ast.UnaryOp) and exponent is not None and exponent < 0
     if isinstance(left.type, IntType) and isinstance(right.type, IntType) and not written:
         return power_of_ints(body, left.type.value, right.type.value, node.op_span, node.span)
+    if _has_kind(left, right, "iu") and (exponent is None or exponent > 64):
+        return _spelt(body, _INTEGER_POWER, [left, right], node.op_span, node.span)
     if exponent is None or abs(exponent) > 64:
         return apply_operator(body, Pow(), [left, right], node.op_span, node.span)
     return apply_operator(body, Power(exponent), [left], node.op_span, node.span)

@@ -17,7 +17,7 @@ def is_block_range(body: Body, node: ast.Expr) -> bool:
     match node:
         case ast.Call(function=ast.Attribute(value=ast.Name(id=name), name=function)):
             is_local = name in body.scope.bindings
-            return function in RANGES and not is_local and body.rules.resolve(name) == NamespaceRef("tile")
+            return function in RANGES and not is_local and body.rules.before_dot(name) == NamespaceRef("tile")
     return False
 
 

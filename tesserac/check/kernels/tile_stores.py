@@ -27,7 +27,7 @@ _SLOTS = (Slot("out", True, False), Slot("value", True, False))
 def is_store(body: Body, node: ast.Expr) -> bool:
     match node:
         case ast.Call(function=ast.Attribute(value=ast.Name(id=name), name="store")):
-            return name not in body.scope.bindings and body.rules.resolve(name) == NamespaceRef("tile")
+            return name not in body.scope.bindings and body.rules.before_dot(name) == NamespaceRef("tile")
     return False
 
 

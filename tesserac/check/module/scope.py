@@ -98,6 +98,9 @@ class ModuleScope:
     def resolve(self, name: str) -> Resolved | None:
         return self.names.lookup(name)
 
+    def before_dot(self, name: str) -> Resolved | None:
+        return self.names.before_dot(name)
+
     def struct(self, node: ast.Expr) -> StructDecl | None:
         """The struct that a name, or a name of another module, stands for."""
         meaning = self.meaning(node)
@@ -113,7 +116,7 @@ class ModuleScope:
     def meaning(self, node: ast.Expr) -> Resolved | None:
         """What `name` or `module.name` means outside of functions."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            return self.member(self.names.lookup(node.value.id), node.name)
+            return self.member(self.before_dot(node.value.id), node.name)
         return self.names.lookup(node.id) if isinstance(node, ast.Name) else None
 
     def member(self, container: Resolved | None, name: str) -> Resolved | None:

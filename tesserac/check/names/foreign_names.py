@@ -10,11 +10,8 @@ NAMES = {
     "arcsin": "asin",
     "arctan": "atan",
     "asarray": "array",
-    "clip": "clamp",
     "concatenate": "concat",
-    "expand_dims": "unsqueeze",
     "from_numpy": "array",
-    "hstack": "concat",
     "inf": "INF",
     "inverse": "inv",
     "jacobian": "jacrev",
@@ -31,21 +28,15 @@ MODULES = ("np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math",
 """What a program of Python has imported. Here functions need no module before them."""
 
 WORDS = {
-    "allclose": "`all(abs(a - b) <= tolerance)`",
-    "NAN": "`INF - INF`",
-    "broadcast_to": "`expand(x, shape)`",
     "custom_jvp": "a function under `@jvp_of(f)`",
     "custom_vjp": "a function under `@vjp_of(f)`",
     "dot": "`a @ b`",
-    "flatten": "`reshape(x, (-1,))`",
     "fori_loop": "a `for` statement; derivatives and `vmap` go through it",
     "item": "the value itself, where it has no dims",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
-    "nan": "`INF - INF`",
+    "nan": "`NAN`",
     "numpy": "what a call from Python gives",
-    "pi": "`4.0 * atan(1.0)`",
-    "ravel": "`reshape(x, (-1,))`",
-    "swapaxes": "`permute(x, order)`, or `x.T` for the last two dims",
+    "pi": "`PI`",
     "vdot": "`sum(conj(a) * b)`",
     "while_loop": "a `while` statement; derivatives and `vmap` go through it",
 }
@@ -53,9 +44,10 @@ WORDS = {
 
 
 ABSENT = {
-    "conv3d": "`conv1d` and `conv2d`",
-    "conv_transpose3d": "`conv_transpose1d` and `conv_transpose2d`",
-    "max_pool3d": "`max_pool1d` and `max_pool2d`",
+    "ctc_loss": "`cross_entropy` and `nll`",
+    "deform_conv2d": "`conv2d` and `grid_sample`",
+    "lp_pool3d": "`lp_pool2d`",
+    "max_unpool3d": "`max_unpool2d`",
 }
 """Of what the library does not have; those that come next to it."""
 

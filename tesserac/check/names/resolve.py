@@ -80,6 +80,10 @@ class Exports:
         dtype = dtypes.lookup(name) if found is None else None
         return DTypeRef(dtype) if dtype else found
 
+    def before_dot(self, name: str) -> Resolved | None:
+        """A namespace stays one where the library has a function of its name: `tile(x, 2)`, `tile.load(x)`."""
+        return NamespaceRef(name) if name in NAMESPACES else self.lookup(name)
+
     def names(self) -> list[str]:
         return [*self._names, *(dtype.name for dtype in dtypes.ALL)]
 
@@ -142,6 +146,11 @@ class ModuleNames:
 
     def lookup(self, name: str) -> Resolved | None:
         return self._names.get(name) or self._exports.lookup(name)
+
+    def before_dot(self, name: str) -> Resolved | None:
+        own = self._names.get(name)
+        is_own = own is not None and own != self._exports.lookup(name)  # not the library's, imported
+        return own if is_own else self._exports.before_dot(name)
 
     def library(self, name: str) -> Resolved | None:
         """The meaning of `op.name`."""

@@ -185,7 +185,7 @@ class _Jacobian:
         count = product(leaf.dims)
         rows = TensorType((count, *leaf.dims), leaf.dtype, leaf.policy)
         square = TensorType((count, count), leaf.dtype, leaf.policy)
-        identity = typed.Apply(square, self.span, Eye(count, leaf.dtype, leaf.policy), ())
+        identity = typed.Apply(square, self.span, Eye(count, dtype=leaf.dtype, policy=leaf.policy), ())
         basis = typed.Apply(rows, self.span, Reshape(rows.dims), (identity,))
         param = typed.Param(self._name, leaf, self.span)
         whole = _with_dims(value.type, iter(axes), count)
