@@ -1,0 +1,107 @@
+# ruff: noqa: E501
+"""The gamma function's family, inverses of the error function and Bessel's functions, with their derivatives, against
+mpmath: errors in units in the last place, next to zeros of a function of the largest term there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from tesserac.graph.interp import run_function
+from tests.support.folding import folded
+from tests.support.source_support import compile_to_forms
+
+mpmath.mp.dps = 50
+Array = np.ndarray
+Meaning = Callable[[Any], Any]
+RNG = np.random.default_rng(3)
+POSITIVE = np.r_[
+    np.exp2(RNG.uniform(-60, 60, 12)), RNG.uniform(0.05, 12, 24), [1, 2, 0.5, 1.5, 2.5, 8, 1.0000001, 1.9999999, 1e30]
+]
+NEGATIVE = -RNG.uniform(0, 20, 10)
+ANY = np.r_[RNG.normal(size=16) * 5, RNG.normal(size=10) * 40, np.exp2(RNG.uniform(-40, 6, 8)), 0, 8, -8]
+UNIT = np.r_[RNG.uniform(-1, 1, 16), 1 - np.exp2(-RNG.uniform(1, 22, 10)), np.exp2(-RNG.uniform(1, 40, 6))]
+TAIL = np.r_[RNG.uniform(0.01, 1.9, 12), np.exp2(-RNG.uniform(1, 120, 12))]
+
+
+def inverse(y: Any) -> Any:
+    return mpmath.erfinv(y)
+
+
+CASES: dict[str, tuple[Meaning, Meaning, Array, float, float]] = {
+    "lgamma(x)": (lambda x: mpmath.log(abs(mpmath.gamma(x))), mpmath.digamma, np.r_[POSITIVE, NEGATIVE], 4, 8),
+    "digamma(x)": (mpmath.digamma, lambda x: mpmath.psi(1, x), np.r_[POSITIVE, NEGATIVE], 8, 8),
+    "polygamma(1, x)": (lambda x: mpmath.psi(1, x), lambda x: mpmath.psi(2, x), POSITIVE, 8, 8),
+    "polygamma(3, x)": (lambda x: mpmath.psi(3, x), lambda x: mpmath.psi(4, x), POSITIVE[12:], 16, 64),
+    "erfinv(x)": (inverse, lambda y: mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(inverse(y) ** 2), UNIT, 4, 64),
+    "erfcinv(x)": (lambda q: inverse(1 - q), lambda q: -mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(inverse(1 - q) ** 2), TAIL, 4, 512),
+    "ndtri(x)": (lambda p: mpmath.sqrt(2) * inverse(2 * p - 1), lambda p: 1 / mpmath.npdf(mpmath.sqrt(2) * inverse(2 * p - 1)), TAIL / 2, 4, 512),
+    "log_ndtr(x)": (lambda x: mpmath.log(mpmath.ncdf(x)), lambda x: mpmath.npdf(x) / mpmath.ncdf(x), np.clip(ANY, -60, 9), 8, 64),
+    "i0(x)": (lambda x: mpmath.besseli(0, x), lambda x: mpmath.besseli(1, x), np.clip(ANY, -85, 85), 4, 4),
+    "i1(x)": (lambda x: mpmath.besseli(1, x), lambda x: (mpmath.besseli(0, x) + mpmath.besseli(2, x)) / 2, np.clip(ANY, -85, 85), 4, 4),
+    "i0e(x)": (lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)), lambda x: 0, np.abs(ANY), 4, 2),
+    "i1e(x)": (lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), lambda x: 0, np.abs(ANY), 4, 2),
+    "j0(x)": (lambda x: mpmath.besselj(0, x), lambda x: -mpmath.besselj(1, x), ANY, 8, 8),
+    "j1(x)": (lambda x: mpmath.besselj(1, x), lambda x: (mpmath.besselj(0, x) - mpmath.besselj(2, x)) / 2, ANY, 8, 8),
+}  # fmt: skip
+RELATIVE = ("erf", "i0(", "i1(", "ndtri", "polygamma")
+"""Of those that have no zero inside the range, or are exact there."""
+
+
+@cache
+def program() -> Any:
+    lines = []
+    for i, text in enumerate(CASES):
+        lines += [f"def f32_{i}(x: Tensor[N, f32]):", f"    return {text}"]
+        lines += [f"def f64_{i}(x: Tensor[N, f64]):", f"    return {text}, grad(lambda x: sum({text}))(x)"]
+    return compile_to_forms("\n".join(lines) + "\n")
+
+
+def error(got: Array, exact: list[Any], relative: bool) -> float:
+    """The largest error in units of the last place; a result that the type does not hold is infinite."""
+    info, worst = np.finfo(got.dtype), 0.0
+    for one, other in zip(got, exact, strict=True):
+        if abs(other) >= float(info.max):
+            assert not np.isfinite(one)
+            continue
+        unit = max(abs(other), mpmath.mpf(float(info.tiny)) if relative else 1)
+        worst = max(worst, float(abs(mpmath.mpf(float(one)) - other) / unit) / float(info.eps))
+    return worst
+
+
+@folded("text, dtype", [(text, dtype) for text in CASES for dtype in ("f32", "f64")])
+def test_values_and_slopes(text: str, dtype: str) -> None:
+    value, slope, points, bound, slope_bound = CASES[text]
+    x = np.unique(points.astype({"f32": np.float32, "f64": np.float64}[dtype]))
+    got, *rise = run_function(program(), f"m.{dtype}_{list(CASES).index(text)}", [x])
+    exact = [mpmath.mpf(float(v)) for v in x]
+    relative = text.startswith(RELATIVE)
+    assert error(got, [value(v) for v in exact], relative) <= bound
+    if rise and not text.startswith(("i0e", "i1e")):
+        assert error(rise[0], [slope(v) for v in exact], relative) <= slope_bound
+
+
+def test_edges() -> None:
+    points = np.array([0.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 1.0, 2.0])
+    expected = {
+        "lgamma(x)": [np.inf, np.inf, np.inf, np.inf, np.inf, np.nan, 0, 0],
+        "erfinv(x)": [0, -np.inf, np.nan, np.nan, np.nan, np.nan, np.inf, np.nan],
+        "erfcinv(x)": [np.inf, np.nan, np.nan, np.nan, np.nan, np.nan, 0, -np.inf],
+        "i0e(x)": [1, 0.4657596075936404, 0.308508322553671, 0, 0, np.nan, 0.4657596075936404, 0.308508322553671],
+    }
+    for text, wanted in expected.items():
+        got, _ = run_function(program(), f"m.f64_{list(CASES).index(text)}", [points])
+        np.testing.assert_allclose(got, wanted, rtol=1e-14, err_msg=text)
+
+
+def test_betaln_does_not_cancel() -> None:
+    text = "def f(a: Tensor[N, f64], b: Tensor[N, f64]):\n    return betaln(a, b)\n"
+    a = np.exp2(RNG.uniform(-30, 60, 40))
+    b = RNG.permutation(a)
+    (got,) = run_function(compile_to_forms(text), "m.f", [a, b])
+    exact = [mpmath.log(mpmath.beta(mpmath.mpf(x), mpmath.mpf(y))) for x, y in zip(a, b, strict=True)]
+    assert error(got, exact, False) <= 32
