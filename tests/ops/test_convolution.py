@@ -251,8 +251,8 @@ def test_what_does_not_fit_says_so() -> None:
     assert "0 apart" in fails("def f(x: Tensor[N, f32]):\n    return windows(x, 2, 0, stride=0)\n", (5,))
     assert "does not fit" in fails("def f(x: Tensor[4, f32]):\n    return windows(x, 5, 0)\n", (4,))
     assert "one for each axis" in fails(CONV.format(", stride=(1, 2, 3)"), (1, 2, 5, 5), (4, 2, 3, 3))
-    halves = "def f(x: Tensor[N, 3, 8, 8, f32]):\n    return adaptive_avg_pool2d(x, 3)\n"
-    assert "`adaptive_avg_pool2d` does not work with these arguments" in fails(halves, (1, 3, 8, 8))
+    triple = "def f(x: Tensor[N, 3, 8, 8, f32]):\n    return avg_pool2d(x, (2, 2, 2))\n"
+    assert "one item for each axis" in fails(triple, (1, 3, 8, 8))
 
 
 def test_what_is_put_around_or_between_never_multiplies_in_pools() -> None:
