@@ -11,6 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from docs.corners import corner_section
+from docs.equivalents import equivalents_page
 from docs.errors import errors_page
 from docs.interfaces import commands_page, python_page
 from docs.ir_spec import ir_page
@@ -34,6 +35,7 @@ def pages() -> dict[Path, str]:
         "softmax.md": walk_through(),
         "where.md": where_page(),
         "errors.md": errors_page(),
+        "equivalents.md": equivalents_page(),
         "commands.md": commands_page(),
         "python.md": python_page(),
         "ir.md": ir_page(),

@@ -49,6 +49,7 @@ REFERENCE = (
     ("The language", "language.md"),
     ("The command line", "commands.md"),
     ("The Python module", "python.md"),
+    ("Names of other libraries", "equivalents.md"),
     ("Errors and warnings", "errors.md"),
 )
 INTERNALS = (

@@ -107,10 +107,13 @@ def language_section() -> Section:
 
 
 def operator_sections() -> Iterator[Section]:
+    """Those that a program has by their name. The library says more of one with a function around it, which has more
+    options."""
     modules = dict.fromkeys(cls.__module__ for cls in OPERATORS.values())
+    around = {entry.name for section in library_sections() for entry in section.entries}
     for module in modules:
         found = [cls for cls in OPERATORS.values() if cls.__module__ == module and cls.surface]
-        entries = [_operator_entry(cls) for cls in found]
+        entries = [_operator_entry(cls) for cls in found if cls.name not in around]
         title = module.rpartition(".")[2].capitalize()
         yield Section(OPERATIONS, title, _first_paragraph(sys.modules[module].__doc__), tuple(entries))
 

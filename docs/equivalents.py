@@ -1,0 +1,62 @@
+"""The page of equivalents: what NumPy, PyTorch, JAX and ONNX call what the library has, and what it lacks.
+
+Enters: `equivalents.tsv`, one row for each name: ours, theirs, and what differs. Leaves: `equivalents.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+DATA = Path(__file__).parent / "equivalents.tsv"
+PEERS = ("NumPy", "torch", "JAX", "ONNX")
+MISSING = "Missing"
+_HEAD = """# Names of other libraries
+
+What [NumPy](https://numpy.org), [PyTorch](https://pytorch.org), [JAX](https://jax.dev) and [ONNX](https://onnx.ai) call what
+Tessera has, with the option or the default that differs. Names of PyTorch without a dot are those of `torch` or
+`torch.nn.functional`, names of JAX begin below `jax`. All names of ours, with their options: [operators](operators.md). The
+table is checked by the tests: every name of ours exists, and so does every name of a peer that is installed.
+"""
+_LACKS = """What the library does not have under a name of its own, and what to write meanwhile.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    section: str
+    ours: str
+    theirs: tuple[str, ...]
+    note: str
+
+
+def rows() -> list[Row]:
+    found, section = list[Row](), ""
+    for line in DATA.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        elif line and not line.startswith("#"):
+            cells = [*line.split("\t"), *[""] * 5][:6]
+            found.append(Row(section, cells[0], tuple(cells[1:5]), cells[5]))
+    return found
+
+
+def equivalents_page() -> str:
+    every = rows()
+    parts = [_HEAD]
+    for section in dict.fromkeys(row.section for row in every):
+        inside = [row for row in every if row.section == section]
+        parts.append(f"## {section}\n")
+        parts += [_LACKS] if section == MISSING else []
+        parts.append(_table(inside, section != MISSING))
+    return "\n".join(parts)
+
+
+def _table(inside: list[Row], has_own: bool) -> str:
+    own = ("Tessera",) if has_own else ()
+    lines = [f"| {' | '.join((*own, *PEERS, ''))} |", "|---" * (len(own) + len(PEERS) + 1) + "|"]
+    for row in inside:
+        cells = [*((row.ours,) if has_own else ()), *row.theirs]
+        shown = [f"`{cell}`" if cell else "" for cell in cells]
+        lines.append(f"| {' | '.join((*shown, row.note.replace('|', chr(92) + '|')))} |")
+    return "\n".join(lines) + "\n"

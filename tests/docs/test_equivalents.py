@@ -1,0 +1,95 @@
+"""The table of equivalents: every name of ours exists, and every name of a peer that is there; none is listed as missing
+that we have; all of ONNX is in it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from docs.equivalents import MISSING, PEERS, Row, rows
+from tests.support.checking import library
+
+OWN = {name for result in library() for name in result.checker.names.names()}
+WORDS = ("if", "while", "x", "y", "v", "i", "j", "shape", "size", "at", "set", "add")
+"""Of the language, and of the expressions in the table."""
+
+
+def peer_names(peer: str) -> list[str]:
+    place = PEERS.index(peer)
+    return [row.theirs[place] for row in rows() if row.theirs[place]]
+
+
+def found(modules: list[Any], path: str) -> bool:
+    return any(_reached(module, path.split(".")) for module in modules)
+
+
+def _reached(holder: Any, names: list[str]) -> bool:
+    for name in names:
+        if isinstance(holder, ModuleType) and not hasattr(holder, name):
+            try:
+                holder = importlib.import_module(f"{holder.__name__}.{name}")
+                continue
+            except ImportError:
+                return False
+        if not hasattr(holder, name):
+            return False
+        holder = getattr(holder, name)
+    return True
+
+
+def test_names_of_ours_exist() -> None:
+    written = [row.ours for row in rows() if row.section != MISSING]
+    assert len(written) > 300 and all(written)
+    names = {name for text in written for name in re.findall(r"[A-Za-z_]\w*", text)}
+    assert sorted(names - OWN - {*WORDS}) == []
+
+
+def test_names_in_remarks_exist() -> None:
+    """What a remark calls is there to be called."""
+    called = {name for row in rows() for name in re.findall(r"`(\w+)\(", row.note)}
+    assert sorted(called - OWN - {"len"}) == []
+
+
+def test_missing_rows_say_why() -> None:
+    lacking = [row for row in rows() if row.section == MISSING]
+    assert all(row.note and any(row.theirs) and not row.ours for row in lacking)
+    plain = [_snake(name) for row in lacking for name in row.theirs if name]
+    assert sorted({*plain} & OWN - {"mean", "sum", "select"}) == []
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def test_no_name_stands_twice() -> None:
+    def key(row: Row) -> tuple[str, ...]:
+        return (row.ours, *row.theirs)
+
+    every = [key(row) for row in rows()]
+    assert len(every) == len(set(every))
+
+
+def test_numpy_has_what_the_table_says() -> None:
+    assert [name for name in peer_names("NumPy") if not found([np], name)] == []
+
+
+def test_torch_has_what_the_table_says() -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra `peers`")
+    modules = [torch, torch.nn.functional, torch.Tensor]
+    assert [name for name in peer_names("torch") if not found(modules, name)] == []
+
+
+def test_jax_has_what_the_table_says() -> None:
+    jax = pytest.importorskip("jax", reason="needs the extra `peers`")
+    assert [name for name in peer_names("JAX") if not found([jax], name)] == []
+
+
+def test_onnx_is_in_the_table() -> None:
+    defs = pytest.importorskip("onnx.defs", reason="needs the extra `peers`")
+    every = {schema.name for schema in defs.get_all_schemas() if schema.domain == ""}
+    assert sorted(every ^ {*peer_names("ONNX")}) == []
