@@ -13,10 +13,10 @@ PEERS = ("NumPy", "torch", "JAX", "ONNX")
 MISSING = "Missing"
 _HEAD = """# Names of other libraries
 
-What [NumPy](https://numpy.org), [PyTorch](https://pytorch.org), [JAX](https://jax.dev) and [ONNX](https://onnx.ai) call what
-Tessera has, with the option or the default that differs. Names of PyTorch without a dot are those of `torch` or
-`torch.nn.functional`, names of JAX begin below `jax`. All names of ours, with their options: [operators](operators.md). The
-table is checked by the tests: every name of ours exists, and so does every name of a peer that is installed.
+What NumPy, PyTorch, JAX and ONNX call what Tessera has, with the option or the default that differs. Names of PyTorch
+without a dot are those of `torch` or `torch.nn.functional`, names of JAX begin below `jax`. All names of ours, with
+their options: [operators](operators.md). The table is checked by the tests: every name of ours exists, and so does
+every name of a peer that is installed.
 """
 _LACKS = """What the library does not have under a name of its own, and what to write meanwhile.
 """

@@ -29,7 +29,8 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
 
 @pytest.mark.parametrize(("statement", "advice"), [
     ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "here it is `None`"),
-    ("y = np.sum(x)", "functions need no module"), ("y = rand(3)", "`uniform`"), ("y = deform_conv2d(x, x)", "`conv2d`"),
+    ("y = np.sum(x)", "functions need no module"), ("y = rand(3)", "`uniform`"),
+    ("y = deform_conv2d(x, x)", "`conv2d`"),
     ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),
     ("y = vmap(rleu)(x)", "fix: relu"), ("y = sort(sum(x))", "example.tess"),
 ])  # fmt: skip

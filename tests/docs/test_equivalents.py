@@ -1,5 +1,5 @@
-"""The table of equivalents: every name of ours exists, and every name of a peer that is there; none is listed as missing
-that we have; all of ONNX is in it."""
+"""The table of equivalents: every name of ours exists, and every name of a peer that is there; none is listed as
+missing that we have; all of ONNX is in it."""
 
 from __future__ import annotations
 

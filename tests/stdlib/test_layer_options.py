@@ -1,0 +1,228 @@
+"""Recurrent layers, images in other sizes, pools and convolutions with their options, against NumPy in f64: each written
+once more in the plainest way. `tests/tools/peer_options.py` compares values and gradients with PyTorch, where it is."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tesserac.graph.interp import run_function
+from tests.support.folding import folded
+from tests.support.source_support import compile_to_forms
+
+Array = np.ndarray
+RNG = np.random.default_rng(5)
+T, B, I, H = 4, 3, 3, 2
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def step(kind: str, z: Array, h: Array, c: Array, u: Array, bias: Array) -> tuple[Array, Array]:
+    """One step of each kind, with PyTorch's gates."""
+    r = h @ u.T + bias
+    if kind == "rnn":
+        return np.tanh(z + r), c
+    if kind == "gru":
+        (a, s, n), (ra, rs, rn) = np.split(z, 3), np.split(r, 3)
+        new, update = np.tanh(n + sigmoid(a + ra) * rn), sigmoid(s + rs)
+        return (1 - update) * new + update * h, c
+    i, f, g, o = np.split(z + r, 4)
+    cell = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(cell), cell
+
+
+def direction(kind: str, x: Array, w: Any, lengths: Array, back: bool) -> tuple[Array, Array]:
+    """Outputs and last states, sequence by sequence."""
+    out, last = np.zeros((T, B, H)), np.zeros((B, H))
+    for b in range(B):
+        h, c = np.zeros(H), np.zeros(H)
+        times = range(lengths[b])
+        for t in reversed(times) if back else times:
+            h, c = step(kind, w[0] @ x[t, b] + w[2], h, c, w[1], w[3])
+            out[t, b] = h
+        last[b] = h
+    return out, last
+
+
+def network(kind: str, x: Array, weights: list[Any], sides: int, lengths: Array) -> tuple[Array, Array]:
+    last = []
+    for layer in range(0, len(weights), sides):
+        runs = [direction(kind, x, weights[layer + i], lengths, i == 1) for i in range(sides)]
+        x, last = np.concatenate([run[0] for run in runs], -1), last + [run[1] for run in runs]
+    return x, np.stack(last)
+
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+@folded("kind, sides", list(product(GATES, (1, 2))))
+def test_recurrent_layers(kind: str, sides: int) -> None:
+    rows = GATES[kind] * H
+    shapes = [((rows, I if i < sides else H * sides), (rows, H), (rows,), (rows,)) for i in range(2 * sides)]
+    weights = [tuple(RNG.normal(size=shape) * 0.5 for shape in layer) for layer in shapes]
+    names = [[f"w{i}_{j}" for j in range(4)] for i in range(2 * sides)]
+    typed = [
+        f"{name}: Tensor[{', '.join(map(str, shape))}, f64]"
+        for layer, sizes in zip(names, shapes, strict=True)
+        for name, shape in zip(layer, sizes, strict=True)
+    ]
+    listed = ", ".join(f"({', '.join(layer)})" for layer in names)
+    last = "s[0]" if kind == "lstm" else "s"
+    text = f"""def f(x: Tensor[{B}, {T}, {I}, f64], n: Tensor[{B}, i64], {', '.join(typed)}):
+    y, s = {kind}(x, [{listed}], batch_first=True, bidirectional={sides == 2}, lengths=n)
+    return y, {last}
+"""
+    x, lengths = RNG.normal(size=(B, T, I)), np.array([4, 1, 3])
+    flat = [array for layer in weights for array in layer]
+    got, state = run_function(compile_to_forms(text), "m.f", [x, lengths, *flat])
+    wanted, final = network(kind, x.swapaxes(0, 1), weights, sides, lengths)
+    np.testing.assert_allclose(got, wanted.swapaxes(0, 1), atol=1e-14)
+    np.testing.assert_allclose(state, final, atol=1e-14)
+
+
+# ------------------------------------------------------------------------------------------------- windows of images
+
+X = RNG.normal(size=(2, 2, 7, 5))
+POOLS = list(product(((3, 2, 1, 1), (2, 3, 1, 1), (2, 2, 0, 2), (3, 1, 1, 2)), (False, True), (False, True)))
+
+
+def spans(n: int, k: int, s: int, p: int, d: int, ceil: bool) -> list[range]:
+    """The places of each window of an axis, those beyond the image among them."""
+    room = n + 2 * p - d * (k - 1) - 1
+    many = (-(-room // s) if ceil else room // s) + 1
+    if ceil and (many - 1) * s >= n + p:
+        many -= 1
+    return [range(i * s - p, i * s - p + d * k, d) for i in range(many)]
+
+
+def pooled(options: tuple[int, int, int, int], ceil: bool, include: bool) -> tuple[Array, Array, Array]:
+    k, s, p, d = options
+    rows, columns = (spans(n, k, s, p, d, ceil) for n in X.shape[2:])
+    flat = spans(X.shape[2], k, s, p, 1, ceil), spans(X.shape[3], k, s, p, 1, ceil)
+    high = np.zeros((*X.shape[:2], len(rows), len(columns)))
+    place, means = np.zeros(high.shape, int), np.zeros((*X.shape[:2], len(flat[0]), len(flat[1])))
+    for (i, r), (j, c) in product(enumerate(rows), enumerate(columns)):
+        inside = [(a, b) for a, b in product(r, c) if 0 <= a < 7 and 0 <= b < 5]
+        values = np.stack([X[:, :, a, b] for a, b in inside], -1)
+        high[:, :, i, j] = values.max(-1)
+        place[:, :, i, j] = np.array([a * 5 + b for a, b in inside])[values.argmax(-1)]
+    for (i, r), (j, c) in product(enumerate(flat[0]), enumerate(flat[1])):
+        inside = [(a, b) for a, b in product(r, c) if 0 <= a < 7 and 0 <= b < 5]
+        count = len([1 for a, b in product(r, c) if a < 7 + p and b < 5 + p]) if include else len(inside)
+        means[:, :, i, j] = sum(X[:, :, a, b] for a, b in inside) / count
+    return high, place, means
+
+
+@cache
+def pool_program() -> Any:
+    lines = []
+    for i, ((k, s, p, d), ceil, include) in enumerate(POOLS):
+        options = f"{k}, {s}, {p}"
+        lines += [
+            f"def f{i}(x: Tensor[2, 2, 7, 5, f64]):",
+            f"    y, places = max_pool2d(x, {options}, {d}, ceil_mode={ceil}, return_indices=True)",
+            f"    z = avg_pool2d(x, {options}, ceil_mode={ceil}, count_include_pad={include})",
+            f"    return y, places, z, max_pool2d(x, {options}, {d}, ceil_mode={ceil})",
+        ]
+    return compile_to_forms("\n".join(lines) + "\n")
+
+
+@folded("i", range(len(POOLS)))
+def test_pools(i: int) -> None:
+    high, place, means = pooled(*POOLS[i])
+    got = run_function(pool_program(), f"m.f{i}", [X])
+    for one, other in zip(got, (high, place, means, high), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-15)
+
+
+# ------------------------------------------------------------------------------------------------ images in other sizes
+
+
+def cubic(s: float, a: float) -> float:
+    s = abs(s)
+    if s <= 1:
+        return ((a + 2) * s - (a + 3)) * s * s + 1
+    return a * (((s - 5) * s + 8) * s - 4) if s < 2 else 0.0
+
+
+def resizing(n: int, m: int, mode: str, corners: bool, antialias: bool) -> Array:
+    """The matrix of one axis, from n points to m."""
+    w, step = np.zeros((m, n)), n / m
+    for o in range(m):
+        if mode == "area":
+            first, last = int(np.floor(o * step)), int(np.ceil((o + 1) * step))
+            w[o, first:last] = 1 / (last - first)
+        elif mode.startswith("nearest"):
+            w[o, int((o + (0.5 if mode == "nearest-exact" else 0)) * step)] = 1
+        elif antialias:
+            width, centre = max(step, 1), (o + 0.5) * step
+            reach = width * (2 if mode == "cubic" else 1)
+            for j in range(max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), n)):
+                d = (j + 0.5 - centre) / width
+                w[o, j] = cubic(d, -0.5) if mode == "cubic" else max(1 - abs(d), 0)
+            w[o] /= w[o].sum()
+        else:
+            place = o * (n - 1) / max(m - 1, 1) if corners else (o + 0.5) * step - 0.5
+            place = max(place, 0) if mode == "linear" else place
+            low = int(np.floor(place))
+            for k in range(-1, 3):
+                t = place - low - k
+                weight = cubic(t, -0.75) if mode == "cubic" else max(1 - abs(t), 0)
+                w[o, min(max(low + k, 0), n - 1)] += weight
+    return w
+
+
+RESIZED = [
+    (size, mode, corners, antialias)
+    for size in ((12, 7), (3, 4))
+    for mode, corners, antialias in [
+        *((mode, False, False) for mode in ("nearest", "nearest-exact", "area")),
+        *((mode, corners, False) for mode in ("linear", "cubic") for corners in (False, True)),
+        *((mode, False, True) for mode in ("linear", "cubic")),
+    ]
+]
+
+
+@cache
+def resize_program() -> Any:
+    return compile_to_forms("".join(
+        f"def f{i}(x: Tensor[2, 2, 7, 5, f64]):\n    return interpolate(x, {size}, mode=\"{mode}\", "
+        f"align_corners={corners}, antialias={antialias})\n"
+        for i, (size, mode, corners, antialias) in enumerate(RESIZED)
+    ))  # fmt: skip
+
+
+@folded("i", range(len(RESIZED)))
+def test_images_in_other_sizes(i: int) -> None:
+    size, *how = RESIZED[i]
+    (got,) = run_function(resize_program(), f"m.f{i}", [X])
+    rows, columns = (resizing(n, m, *how) for n, m in zip((7, 5), size, strict=True))
+    np.testing.assert_allclose(got, np.einsum("ah,bw,nchw->ncab", rows, columns, X), atol=1e-14)
+
+
+def test_an_infinity_stays_in_its_windows() -> None:
+    text = """def f(x: Tensor[1, 1, 6, f64]):
+    return interpolate(x, 3, mode="area"), interpolate(x, 3, mode="linear", antialias=True), adaptive_avg_pool1d(x, 3)
+"""
+    x = np.zeros((1, 1, 6))
+    x[0, 0, 0] = np.inf
+    for got in run_function(compile_to_forms(text), "m.f", [x]):
+        assert np.isinf(got[0, 0, 0]) and got[0, 0, 2] == 0
+
+
+def test_transposed_convolutions_are_transposes() -> None:
+    """<conv(x), y> is <x, conv_transpose(y)>."""
+    text = """def f(x: Tensor[1, 4, 5, 6, 4, f64], y: Tensor[1, 2, 3, 3, 2, f64], w: Tensor[2, 2, 2, 3, 2, f64]):
+    a = conv3d(x, w, stride=2, padding=1, dilation=(1, 1, 2), groups=2)
+    b = conv_transpose3d(y, w, stride=2, padding=1, dilation=(1, 1, 2), groups=2, output_padding=1)
+    return a, b
+"""
+    shapes = (1, 4, 5, 6, 4), (1, 2, 3, 3, 2), (2, 2, 2, 3, 2)
+    x, y, w = (RNG.normal(size=shape) for shape in shapes)
+    a, b = run_function(compile_to_forms(text), "m.f", [x, y, w])
+    np.testing.assert_allclose((a * y).sum(), (x * b).sum(), rtol=1e-12)
