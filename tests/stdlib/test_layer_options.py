@@ -1,5 +1,5 @@
-"""Recurrent layers, images in other sizes, pools and convolutions with their options, against NumPy in f64: each written
-once more in the plainest way. `tests/tools/peer_options.py` compares values and gradients with PyTorch, where it is."""
+"""Recurrent layers, images in other sizes, pools and convolutions with their options, against NumPy in f64: each
+written once more in the plainest way. `tests/tools/peer_options.py` compares them with PyTorch, gradients as well."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.source_support import compile_to_forms
 
 Array = np.ndarray
 RNG = np.random.default_rng(5)
-T, B, I, H = 4, 3, 3, 2
+T, B, D, H = 4, 3, 3, 2
 
 
 def sigmoid(x: Array) -> Array:
@@ -63,7 +63,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 @folded("kind, sides", list(product(GATES, (1, 2))))
 def test_recurrent_layers(kind: str, sides: int) -> None:
     rows = GATES[kind] * H
-    shapes = [((rows, I if i < sides else H * sides), (rows, H), (rows,), (rows,)) for i in range(2 * sides)]
+    shapes = [((rows, D if i < sides else H * sides), (rows, H), (rows,), (rows,)) for i in range(2 * sides)]
     weights = [tuple(RNG.normal(size=shape) * 0.5 for shape in layer) for layer in shapes]
     names = [[f"w{i}_{j}" for j in range(4)] for i in range(2 * sides)]
     typed = [
@@ -73,11 +73,11 @@ def test_recurrent_layers(kind: str, sides: int) -> None:
     ]
     listed = ", ".join(f"({', '.join(layer)})" for layer in names)
     last = "s[0]" if kind == "lstm" else "s"
-    text = f"""def f(x: Tensor[{B}, {T}, {I}, f64], n: Tensor[{B}, i64], {', '.join(typed)}):
+    text = f"""def f(x: Tensor[{B}, {T}, {D}, f64], n: Tensor[{B}, i64], {', '.join(typed)}):
     y, s = {kind}(x, [{listed}], batch_first=True, bidirectional={sides == 2}, lengths=n)
     return y, {last}
 """
-    x, lengths = RNG.normal(size=(B, T, I)), np.array([4, 1, 3])
+    x, lengths = RNG.normal(size=(B, T, D)), np.array([4, 1, 3])
     flat = [array for layer in weights for array in layer]
     got, state = run_function(compile_to_forms(text), "m.f", [x, lengths, *flat])
     wanted, final = network(kind, x.swapaxes(0, 1), weights, sides, lengths)
