@@ -73,6 +73,7 @@ FILES = {
     "cpu-x86_64": "calls and kernels on an x86 processor",
     "editor-aarch64": "answers of the language server",
     "gpu-h200": "kernels on an H200: bits and times",
+    "gpu-host-h200": "modules on an H200 from Python: bits, arrays that stay, other libraries, memory, faults, costs",
     "gradients-aarch64": "functions and gradients, ARM",
     "gradients-x86_64": "functions and gradients, x86",
     "growth": "how cost grows with sizes, in loops",
