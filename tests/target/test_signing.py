@@ -11,7 +11,6 @@ import pytest
 
 import tessera
 from tessera import TesseraError
-from tessera.bundle import BundleReader
 from tessera.processor import instructions
 from tesserac import cli
 from tests.support.caches import new_cache
@@ -96,7 +95,7 @@ def test_a_processor_that_lacks_instructions_is_told(monkeypatch: pytest.MonkeyP
     assert here is not None
     monkeypatch.setattr("tessera.bundle.instructions", lambda: frozenset())
     with pytest.raises(TesseraError, match="which this one lacks") as caught:
-        BundleReader(Path("p.tessb").read_bytes(), "p.tessb")
+        tessera.load("p.tessb").double(np.ones(2, "f4"))
     assert caught.value.code == "E0911"
     monkeypatch.setattr("tessera.bundle.instructions", lambda: None)
     assert code() == "", "where the system does not tell, nothing is refused"
