@@ -26,7 +26,9 @@ from tesserac.syntax import ast
 from tesserac.target.nvptx.build import PLATFORMS, GpuPlatform, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.ptx import assemble, find_ptxas
 from tesserac.tile.build import tile_pass
+from tesserac.types.ty import TensorType
 from tests.ops.test_graph_lower import CASES
+from tests.ops.test_ops_dtypes import pairs
 from tests.stdlib.test_stdlib import FUNCTIONS
 from tests.support import sampling
 from tests.support.cpu_kernels import same_bits
@@ -85,6 +87,13 @@ def assert_assembles(made: GpuProgram) -> None:
 @folded(("operator", "types", "arch"), list(with_arches(of_each_operator(CASES, 2))))
 def test_every_operator_lowers(operator: Operator, types: tuple[str, ...], arch: str) -> None:
     assert program_of_operator(operator, types, arch).steps is not None
+
+
+@folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))))
+def test_every_element_type_lowers(operator: Operator, types: list[TensorType], arch: str) -> None:
+    gpu = PLATFORMS[arch]
+    lowered = run_passes(module_of(operator, types), [generalize, fold_views, *lowering(gpu)], verify=True)
+    assert whole_program(lowered, gpu).steps is not None
 
 
 @needs_ptxas
