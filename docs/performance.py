@@ -72,6 +72,7 @@ FILES = {
     "cpu-aarch64": "calls and kernels on an ARM processor",
     "cpu-x86_64": "calls and kernels on an x86 processor",
     "editor-aarch64": "answers of the language server",
+    "gpu-ops-h200": "operators, library and random programs on an H200, against the CPU's bits",
     "gpu-h200": "kernels on an H200: bits and times",
     "gpu-host-h200": "modules on an H200 from Python: bits, arrays that stay, other libraries, memory, faults, costs",
     "gradients-aarch64": "functions and gradients, ARM",
