@@ -79,6 +79,7 @@ FILES = {
     "gradients-x86_64": "functions and gradients, x86",
     "growth": "how cost grows with sizes, in loops",
     "mutants": "how messages do on 1000 broken programs",
+    "peer-options": "layers against PyTorch over products of options: differences of values and gradients",
     "pinn": "a physics-informed network against JAX",
     "random-gradients": "gradients of random programs",
     "random-programs": "random programs against the interpreter",
