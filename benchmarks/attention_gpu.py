@@ -85,8 +85,7 @@ def report(cases: list[Case], turns: list[tuple[str, dict[int, dict[str, float]]
 
 
 def ours(case: Case, arch: str) -> dict[str, float]:
-    from tessera.cuda import GpuCall
-    from tessera.gpu_function import checked_symbols
+    from benchmarks.gpu_runs import GpuCall
     from tessera.gpu_program import Launch
     from tesserac.base.source import SourceFile
     from tesserac.driver.session import Session
@@ -102,8 +101,8 @@ def ours(case: Case, arch: str) -> dict[str, float]:
     rng = np.random.default_rng(0)
     element_type: Any = ml_dtypes.bfloat16 if dtype == "bf16" else np.float32
     inputs = tuple(rng.standard_normal(shape, np.float32).astype(element_type) for _ in range(3))
-    symbols = checked_symbols(program, inputs)
-    call = GpuCall(program, inputs, symbols)
+    call = GpuCall(program, inputs)
+    symbols = call.symbols
     call.time(2)
     assert all(isinstance(step, Launch) for step in program.steps) or dtype != "f32", "more than one launch"
     workspace = sum(
