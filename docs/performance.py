@@ -66,6 +66,7 @@ as five operations an element, and moves each element twice.
 FILES = {
     "ad-memory": "memory of derivatives through loops",
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
+    "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
     "bits": "which programs have the same bits on which machines",
     "checking-aarch64": "`tesserac check`: time for large files and projects",
     "compile-time-aarch64": "compiling, against JAX",

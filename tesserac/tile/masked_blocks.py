@@ -76,7 +76,8 @@ class _Facts:
 
 def _scalar(op: Op, facts: Sequence[Fact]) -> Fact:
     """What one operation makes of what is known. Multiplying by 2**0, adding 0 or taking the larger of a number and
-    -inf changes nothing; a number minus itself is 0 where it counts, since a row with an infinite maximum is NaN."""
+    -inf changes nothing; a number minus itself is 0 where it counts, since a row with an infinite maximum is NaN. The
+    exponential of -inf is 0, and stays it when it is rounded or scaled."""
     name = op.name.removeprefix("scalar.")
     if name == "constant":
         value = op.attrs["value"]
@@ -86,6 +87,8 @@ def _scalar(op: Op, facts: Sequence[Fact]) -> Fact:
         if isinstance(test, Known):
             return then if test.number else otherwise
         return then if then == otherwise else None
+    if name == "round":
+        return facts[0] if facts[0] == Known(0.0) else None
     if len(facts) == 2:
         return _pair(name, *facts)
     return None
@@ -96,6 +99,10 @@ def _pair(name: str, left: Fact, right: Fact) -> Fact:
         return Known(float(left.number == right.number))
     if name == "sub" and left is not None and left == right:
         return Known(0.0)
+    if name in ("exp_lifted", "exp_term") and left == Known(-inf) and isinstance(right, Known):
+        return Known(0.0)
+    if name == "ldexp" and left == Known(0.0):
+        return left
     neutral = {"max": -inf, "min": inf, "add": 0.0, "ldexp": 0.0, "sub": 0.0}.get(name)
     if neutral is None:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -110,6 +111,20 @@ def test_masked_blocks_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None
     per_block = counts["attention"] // (2 * blocks * blocks)
     assert counts["causal"] == per_block * 2 * blocks * (blocks + 1) // 2
     assert counts["window"] == per_block * 2 * (2 * blocks - 1)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16 @accum(f32)"])
+def test_causal_attention_of_the_library_passes_over_masked_blocks(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = ", ".join(f"{name}: Tensor[1, 384, 8, {dtype}]" for name in "qkv")
+    counts = []
+    for causal in (False, True):
+        module = tiles(f"def f({tensors}):\n    return attention(q, k, v, causal={causal})\n")
+        rng = np.random.default_rng(0)
+        kind = ml_dtypes.bfloat16 if "bf16" in dtype else np.float32
+        args = [rng.standard_normal((1, 384, 8)).astype(kind) for _ in range(3)]
+        counts.append(dots(module, args, monkeypatch))
+        monkeypatch.undo()
+    assert counts[1] * 6 == counts[0] * 5  # of three blocks of rows the first meets one of the two blocks of keys
 
 
 def test_what_tiles_cannot_say_runs_as_its_meaning_and_says_why() -> None:
