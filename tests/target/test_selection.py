@@ -16,7 +16,9 @@ FLOAT_CODES = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 PREDICATES = {"icmp": "slt", "fcmp": "olt"}
 RESULTS = {"zext": "i64", "sext": "i64", "trunc": "i1", "sitofp": "float", "uitofp": "double", "fpext": "double"}
 TWO = ("copysign", "minimum", "maximum", "smin", "smax", "umin", "umax")
+VECTORS = {"<2 x half>": "i32", "<2 x bfloat>": "i32"}
 BITS = {"i16": "half", "i32": "float", "i64": "double", "half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}
+BITS |= VECTORS
 
 
 def instruction(opcode: str, ty: str) -> tuple[str, str]:
@@ -27,6 +29,8 @@ def instruction(opcode: str, ty: str) -> tuple[str, str]:
         return f"%r = fneg {ty} %x", ty
     if opcode == "bitcast":
         return f"%r = bitcast {ty} %x to {BITS[ty]}", BITS[ty]
+    if opcode == "fptrunc" and ty.startswith("<"):
+        return f"%r = fptrunc {ty} %x to <2 x bfloat>", "<2 x bfloat>"
     if opcode == "fptrunc":
         return f"%r = fptrunc {ty} %x to bfloat", "bfloat"
     if opcode in RESULTS:

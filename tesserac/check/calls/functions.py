@@ -32,6 +32,7 @@ from tesserac.check.model.specs import (
 )
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import meet_storage
+from tesserac.check.operators.precision import policy_edits, wider_sum
 from tesserac.check.operators.statics import read_order
 from tesserac.check.operators.unusual import axis_position, check_axis
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
@@ -150,7 +151,7 @@ def _call(
             types = _in_caller_terms(signature, binding, solver.values())
             report_instance(body, ref, instance, types, values, callee)
         return body.error(callee.span)
-    _pass_on_warnings(body, instance, callee)
+    _pass_on_warnings(body, instance, callee, values)
     return _finish(body, instance.function, values, solver.values(), callee, key)
 
 
@@ -336,14 +337,18 @@ def _require(
     return holds is not False
 
 
-def _pass_on_warnings(body: Body, instance: Instance, callee: Callee) -> None:
-    """What these dtypes bring about inside the callee is a matter of the call."""
+def _pass_on_warnings(body: Body, instance: Instance, callee: Callee, values: Sequence[typed.Expr]) -> None:
+    """What these dtypes bring about inside the callee is a matter of the call, and so is the policy that mends it."""
     for warning in instance.diagnostics:
         if warning.code == W0403.id:
             body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.primary.text)
         elif warning.code in (W0401.id, W0402.id):
             draft = body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.title)
             draft.note(warning.primary.span, "here")
+            for dtype in dict.fromkeys(v.type.dtype for v in values if isinstance(v.type, TensorType)):
+                edits = policy_edits(body, dtype, "@accum(f32)") if warning.code == W0401.id else []
+                if edits:
+                    draft.fix(wider_sum(dtype), *edits)
 
 
 def _waits(body: Body, values: Sequence[typed.Expr], callee: Callee) -> bool:

@@ -180,12 +180,17 @@ def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) ->
     else:
         is_narrow = compute_dtype(ty.dtype, ty.policy) == ty.dtype
         draft.note(declared, f"no @accum policy here{f', so the sum runs in {ty.dtype}' if is_narrow else ''}")
-        edits = _policy_edits(body, ty.dtype, policy)
+        edits = policy_edits(body, ty.dtype, policy)
     if edits:
-        draft.fix(f"keep {ty.dtype} storage, make only the running sum f32", *edits)
+        draft.fix(wider_sum(ty.dtype), *edits)
 
 
-def _policy_edits(body: Body, dtype: DType, policy: str) -> list[Edit]:
+def wider_sum(dtype: DType) -> str:
+    """What a fix does that adds a policy."""
+    return f"keep {dtype} storage, make only the running sum f32"
+
+
+def policy_edits(body: Body, dtype: DType, policy: str) -> list[Edit]:
     """The policy where the signature writes the dtype; what is said there already is not said again."""
     edits: list[Edit] = []
     for place in body.declared.element_spans:
