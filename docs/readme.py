@@ -19,7 +19,7 @@ def where_section() -> str:
         *(f"| {row.what} | {row.cpu} | {row.gpu} |" for row in found if row.what in NAMED),
         f"| meshes, `pmap` | {_mesh('`pmap(mesh=)`')}; collectives of several devices: {_mesh(COLLECTIVES)} | - |",
         f"| schedules, hints | {_hints()} | - |",
-        "| called from Python | yes | not yet: `tesserac build --emit ptx` |",
+        '| called from Python | yes | yes, `device="cuda"`: all operators, all examples |',
     ]
     note = f"\nRefused on a GPU, with an error before anything runs: {refused}.\n" if refused else ""
     return "\n".join(["| | CPU (x86-64, AArch64) | NVIDIA GPU (sm_90a) |", "|---|---|---|", *rows, note])
