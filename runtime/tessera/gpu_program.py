@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from tessera.dtypes import numpy_dtype
 from tessera.signature import Signature
 from tessera.sizes import Size, SizeError
 
@@ -88,6 +89,16 @@ class Buffer(NamedTuple):
     slot: int
     sizes: tuple[Size, ...]
     dtype: str
+
+    def bytes_at(self, symbols: Mapping[str, int]) -> int:
+        """Its size in bytes; none where a size has no value, so that no call with these sizes comes to its use."""
+        total = numpy_dtype(self.dtype).itemsize
+        try:
+            for size in self.sizes:
+                total *= max(0, size.evaluate(symbols))
+        except SizeError:
+            return 0
+        return total
 
 
 class Check(NamedTuple):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from tessera.devices import Gpu
-from tessera.dtypes import numpy_dtype
 from tessera.gpu_effects import check_words, failed, print_values, require
 from tessera.gpu_launch import State, ready_launch
 from tessera.gpu_program import (
@@ -33,7 +32,7 @@ from tessera.gpu_program import (
     While,
 )
 from tessera.signature import STATUS_ASSERT
-from tessera.sizes import Size, SizeError
+from tessera.sizes import Size
 
 MOST_KEPT = 256
 """Iterations whose actions are kept, of a loop whose launches are cut in another way each time."""
@@ -220,14 +219,7 @@ class Preparation:
         return held
 
     def bytes_of(self, buffer: Buffer) -> int:
-        """Those of a buffer; none where a size has no value, so that no call with these sizes comes to its use."""
-        total = numpy_dtype(buffer.dtype).itemsize
-        try:
-            for size in buffer.sizes:
-                total *= max(0, size.evaluate(self.symbols))
-        except SizeError:
-            return 0
-        return total
+        return buffer.bytes_at(self.symbols)
 
 
 def _walk(steps: Steps) -> Iterator[Step]:

@@ -11,7 +11,7 @@ of tiles, which is that they are one number, or a carried value as it was, or no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
+from math import inf, isfinite
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
@@ -100,7 +100,7 @@ def _pair(name: str, left: Fact, right: Fact) -> Fact:
     if name == "sub" and left is not None and left == right:
         return Known(0.0)
     if name in ("exp_lifted", "exp_term") and left == Known(-inf) and isinstance(right, Known):
-        return Known(0.0)
+        return Known(0.0) if isfinite(right.number) else None
     if name == "ldexp" and left == Known(0.0):
         return left
     neutral = {"max": -inf, "min": inf, "add": 0.0, "ldexp": 0.0, "sub": 0.0}.get(name)

@@ -38,7 +38,6 @@ from tessera.gpu_program import (
     While,
 )
 from tessera.signature import STATUS_ASSERT
-from tessera.sizes import SizeError
 from tesserac.ir.core import Op
 from tesserac.target.compile import data_layout, host_machine
 from tesserac.target.nvptx.kernel import emit_kernel
@@ -61,6 +60,7 @@ _HELPERS = """
 @emu_warps = external global [0 x i8]
 @emu_slots = external global [0 x i8]
 declare i32 @pthread_barrier_wait(ptr)
+declare float @exp2f(float)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
@@ -143,6 +143,7 @@ def translated(text: str) -> str:
     text = text.replace(warp_barrier, "call void @emu_warp_barrier(i32 %emu_tid)")
     text = _SHUFFLE.sub(_shuffle, text)
     text = text.replace("call float @llvm.nvvm.d2f.rz(", "call float @emu_to_zero(")
+    text = text.replace("call float @llvm.nvvm.ex2.approx.ftz.f(", "call float @exp2f(")
     text = _COPY.sub(_copy, text)
     text = re.sub(r".*call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", text)
     text = re.sub(r"declare .*@llvm\.nvvm\..*\n", "", text)
@@ -277,13 +278,7 @@ class _Run:
         return room.ctypes.data
 
     def bytes(self, buffer: Buffer) -> int:
-        total = numpy_dtype(buffer.dtype).itemsize
-        try:
-            for size in buffer.sizes:
-                total *= max(0, size.evaluate(self.symbols))
-        except SizeError:
-            return 0
-        return total
+        return buffer.bytes_at(self.symbols)
 
     def place(self, buffer: Buffer, arrays: Sequence[np.ndarray]) -> int:
         if buffer.role == "workspace":

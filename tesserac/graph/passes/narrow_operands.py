@@ -1,7 +1,7 @@
 """Contractions read narrow numbers as they are stored, where both operands only widen them to the accumulation type.
 
-The products of two bf16 or f16 numbers are exact in f32, so the sum is the same; matrix units that take narrow numbers
-then serve, and half as much is read. What is summed stays wide: `wide(a) @ wide(b)` hands on its accumulator. A constant
+The products of two bf16 or f16 numbers are exact in f32, so a chain has the same bits; matrix units that take narrow
+numbers then serve, in the order of their architecture, and half as much is read. What is summed stays wide: `wide(a) @ wide(b)` hands on its accumulator. A constant
 that both types have counts as narrow.
 
 Before:

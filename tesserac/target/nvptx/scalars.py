@@ -6,7 +6,6 @@ functions are expanded from their programs in `numerics/`, primitive by primitiv
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from tesserac.ir.core import Op, attr
@@ -14,7 +13,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.numerics.exponential import LIFT
-from tesserac.numerics.formats import format_of
+from tesserac.numerics.formats import format_of, parts
 from tesserac.numerics.narrow import storage
 from tesserac.numerics.program import Program
 from tesserac.target.cpu.registers import narrow_fma, wrap_i4
@@ -116,11 +115,13 @@ LOWEST_TERM = -125
 
 def approximate_term(b: Builder, x: Value, m: Value, *, rare: list[Value]) -> Value:
     """exp_lifted to 2^-20 by the hardware's power of two of a fraction. How it is cut into whole part and fraction does
-    not depend on m, so that results for two m differ by a power of two exactly."""
-    log2e, magic = constant(F32, math.log2(math.e)), b.fsub(constant(F32, MAGIC + LIFT), m)
+    not depend on m, so that results for two m differ by a power of two exactly. log2(e) has two parts: what one lacks,
+    times a large x, would be a part of the fraction."""
+    log2e, rest = (constant(F32, part) for part in parts("log2e", F32))
+    magic = b.fsub(constant(F32, MAGIC + LIFT), m)
     rare.append(b.fcmp("uge", b.intrinsic("llvm.fabs", m.type, [m], [m.type]), constant(F32, APPROXIMATE_BELOW)))
     shifted = b.fma(x, log2e, magic)
-    fraction = b.fma(x, log2e, b.fneg(b.fsub(shifted, magic)))
+    fraction = b.fma(x, rest, b.fma(x, log2e, b.fneg(b.fsub(shifted, magic))))
     power = b.intrinsic("llvm.nvvm.ex2.approx.ftz.f", SINGLE, [fraction])
     exponent = b.binary("shl", _bits(b, shifted), const_int(I32, 23))
     term = b.cast("bitcast", b.add(_bits(b, power), exponent), SINGLE)

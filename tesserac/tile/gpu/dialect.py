@@ -130,6 +130,13 @@ def matrix_unit_of(op: Op) -> MatrixUnit:
     return attr(op, "unit", MatrixUnit)
 
 
+def constant_index(value: Value) -> int | None:
+    """An index that is known while compiling."""
+    made = value.defining_op
+    dim = made.attrs.get("dim") if made is not None and made.name == "index.dim" else None
+    return dim.constant if isinstance(dim, Dim) else None
+
+
 def kernel_grid(kernel: Op) -> tuple[Dim, ...]:
     return attr_tuple(kernel, "grid", Dim)
 

@@ -20,8 +20,8 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import AxisType, TileType, Type
 from tesserac.tile.dialect import tile_type
+from tesserac.tile.gpu.dialect import constant_index
 from tesserac.tile.gpu.variants import works_by_rows
-from tesserac.types.dims import Dim
 
 LEAST = 32
 """Terms, rows and columns of a block that a matrix unit takes."""
@@ -67,11 +67,5 @@ def _cut(axis: Op, least: int) -> None:
 
 def _spans(ends: tuple[Value, ...], block: int) -> bool:
     """Whether an axis goes from 0 to no more than its block."""
-    low, high = (_constant(v) for v in ends)
+    low, high = (constant_index(v) for v in ends)
     return low == 0 and high is not None and high <= block
-
-
-def _constant(value: Value) -> int | None:
-    made = value.defining_op
-    dim = made.attrs.get("dim") if made is not None else None
-    return dim.constant if isinstance(dim, Dim) else None

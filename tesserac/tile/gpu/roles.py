@@ -18,13 +18,12 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
-from tesserac.tile.gpu.dialect import integer, kernel_parameters, memory, stages
+from tesserac.tile.gpu.dialect import constant_index, integer, kernel_parameters, memory, stages
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import Staged, clone_coordinates, fitting_depth, multiply, ring_type, staged_layout
 from tesserac.tile.gpu.shared import SharedLayout, tensor_box
 from tesserac.tile.gpu.types import COPY, BarriersType, TensorMapType
-from tesserac.types.dims import Dim
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 """With three warp groups these add up to what a block of 384 threads is given. Two groups have enough without it."""
@@ -158,21 +157,15 @@ def _tensor_map(kernel: Op, load: Op, layout: SharedLayout) -> Value:
 def _whole_range(loop: Op, step: int) -> Value:
     """The end of the blocks that the loop walks, over all segments: they must follow each other without a gap."""
     low, high = loop.operands[:2]
-    if _constant(low) == 0:
+    if constant_index(low) == 0:
         return high
     start, cut = low.defining_op, high.defining_op
     if start is None or start.name != "index.mul" or cut is None or cut.name != "index.min":
         raise LoweringError("the staged loop is not a run of segments")
-    lengths = [n for n in map(_constant, start.operands) if n is not None]
+    lengths = [n for n in map(constant_index, start.operands) if n is not None]
     if len(lengths) != 1 or lengths[0] % step:
         raise LoweringError("segments are not whole blocks")
     return next(v for v in cut.operands if v.defining_op is None or v.defining_op.name == "index.dim")
-
-
-def _constant(value: Value) -> int | None:
-    made = value.defining_op
-    dim = made.attrs.get("dim") if made is not None and made.name == "index.dim" else None
-    return dim.constant if isinstance(dim, Dim) else None
 
 
 def _outermost(loop: Op, kernel: Op) -> Op:
