@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 
 import tessera
+from tests.tools import peer_cases
+from tests.tools.peer_attention import attention_cases, rotary_cases
 
 BOUND = 1e-11
+MORE = (attention_cases, rotary_cases)
 Peer = Callable[..., Any]
 Case = tuple[str, Peer]
 IMAGE, GRID, SPACE = (2, 4, 7, 5), (2, 3, 7, 2), (2, 2, 3, 4, 5)
@@ -92,10 +95,11 @@ def main() -> int:
 
     cases = [case for make in (resizes, samples, pools, activations) for case in make(functional)]
     lines, worst = [f"Beside PyTorch {torch.__version__}, f64: difference of values, of gradients"], 0.0
-    for case, values, slopes in differences(cases, torch):
+    more = [case for make in MORE for case in make(torch)]
+    for case, values, slopes in (*differences(cases, torch), *peer_cases.differences(more, torch)):
         lines.append(f"{values:8.1e} {slopes:8.1e}  {case}")
         worst = max(worst, values, slopes)
-    lines.append(f"{len(cases)} cases, the largest difference is {worst:.1e}; the bound is {BOUND:.0e}")
+    lines.append(f"{len(cases) + len(more)} cases, the largest difference is {worst:.1e}; the bound is {BOUND:.0e}")
     print("\n".join(lines))
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text("\n".join(lines) + "\n")

@@ -1,0 +1,75 @@
+"""Options of attention and of rotary embeddings, each as its definition says, in f64: a sample of the cases that
+`tests/tools/peer_options.py` compares with PyTorch; then what no option may do at the ends of a dtype."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import tessera
+from tesserac.graph.interp import run_function
+from tests.support.folding import folded
+from tests.support.source_support import compile_to_forms, normal
+from tests.support.source_support import run_both as run
+from tests.tools.peer_attention import attention_cases, rotary_cases
+from tests.tools.peer_cases import Case
+
+CASES = [*list(attention_cases(np))[::8], *rotary_cases(np)]
+INF, NAN = np.inf, np.nan
+
+
+@cache
+def values() -> Any:
+    text = "".join(f"def f{i}({case.typed}):\n    return {case.call}\n" for i, case in enumerate(CASES))
+    return compile_to_forms(text)
+
+
+@folded("i, case", list(enumerate(CASES)))
+def test_options(i: int, case: Case) -> None:
+    args = list(case.operands.values())
+    (found,) = run_function(values(), f"m.f{i}", args)
+    np.testing.assert_allclose(found, case.peer(*args), atol=1e-13)
+
+
+HEAD = """def f(q: Tensor[B, H, S, D, f32], k: Tensor[B, H, T, D, f32], v: Tensor[B, H, T, E, f32], n: Tensor[B, i32],
+      t: Tensor[H, f32]) -> Tensor[B, H, S, E, f32]:
+"""
+
+
+def operands() -> list[np.ndarray]:
+    return [normal(0, 2, 3, 4, 8), normal(1, 2, 3, 6, 8), normal(2, 2, 3, 6, 5), np.int32([6, 4]), normal(3, 3)]
+
+
+def test_what_is_stored_behind_a_row_is_not_seen() -> None:
+    """Values and gradients alike: not even NaN shows."""
+    q, k, v, n, t = operands()
+    call = "attention(q, k, v, lengths=n, causal=True)"
+    head = HEAD.partition(" ->")[0] + ":\n"
+    slopes = tessera.compile(f"{head}    return grad(lambda q, k, v: sum(square({call})), wrt=(0, 1, 2))(q, k, v)\n").f
+    filled = [x.copy() for x in (k, v)]
+    for x in filled:
+        x[1, :, 4:] = NAN
+    clean, spoilt = (run(f"{HEAD}    return {call}\n", q, *pair, n, t) for pair in ((k, v), filled))
+    assert np.isfinite(clean).all() and clean.tobytes() == spoilt.tobytes()
+    for one, other in zip(slopes(q, k, v, n, t), slopes(q, *filled, n, t), strict=True):
+        assert np.isfinite(one).all() and one.tobytes() == other.tobytes()
+
+
+def test_sinks_at_the_ends_of_the_range() -> None:
+    """A sink as large as the scores has its share, one far below none, one far above all; without keys there is 0."""
+    q, k, v, n, t = operands()
+    call = f"{HEAD}    return attention(q * 0.0 + 1.0, k * 0.0 + 1e9, v, scale=0.125, sinks=t{{}})\n"
+    plain = v.mean(2, keepdims=True)
+    for sink, share in ((1e9, 6 / 7), (-3e38, 1.0), (3e38, 0.0), (-INF, 1.0)):
+        found = run(call.format(""), q, k, v, n, np.full(3, sink, np.float32))
+        np.testing.assert_allclose(found, np.broadcast_to(plain * share, found.shape), rtol=2e-6, atol=1e-6)
+    none = run(call.format(", lengths=n"), q, k, v, np.int32([0, 0]), t)
+    assert (none == 0).all()
+
+
+def test_a_softcap_holds_infinite_scores() -> None:
+    q, k, v, n, t = operands()
+    found = run(f"{HEAD}    return attention(q * q * 1e30, k * k * 1e30, v, softcap=20.0)\n", q, k, v, n, t)
+    np.testing.assert_allclose(found, np.broadcast_to(v.mean(2, keepdims=True), found.shape), rtol=1e-5, atol=1e-6)
