@@ -70,6 +70,7 @@ class Module:
         self.triple = triple
         self.layout = layout
         self._functions: list[Function] = []
+        self._named: dict[str, Function] = {}
         self._shared: dict[str, Function] = {}
         self._globals: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
@@ -91,6 +92,7 @@ class Module:
         """Starts a function. `convention` is such as `ptx_kernel`, `linkage` such as `internal`."""
         made = Function(self, name, result, parameters, attributes, parameter_attributes, convention, linkage)
         self._functions.append(made)
+        self._named.setdefault(name, made)
         return made
 
     def share(self, function: Function, stem: str) -> Function:
@@ -103,7 +105,7 @@ class Module:
         return self._shared[text]
 
     def find_function(self, name: str) -> Function | None:
-        return next((f for f in self._functions if f.name == name), None)
+        return self._named.get(name)
 
     def declare(self, name: str, result: LType, parameters: Sequence[LType], attributes: str = "") -> Value:
         """Declares an outside function or an intrinsic once, and gives its address."""

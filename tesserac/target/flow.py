@@ -16,8 +16,7 @@ Arm = Callable[[], Sequence[Value]]
 
 
 def open_block(b: Builder, label: str) -> None:
-    b.function.lines.append(f"{label}:")
-    b.function.current = label
+    b.enter_block(label)
 
 
 def new_label(b: Builder, stem: str) -> str:

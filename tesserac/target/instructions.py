@@ -1,12 +1,14 @@
 """Straight-line LLVM instructions. A `Builder` appends to one function; every method returns a typed `Value`.
 
-Nothing here decides anything: one call is one instruction, except that integer arithmetic on constants folds. Float
-operations carry no fast-math flags, so LLVM keeps them as they are written.
+Nothing here decides anything: one call is one instruction, except that integer arithmetic on constants folds and that
+a block has one instruction of a kind with the same operands (local value numbering): LLVM's code generator takes most
+of the time of a compilation, and all that it reads costs, though it throws it away. Float operations carry no fast-math
+flags, so LLVM keeps them as they are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tesserac.target.llvm_types import (
@@ -33,6 +35,7 @@ class Builder:
         self.function = function
         self.module = function.module
         self._next = 0
+        self._pure: dict[str, Value] = {}
 
     # --- text -----------------------------------------------------------------------------------------------------
 
@@ -48,12 +51,29 @@ class Builder:
         self.line(f"{value.text} = {text}")
         return value
 
+    def pure(self, type_: LType, text: str) -> Value:
+        """What an instruction gives that reads only its operands: made once in a block."""
+        found = self._pure.get(text)
+        if found is None:
+            found = self._pure[text] = self.define(type_, text)
+        return found
+
+    def enter_block(self, label: str) -> None:
+        """Opens a block; `flow.py` alone knows which values reach it, so that none are taken over."""
+        self.function.lines.append(f"{label}:")
+        self.function.current = label
+        self._pure.clear()
+
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
         """Any two-operand instruction: add, sub, mul, sdiv, and, or, xor, shl, lshr, fadd, fsub, fmul, fdiv, ..."""
         _same_types(op, left, right)
-        return self.define(left.type, f"{op} {left}, {right.text}")
+        if right.number is not None and left.number is not None and op in _FOLDS:
+            return const_int(left.type, _FOLDS[op](left.number, right.number))
+        if op in _NEUTRAL and right.number == _NEUTRAL[op]:
+            return left
+        return self.pure(left.type, f"{op} {left}, {right.text}")
 
     def shift(self, op: str, value: Value, by: Value) -> Value:
         """shl, lshr or ashr by any number of bits: all of them, where it is negative or no less than there are."""
@@ -102,7 +122,7 @@ class Builder:
         return self.binary("fdiv", left, right)
 
     def fneg(self, value: Value) -> Value:
-        return self.define(value.type, f"fneg {value}")
+        return self.pure(value.type, f"fneg {value}")
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         return self.intrinsic("llvm.fma", a.type, [a, b, c], [a.type])
@@ -119,21 +139,21 @@ class Builder:
 
     def icmp(self, predicate: str, left: Value, right: Value) -> Value:
         _same_types("icmp", left, right)
-        return self.define(like(left.type, I1), f"icmp {predicate} {left}, {right.text}")
+        return self.pure(like(left.type, I1), f"icmp {predicate} {left}, {right.text}")
 
     def fcmp(self, predicate: str, left: Value, right: Value) -> Value:
         _same_types("fcmp", left, right)
-        return self.define(like(left.type, I1), f"fcmp {predicate} {left}, {right.text}")
+        return self.pure(like(left.type, I1), f"fcmp {predicate} {left}, {right.text}")
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         _same_types("select", yes, no)
-        return self.define(yes.type, f"select {condition}, {yes}, {no}")
+        return self.pure(yes.type, f"select {condition}, {yes}, {no}")
 
     def cast(self, op: str, value: Value, to: LType) -> Value:
         """sext, zext, trunc, fpext, fptrunc, bitcast, sitofp, ptrtoint, ..."""
         if value.type == to:
             return value
-        return self.define(to, f"{op} {value} to {to}")
+        return self.pure(to, f"{op} {value} to {to}")
 
     # --- vectors --------------------------------------------------------------------------------------------------
 
@@ -150,19 +170,22 @@ class Builder:
     def shuffle(self, left: Value, right: Value, lanes: Sequence[int]) -> Value:
         mask = "zeroinitializer" if not any(lanes) else "<" + ", ".join(f"i32 {i}" for i in lanes) + ">"
         result = vector(left.type.scalar, len(lanes))
-        return self.define(result, f"shufflevector {left}, {right}, <{len(lanes)} x i32> {mask}")
+        return self.pure(result, f"shufflevector {left}, {right}, <{len(lanes)} x i32> {mask}")
 
     def extract(self, value: Value, lane: int | Value) -> Value:
         place = lane if isinstance(lane, Value) else const_int(I64, lane)
-        return self.define(value.type.scalar, f"extractelement {value}, {place}")
+        return self.pure(value.type.scalar, f"extractelement {value}, {place}")
 
     def insert(self, value: Value, item: Value, lane: int | Value) -> Value:
         place = lane if isinstance(lane, Value) else const_int(I64, lane)
-        return self.define(value.type, f"insertelement {value}, {item}, {place}")
+        return self.pure(value.type, f"insertelement {value}, {item}, {place}")
 
     def extract_value(self, value: Value, index: int, type_: LType) -> Value:
         """A field of a structure value, as inline assembly and `cmpxchg` give it."""
-        return self.define(type_, f"extractvalue {value}, {index}")
+        return self.pure(type_, f"extractvalue {value}, {index}")
+
+    def insert_value(self, value: Value, item: Value, index: int) -> Value:
+        return self.pure(value.type, f"insertvalue {value}, {item}, {index}")
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -171,7 +194,7 @@ class Builder:
         place = index if isinstance(index, Value) else const_int(I64, index)
         if place.number == 0:
             return base
-        return self.define(base.type, f"getelementptr {element}, {base}, {place}")
+        return self.pure(base.type, f"getelementptr {element}, {base}, {place}")
 
     def load(self, type_: LType, address: Value, align: int, attributes: str = "") -> Value:
         """`attributes` is metadata behind the alignment, such as `!invariant.load !0`."""
@@ -233,6 +256,8 @@ class Builder:
         """`llvm.fma` over [<4 x float>] is `llvm.fma.v4f32`; it is declared on first use."""
         full = ".".join([name, *(t.code for t in overloads)])
         self.module.declare(full, result, [a.type for a in arguments])
+        if name in _PURE_INTRINSICS:
+            return self.pure(result, f"call {result} @{full}({', '.join(map(str, arguments))})")
         return self._call(f"{result} @{full}", arguments, result)
 
     def asm(
@@ -260,3 +285,25 @@ class Builder:
 def _same_types(op: str, left: Value, right: Value) -> None:
     if left.type != right.type:
         raise TypeError(f"{op} of {left.type} and {right.type}")
+
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "add": int.__add__,
+    "sub": int.__sub__,
+    "mul": int.__mul__,
+    "and": int.__and__,
+    "or": int.__or__,
+    "xor": int.__xor__,
+}
+
+
+_NEUTRAL = {"or": 0, "xor": 0, "shl": 0, "lshr": 0, "ashr": 0, "udiv": 1, "sdiv": 1}
+"""Right operands that leave the left one as it is."""
+
+_PURE_INTRINSICS = frozenset(
+    f"llvm.{name}"
+    for name in (
+        *("fma", "sqrt", "fabs", "copysign", "floor", "ceil", "trunc", "roundeven", "maximum", "minimum"),
+        *("smax", "smin", "umax", "umin", "abs", "ctpop", "ctlz", "cttz", "vector.reduce.or"),
+    )
+)

@@ -1,7 +1,9 @@
 """Elementary functions as instructions: the steps of `numerics/elementary.py`, one after the other.
 
 Several arguments are computed side by side, step by step, so that the processor finds independent work. Steps equal to
-earlier ones of the same body (exp_int and exp_frac of one x share most of theirs) are made once.
+earlier ones of the same body (exp_int and exp_frac of one x share most of theirs) are made once. A function of very
+many steps (random bits) is a function of the module too, which all kernels call: a call costs a few steps of
+hundreds, and LLVM sees the steps once and not in every loop of every kernel.
 """
 
 from __future__ import annotations
@@ -15,11 +17,24 @@ from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, LType, Value, const_float, const_int, integer, like
+from tesserac.target.llvm_types import (
+    I1,
+    LType,
+    Value,
+    const_float,
+    const_int,
+    integer,
+    like,
+    structure,
+    undefined,
+)
 from tesserac.types.dtype import DType
 
 Memo = dict[tuple[str, ...], Value]
 """Steps already made in a body, by operation and operands."""
+
+_LONG = 128
+"""Steps from which on a program is called, not written where it is used: one of a hundred shows the call."""
 
 _FRACTION_BITS = {32: 23, 64: 52}
 _POW2_MAGIC = {32: 12583039.0, 64: 6755399441056767.0}
@@ -27,7 +42,38 @@ _POW2_MAGIC = {32: 12583039.0, 64: 6755399441056767.0}
 
 def expand(b: Builder, name: str, dtype: DType, arguments: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
     """The function of each tuple of arguments; all tuples have one type."""
-    return _run(b, program(name, dtype), arguments, memo)
+    steps = program(name, dtype)
+    if sum(step.op != "constant" for step in steps.steps) >= _LONG:
+        return _called(b, steps, arguments)
+    return _run(b, steps, arguments, memo)
+
+
+def _called(b: Builder, steps: Program, rows: Sequence[Sequence[Value]]) -> list[Value]:
+    """A call of the function that has the steps for as many rows, in which the same operands are equal."""
+    distinct = list({str(value): value for row in rows for value in row}.values())
+    places = {str(value): place for place, value in enumerate(distinct)}
+    pattern = [[places[str(value)] for value in row] for row in rows]
+    function = _long_function(b.module, steps, [value.type for value in distinct], pattern)
+    results = b.call(function, distinct)
+    return [b.extract_value(results, place, rows[0][0].type) for place in range(len(rows))]
+
+
+def _long_function(
+    module: Module, steps: Program, types: Sequence[LType], pattern: Sequence[Sequence[int]]
+) -> Function:
+    """Takes the operands that differ, and gives a structure of the result of each row."""
+    rows = ".".join("_".join(map(str, row)) for row in pattern)
+    name = f"long.{steps.name}.{types[0].code}.{rows}"
+    found = module.find_function(name)
+    if found is not None:
+        return found
+    result = structure(*[types[0]] * len(pattern))
+    made = module.function(name, result, types, attributes=("nounwind", "memory(none)"), linkage="internal")
+    b, given = made.builder, undefined(result)
+    for place, value in enumerate(_run(b, steps, [[made.args[i] for i in row] for row in pattern], {})):
+        given = b.insert_value(given, value, place)
+    b.ret(given)
+    return made
 
 
 def _run(b: Builder, steps: Program, arguments: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
