@@ -81,3 +81,20 @@ def test_the_cast_that_is_proposed_mends_the_call() -> None:
 def test_a_function_of_the_user_is_shown() -> None:
     _, said = _said(["(x: Tensor[4, i32]):\n    return half(x)\n\ndef half(x: Tensor):\n    return x * 0.5\n"])
     assert [label.span.file for label in said[0].secondary] == ["own.tess"]
+
+
+@pytest.mark.parametrize(
+    ("element", "call", "number"),
+    [
+        ("bool", "pad(x, 1, value=2)", "`2`"),
+        ("bool", "pad(x, 1, value=1.0)", "`1.0`"),
+        ("f32", "pad(x, 1, value=True)", "`True`"),
+        ("u8", "pad(x, 1, axis=0, value=300)", "`300`"),
+        ("i32", "clip(x, 0.5, 3)", "`0.5`"),
+    ],
+)
+def test_a_number_that_no_element_can_be_is_named(element: str, call: str, number: str) -> None:
+    _, said = _said([f"(x: Tensor[4, 4, {element}]):\n    return {call}\n"])
+    assert [(d.code, d.title.partition(" cannot be ")) for d in said] == [
+        ("E0403", (number, " cannot be ", f"{'an' if element[0] in 'fi' else 'a'} {element}"))
+    ]

@@ -17,10 +17,7 @@ from tests.support.sampling import spread
 
 SPECIAL = {"digamma", "entr", "i0", "i0e", "i1", "i1e", "j0", "j1", "lgamma", "log_ndtr", "ndtr", "sinc"}
 """Held to many digits over their ranges by `test_special.py`."""
-SIMPLE = {"celu", "copy", "degrees", "frac", "hardshrink", "hardtanh", "logsigmoid", "positive", "radians", "selu"}
-SIMPLE |= {"shrink", "softshrink", "softsign", "tanhshrink", "threshold"}
-"""Held to NumPy by `test_layer_options.py` and `test_known_names.py`, over ordinary numbers alone."""
-ELSEWHERE = {"exp_int", "exp_frac", "ones_like", "zeros_like", *SPECIAL, *SIMPLE}
+ELSEWHERE = {"exp_int", "exp_frac", "ones_like", "zeros_like", *SPECIAL}
 """Constants too, and halves of exp, which `test_numerics_elementary.py` holds to their rules."""
 TAILS = {"gelu": 2000}
 """Units by which the far negative tail may be off: relative to a result that is next to nothing."""

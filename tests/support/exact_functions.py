@@ -19,6 +19,10 @@ DEEP = mp.mpf(10) ** 6
 """Below minus this an exponential is nothing in any type."""
 
 
+HALF = mp.mpf(0.5)
+SELU = mp.mpf("1.0507009873554804934193349852946"), mp.mpf("1.6732632423543772848170429916717")
+
+
 def within(low: float, high: float, f: Exact) -> Exact:
     return lambda x: f(x) if low <= x <= high else mp.nan
 
@@ -35,6 +39,10 @@ def _sigmoid(x: mp.mpf) -> mp.mpf:
     return 1 / (1 + mp.exp(-x))
 
 
+def _tanhshrink(x: mp.mpf) -> mp.mpf:
+    return x**3 / 3 * (1 - x**2 * 2 / 5) if abs(x) < TINY else x - mp.tanh(x)
+
+
 def _softplus(x: mp.mpf) -> mp.mpf:
     return x if x > 1000 else mp.log1p(mp.exp(x)) if x > -100 else mp.exp(x)
 
@@ -49,8 +57,11 @@ FUNCTIONS: dict[str, Exact] = {
     "atanh": within(-1, 1, lambda x: x * mp.inf if abs(x) == 1 else like_x(mp.atanh)(x)),
     "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
     "ceil": mp.ceil,
+    "celu": lambda x: x if x > 0 else mp.expm1(x),
+    "copy": lambda x: x,
     "cos": lambda x: mp.cos(x) if mp.isfinite(x) else mp.nan,
     "cosh": mp.cosh,
+    "degrees": lambda x: x * 180 / mp.pi,
     "elu": lambda x: x if x > 0 else mp.expm1(x),
     "erf": mp.erf,
     "erfc": lambda x: mp.erfc(x) if x < 1000 else mp.mpf(0),
@@ -58,32 +69,44 @@ FUNCTIONS: dict[str, Exact] = {
     "exp2": lambda x: mp.power(2, x),
     "expm1": mp.expm1,
     "floor": mp.floor,
+    "frac": lambda x: x - FUNCTIONS["trunc"](x) if mp.isfinite(x) else mp.nan,
     "gelu": lambda x: x * mp.erfc(-x / mp.sqrt(2)) / 2 if abs(x) < 1000 else max(x, mp.mpf(0)),
+    "hardshrink": lambda x: x if abs(x) > HALF else mp.mpf(0),
     "hardsigmoid": lambda x: min(max(x + 3, mp.mpf(0)), mp.mpf(6)) / 6,
     "hardswish": lambda x: mp.mpf(0) if x < -3 else x * min(x + 3, mp.mpf(6)) / 6,
+    "hardtanh": lambda x: min(max(x, mp.mpf(-1)), mp.mpf(1)),
     "leaky_relu": lambda x: x if x > 0 else x * mp.mpf("0.01"),
     "log": log_of(mp.log),
     "log10": log_of(mp.log10),
     "log1p": lambda x: mp.nan if x < -1 else -mp.inf if x == -1 else like_x(mp.log1p)(x),
     "log2": log_of(lambda x: mp.log(x, 2)),
+    "logsigmoid": lambda x: -_softplus(-x),
     "mish": lambda x: x if x > 1000 else x * mp.tanh(_softplus(x)) if x > -DEEP else mp.mpf(0),
     "neg": lambda x: -x,
+    "positive": lambda x: x,
+    "radians": lambda x: x * mp.pi / 180,
     "reciprocal": lambda x: 1 / x,
     "relu": lambda x: max(x, mp.mpf(0)),
     "relu6": lambda x: min(max(x, mp.mpf(0)), mp.mpf(6)),
     "rint": mp.nint,
     "round": mp.nint,
     "rsqrt": lambda x: mp.nan if x < 0 else 1 / mp.sqrt(x),
+    "selu": lambda x: SELU[0] * (x if x > 0 else SELU[1] * mp.expm1(x)),
+    "shrink": lambda x: x if abs(x) > HALF else mp.mpf(0),
     "sigmoid": _sigmoid,
     "sign": mp.sign,
     "silu": lambda x: x * _sigmoid(x) if x > -DEEP else mp.mpf(0),
     "sin": lambda x: mp.sin(x) if mp.isfinite(x) else mp.nan,
     "sinh": mp.sinh,
     "softplus": _softplus,
+    "softshrink": lambda x: x - mp.sign(x) * HALF if abs(x) > HALF else mp.mpf(0),
+    "softsign": lambda x: x / (1 + abs(x)) if mp.isfinite(x) else mp.sign(x),
     "sqrt": within(0, math.inf, mp.sqrt),
     "square": lambda x: x * x,
     "tan": lambda x: mp.tan(x) if mp.isfinite(x) else mp.nan,
     "tanh": like_x(mp.tanh),
+    "tanhshrink": _tanhshrink,
+    "threshold": lambda x: x if x > 1 else mp.mpf(0),
     "trunc": lambda x: mp.floor(x) if x > 0 else mp.ceil(x),
 }
 

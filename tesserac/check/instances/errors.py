@@ -14,6 +14,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.names.refs import FunctionRef
+from tesserac.check.operators.apply import fits_dtype, scalar_fits
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.arguments import Callee
@@ -21,11 +22,13 @@ from tesserac.check.state.body import Body
 from tesserac.check.state.rules import Instance
 from tesserac.diag.codes.names import E0216, E0217
 from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, I32, DType
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import TensorType, Type
+from tesserac.types.ty import BoolType, FloatType, IntType, RunIntType, TensorType, Type
 
 _SHAPES = "E03"
+_NUMBERS = (IntType, RunIntType, FloatType, BoolType)
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,12 @@ def _report_argument(
     values: Sequence[typed.Expr],
     callee: Callee,
 ) -> None:
-    """What the library does not take: the argument with its dtype or its lack of dims, then what that breaks."""
+    """What the library does not take: a number that no element can be, or the argument with its dtype or its lack of
+    dims, then what that breaks."""
+    misfit = next(_misfits(body, ref, types, values), None)
+    if misfit is not None:
+        fits_dtype(body, misfit[0], misfit[1], values)
+        return
     trial = next(_right(body, ref, types), None)
     told = _no_dims_text(body, cause, values) if trial is None else _dtypes_text(body, callee, trial, values)
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.text)
@@ -89,6 +97,32 @@ def _report_argument(
         text = body.rules.text(span)
         if text:
             draft.replace(f"cast it to {trial.dtype}", span, f"cast({text}, {trial.dtype})")
+
+
+def _misfits(
+    body: Body, ref: FunctionRef, types: tuple[Type, ...], values: Sequence[typed.Expr]
+) -> Iterator[tuple[typed.Expr, DType]]:
+    """Plain numbers of the call, each with the dtype of a tensor beside it that cannot be it, where with one that can
+    the body would be right."""
+    dtypes = dict.fromkeys(type_.dtype for type_ in types if isinstance(type_, TensorType))
+    for place, value in enumerate(values):
+        if not isinstance(types[place], _NUMBERS) or not body.rules.text(value.span):
+            continue
+        for dtype in dtypes:
+            tried = (*types[:place], _number_of(dtype), *types[place + 1 :])
+            if not scalar_fits(value.type, dtype) and _is_right(body, ref, tried):
+                yield value, dtype
+
+
+def _number_of(dtype: DType) -> Type:
+    """A plain number that an element of the dtype can be."""
+    if dtype.kind == "b":
+        return BoolType(False)
+    return IntType(Dim.const(1)) if dtype.is_integer else FloatType(1.0)
+
+
+def _is_right(body: Body, ref: FunctionRef, types: tuple[Type, ...]) -> bool:
+    return not any(d.severity is Severity.ERROR for d in body.rules.recheck(ref.owner, ref.name, types))
 
 
 @dataclass(frozen=True)
@@ -104,7 +138,7 @@ def _right(body: Body, ref: FunctionRef, types: tuple[Type, ...]) -> Iterator[_T
     for trial in _trials(types, in_use(body, "f", F32), in_use(body, "iu", I32)):
         tried = tuple(_with_dtype(type_, trial.dtype) if place in trial.places else type_
                       for place, type_ in enumerate(types))  # fmt: skip
-        if not any(d.severity is Severity.ERROR for d in body.rules.recheck(ref.owner, ref.name, tried)):
+        if _is_right(body, ref, tried):
             yield trial
 
 

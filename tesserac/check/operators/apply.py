@@ -177,18 +177,9 @@ def meet_storage(
 
 
 def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[typed.Expr] = ()) -> bool:
-    """Whether a scalar may take a dtype: an int any that holds it, a float any float dtype, a bool only bool. Says so
-    where it may not."""
+    """Whether a scalar may take a dtype. Says so where it may not."""
     ty = operand.type
-    if isinstance(ty, IntType):
-        value = ty.value.constant
-        fits = dtype.kind != "b" and (value is None or dtype.holds(value))
-    elif isinstance(ty, RunIntType):
-        fits = dtype.kind != "b"
-    elif isinstance(ty, FloatType):
-        fits = dtype.kind in "fc"
-    else:
-        fits = dtype.kind == "b"
+    fits = scalar_fits(ty, dtype)
     if not fits and body.sizes.first_telling(dtype, dtype):
         kind = "a bool" if isinstance(ty, BoolType) else type_text(ty)
         article = "an" if dtype.name[0] in "fi" else "a"
@@ -200,6 +191,16 @@ def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[t
             _suggest_floats(body, draft, dtype, beside)
         show_dtypes(body, draft, *beside)
     return fits
+
+
+def scalar_fits(ty: Type, dtype: DType) -> bool:
+    """An int fits any dtype that holds it, a float any float dtype, a bool only bool."""
+    if isinstance(ty, IntType):
+        value = ty.value.constant
+        return dtype.kind != "b" and (value is None or dtype.holds(value))
+    if isinstance(ty, RunIntType):
+        return dtype.kind != "b"
+    return dtype.kind in "fc" if isinstance(ty, FloatType) else dtype.kind == "b"
 
 
 def _suggest_floats(body: Body, draft: Draft, dtype: DType, beside: Sequence[typed.Expr]) -> None:
