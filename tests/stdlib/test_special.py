@@ -105,3 +105,30 @@ def test_betaln_does_not_cancel() -> None:
     (got,) = run_function(compile_to_forms(text), "m.f", [a, b])
     exact = [mpmath.log(mpmath.beta(mpmath.mpf(x), mpmath.mpf(y))) for x, y in zip(a, b, strict=True)]
     assert error(got, exact, False) <= 32
+
+
+@folded("dtype", ["f32", "f64"])
+def test_beta_keeps_its_digits_at_every_magnitude(dtype: str) -> None:
+    """Tiny beside huge too: the logarithm within 12 units of itself or of 1, beta as far as its exponent is known, and the
+    slope of the logarithm relative to itself."""
+    text = "lambda a, b: sum(betaln(a, b))"
+    module = compile_to_forms(
+        f"def f(a: Tensor[N, {dtype}], b: Tensor[N, {dtype}]):\n    return betaln(a, b), beta(a, b), grad({text})(a, b)\n"
+    )
+    kind = {"f32": np.float32, "f64": np.float64}[dtype]
+    info = np.finfo(kind)
+    sizes = [1e-44, 1e-37, 1e-30, 1e-10, 1e-3, 0.5, 1, 1.5, 3, 7.9, 20, 1e4, 1e15, 1e37]
+    a, b = (side.ravel().astype(kind) for side in np.meshgrid(sizes[::2], sizes[1::2]))
+    a, b = np.r_[a, b], np.r_[b, a]
+    with mpmath.workprec(360):
+        for x, y, log, whole, slope in zip(a, b, *run_function(module, "m.f", [a, b]), strict=True):
+            p, q = mpmath.mpf(float(x)), mpmath.mpf(float(y))
+            exact = mpmath.loggamma(p) + mpmath.loggamma(q) - mpmath.loggamma(p + q)
+            rise = mpmath.digamma(p) - mpmath.digamma(p + q)
+            size = max(1, abs(exact))
+            assert abs(float(log) - exact) <= 12 * info.eps * size, (x, y, log)
+            if abs(rise) < float(info.max):
+                assert abs(float(slope) - rise) <= 16 * info.eps * max(abs(rise), info.tiny), (x, y, slope)
+            if abs(exact) < np.log(float(info.max)) - 1:
+                units = 24 + (size / 4 if min(x, y) < 1 else 4 * size)
+                assert abs(float(whole) - mpmath.exp(exact)) <= units * info.eps * mpmath.exp(exact), (x, y, whole)
