@@ -36,7 +36,7 @@ from tesserac.ops.unify import Mismatch, Storage, match_elements
 from tesserac.types.dims import LARGEST_SIZE, MAX_DIMS, ZERO, TooComplex
 from tesserac.types.dtype import F32, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType, Type
 
 _SCALARS = (IntType, RunIntType, FloatType, BoolType)
 
