@@ -14,6 +14,8 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.model.typed import TypedFunction
 from tesserac.graph.build import build_module
 from tesserac.graph.devices import alone
+from tesserac.graph.passes.choose_kernels import choose_kernels
+from tesserac.graph.passes.choose_rewrites import choose_rewrites
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.fix_sizes import fix_sizes
@@ -40,11 +42,12 @@ from tesserac.schedule.normal import normalise
 from tesserac.schedule.sequential import sequential
 from tesserac.schedule.sink import sink_views
 from tesserac.tile.build import tile_pass
-from tesserac.tile.trial import try_program
+from tesserac.tile.trial import tiles_of
 
 CALL_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
     inline,  # calls become bodies; from here on a function is whole
+    choose_rewrites,  # kernels with other bits than what they implement, before any target has a say
     hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
 )
@@ -121,8 +124,9 @@ def lower(
     where a guard forbids them, DevicesMissing where the program is one of many devices."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
     sized = fix_sizes({**alone(functions[entry]), **sizes})  # before folding, which makes use of the numbers
-    placed = place_kernels(PROGRAM_PASSES, try_program(machine, schedule_passes(machine)))
-    forms = run_passes(graph, [*CALL_PASSES, sized, placed, *GRAPH_PASSES], verify=verify)
+    tiles = tiles_of(machine, PROGRAM_PASSES, schedule_passes(machine))
+    kernels = (choose_kernels(tiles), place_kernels(tiles))  # which are taken, then which run as tiles
+    forms = run_passes(graph, [*CALL_PASSES, sized, *kernels, *GRAPH_PASSES], verify=verify)
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)
     tile = run_passes(schedule, tile_passes(machine), verify=verify)
     return Levels(graph, forms, schedule, tile)

@@ -17,6 +17,7 @@ from tesserac.check.instances.binding import substitute_type
 from tesserac.check.instances.entry import entry_types
 from tesserac.check.model import typed
 from tesserac.check.module.checker import ModuleChecker
+from tesserac.check.module.implementers import with_implementers
 from tesserac.check.names.resolve import ImportPath, ImportProblem
 from tesserac.check.state.rules import Instance
 from tesserac.diag.diagnostic import Diagnostic
@@ -60,8 +61,9 @@ class CheckResult:
             return checker.own_instance(local, tuple(substitute_type(type_, dict(equal or {})) for type_ in own))
 
     def reach(self, function: typed.TypedFunction) -> Mapping[str, typed.TypedFunction]:
-        """A function and all that it calls, by symbol."""
-        return reachable([function], self.checker.find)
+        """A function and all that it calls, by symbol, and what stands for any of these where a target prefers it."""
+        with deep_recursion():
+            return with_implementers(reachable([function], self.checker.find), self.checker)
 
 
 Imported = CheckResult | ImportProblem

@@ -19,6 +19,7 @@ from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 
 RULE_WIDTH = 100
+DIFFERENTIATED = "every call is differentiated or mapped, by the body of the function or its rule"
 
 
 def inspect(session: Session, place: str, level: str | None, target: str | None) -> Outcome:
@@ -31,7 +32,7 @@ def inspect(session: Session, place: str, level: str | None, target: str | None)
     selected = select_one(session, source, function)
     levels = FunctionLevels(session, source, selected.function, chosen)
     shown = wanted_levels(chosen.levels, level)
-    reached = session.check(source).result.reach(selected.function).values()
+    reached = list(session.check(source).result.reach(selected.function).values())
     head = [] if level else [_section("source", path, _about(session, levels, reached))]
     return Outcome("\n".join([*head, *(_section(v.name, v.title, level_text(levels, v)) for v in shown)]))
 
@@ -42,11 +43,23 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
     tiled = {symbol for symbol, why in told if not why}
     about = source_lines(levels.source, function.name) + signature(function)
     about += not_taken(session, reached, tiled)
+    about += kernel_choices(levels.choices(), reached)
     return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in told)
 
 
 def _runs(why: str) -> str:
     return f"runs as its meaning: {why}" if why else "runs as tiles"
+
+
+def kernel_choices(told: list[tuple[str, str, bool, str]], reached: Iterable[TypedFunction]) -> str:
+    """Which kernels calls take of those that implement what is called, and why not the others."""
+    words = {True: "takes", False: "does not take"}
+    lines = [f"`{callee}` {words[taken]} kernel `{name}`: {why}\n" for callee, name, taken, why in told]
+    known = {callee for callee, *_ in told}
+    for function in reached:
+        for way in function.alternatives if function.symbol not in known else ():
+            lines.append(f"`{function.symbol}` does not take kernel `{way.kernel}`: {DIFFERENTIATED}\n")
+    return "".join(lines)
 
 
 def level_text(levels: FunctionLevels, level: names.LevelName) -> str:

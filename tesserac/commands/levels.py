@@ -10,6 +10,7 @@ from tesserac.commands import names
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import Target
 from tesserac.driver.session import NO_SIZES, ProgramError, Session, Sizes
+from tesserac.graph.passes.choose_rewrites import chosen_kernels
 from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
@@ -43,6 +44,11 @@ class FunctionLevels:
     def kernels(self) -> list[tuple[str, str]]:
         """The kernels that the function runs, each with the reason why it does not run as tiles, if there is one."""
         told = [pair for function in self.shared.forms.ops for pair in placed_kernels(function)]
+        return list(dict.fromkeys(told))
+
+    def choices(self) -> list[tuple[str, str, bool, str]]:
+        """The functions that kernels implement: each with a kernel, whether a call takes it, and why."""
+        told = [entry for function in self.shared.forms.ops for entry in chosen_kernels(function)]
         return list(dict.fromkeys(told))
 
     def module(self, level: names.LevelName) -> Module | None:

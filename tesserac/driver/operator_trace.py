@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.graph.assert_attribution import library_name
-from tesserac.graph.dialect import PREFIX, call_dims, is_operator
+from tesserac.graph.dialect import PREFIX, alternatives_of, call_dims, is_operator
 from tesserac.graph.interp import Frame, bind_sizes, check_guards, run_function
+from tesserac.graph.passes.choose_rewrites import choose_rewrites
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
@@ -48,12 +49,14 @@ Observe = Callable[[Step], None]
 
 
 def without_transforms(module: Module) -> Module:
-    """The module with derivatives and mapped functions written out. There are no calls left then, so that what belongs
-    to the library stands under its own places; a module without transforms stays as it is."""
+    """The module with derivatives and mapped functions written out, and with kernels that have other bits than what
+    they implement. There are no calls left then, so that what belongs to the library stands under its own places; a
+    module without such things stays as it is."""
     has_some = any(op.name in TRANSFORMED for op in module.walk())
-    if not has_some:
+    if not has_some and not any(way.rewrite for function in module.ops for way in alternatives_of(function)):
         return module
-    return run_passes(module, [*chosen(CALL_PASSES, inline, hoist, transforms), kernels_as_meant], verify=False)
+    passes = chosen(CALL_PASSES, inline, choose_rewrites, hoist, transforms)
+    return run_passes(module, [*passes, kernels_as_meant], verify=False)
 
 
 def run_traced(

@@ -28,7 +28,7 @@ from tesserac.graph.built import (
     stream_of,
     weight_name,
 )
-from tesserac.graph.dialect import NUMERICS, PROGRAM, Program
+from tesserac.graph.dialect import ALTERNATIVES, NUMERICS, PROGRAM, Alternative, Program
 from tesserac.graph.printing import Pieces
 from tesserac.graph.rng_keys import KEY
 from tesserac.graph.substitute import copy_block
@@ -51,8 +51,18 @@ def build_module(
 ) -> Module:
     """The functions as Graph IR; `entries` are the symbols of those that may be called from outside."""
     module = Module([_build_function(f, f.symbol in entries, asserts) for f in functions])
+    for made, function in zip(list(module.ops), functions, strict=True):
+        if function.alternatives:
+            made.attrs[ALTERNATIVES] = tuple(_alternative(module, way) for way in function.alternatives)
     order_effects(module)
     return module
+
+
+def _alternative(module: Module, way: typed.Alternative) -> Alternative:
+    found = module.lookup(way.symbol).attrs["guards"] if way.symbol else ()
+    assert isinstance(found, tuple)
+    guards = tuple(guard for guard in found if isinstance(guard, forms.Guard))
+    return Alternative(way.kernel, way.symbol, way.target, way.within is not None, guards, way.why)
 
 
 def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -> Op:

@@ -28,7 +28,7 @@ from tesserac.graph.built import (
     stream_of,
     weight_name,
 )
-from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, PREFIX, READS, REVERSE_RULE, operator_attrs
+from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, MEANT, PREFIX, READS, REVERSE_RULE, operator_attrs
 from tesserac.graph.rng_keys import KEY, RngKeys
 from tesserac.graph.scaled import dequantise, quantise
 from tesserac.graph.stochastic_rounding import rounded_stochastically
@@ -251,6 +251,8 @@ class Expressions:
         attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims, **self.numerics}
         for rule in call.rules:
             attrs[FORWARD_RULE if rule.forward else REVERSE_RULE] = (rule.function, rule.dims)
+        if call.meant:
+            attrs[MEANT] = True
         name = CUSTOM if call.rules or call.closed else CALL
         if call.reads and name == CUSTOM:
             attrs[READS] = len(operands) - count

@@ -21,9 +21,10 @@ graph.custom(x...) {callee, dims, io, jvp, vjp, reads} : tensor...
 graph.kernel(x...) {callee, dims} : tensor...
     A call of a kernel that no derivative has reached: `callee` is its meaning, and has the attribute `program`, which
     says what it does block by block. `passes/place_kernels.py` makes it one of the two.
-graph.func @name {params, guards, entry, effects, program} { ^(tensor...): ... graph.return(tensor...) }
+graph.func @name {params, guards, entry, effects, program, alternatives} { ^(tensor...): ... graph.return(tensor...) }
     `entry` says that it may be called from outside; `inline` leaves only those. `effects`, where it has some, are what
-    it and its callees do besides computing.
+    it and its callees do besides computing. `alternatives` are kernels that implement it, of which a call may take one:
+    `passes/choose_kernels.py`.
 `form.assert`, `form.print` and calls of functions that do such things have a place in their order, `io`.
 Control flow is `form.loop`, `form.while` and `form.cond`; a loop's attribute `counter` is the symbol that stands for
 its count in the dims of its body.
@@ -63,8 +64,11 @@ NUMERICS = "numerics"
 """The attribute that `with numerics(fast):` gives to operators and calls inside."""
 PROGRAM = "program"
 """The attribute of a kernel's function that says what it does block by block."""
+ALTERNATIVES = "alternatives"
+"""The attribute of a function that kernels implement."""
 MEANT = "meant"
-"""Of a call of a kernel that is differentiated: it is computed as its meaning, which the derivative needs anyway."""
+"""Of a call that is computed as the body of its function says: of a kernel that is differentiated, since the derivative
+needs that anyway; of what a kernel is compared with."""
 REPLAY = "replay"
 """Of an operator that computes once more what is not kept; equal numbers may be merged."""
 
@@ -87,7 +91,29 @@ class Program:
     schedule: tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True)
+class Alternative:
+    """A kernel that implements a function: `symbol` is a function of the same arguments that calls it, empty where it
+    does not take them, which `why` says. Only for a `target`, if that is said, and where `guards` hold. A kernel that
+    is a `rewrite` has other bits, so that no target decides whether it is taken."""
+
+    kernel: str
+    symbol: str
+    target: str
+    rewrite: bool
+    guards: tuple[Guard, ...]
+    why: str
+
+
 register_attribute("program", Program)
+register_attribute("alternative", Alternative)
+
+
+def alternatives_of(function: Op) -> tuple[Alternative, ...]:
+    """The kernels that implement a function."""
+    found = function.attrs.get(ALTERNATIVES, ())
+    assert isinstance(found, tuple)
+    return tuple(way for way in found if isinstance(way, Alternative))
 
 
 def program_of(function: Op) -> Program | None:

@@ -149,10 +149,18 @@ class HostProgram:
         """A tile program writes each of its results once; what else is to hold one is a copy."""
         outs: list[Out] = []
         for result in op.results:
+            self._read_as_returned(group, op, result)
             found = self._outs_of(group, op, result)
             outs.append(found[0] if found else (result, self.workspace(tensor_type(result), result.name)))
             self.memory.setdefault(result, outs[-1][1])
         return outs
+
+    def _read_as_returned(self, group: Group, op: Op, result: Value) -> None:
+        """What is returned of a program, seen through a view, is where others read it too."""
+        seen = [(value, mem) for value, mem in self.wanted.get(op, []) if view_source(value)[0] is result]
+        if seen and all(value is not result for value, _ in seen) and self._read_elsewhere(group, result):
+            ty, mem = memory_of(tensor_type(result)), seen[0][1]
+            self.memory[result] = self.builder.value("schedule.box", (mem,), ty, {"offset": ZERO}, hint=mem.name)
 
     def _read_elsewhere(self, group: Group, value: Value) -> bool:
         for user, position in value.uses:

@@ -1,4 +1,4 @@
-"""Whether a target runs a tile program as such: it is built for it once, and thrown away.
+"""Whether a target runs a tile program as such, and what that costs: it is built for it once, and thrown away.
 
 Enters: a `form.kernel` that stands nowhere yet. Leaves: why it does not run as tiles, for people; nothing if it does.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.graph.passes.place_kernels import Placement
+from tesserac.graph.passes.place_kernels import Placement, Tiles
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, clone_op
 from tesserac.ir.passes import Pass, run_passes
+from tesserac.schedule.estimate import estimate
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build import build_kernel
 from tesserac.tile.build_program import Program
@@ -21,6 +22,16 @@ from tesserac.tile.gpu import errors as gpu
 from tesserac.tile.gpu.lower import lower_kernel as lower_gpu
 from tesserac.tile.gpu.variants import ARCHES
 from tesserac.tile.no_tiles import NoTiles
+
+
+def tiles_of(machine: Machine, forms: Sequence[Pass], launches: Sequence[Pass]) -> Tiles:
+    """A machine as it is asked: `forms` take Graph IR to forms, `launches` those to launches."""
+
+    def cost(module: Module) -> int:
+        (host,) = run_passes(module, launches, verify=False).ops
+        return estimate(host, machine)
+
+    return Tiles(machine.kind, forms, try_program(machine, launches), cost)
 
 
 def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Placement]:
@@ -35,7 +46,7 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
         except (NoTiles, cpu.LoweringError, gpu.LoweringError) as reason:
             return Placement(str(reason))
         assert isinstance(program, Program)
-        return Placement("", tuple(program.limits.items()))
+        return Placement("", tuple(program.limits.items()), estimate(host, machine))
 
     return tried
 

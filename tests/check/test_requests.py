@@ -16,7 +16,7 @@ from tests.support.checking import diagnose
 
 pytestmark = pytest.mark.slow
 
-TAKEN = ("`with device(cpu)`", "`@kernel.schedule(s)`")
+TAKEN = ("`with device(cpu)`", "`@kernel.schedule(s)`", "`@kernel(implements=g)`")
 REFUSED = {
     "`with device(gpu)`": "E0906",
     "`T @device(gpu)`": "E0906",

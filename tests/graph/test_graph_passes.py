@@ -9,6 +9,8 @@ import tesserac.graph.dialect  # noqa: F401  (registers the operations in the pi
 from tesserac.graph import rules
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes import (
+    choose_kernels,
+    choose_rewrites,
     cse,
     dce,
     fold,
@@ -21,15 +23,19 @@ from tesserac.graph.passes import (
     transforms,
     unroll_unit_loops,
 )
+from tesserac.graph.passes.place_kernels import Placement, Tiles
 from tesserac.ir.core import Module, VerifyError
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import Pass, check_pass, interfaces, run_passes
 from tesserac.ir.printer import print_module
 from tesserac.ir.verify import verify_module
 
+NO_TILES = Tiles("cpu", (), lambda kernel: Placement("none"), lambda module: 0)
 PASSES = {
     "rules": (rules.apply_rules, rules.__doc__),
     "inline": (inline.inline, inline.__doc__),
+    "choose_rewrites": (choose_rewrites.choose_rewrites, choose_rewrites.__doc__),
+    "choose_kernels": (choose_kernels.choose_kernels(NO_TILES), choose_kernels.__doc__),
     "hoist": (hoist.hoist, hoist.__doc__),
     "transforms": (transforms.transforms, transforms.__doc__),
     "unroll_unit_loops": (unroll_unit_loops.unroll_unit_loops, unroll_unit_loops.__doc__),

@@ -21,7 +21,7 @@ from tesserac.ir.printer import print_module
 from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES, PROGRAM_PASSES, schedule_passes, tile_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.dialect import grid
-from tesserac.tile.trial import try_program
+from tesserac.tile.trial import tiles_of
 from tests.support import tile_eval
 from tests.support.cpu_kernels import same_bits
 from tests.support.kernel_programs import BLOCKS, PROGRAMS, arguments, scheduled
@@ -33,7 +33,7 @@ def placed(program: str) -> Module:
     """The forms of `f` with its kernel in it."""
     checked = check_text(program, "m", library())
     graph = run_passes(build_module(list(checked.functions.values()), {"m.f"}), CALL_PASSES, verify=True)
-    place = place_kernels(PROGRAM_PASSES, try_program(AARCH64, schedule_passes(AARCH64)))
+    place = place_kernels(tiles_of(AARCH64, PROGRAM_PASSES, schedule_passes(AARCH64)))
     return run_passes(graph, [place, *GRAPH_PASSES], verify=True)
 
 

@@ -208,7 +208,8 @@ def _finish(
     args = tuple(_pass(body, type_, value) for type_, value in zip(taken, values, strict=True))
     dims = tuple((name, sizes[name]) for name in dict.fromkeys((*function.symbols, *axes)) if name in sizes)
     reads = tuple(param.name for param in function.reads)
-    rules = (typed.Rule(True, function.forward, dims),) if function.forward else ()
+    implied = ((True, function.forward), (False, function.backward))
+    rules = tuple(typed.Rule(forward, symbol, dims) for forward, symbol in implied if symbol)
     closed = function.closed and not rules
     call = typed.Call(result, callee.span, function.symbol, args, dims, reads, key, rules, closed)
     if not is_static(result):

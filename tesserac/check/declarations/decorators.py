@@ -19,7 +19,7 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.state.body import Body
-from tesserac.check.state.requests import NOT_CHOSEN, NOT_SCHEDULED, NOT_TUNED, ask
+from tesserac.check.state.requests import NOT_OF_OPERATORS, NOT_SCHEDULED, NOT_TUNED, ask
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0201, E0299
@@ -66,6 +66,10 @@ class Decorations:
     donated: tuple[ast.Name, ...] = ()
     implements: ast.Expr | None = None
     """The function whose body stays the meaning of a kernel."""
+    target: str = ""
+    """Where a kernel may stand for what it implements; everywhere if nothing is said."""
+    tolerance: float | None = None
+    """How far a kernel may be from what it implements; None where it has the same bits."""
     effects: tuple[str, ...] = ()
     """What the library says a function does, besides what its body shows."""
     graph: str = ""
@@ -191,11 +195,15 @@ def _is_path(type_: Type) -> bool:
 _TUNING = (("budget_ms", _is_budget, "a positive number of milliseconds"), ("cache", _is_path, "a path"))
 
 
-def _check_word(body: Body, node: ast.Expr | None, name: str, words: Sequence[str]) -> None:
+def _check_word(body: Body, node: ast.Expr | None, name: str, words: Sequence[str]) -> str:
+    """The word that is given, or none."""
     value = body.expression(node).type if node is not None else None
-    if node is not None and value is not None and not (isinstance(value, StrType) and value.value in words):
+    if isinstance(value, StrType) and value.value in words:
+        return value.value or ""
+    if node is not None:
         takes = " or ".join(f'"{word}"' for word in words)
         body.sink.error(E0508, at=node.span, problem=f"`{name}` takes {takes}")
+    return ""
 
 
 def _entries(body: Body, node: ast.Expr) -> list[tuple[str, Span, typed.Expr]] | None:
@@ -218,19 +226,42 @@ def _entries(body: Body, node: ast.Expr) -> list[tuple[str, Span, typed.Expr]] |
 
 
 def _implements(body: Body, node: ast.Call, found: Decorations) -> Decorations:
-    """`@kernel(implements=f, target="cpu")`: the function's body stays its meaning."""
-    given = _given(body, node, ("implements", "target"))
+    """`@kernel(implements=f, target="cpu", within=2e-6)`: the function's body stays its meaning."""
+    given = _given(body, node, ("implements", "target", WITHIN))
     if "implements" in given:
         function = body.expression(given["implements"]).type
         if not isinstance(function, FunctionType):
             _wrong(body, given["implements"], "implements", "a function", function)
             return found
-        ask(body, node.span, NOT_CHOSEN, "@")
-    elif "target" in given:
-        problem = "`target=` says where a kernel may stand for a function, and this one implements none"
+        if not isinstance(body.rules.meaning(given["implements"]), FunctionRef):
+            ask(body, node.span, NOT_OF_OPERATORS, "@")
+    else:
+        for name, says in _OF_IMPLEMENTERS.items():
+            if name in given:
+                problem = f"`{name}=` says {says}, and this kernel implements none"
+                body.sink.error(E0508, at=given[name].span, problem=problem)
+    if "target" in given and WITHIN in given:
+        problem = "a kernel with `within=` stands for its function on every target: results do not depend on one"
         body.sink.error(E0508, at=given["target"].span, problem=problem)
-    _check_word(body, given.get("target"), "target", ("cpu", "cuda"))
-    return replace(found, implements=given.get("implements"))
+    target = _check_word(body, given.get("target"), "target", ("cpu", "cuda"))
+    tolerance = _tolerance(body, given[WITHIN]) if WITHIN in given else None
+    return replace(found, implements=given.get("implements"), target=target, tolerance=tolerance)
+
+
+_OF_IMPLEMENTERS = {
+    "target": "where a kernel may stand for a function",
+    WITHIN: "how far a kernel may be from a function",
+}
+
+
+def _tolerance(body: Body, node: ast.Expr) -> float | None:
+    type_ = body.expression(node).type
+    number = _number(type_)
+    if number is not None and 0 < number < 1:
+        return number
+    if not isinstance(type_, ErrorType):
+        _wrong(body, node, WITHIN, "a number between 0 and 1", type_)
+    return None
 
 
 # ------------------------------------------------------------------------------------------------- names and checks

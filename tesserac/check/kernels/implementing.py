@@ -19,29 +19,38 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.model.specs import Signature
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body
-from tesserac.check.transforms.meaning_rule import forward_rule
+from tesserac.check.transforms.meaning_rule import backward_rule, forward_rule
 from tesserac.check.values.tangents import has_tangent
 from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.codes.kernels import E0509
 from tesserac.diag.diagnostic import Severity
 from tesserac.diag.sink import Draft, Sink
-from tesserac.ops.compare import BitAnd, BitOr, Equal, NotEqual
+from tesserac.ops.compare import BitAnd, BitOr, Equal, LessEqual, NotEqual
+from tesserac.ops.elementwise import Abs, Maximum, Mul, Sub
+from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dtype import F32, F64
-from tesserac.types.ty import Aggregate, TensorType, Type, parts
+from tesserac.types.ty import Aggregate, FloatType, TensorType, Type, parts
 
 _RANDOM = "random"
 
 
 def implementing(
-    body: Body, signature: Signature, function: typed.TypedFunction, meaning: ast.Expr
+    body: Body,
+    signature: Signature,
+    function: typed.TypedFunction,
+    meaning: ast.Expr,
+    tolerance: float | None,
 ) -> typed.TypedFunction | None:
-    """The kernel, which gives what its meaning gives; None after an error."""
+    """The kernel, which gives what its meaning gives, or is no further from it than the tolerance; None after an
+    error."""
     inner = Body(body.rules, Sink(), body.name)
     enter(inner, signature, tuple(param.type for param in function.params), body.declared.dim_spans)
     expected = inner.expression(_call(signature, meaning))
     if _differs(body, function, meaning, inner, expected):
         return None
+    if isinstance(expected, typed.Call):
+        expected = replace(expected, meant=True)  # else a call of what it implements could be one of the kernel
     if _RANDOM in function.effects:
         # each draws its own numbers: a derivative replays those of the kernel
         return replace(function, closed=False, program=None)
@@ -50,24 +59,38 @@ def implementing(
     if reads:
         # a rule is given no params, and the body is what the meaning is
         function = replace(function, closed=False, program=None)
-    elif has_tangent(function.result):
-        rule = forward_rule(function, expected)
-        body.functions.append(rule)
-        function = replace(function, forward=rule.symbol)
+    else:
+        function = _with_rule(body, function, expected)
     function = replace(function, guards=tuple(guards), reads=tuple(reads.values()))
     if of_library(function.span.file):
         return function  # its own tests compare the two
-    said = f"`{function.name}` gives the bits of `{body.rules.text(meaning.span)}`, which it implements"
+    bits = "the bits" if tolerance is None else f"to {tolerance:g} the values"
+    said = f"`{function.name}` gives {bits} of `{body.rules.text(meaning.span)}`, which it implements"
 
     def checks(result: typed.Expr) -> Iterator[typed.Stmt]:
         name = "meaning$"
         yield typed.Bind(function.span, name, expected)
         other = typed.Local(expected.type, function.span, name)
         for own, wanted in zip(_compared(result), _compared(other), strict=True):
-            same = every(body, _same_bits(body, own, wanted, function.span), function.span)
-            yield typed.Assert(function.span, same, said)
+            same = _same_bits(body, own, wanted, function.span)
+            if tolerance is not None and own.type.dtype.is_float:  # type: ignore[union-attr]
+                near = _near(body, own, wanted, tolerance, function.span)
+                same = apply_operator(body, BitOr(), [same, near], function.span, function.span)
+            yield typed.Assert(function.span, every(body, same, function.span), said)
 
     return with_checks(body, function, "alone", checks)
+
+
+def _with_rule(body: Body, function: typed.TypedFunction, meaning: typed.Expr) -> typed.TypedFunction:
+    """The kernel with the derivative of its meaning."""
+    if (back := backward_rule(function, meaning)) is not None:
+        body.functions.append(back)
+        return replace(function, backward=back.symbol)
+    if has_tangent(function.result):
+        rule = forward_rule(function, meaning)
+        body.functions.append(rule)
+        return replace(function, forward=rule.symbol)
+    return function
 
 
 def _call(signature: Signature, meaning: ast.Expr) -> ast.Call:
@@ -89,7 +112,7 @@ def _differs(
         draft = _report(body, function, meaning, f"`{text}` does not take what it takes")
         draft.remark(f"as a call of `{text}`: {wrong.title}")
         return True
-    if not _same_type(inner, function.result, expected.type):
+    if not same_type(inner, function.result, expected.type):
         draft = _report(body, function, meaning, f"`{text}` gives another type")
         draft.because(f"`{function.name}` gives {type_text(function.result)}")
         draft.because(f"`{text}` gives {type_text(expected.type)}")
@@ -106,7 +129,7 @@ def _report(body: Body, function: typed.TypedFunction, meaning: ast.Expr, differ
     return draft.note(meaning.span, "what it implements")
 
 
-def _same_type(body: Body, own: Type, wanted: Type) -> bool:
+def same_type(body: Body, own: Type, wanted: Type) -> bool:
     """Of one shape and dtype; one of the two may leave the policy open."""
     if isinstance(own, TensorType) and isinstance(wanted, TensorType):
         open_policy = not str(own.policy) or not str(wanted.policy)
@@ -116,7 +139,7 @@ def _same_type(body: Body, own: Type, wanted: Type) -> bool:
     inner, theirs = parts(own), parts(wanted)
     if inner is None or theirs is None or type(own) is not type(wanted):
         return own == wanted
-    return len(inner) == len(theirs) and all(_same_type(body, *pair) for pair in zip(inner, theirs, strict=True))
+    return len(inner) == len(theirs) and all(same_type(body, *pair) for pair in zip(inner, theirs, strict=True))
 
 
 def _compared(value: typed.Expr) -> Iterator[typed.Expr]:
@@ -134,3 +157,14 @@ def _same_bits(body: Body, own: typed.Expr, wanted: typed.Expr, span: Span) -> t
     nans = [apply_operator(body, NotEqual(), [value, value], span, span) for value in (own, wanted)]
     both = apply_operator(body, BitAnd(), nans, span, span)
     return apply_operator(body, BitOr(), [same, both], span, span)
+
+
+def _near(body: Body, own: typed.Expr, wanted: typed.Expr, tolerance: float, span: Span) -> typed.Expr:
+    """No further apart than the tolerance, of 1 or of what is wanted where that is larger."""
+
+    def applied(op: Operator, *operands: typed.Expr) -> typed.Expr:
+        return apply_operator(body, op, list(operands), span, span)
+
+    apart = applied(Abs(), applied(Sub(), own, wanted))
+    size = applied(Maximum(), applied(Abs(), wanted), typed.Static(FloatType(1.0), span))
+    return applied(LessEqual(), apart, applied(Mul(), size, typed.Static(FloatType(tolerance), span)))

@@ -103,7 +103,8 @@ class Call(Node):
     says what each of the callee's symbols is here, so that inlining is a substitution. `reads` are the params of the
     module that the callee reads. Where `STREAM` is among them the callee's stream is `key`, or, where that is None,
     follows from the caller's. `rules` are its derivatives where these do not follow from its body; a call that is
-    `closed` to derivatives is of a kernel that has none.
+    `closed` to derivatives is of a kernel that has none. One that is `meant` takes the body of the function, whatever
+    else implements it.
     """
 
     function: str
@@ -113,6 +114,7 @@ class Call(Node):
     key: Expr | None = None
     rules: tuple[Rule, ...] = ()
     closed: bool = False
+    meant: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,6 +382,19 @@ class Program:
     schedule: tuple[tuple[str, int], ...]
 
 
+@dataclass(frozen=True)
+class Alternative:
+    """A kernel that implements a function: `symbol` is a function of the same parameters that calls it, empty where it
+    does not take what this instance takes, and `why` says so then. Only for a `target`, if that is said; `within` is
+    how far its results may be from those of the function, None where they have the same bits."""
+
+    kernel: str
+    symbol: str
+    target: str
+    within: float | None
+    why: str
+
+
 @dataclass(frozen=True, eq=False)
 class TypedFunction:
     """One function, or one instantiation of a generic one: fixed dtypes, policies and ranks, any dims.
@@ -390,9 +405,11 @@ class TypedFunction:
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
     `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
     A kernel is `closed`: not differentiated through its body; its body is the meaning, and `program` what it does block
-    by block. `forward` is the rule that what it implements gives.
+    by block. `forward` is the rule that what it implements gives, `backward` the same where that has only one for
+    reverse mode.
     `collectives` are the axes across which it and its callees communicate. `requests` are what its own text asks of
-    where and how it runs. `graph` is what `@graph.module` calls it.
+    where and how it runs. `graph` is what `@graph.module` calls it. `alternatives` are the kernels of the program that
+    implement it.
     """
 
     symbol: str
@@ -413,9 +430,11 @@ class TypedFunction:
     closed: bool = False
     program: Program | None = None
     forward: str = ""
+    backward: str = ""
     collectives: tuple[Across, ...] = ()
     requests: tuple[Request, ...] = ()
     graph: str = ""
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 
 from tesserac.base.resources import of_library
 from tesserac.base.source import NO_SPAN, SourceFile, Span
@@ -28,7 +29,7 @@ from tesserac.check.module.definitions import check_definition
 from tesserac.check.module.scope import ModuleScope
 from tesserac.check.names.cascades import without_cascades
 from tesserac.check.names.refs import ConstantRef, FunctionRef
-from tesserac.check.names.resolve import Exports, ImportPath, ImportProblem, ModuleNames
+from tesserac.check.names.resolve import Exports, ImportPath, ImportProblem, ModuleNames, implemented
 from tesserac.check.names.struct_items import is_constructor, is_test
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.body import Body
@@ -162,7 +163,7 @@ class ModuleChecker(ModuleScope):
     def _define(self, node: ast.FunctionDef) -> typed.TypedFunction | None:
         """Checks a function where it is defined; one that only calls can complete gets its names checked."""
         signature = self.own_signature(node.name)
-        if not self._decorations(node.name).is_known:
+        if not self.decorations(node.name).is_known:
             return None
         if signature.has_open_parameters:
             check_names(Body(self, self.sink, node.name), signature)
@@ -264,7 +265,7 @@ class ModuleChecker(ModuleScope):
     def _check_body(
         self, body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
     ) -> typed.TypedFunction | None:
-        return check_definition(body, signature, types, spans, symbol, self._decorations(signature.name))
+        return check_definition(body, signature, types, spans, symbol, self.decorations(signature.name))
 
     def known(self, symbol: str) -> typed.TypedFunction | None:
         """A function that is checked already; of one under way nothing is known. Of one in another file of the program
@@ -276,11 +277,18 @@ class ModuleChecker(ModuleScope):
         own = function.span.file == self._file or of_library(function.span.file)
         return function if own else replace(function, body=())
 
-    def _decorations(self, name: str) -> Decorations:
+    def decorations(self, name: str) -> Decorations:
         """What the decorators of a function say; reported once."""
         if name not in self._decorated:
             self._decorated[name] = read_decorators(Body(self, self.sink, name), self.names.function(name))
         return self._decorated[name]
+
+    @cached_property
+    def implementing(self) -> tuple[tuple[FunctionRef, str], ...]:
+        """The functions that kernels of this module implement, each with the name of the kernel."""
+        said = ((implemented(node), name) for name, node in self.names.functions.items())
+        meant = ((self.meaning(node), name) for node, name in said if node is not None)
+        return tuple((meaning, name) for meaning, name in meant if isinstance(meaning, FunctionRef))
 
     def _constant_size(self, name: str) -> Dim | None:
         """The value of a module constant that is an int, as a size."""

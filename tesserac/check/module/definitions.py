@@ -60,7 +60,7 @@ def _check_kind(
         if function is not None and not is_block_free(body, body.rules.known, said.pins):
             return None
         if function is not None and said.implements is not None:
-            function = implementing(body, signature, function, said.implements)
+            function = implementing(body, signature, function, said.implements, said.tolerance)
     else:
         function = check_instance(body, signature, types, spans, symbol)
     if function is None or body.needs_value:

@@ -56,6 +56,15 @@ def rule_of(node: ast.FunctionDef) -> dict[str, str]:
     return found
 
 
+def implemented(node: ast.FunctionDef) -> ast.Expr | None:
+    """The function that a kernel says it implements."""
+    for decorator in node.decorators:
+        match decorator.expression:
+            case ast.Call(function=ast.Name(id="kernel"), arguments=arguments):
+                return next((a.value for a in arguments if a.name == "implements"), None)
+    return None
+
+
 class Exports:
     """The public functions and constants of checked library modules, and the built-in names beneath them."""
 

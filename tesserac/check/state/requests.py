@@ -20,9 +20,9 @@ NOT_FAST = "no target uses the freedom yet: the bits are those without it"
 NOT_SCHEDULED = "the kernel does not run as tiles, so that only `tile.context()` shows what the schedule says"
 NOT_RESCHEDULED = "the kernel keeps the schedule that its decorator gives it"
 NOT_TILED = "the compiler chooses the blocks of a product itself"
+NOT_OF_OPERATORS = "only calls of functions take kernels, and this is an operator"
 NOT_TUNED = "nothing is measured: the first value of every setting is taken"
 NOT_VECTORIZED = "the compiler chooses the width of loads itself"
-NOT_CHOSEN = "a call of that function does not take the kernel yet"
 ONE_DEVICE = "one device takes all devices of a mesh, and every tensor lies whole on it"
 
 _ATTRIBUTES = {

@@ -5,7 +5,8 @@ Enters: a kernel, and a call of its meaning with the kernel's parameters. Leaves
 
     def rule(x, ..., y, dx, ...): return jvp(meaning, (x, ...), (dx, ...))[1]
 
-The value stays what the kernel computes; only changes of it go by its meaning.
+The value stays what the kernel computes; only changes of it go by its meaning. Where that has a `@vjp_of` rule alone,
+so has the kernel.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def forward_rule(kernel: typed.TypedFunction, meaning: typed.Expr) -> typed.Type
         meaning,
     )
     wanted = tangent_type(kernel.result)
-    change = _stored(wanted, item_of(changes, 1, span))
+    change = stored(wanted, item_of(changes, 1, span))
     return replace(
         kernel,
         symbol=f"{kernel.symbol}.forward",
@@ -50,8 +51,33 @@ def forward_rule(kernel: typed.TypedFunction, meaning: typed.Expr) -> typed.Type
     )
 
 
-def _stored(wanted: Type, value: typed.Expr) -> typed.Expr:
-    """The change as the kernel's result is stored: one of the two may leave the policy open, and write sizes
+def backward_rule(kernel: typed.TypedFunction, meaning: typed.Expr) -> typed.TypedFunction | None:
+    """The rule of a kernel whose meaning has one for reverse mode alone, which is then the kernel's too,
+
+        def rule(x, ..., y, dy): return rule_of_meaning(x, ..., y, dy)
+
+    None where the meaning has another, or is given something else than the kernel's parameters."""
+    rules = meaning.rules if isinstance(meaning, typed.Call) else ()
+    given = [arg.name if isinstance(arg, typed.Local) else "" for arg in getattr(meaning, "args", ())]
+    same = given == [param.name for param in kernel.params] and meaning.type == kernel.result
+    if len(rules) != 1 or rules[0].forward or not same:
+        return None
+    (rule,), span = rules, kernel.span
+    changes = [tangent_type(param.type) for param in kernel.params if has_tangent(param.type)]
+    result = changes[0] if len(changes) == 1 else TupleType(tuple(changes))
+    params = (
+        *kernel.params,
+        typed.Param("result$", kernel.result, span),
+        typed.Param("dresult$", tangent_type(kernel.result), span),
+    )
+    args = tuple(typed.Local(param.type, span, param.name) for param in params)
+    back = typed.Call(result, span, rule.function, args, rule.dims)
+    symbol = f"{kernel.symbol}.backward"
+    return replace(kernel, symbol=symbol, params=params, result=result, body=(typed.Return(span, back),), closed=False)
+
+
+def stored(wanted: Type, value: typed.Expr) -> typed.Expr:
+    """A value as a result of this type is stored: one of the two may leave the policy open, and write sizes
     otherwise."""
     if isinstance(wanted, TensorType) and isinstance(value.type, TensorType):
         if (wanted.dtype, wanted.policy) != (value.type.dtype, value.type.policy):
@@ -63,4 +89,4 @@ def _stored(wanted: Type, value: typed.Expr) -> typed.Expr:
     if inner is None or is_static(wanted):
         return value
     items = tuple_items(value, value.span)
-    return rebuilt(value, [_stored(own, item) for own, item in zip(inner, items, strict=True)])
+    return rebuilt(value, [stored(own, item) for own, item in zip(inner, items, strict=True)])

@@ -18,9 +18,12 @@ from tesserac.graph.assert_attribution import attribute
 from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
 from tesserac.graph.dialect import (
     CUSTOM,
+    FORWARD_RULE,
     KERNEL_CALL,
     MEANT,
     NUMERICS,
+    REVERSE_RULE,
+    alternatives_of,
     call_dims,
     named_dims,
     program_of,
@@ -79,8 +82,15 @@ class Functions:
         return self._paste(builder, str(function[0]), named_dims(function[1]), operands, None, None)
 
     def is_kernel(self, custom: Op) -> bool:
-        """Whether a call is of a kernel that can run as tiles."""
-        return program_of(self._module.lookup(str(custom.attrs["callee"]))) is not None
+        """Whether a call is of a kernel that can run as tiles, or of what kernels implement."""
+        callee = self._module.lookup(str(custom.attrs["callee"]))
+        return program_of(callee) is not None or bool(alternatives_of(callee))
+
+    def is_plain(self, custom: Op) -> bool:
+        """Whether a call has its name only because kernels implement it: its derivative is that of its body."""
+        callee = self._module.lookup(str(custom.attrs["callee"]))
+        ruled = FORWARD_RULE in custom.attrs or REVERSE_RULE in custom.attrs
+        return bool(alternatives_of(callee)) and not ruled
 
     def is_open(self, rule: Attr) -> bool:
         """Whether a rule has derivatives in it that are being taken: then it asks for itself."""

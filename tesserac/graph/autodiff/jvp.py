@@ -62,6 +62,8 @@ class Jvp:
             self._cond(op)
         elif op.name in ("form.loop", "form.while"):
             self._loop(op)
+        elif op.name == CUSTOM and self._functions.is_plain(op) and self._is_active(op):
+            self._body(op)
         else:
             copy = self.builder.add(copy_op(op, self.values, {}))
             if is_operator(copy):
@@ -88,6 +90,20 @@ class Jvp:
         builder = Builder(block, self.builder.span)
         return Jvp(builder, self.values, self.tangents, self._functions, reverse=self._reverse)
 
+    def _is_active(self, op: Op) -> bool:
+        return any(self.values.get(v, v) in self.tangents for v in op.operands)
+
+    def _body(self, call: Op) -> None:
+        """A call whose derivative is that of its body becomes it."""
+        block = Block()
+        builder = Builder(block, call.span)
+        given = [self.values.get(v, v) for v in call.operands]
+        found = self._functions.body(builder, call, given)
+        for op in list(block.ops):
+            self._op(op)
+        self.values.update((old, self.values.get(new, new)) for old, new in zip(call.results, found, strict=True))
+        block.drop_all_uses()
+
     def _custom(self, op: Op) -> None:
         """A function goes by the rule that the program gives for the mode that is asked for."""
         own = own_arguments(op)
@@ -95,7 +111,6 @@ class Jvp:
         wrt = tuple(place for place, operand in enumerate(operands) if operand in self.tangents)
         if not wrt or not results:
             return
-        op.attrs[MEANT] = True  # what the derivative computes of the meaning anyway, the value shares
         given, mode = (*own, *op.results), op.attrs.get(NUMERICS)
         if self._reverse and REVERSE_RULE in op.attrs:
             attrs = {"rule": op.attrs[REVERSE_RULE], "wrt": wrt} | ({} if mode is None else {NUMERICS: mode})
@@ -103,6 +118,7 @@ class Jvp:
             made = self.builder.op(PULLBACK, (*given, *tangents), [v.type for v in results], attrs)
             found = list(made.results)
         elif FORWARD_RULE in op.attrs:
+            op.attrs[MEANT] = True  # what the derivative computes of the meaning anyway, the value shares
             tangents = [self.tangents.get(operand) or self._zero(operand) for operand in operands]
             linear = len(tangents) if self._reverse else 0
             if self._functions.is_open(op.attrs[FORWARD_RULE]):

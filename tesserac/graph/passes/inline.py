@@ -28,13 +28,16 @@ from itertools import count
 
 from tesserac.graph.assert_attribution import attribute, library_name
 from tesserac.graph.dialect import (
+    ALTERNATIVES,
     CALL,
     CUSTOM,
     FORWARD_RULE,
     KERNEL_CALL,
+    MEANT,
     NUMERICS,
     PROGRAM,
     REVERSE_RULE,
+    alternatives_of,
     call_dims,
     program_of,
     set_numerics,
@@ -57,7 +60,7 @@ def inline(module: Module) -> Module:
     """Raises TooManyOperators."""
     limit_calls(module)
     finished: set[str] = set()
-    for function in [f for f in module.ops if f.attrs["entry"] is True and program_of(f) is not None]:
+    for function in [f for f in module.ops if f.attrs["entry"] is True and is_chosen(f)]:
         _call_kernel(module, function)
     for function in list(module.ops):
         _inline_calls(module, function, finished, ())
@@ -71,6 +74,7 @@ def erase_unreached(module: Module) -> None:
     for function in needed:
         program = program_of(function)
         symbols = [] if program is None else [program.symbol]
+        symbols += [way.symbol for way in alternatives_of(function) if way.symbol]
         for op in function.walk():
             symbols += custom_symbols(op) if op.name in (CUSTOM, KERNEL_CALL) else []
         found = [module.lookup(symbol) for symbol in dict.fromkeys(symbols)]
@@ -97,16 +101,30 @@ def _inline_calls(module: Module, function: Op, finished: set[str], callers: tup
         if op.name == CALL:
             callee = module.lookup(str(op.attrs["callee"]))
             _inline_calls(module, callee, finished, (*callers, name))
-            if program_of(callee) is not None:
-                replace_op(op, CUSTOM, op.attrs)  # it keeps its name until it is known whether it runs as tiles
+            if stays(op, callee):
+                replace_op(op, CUSTOM, op.attrs)
             else:
                 inline_call(op, callee, function)
     finished.add(name)
 
 
+def stays(call: Op, callee: Op) -> bool:
+    """Whether a call keeps its name until it is known whether it runs as tiles."""
+    return MEANT not in call.attrs and is_chosen(callee)
+
+
+def is_chosen(function: Op) -> bool:
+    """Whether a target chooses how to compute a function: it is a kernel, or kernels implement it."""
+    return program_of(function) is not None or bool(alternatives_of(function))
+
+
 def _call_kernel(module: Module, function: Op) -> None:
-    """An entry that is a kernel calls it: who knows of tiles finds it there as anywhere else."""
+    """An entry that is a kernel calls it: who knows of tiles finds it there as anywhere else. So does one that kernels
+    implement."""
     symbol = function.symbol + MEANING
+    for op in module.walk():
+        if op.attrs.get("callee") == function.symbol:
+            op.attrs["callee"] = symbol
     attrs: dict[str, Attr] = {**function.attrs, "sym_name": symbol, "entry": False, "guards": ()}
     body = Block([a.type for a in function.body.args], [a.name for a in function.body.args])
     types = [v.type for v in function.body.terminator.operands]
@@ -114,7 +132,8 @@ def _call_kernel(module: Module, function: Op) -> None:
     function.regions.clear()
     function.regions.append(Region(body))
     function.regions[0].parent = function
-    del function.attrs[PROGRAM]
+    for name in (PROGRAM, ALTERNATIVES):
+        function.attrs.pop(name, None)
     builder = Builder(body, function.span)
     found = {name for arg in body.args for dim in tensor_type(arg).dims for name in dim.symbols()}
     dims = tuple((name, Dim.sym(name)) for name in sorted(found))

@@ -2,7 +2,8 @@
 
 Enters: a module in which calls of kernels stand under their names, sizes fixed, derivatives taken. Leaves: a
 `form.kernel` for each that the target can run as tiles, its region in forms over blocks; for any other the body of its
-meaning. Where the two differ in bits the kernel is wrong: no result depends on the sizes of blocks.
+meaning. Where the two differ in bits the kernel is wrong: no result depends on the sizes of blocks. A call of what
+kernels implement becomes a call of one of them first, or its body: `choose_kernels.py`.
 
 Before:
     graph.func @f {entry = true, guards = [], params = ["x"]} {
@@ -57,13 +58,22 @@ PLACED = "kernels"
 @dataclass(frozen=True)
 class Placement:
     """Why a target does not run a tile program as such; nothing if it does, where none of the sizes in `limits` is
-    larger than what stands with it."""
+    larger than what stands with it. `cost` is what running it takes."""
 
     why: str
     limits: tuple[tuple[Dim, int], ...] = ()
+    cost: int = 0
 
 
-Trial = Callable[[Op], Placement]
+@dataclass(frozen=True)
+class Tiles:
+    """A target as this pass sees it: `passes` take the body of a program to forms, `run` says how it runs a tile
+    program, and `cost` what forms take that run without tiles."""
+
+    kind: str
+    passes: Sequence[Pass]
+    run: Callable[[Op], Placement]
+    cost: Callable[[Module], int]
 
 
 def placed_kernels(function: Op) -> list[tuple[str, str]]:
@@ -73,12 +83,12 @@ def placed_kernels(function: Op) -> list[tuple[str, str]]:
     return [(str(symbol), str(why)) for symbol, why in told]
 
 
-def place_kernels(passes: Sequence[Pass], trial: Trial) -> Pass:
-    """The pass for a target. `passes` take the body of a program to forms."""
+def place_kernels(tiles: Tiles) -> Pass:
+    """The pass for a target."""
 
     def run(module: Module) -> Module:
         for function in [f for f in module.ops if f.attrs["entry"] is True]:
-            told = [_place(module, function, op, passes, trial) for op in _calls(function)]
+            told = [_place(module, function, op, tiles) for op in kernel_calls(function)]
             if told:
                 function.attrs[PLACED] = tuple(told)
         erase_unreached(module)
@@ -91,29 +101,40 @@ def place_kernels(passes: Sequence[Pass], trial: Trial) -> Pass:
 def kernels_as_meant(module: Module) -> Module:
     """For whoever runs no tiles."""
     for function in [f for f in module.ops if f.attrs["entry"] is True]:
-        for op in _calls(function):
-            _mean(module, function, op)
+        for op in kernel_calls(function):
+            mean(module, function, op)
     erase_unreached(module)
     return module
 
 
-def _calls(function: Op) -> list[Op]:
+def kernel_calls(function: Op) -> list[Op]:
     return [op for op in function.walk() if op.name == KERNEL_CALL]
 
 
-def _place(module: Module, function: Op, call: Op, passes: Sequence[Pass], trial: Trial) -> tuple[Attr, ...]:
+def try_kernel(module: Module, call: Op, tiles: Tiles) -> Placement:
+    """How a target runs the kernel of a call, which stays as it is."""
+    program = program_of(module.lookup(str(call.attrs["callee"])))
+    if program is None:
+        return Placement("it is mapped over a dim")
+    kernel = _kernel(module, call, program, tiles.passes)
+    placement = tiles.run(kernel)
+    kernel.erase()
+    return placement
+
+
+def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, ...]:
     callee = module.lookup(str(call.attrs["callee"]))
     program, placement = program_of(callee), Placement("it is mapped over a dim")
     if program is not None:
-        kernel = _kernel(module, call, program, passes)
-        placement = trial(kernel)
+        kernel = _kernel(module, call, program, tiles.passes)
+        placement = tiles.run(kernel)
         if placement.limits:
             call = _branch(module, function, call, placement.limits)
         if not placement.why:
             _replace(call, kernel)
             return _name(callee), ""
         kernel.erase()
-    _mean(module, function, call)
+    mean(module, function, call)
     return _name(callee), placement.why
 
 
@@ -131,7 +152,7 @@ def _branch(module: Module, function: Op, call: Op, limits: Sequence[tuple[Dim, 
     for old, new in zip(call.results, cond.results, strict=True):
         old.replace_all_uses(new)
     call.erase()
-    _mean(module, function, calls[1])
+    mean(module, function, calls[1])
     return calls[0]
 
 
@@ -158,11 +179,11 @@ def _replace(call: Op, kernel: Op) -> None:
     call.erase()
 
 
-def _mean(module: Module, function: Op, call: Op) -> None:
+def mean(module: Module, function: Op, call: Op) -> None:
     """The meaning of a kernel, in which there may be others."""
     callee = module.lookup(str(call.attrs["callee"]))
-    for op in _calls(callee):
-        _mean(module, callee, op)
+    for op in kernel_calls(callee):
+        mean(module, callee, op)
     inline_call(call, callee, function)
 
 
@@ -216,6 +237,8 @@ def _stored(builder: Builder, value: Value, wanted: TensorType) -> Value:
 def _program_body(module: Module, program: Program, dims: dict[str, Dim], passes: Sequence[Pass]) -> Block:
     """The program with the sizes of the call, in forms; its sizes of blocks stay symbols."""
     function = module.lookup(program.symbol)
+    for op in kernel_calls(function):
+        mean(module, function, op)
     fixed = {name: dim.substitute(dims) for name, dim in program.fixed}
     block = copy_block(function.body, {}, {**dims, **fixed})
     for loop in [op for outer in block.ops for op in outer.walk()]:

@@ -36,7 +36,7 @@ from tesserac.graph.autodiff.expand import expand_jvp, expand_vjp
 from tesserac.graph.autodiff.linear import erase_unused, replace_results
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.batching.expand import expand_vmap
-from tesserac.graph.dialect import CUSTOM
+from tesserac.graph.dialect import CUSTOM, KERNEL_CALL, alternatives_of, program_of
 from tesserac.graph.expansion import limit_body
 from tesserac.graph.passes.cse import merge_equal
 from tesserac.graph.passes.inline import custom_symbols, erase_unreached
@@ -63,17 +63,26 @@ def expand_transforms(module: Module, observe: Observe | None) -> Module:
     expanded: set[Op] = set()
     for function in list(module.ops):
         _expand(module, function, expanded, observe)
-    for function in module.ops:
-        if function.attrs["entry"] is True:
-            dissolve(function, Functions(module, counters(function)))
-            open_checkpoints(function)
-            erase_unused(function.body)
+    waiting = [function for function in module.ops if function.attrs["entry"] is True]
+    for function in waiting:
+        dissolve(function, Functions(module, counters(function)))
+        open_checkpoints(function)
+        erase_unused(function.body)
+        waiting += [other for other in _of_kernels(module, function) if other not in waiting]
     erase_unreached(module)
     while erase_dead(module):
         pass
     if is_new:
         order_effects(module)  # what a rule asserts has its place in this program, not in that of the rule
     return module
+
+
+def _of_kernels(module: Module, function: Op) -> list[Op]:
+    """What the calls of kernels in a function may become."""
+    callees = [module.lookup(str(op.attrs["callee"])) for op in function.walk() if op.name == KERNEL_CALL]
+    symbols = [way.symbol for callee in callees for way in alternatives_of(callee) if way.symbol]
+    programs = [program.symbol for callee in callees if (program := program_of(callee)) is not None]
+    return list(dict.fromkeys([*callees, *map(module.lookup, [*symbols, *programs])]))
 
 
 def _expand(module: Module, function: Op, expanded: set[Op], observe: Observe | None) -> None:

@@ -1,0 +1,74 @@
+"""What a host program costs on a machine, for choosing between two that compute the same.
+
+Enters: a `schedule.func` whose launches are known. Leaves: a number, in bytes of main memory: what launches move, what
+they compute, in the bytes that a unit could move meanwhile, and what starting them takes. Sizes that only a run knows
+are nominal. A loop counts as often as it iterates, of two branches the larger one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tesserac.ir.core import Block, Op
+from tesserac.ir.forms import contracted, indices, tensor_type
+from tesserac.ir.kernels import KERNEL, kernel_programs, spanning
+from tesserac.schedule.cost import body_work, element_bytes, nominal
+from tesserac.schedule.dialect import memory
+from tesserac.schedule.machine import Machine
+from tesserac.types.dims import Dim, product
+
+START = 4096
+"""Bytes that a machine moves while a launch starts."""
+NO_SIZES: Mapping[str, Dim] = {}
+
+
+def estimate(host: Op, machine: Machine) -> int:
+    return _block(host.body, machine)
+
+
+def _block(block: Block, machine: Machine) -> int:
+    return sum(_op(op, machine) for op in block.ops)
+
+
+def _op(op: Op, machine: Machine) -> int:
+    inside = [_block(region.block, machine) for region in op.regions if op.name != "schedule.launch"]
+    match op.name:
+        case "schedule.launch":
+            moved = sum(nominal(product(ty.dims), machine) * element_bytes(ty.dtype) for ty in map(memory, op.operands))
+            return START + moved + _work(op.body, NO_SIZES, machine) // machine.flops_per_byte
+        case "schedule.loop":
+            return _iterations(op, machine) * sum(inside)
+        case "schedule.while":
+            return machine.nominal * sum(inside)
+    return max(inside, default=0)
+
+
+def _iterations(loop: Op, machine: Machine) -> int:
+    ends = [v.defining_op.attrs.get("dim") if v.defining_op is not None else None for v in loop.operands[:2]]
+    low, high = (nominal(dim, machine) if isinstance(dim, Dim) else None for dim in ends)
+    zero = ends[0] == Dim.const(0)
+    return max(1, (high or machine.nominal) - (0 if zero or low is None else low))
+
+
+def _work(block: Block, sizes: Mapping[str, Dim], machine: Machine) -> int:
+    """What all forms of a body compute, in operations. Programs of a kernel together do what one does whose blocks
+    span their dims."""
+    total = 0
+    for op in block.ops:
+        if op.name == KERNEL:
+            total += nominal(kernel_programs(op), machine) * _work(op.body, spanning(op), machine)
+        elif op.name == "form.map":
+            total += max(1, body_work(op)) * _elements(tensor_type(op.result).dims, sizes, machine)
+        elif op.name == "form.contract":
+            dims = tensor_type(op.operands[0]).dims
+            summed = [dims[indices(op, "lhs").index(axis)] for axis in contracted(op)]
+            total += 2 * _elements((*tensor_type(op.result).dims, *summed), sizes, machine)
+        elif op.regions:
+            total += max(_work(region.block, sizes, machine) for region in op.regions)
+        elif op.name.startswith("form.") and op.operands:
+            total += _elements(tensor_type(op.operands[0]).dims, sizes, machine)
+    return total
+
+
+def _elements(dims: tuple[Dim, ...], sizes: Mapping[str, Dim], machine: Machine) -> int:
+    return nominal(product([dim.substitute(dict(sizes)) for dim in dims]), machine)
