@@ -52,6 +52,13 @@ class Function:
         return Value(pointer(), f"@{self.name}")
 
     def __str__(self) -> str:
+        return self._text(self.name)
+
+    def meaning(self) -> str:
+        """The text without the name."""
+        return self._text("")
+
+    def _text(self, name: str) -> str:
         parameters = ", ".join(
             " ".join(filter(None, [str(a.type), extra, a.text]))
             for a, extra in zip(self.args, self.parameter_attributes, strict=True)
@@ -59,7 +66,7 @@ class Function:
         head = " ".join(filter(None, ["define", self.linkage, self.convention, str(self.result)]))
         tail = " ".join(["", *self.attributes]) if self.attributes else ""
         body = "\n".join(["entry:", *self.entry, *self.lines])
-        return f"{head} @{self.name}({parameters}){tail} {{\n{body}\n}}"
+        return f"{head} @{name}({parameters}){tail} {{\n{body}\n}}"
 
 
 class Module:
@@ -103,6 +110,17 @@ class Module:
             self._functions.append(function)
             self._shared[text] = function
         return self._shared[text]
+
+    def merge_equal(self) -> None:
+        """Functions that say the same become one, with the others as names for it: kernels over other sizes."""
+        first: dict[str, Function] = {}
+        for function in self._functions:
+            same = first.setdefault(function.meaning(), function)
+            if same is not function:
+                parameters = ", ".join(str(arg.type) for arg in function.args)
+                alias = f"alias {function.result} ({parameters}), ptr @{same.name}"
+                self._globals[function.name] = f"@{function.name} = {alias}"
+        self._functions = list(first.values())
 
     def find_function(self, name: str) -> Function | None:
         return self._named.get(name)

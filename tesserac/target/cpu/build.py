@@ -87,6 +87,7 @@ def kernel_code(lowered: Module, cpu: CpuPlatform, names: Collection[str] | None
     for name, kernel in kernels_of(lowered).items():
         if names is None or name in names:
             emit_kernel(module, kernel)
+    module.merge_equal()
     return module
 
 
