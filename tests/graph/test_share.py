@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
+from tesserac.ir.passes import run_passes
 from tesserac.schedule.machine import AARCH64
+from tesserac.target.cpu.build import host_platform, kernel_code
 from tests.support.cpu_kernels import same_bits
 
 LAYERS = """
@@ -45,3 +49,38 @@ def test_each_launch_reads_its_own_weights() -> None:
     for w in weights:
         expected = layer(expected, w)
     same_bits(m.layers(x, *weights), expected)
+
+
+TWO_SIZES = """
+def both(x: Tensor[A, D, f32], y: Tensor[B, D, f32], w: Tensor[D, D, f32]) -> (Tensor[A, D, f32], Tensor[B, D, f32]):
+    return tanh(x @ w), tanh(y @ w)
+"""
+
+
+def test_kernels_over_sizes_of_other_names_are_one_code() -> None:
+    session, source = Session(), SourceFile("sizes.tess", TWO_SIZES)
+    cpu = host_platform()
+    tiles = session.levels(source, session.function(source, "both"), cpu.schedule).tile
+    text = str(kernel_code(run_passes(tiles, [cpu.lowering], verify=True), cpu))
+    names, codes = set(re.findall(r"@(main\.both\S*) = alias", text)), re.findall(r"define void @main\.both", text)
+    assert names and len(codes) <= len(names) + 1  # the panels of `w` are packed by one kernel anyway
+
+
+def test_each_of_them_has_its_own_size() -> None:
+    rng = np.random.default_rng(0)
+    x, y, w = (rng.normal(size=s).astype("f4") for s in ((7, 5), (70, 5), (5, 5)))
+    both = tessera.compile(TWO_SIZES).both
+    layer = tessera.compile("def f(x: Tensor[B, D, f32], w: Tensor[D, D, f32]): return tanh(x @ w)").f
+    for given, got in zip((x, y), both(x, y, w), strict=True):
+        same_bits(got, layer(given, w))
+
+
+def test_random_bits_are_called_not_written_in_each_kernel() -> None:
+    text = "def f(n: Tensor[N, f32]) -> (Tensor[N, f32], Tensor[N, f32]): return n + uniform(N), n * uniform(N)"
+    session, source = Session(), SourceFile("draws.tess", text)
+    cpu = host_platform()
+    tiles = session.levels(source, session.function(source, "f"), cpu.schedule).tile
+    code = str(kernel_code(run_passes(tiles, [cpu.lowering], verify=True), cpu))
+    defined = re.findall(r"define internal .*@(long\.philox\S*?)\(", code)
+    assert defined and len(defined) == len(set(defined)) <= 4  # of four vectors, one, one element, and of keys
+    assert code.count("@long.philox") >= 2 * len(defined)

@@ -266,3 +266,39 @@ def test_constants_fold_while_indices_are_written() -> None:
     assert b.add(b.mul(const_i64(6), const_i64(7)), const_i64(0)).number == 42
     assert b.mul(f.args[0], const_i64(1)) == f.args[0] and b.add(const_i64(0), f.args[0]) == f.args[0]
     assert const_int(I32, 2**31).number == -(2**31) and f.lines == []
+
+
+def test_a_block_has_one_instruction_of_a_kind() -> None:
+    f = Module("m").function("f", I64, [I64, I64, PTR])
+    b, (x, y, place) = f.builder, f.args
+    assert b.mul(x, y) is b.mul(x, y)
+    assert b.gep(I64, place, x) is b.gep(I64, place, x)
+    assert b.load(I64, place, 8) is not b.load(I64, place, 8), "memory may have changed"
+    before = b.add(x, y)
+    if_then(b, b.icmp("eq", x, y), lambda: b.store(b.add(x, y), place, 8))
+    assert b.add(x, y) is not before, "another block"
+    b.ret(b.add(x, y))
+    assert str(f).count("add i64") == 3
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "and", "or", "xor"])
+def test_constants_fold_as_llvm_computes(op: str) -> None:
+    for left, right in ((6030052921699716445, 4294967295), (-5, 3), (1 << 62, 1 << 62)):
+        f = Module("m").function("f", I64, [])
+        folded = f.builder.binary(op, const_int(I64, left), const_int(I64, right))
+        f.builder.ret(folded)
+        expected = {"add": left + right, "sub": left - right, "mul": left * right}.get(op)
+        if expected is None:
+            expected = {"and": left & right, "or": left | right, "xor": left ^ right}[op]
+        assert folded.number is not None and (folded.number - expected) % (1 << 64) == 0
+        assert "=" not in str(f)
+
+
+def test_functions_that_say_the_same_have_one_code_and_all_names() -> None:
+    m = Module("m")
+    for name, number in (("one", 1), ("again", 1), ("two", 2)):
+        f = m.function(name, I64, [I64])
+        f.builder.ret(f.builder.add(f.args[0], const_int(I64, number)))
+    m.merge_equal()
+    assert str(m).count("define") == 2 and "@again = alias i64 (i64), ptr @one" in str(m)
+    assert parse(str(m)).get_function("two") is not None
