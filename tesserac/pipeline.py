@@ -39,6 +39,7 @@ from tesserac.schedule.iterations import sum_iterations
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
 from tesserac.schedule.normal import normalise
+from tesserac.schedule.place_folds import sort_folds
 from tesserac.schedule.sequential import sequential
 from tesserac.schedule.sink import sink_views
 from tesserac.tile.build import tile_pass
@@ -73,6 +74,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
     """Forms become a host program with launches."""
     return (
         *((sum_iterations,) if machine.carries_sums else ()),  # a loop that only adds products is one launch
+        *(() if machine.folds_places else (sort_folds, fold_views)),  # folds into places by a sort, and its views
         sink_views,  # views of what a loop carries go behind its updates, so that these happen in place
         normalise,  # the form in which fusion decides
         host_pass(machine),  # groups become launches, values between them buffers

@@ -12,11 +12,12 @@ import numpy as np
 from tesserac.graph.interp_scalar import InterpreterError
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps, tensor_type
-from tesserac.ir.indexed import assembled_boxes, gather_source, sorted_axis
+from tesserac.ir.indexed import assembled_boxes, gather_source, is_ordered_fold, sorted_axis
 from tesserac.numerics.exact import Array
 from tesserac.numerics.narrow import convert, storage
-from tesserac.numerics.order import run_fold
+from tesserac.numerics.order import SCANNED, run_fold
 from tesserac.types.dtype import F32
+from tesserac.types.policy import compute_dtype
 
 Sizes = Mapping[str, int]
 
@@ -74,6 +75,8 @@ def _gather(op: Op, operands: list[Array], sizes: Sizes) -> Array:
 def _scatter(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     """NumPy leaves open which of several values a repeated place gets, so each place gets its last one only."""
     table, new, *indices = operands
+    if is_ordered_fold(op):
+        return _folded_rows(op, table, new, indices)
     places = np.broadcast_arrays(*_places(op, table, indices, new.shape), new)[:-1]
     result, kind = np.array(table).ravel(), str(op.attrs["kind"])
     if new.size:
@@ -84,6 +87,25 @@ def _scatter(op: Op, operands: list[Array], sizes: Sizes) -> Array:
         unique, from_the_end = np.unique(flat[::-1], return_index=True)
         result[unique] = new.ravel()[::-1][from_the_end]
     return result.reshape(table.shape)
+
+
+def _folded_rows(op: Op, table: Array, rows: Array, indices: list[Array]) -> Array:
+    """Rows that name one place are folded in their order, and what stands there is joined with the fold."""
+    ty, kind = tensor_type(op.result), str(op.attrs["kind"])
+    accum = compute_dtype(ty.dtype, ty.policy)
+    axes = [axis for axis, place in enumerate(gather_source(op)) if place is None]
+    sizes = [table.shape[axis] for axis in axes]
+    places = [_checked(op, index.astype(np.int64), size) for index, size in zip(indices, sizes, strict=True)]
+    flat = np.ravel_multi_index(places, sizes) if len(rows) else np.zeros(0, np.int64)
+    result = np.array(np.moveaxis(table, axes, range(len(axes))))
+    wide = convert(rows, accum)
+    for place in np.unique(flat):
+        at = np.unravel_index(place, sizes)
+        fold = run_fold(wide[flat == place], kind)
+        with np.errstate(all="ignore"):
+            joined = SCANNED[kind][0](convert(result[at], accum), fold)
+        result[at] = convert(joined, ty.dtype, saturate=ty.policy.saturate)
+    return np.moveaxis(result, range(len(axes)), axes)
 
 
 _INTEGER_FOLDS: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}

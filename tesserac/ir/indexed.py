@@ -10,8 +10,10 @@
         "exact" it is out of range; with "known" every index is in range by construction.
     form.scatter(x, v, index...) {source, maps, bounds, operator, kind}
         x with elements replaced: v[p] stands where form.gather would read to give element p of a tensor like v. Where
-        places repeat, the last one in row-major order of v stays. `kind` is "set", or of integers, whose folds have no
-        order, that of a fold: all elements that name a place are folded into it.
+        places repeat, the last one in row-major order of v stays. `kind` is "set", or that of a fold: all elements that
+        name a place are folded into it. Folds of integers have no order. Of other numbers v has one row per element of
+        the indices, all of which have one dim: the rows that name a place are folded in their order through the aligned
+        tree, in the accumulation type, and what stands there is joined with the fold.
     form.sort(x) {axis, descending}
         The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
         places, also where `descending`. -0 and +0 are equal; NaN comes last either way.
@@ -74,6 +76,11 @@ def is_checked(op: Op) -> bool:
     return op.attrs["bounds"] != "known"
 
 
+def is_ordered_fold(op: Op) -> bool:
+    """Whether a form.scatter folds rows in their order."""
+    return op.attrs["kind"] != "set" and not tensor_type(op.result).dtype.is_integer
+
+
 def _verify_gather(op: Op) -> None:
     require(all(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)), "works on tensors", op)
     _verify_places(op, tensor_type(op.operands[0]), op.operands[1:], tensor_type(op.result))
@@ -84,11 +91,12 @@ def _verify_scatter(op: Op) -> None:
     require(op.result.type == op.operands[0].type, "gives the type of what it changes", op)
     table, read = tensor_type(op.operands[0]), tensor_type(op.operands[1])
     kind = op.attrs.get("kind")
-    require(kind == "set" or (kind in REDUCE_KINDS and table.dtype.is_integer), f"does not scatter by {kind}", op)
+    require(kind == "set" or kind in REDUCE_KINDS, f"does not scatter by {kind}", op)
     _verify_places(op, table, op.operands[2:], read)
     followed = {place for place in gather_source(op) if place is not None}
     for dim_map in operand_maps(op):
         require(followed.isdisjoint(dim_map), "an index follows a dim that the tensor follows too", op)
+        require(not is_ordered_fold(op) or dim_map == (0,), "an index says the place of each row", op)
 
 
 def _verify_places(op: Op, table: TensorType, indices: tuple[Value, ...], result: TensorType) -> None:

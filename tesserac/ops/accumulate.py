@@ -2,10 +2,7 @@
 
 Enters: a tensor, the new elements, the places. Leaves: the tensor; at each place the new elements that name it are
 folded in index order through the aligned tree, in the accumulation type, and the fold is added to what stands there.
-
-    order = sort(places)                          equal places become runs, each in index order
-    r[j] = fold of v[order[i]] over the run       where j is the last of its run
-    x[places[order[j]]] = x[places[order[j]]] + r[j]        in order of j, hence the last of a run stays
+`folded.py` has the forms.
 """
 
 from __future__ import annotations
@@ -18,32 +15,19 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
-from tesserac.ir.forms import Permute, Reshape, tensor_type
+from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer, where_a_number
+from tesserac.ops.folded import fold_at
 from tesserac.ops.index import Lookup
-from tesserac.ops.lowering import (
-    Scalars,
-    convert_form,
-    gather_form,
-    map_form,
-    runs_form,
-    scan_form,
-    scatter_form,
-    sort_form,
-    view_form,
-)
 from tesserac.ops.registry import OPERATORS, Array, Operator, register
 from tesserac.ops.unify import BroadcastMismatch, Mismatch, Place, RankMismatch, SameSize
 from tesserac.ops.update import Scatter, mapped_places
-from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.dims import ONE, ZERO, product
 from tesserac.types.dtype import I64
-from tesserac.types.policy import compute_dtype
 from tesserac.types.ty import TensorType
 
-PRIMITIVES = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
-"""How a kind of fold joins two values."""
 UFUNCS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-"""The same in NumPy."""
+"""How a kind of fold joins two values, in NumPy."""
 _ELEMENTWISE = {"prod": "mul", "max": "maximum", "min": "minimum"}
 """The operator that joins elements."""
 
@@ -279,106 +263,3 @@ class ScatterAdd(Operator):
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         x, index, v = operands
         return fold_at(builder, (x, v, index), result, Lookup((self.axis,), self.axis), "sum")
-
-
-def fold_at(builder: Builder, operands: Sequence[Value], result: TensorType, lookup: Lookup, kind: str) -> Value:
-    """Operands are the tensor, the new elements and one index per axis that the lookup names."""
-    x, v, *indices = operands
-    dims, kept = tensor_type(v).dims, result.rank - len(lookup.axes)
-    if result.dtype.is_integer:  # no order shows in their folds
-        read = lookup.places(result.rank, [tensor_type(index).dims for index in indices], dims)
-        return scatter_form(builder, x, v, indices, result, *read, "index", kind)
-    new = tuple(range(lookup.at, lookup.at + len(dims) - kept))
-    together = tuple(dims[axis] for axis in new)
-    elements = convert_form(builder, v, TensorType(dims, result.dtype, result.policy))
-    folded = _rows(builder, elements, new)
-    places = [_flat(builder, index, together) for index in indices]
-    if product(together) != ONE:  # one place cannot repeat
-        key = _key(builder, places, [result.dims[axis] for axis in lookup.axes])
-        order = sort_form(builder, key, tensor_type(key), 0, descending=False)
-        folded = runs_form(builder, folded, order, *_run_ends(builder, _at(builder, key, order)), kind)
-        places = [_at(builder, place, order) for place in places]
-    return _join(builder, convert_form(builder, x, result), folded, places, lookup.axes, kind)
-
-
-def _join(
-    builder: Builder, x: Value, folded: Value, places: Sequence[Value], axes: tuple[int, ...], kind: str
-) -> Value:
-    """Reads the old elements, which checks the places, and puts what they become there."""
-    ty, dims = tensor_type(x), tensor_type(folded).dims
-    source, maps = Lookup(axes).places(ty.rank, [tensor_type(place).dims for place in places], dims)
-    old = gather_form(builder, x, places, TensorType(dims, ty.dtype, ty.policy), source, maps, "index")
-    accum = compute_dtype(ty.dtype, ty.policy)
-
-    def join(s: Scalars, args: list[Value]) -> Value:
-        return s.primitive(PRIMITIVES[kind], *(s.cast(arg, accum) for arg in args))
-
-    joined = map_form(builder, (old, folded), tensor_type(old), join)
-    return scatter_form(builder, x, joined, places, ty, source, maps, "index")
-
-
-def _rows(builder: Builder, x: Value, axes: tuple[int, ...]) -> Value:
-    """The axes as one first dim."""
-    ty = tensor_type(x)
-    order = (*axes, *(axis for axis in range(ty.rank) if axis not in axes))
-    dims = tuple(ty.dims[axis] for axis in order)
-    if order != tuple(range(ty.rank)):
-        x = view_form(builder, x, TensorType(dims, ty.dtype, ty.policy), Permute(order))
-    merged = (product(dims[: len(axes)]), *dims[len(axes) :])
-    return x if merged == dims else view_form(builder, x, TensorType(merged, ty.dtype, ty.policy), Reshape())
-
-
-def _flat(builder: Builder, index: Value, together: tuple[Dim, ...]) -> Value:
-    """An index for every new element, in a row."""
-    whole = map_form(builder, (index,), TensorType(together, I64), lambda s, args: s.cast(args[0], I64))
-    return _rows(builder, whole, tuple(range(len(together))))
-
-
-def _key(builder: Builder, places: Sequence[Value], sizes: Sequence[Dim]) -> Value:
-    """One number per place, counted from the start."""
-
-    def counted(s: Scalars, index: Value, size: Dim) -> Value:
-        below = s.primitive("lt", index, s.constant(0, I64))
-        return s.select(below, s.primitive("add", index, s.dim(size, I64)), index)
-
-    def number(s: Scalars, args: list[Value]) -> Value:
-        total = s.constant(0, I64)
-        for index, size in zip(args, sizes, strict=True):
-            total = s.primitive("add", s.primitive("mul", total, s.dim(size, I64)), counted(s, index, size))
-        return total
-
-    return map_form(builder, places, tensor_type(places[0]), number)
-
-
-def _at(builder: Builder, row: Value, places: Value) -> Value:
-    """The elements of a row at places that are in range."""
-    return gather_form(builder, row, (places,), tensor_type(row), (None,), [(0,)], "index", "known")
-
-
-def _run_ends(builder: Builder, ordered: Value) -> tuple[Value, Value]:
-    """Where the run that ends at each place begins, and the end; a place at which none ends has an empty one."""
-    ty = tensor_type(ordered)
-    last = ty.dims[0] - 1
-
-    def beside(step: int) -> Value:
-        def place(s: Scalars, _: list[Value]) -> Value:
-            moved = s.primitive("add", s.index(0, I64), s.constant(step, I64))
-            return s.primitive("max", s.constant(0, I64), s.primitive("min", moved, s.dim(last, I64)))
-
-        return _at(builder, ordered, map_form(builder, (), ty, place))
-
-    def begin(s: Scalars, args: list[Value]) -> Value:
-        return s.select(s.primitive("eq", *args), s.constant(0, I64), s.index(0, I64))
-
-    def behind(s: Scalars) -> Value:
-        return s.primitive("add", s.index(0, I64), s.constant(1, I64))
-
-    def low(s: Scalars, args: list[Value]) -> Value:
-        here, after, start = args
-        ends = s.primitive("eq", s.index(0, I64), s.dim(last, I64))
-        ends = s.primitive("or", ends, s.primitive("not", s.primitive("eq", here, after)))
-        return s.select(ends, start, behind(s))
-
-    begins = scan_form(builder, map_form(builder, (ordered, beside(-1)), ty, begin), ty, "max", 0)
-    lows = map_form(builder, (ordered, beside(1), begins), ty, low)
-    return lows, map_form(builder, (), ty, lambda s, _: behind(s))

@@ -84,14 +84,14 @@ def rounds(operator: Operator, operands: Sequence[TensorType], result: TensorTyp
 
 
 _EXACT = ("select", "cast", "constant", "index", "dim", "neg", "abs", "min", "max", "rint", "floor", "ceil", "eq", "lt")
-_MOVING = ("form.view", "form.assemble", "form.gather", "form.scatter", "form.sort")
+_MOVING = ("form.view", "form.assemble", "form.gather", "form.sort")
 
 
 def _form_rounds(form: Op, dtype: DType) -> bool:
     if form.name in _MOVING or tensor_type(form.result).dtype != dtype:
         return False
-    if form.name in ("form.reduce", "form.scan"):
-        return form.attrs["kind"] not in ("max", "min")
+    if form.name in ("form.reduce", "form.scan", "form.scatter"):
+        return form.attrs["kind"] not in ("set", "max", "min")
     if form.name != "form.map":
         return True
     floats = {tensor_type(v).dtype for v in form.operands if tensor_type(v).dtype.kind == "f"}

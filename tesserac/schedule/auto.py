@@ -6,6 +6,7 @@ and cut into blocks, operands staged, values kept, units bound; each launch says
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from tesserac.ir.core import Op, clone_op
@@ -38,6 +39,8 @@ SORT_WARPS = 32
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
+FOLD_COLUMNS = 64
+"""Columns of rows that are folded into places, which a program takes."""
 WIDE_COLUMNS = 1024
 """Rows side by side where parts of them are programs: memory is read in long runs."""
 
@@ -54,26 +57,7 @@ def launch_pass(machine: Machine) -> Pass:
 
 
 def schedule_launch(launch: Op, machine: Machine) -> None:
-    match launch_kind(launch):
-        case "map":
-            _schedule_map(launch, machine)
-        case "rows" | "scan":
-            _schedule_rows(launch, machine)
-        case "pack":
-            schedule_pack(launch)
-        case "scatter":
-            _schedule_scatter(launch, machine)
-        case "sort":
-            _fold_last(launch)
-            if machine.warps:
-                bind(launch, SORT_WARPS, "uniform")
-            because(launch, "one row per program")
-        case "runs":
-            _schedule_runs(launch, machine)
-        case "contract":
-            schedule_product(launch, machine)
-        case "program":
-            schedule_program(launch, machine)
+    _SCHEDULES[launch_kind(launch)](launch, machine)
 
 
 def merge_runs(launch: Op, found: list[Reach]) -> None:
@@ -190,6 +174,23 @@ def _schedule_scatter(launch: Op, machine: Machine) -> None:
     because(launch, "later elements go over earlier ones, so places are written in order")
 
 
+def _schedule_sort(launch: Op, machine: Machine) -> None:
+    _fold_last(launch)
+    if machine.warps:
+        bind(launch, SORT_WARPS, "uniform")
+    because(launch, "one row per program")
+
+
+def _schedule_folds(launch: Op, _: Machine) -> None:
+    """Each program puts the rows in order anew: that is little beside folding so many columns of them."""
+    _fold_last(launch)
+    merge_runs(launch, reaches(launch))
+    last = len(launch_loops(launch)) - 2
+    if last >= 0:
+        split(launch, last, _fitting(launch, last, FOLD_COLUMNS))
+    because(launch, "rows with one place are folded together, in their order")
+
+
 def _schedule_runs(launch: Op, machine: Machine) -> None:
     if machine.warps:
         bind(launch, machine.warps, "uniform")
@@ -226,3 +227,17 @@ def _keep_values(launch: Op) -> None:
             because(launch, f"%{name} is kept for {count} passes")
         else:
             because(launch, f"%{name} is computed in {count} passes: cheaper than keeping it")
+
+
+_SCHEDULES: dict[str, Callable[[Op, Machine], None]] = {
+    "map": _schedule_map,
+    "rows": _schedule_rows,
+    "scan": _schedule_rows,
+    "pack": lambda launch, _: schedule_pack(launch),
+    "scatter": _schedule_scatter,
+    "sort": _schedule_sort,
+    "folds": _schedule_folds,
+    "runs": _schedule_runs,
+    "contract": schedule_product,
+    "program": schedule_program,
+}

@@ -44,6 +44,8 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
               pack      lays an operand of a later contraction out as `panels`
               scan      running folds along the folded axis
               sort      the order of the elements along the folded axis
+              folds     rows along the folded axis are folded into memory that was written before, at places that
+                        integers say
               runs      folds of runs; the first axis numbers them
               program   one form.kernel; the space is its programs and the dims that it cuts into blocks
               scatter   replaces elements of memory that was written before; the space is that of the new elements, and
@@ -97,7 +99,7 @@ from tesserac.ir.verify import require
 from tesserac.types.dims import Dim, product
 from tesserac.types.dtype import BOOL, component
 
-LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "runs", "program")
+LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "folds", "runs", "program")
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "register", "status", "constant")
 SMALL_LAUNCH = 64

@@ -11,6 +11,7 @@ element.
     scatter   one form that replaces elements of memory; alone
     scan      running folds along an axis; alone
     sort      the order of elements along an axis; alone
+    folds     folds of rows into places that integers say; alone
     runs      folds of runs of elements that the run names; alone
     program   a tile program; alone
 """
@@ -22,7 +23,7 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.forms import contract_dims, indices, operand_maps, tensor_type
-from tesserac.ir.indexed import gather_source
+from tesserac.ir.indexed import gather_source, is_ordered_fold
 from tesserac.ir.kernels import KERNEL, program_space
 from tesserac.schedule.access import Dims
 from tesserac.schedule.cost import form_work
@@ -30,7 +31,7 @@ from tesserac.types.dims import ONE
 
 Place = tuple[int, ...]
 
-ALONE = ("pack", "scatter", "scan", "sort", "runs", "program")
+ALONE = ("pack", "scatter", "scan", "sort", "folds", "runs", "program")
 """Kinds of groups that take nothing."""
 
 
@@ -63,7 +64,8 @@ class Group:
             return cls(op.name.removeprefix("form."), space, (axis,), [op], {op: tuple(range(len(space)))})
         if op.name == "form.scatter":
             space, followed = tensor_type(op.operands[1]).dims, _followed(op)
-            return cls("scatter", space, _without(len(space), followed), [op], {op: followed})
+            kind = "folds" if is_ordered_fold(op) else "scatter"
+            return cls(kind, space, _without(len(space), followed), [op], {op: followed})
         assert op.name != "form.accumulate", "it joins the contraction before it"
         space, kind = tensor_type(op.result).dims, "pack" if "layout" in op.attrs else "map"
         kind = "runs" if op.name == "form.runs" else kind

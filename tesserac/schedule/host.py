@@ -280,7 +280,7 @@ def _writes(user: Op, position: int) -> bool:
 
 def _undecided(group: Group, outs: int) -> Mapping[str, Attr]:
     """A launch that walks its space element by element."""
-    kinds = {axis: "fold" if group.kind in ("rows", "scan", "sort") else "serial" for axis in group.folded}
+    kinds = {axis: "fold" if group.kind in ("rows", "scan", "sort", "folds") else "serial" for axis in group.folded}
     loops = tuple(Loop((a,), size, 1, kinds.get(a, "parallel")) for a, size in enumerate(group.space))
     return {
         "kind": group.kind,

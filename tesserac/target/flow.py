@@ -111,6 +111,19 @@ def if_then(b: Builder, condition: Value, body: Callable[[], None]) -> None:
     open_block(b, done)
 
 
+def if_else(b: Builder, condition: Value, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+    """Runs one body of two."""
+
+    def arm(body: Callable[[], None]) -> Arm:
+        def run() -> Sequence[Value]:
+            body()
+            return []
+
+        return run
+
+    choose(b, condition, arm(then), arm(otherwise))
+
+
 def if_return(b: Builder, condition: Value, body: Callable[[], None]) -> None:
     """Runs `body`, which returns from the function, where the condition holds."""
     yes, done = new_label(b, "leave"), new_label(b, "stay")

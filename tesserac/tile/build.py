@@ -18,6 +18,7 @@ from tesserac.ir.passes import SCHEDULE, TILE, Pass
 from tesserac.schedule.dialect import launch_kind, launch_portion, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
+from tesserac.tile.build_folds import build_folds
 from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_program import Program
@@ -40,6 +41,7 @@ BUILDERS = {
     "scatter": build_scatter,
     "scan": build_scan,
     "sort": build_sort,
+    "folds": build_folds,
     "runs": build_runs,
 }
 

@@ -34,6 +34,11 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.sort(mem, at..., out, at...) {dims, descending}
                                                  the order of a whole row of `mem` along its dim `dims[0]`, as form.sort
                                                  has it, written to `out` along `dims[1]`; both from the coordinates on
+    tile.fold_at(rows, at..., x, at..., (index, at...)..., status?) {kind, bounds, along, columns}
+                                                 folds rows into x at the places that indices say, as form.scatter has
+                                                 it. The last dims of x, one per index, have no coordinate. `along` are
+                                                 the dims of `rows` and of each index that count rows, from 0 on;
+                                                 `columns` those of `rows` and x whose coordinate is an axis, if any
     tile.dot(a, b, acc) : tile                   continues acc's chain over ascending k
     tile.for(low, high, init...) {step} { ^(i, carried...): ... tile.yield }
     tile.tree(n, empty...) { ^(i): ... tile.yield } { ^(left..., right...): ... tile.yield }
@@ -265,6 +270,41 @@ def _verify_sort(op: Op) -> None:
     require(len(dims) == 2 and source.dims[dims[0]] == target.dims[dims[1]], "sorts one dim into an equal one", op)
 
 
+@dataclass(frozen=True)
+class FoldAt:
+    """The operands of a fold into places: memory with its coordinates, and what stands behind them."""
+
+    rows: tuple[Value, ...]
+    target: tuple[Value, ...]
+    places: tuple[tuple[Value, ...], ...]
+    rest: tuple[Value, ...]
+
+
+def fold_operands(op: Op) -> FoldAt:
+    """Memory and coordinates of what is folded, of what it is folded into, and of the indices."""
+    values, count = list(op.operands), len(indices(op, "along")) - 1
+
+    def taken(computed: int = 0) -> tuple[Value, ...]:
+        rank = len(memref_type(values[0]).dims) - computed
+        return tuple(values.pop(0) for _ in range(1 + rank))
+
+    rows, target = taken(), taken(count)
+    places = tuple(taken() for _ in range(count))
+    return FoldAt(rows, target, places, tuple(values))
+
+
+def _verify_fold_at(op: Op) -> None:
+    kind, bounds, columns = op.attrs.get("kind"), op.attrs.get("bounds"), indices(op, "columns")
+    require(kind in REDUCE_KINDS and bounds in BOUNDS, "has a kind of fold and bounds", op)
+    found = fold_operands(op)
+    for values, number in ((found.rows, 0), (found.target, 1)):
+        axes = [i for i, v in enumerate(values[1:]) if not isinstance(v.type, IndexType)]
+        require(axes == list(columns[number : number + 1]), "its columns alone are an axis", op)
+    for place in found.places:
+        require(memref_type(place[0]).dtype.is_integer, "takes integers as places", op)
+        require(all(isinstance(v.type, IndexType) for v in place[1:]), "takes indices", op)
+
+
 def _verify_dot(op: Op) -> None:
     a, b, acc = (tile_type(v) for v in op.operands)
     accum = compute_dtype(a.dtype, a.policy)
@@ -322,6 +362,7 @@ define_op("tile.reduce", pure=True, verify=_verify_reduce)
 define_op("tile.scan", pure=True, verify=_verify_scan)
 define_op("tile.index", pure=True, verify=_verify_index)
 define_op("tile.sort", pure=False, verify=_verify_sort)
+define_op("tile.fold_at", pure=False, verify=_verify_fold_at)
 define_op("tile.dot", pure=True, verify=_verify_dot)
 define_op("tile.for", pure=False, verify=_verify_for)
 define_op("tile.tree", pure=False, verify=_verify_tree)

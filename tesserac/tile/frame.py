@@ -147,7 +147,9 @@ class Frame:
         if op.name == "form.runs":
             return self._in_blocks(range(len(self.loops))) if position == 0 else ()
         if op.name == "form.scatter" and position == 1:
-            return self._in_blocks(self.walked(op))
+            return self._in_blocks(range(len(self.loops)))
+        if op.name == "form.scatter":
+            return tuple(i for i, loop in enumerate(self.loops) if loop.kind == "fold")
         if op.name != "form.contract" or self.matrix is None:
             return ()
         rows, columns, terms = self.matrix

@@ -25,9 +25,13 @@ def scheduled(lines: list[str], result: str) -> Op:
     return module.ops[0]
 
 
+INTO_PLACES = ("scatter", "folds")
+
+
 def whole_writes(op: Op) -> int:
     """Launches inside `op` that write a whole tensor of size N; a scatter writes where it is told."""
-    launches = [inner for inner in op.walk() if inner.name == "schedule.launch" and launch_kind(inner) != "scatter"]
+    launches = [inner for inner in op.walk() if inner.name == "schedule.launch"]
+    launches = [launch for launch in launches if launch_kind(launch) not in INTO_PLACES]
     outs = [memory(out).dims for launch in launches for out in launch_outs(launch)]
     return sum(product(dims).constant is None for dims in outs)
 

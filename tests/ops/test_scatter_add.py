@@ -9,9 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
+from tesserac.ir.passes import run_passes
 from tesserac.numerics.order import binary_counter, run_fold, tree
+from tesserac.pipeline import schedule_passes
+from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.machine import AARCH64
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.sampling import examples
+from tests.support.source_support import compile_to_forms
 
 PROGRAM = """
 def rows(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]) -> Tensor[N, D, f32]:
@@ -77,7 +82,12 @@ def expected_rows(x: np.ndarray, i: np.ndarray, v: np.ndarray) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (5, 3, 40), (7, 300, 200), (1000, 2, 64), (3, 0, 5), (4, 5, 0)])
+FEW_PLACES = [(1, 1, 1), (5, 3, 40), (7, 300, 200), (3, 21, 2100)]
+MORE_PLACES_THAN_ROWS = [(300, 70, 100), (1000, 2, 64), (70_000, 1, 40)]
+SIZES = [*FEW_PLACES, *MORE_PLACES_THAN_ROWS, (3, 0, 5), (4, 5, 0)]
+
+
+@pytest.mark.parametrize(("n", "d", "k"), SIZES)
 def test_the_order_is_the_one_written_down(n: int, d: int, k: int) -> None:
     run, x, i, v = compiled_equals_oracle(PROGRAM), values(n, d), places(k, n), values(k, d)
     np.testing.assert_array_equal(run("rows", x, i, v), expected_rows(x, i, v))
@@ -121,10 +131,19 @@ def test_counting_and_one_place() -> None:
     run("known", values(5), values(5))
 
 
-@pytest.mark.parametrize("bad", [4, -5])
-def test_a_bad_place_ends_the_call(bad: int) -> None:
-    module, i = tessera.compile(PROGRAM), places(9, 4)
-    i[5] = bad
-    with pytest.raises(tessera.TesseraError, match=f"index {bad} is out of range for a dim of size 4") as caught:
-        module.rows(values(4, 3), i, values(9, 3))
-    assert caught.value.code == "E0927"
+@pytest.mark.parametrize("size", [4, 60, 3000])
+@pytest.mark.parametrize("beyond", [0, -1])
+def test_a_bad_place_ends_the_call(beyond: int, size: int) -> None:
+    module, i = tessera.compile(PROGRAM), places(9, size)
+    i[5] = bad = beyond - size if beyond else size
+    said = f"index {bad} is out of range for a dim of size {size}"
+    for name, d, kind in (("rows", (3,), "i4"), ("numbers", (), "i8")):
+        with pytest.raises(tessera.TesseraError, match=said) as caught:
+            getattr(module, name)(values(size, *d), i.astype(kind), values(9, *d))
+        assert caught.value.code == "E0927"
+
+
+def test_folds_into_places_are_one_launch_without_a_sort() -> None:
+    host = run_passes(compile_to_forms(PROGRAM), schedule_passes(AARCH64), verify=True)
+    kinds = [launch_kind(op) for op in host.walk() if op.name == "schedule.launch"]
+    assert "folds" in kinds and not {"sort", "runs"} & set(kinds)

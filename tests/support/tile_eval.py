@@ -21,8 +21,8 @@ from tesserac.ir.table import table_of
 from tesserac.ir.types import AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.exact import fma
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
-from tesserac.numerics.order import Blocks, block_prod, block_scan, block_sum, fold_max, fold_min, tree
-from tesserac.tile.dialect import grid, memref_type, tile_type
+from tesserac.numerics.order import SCANNED, Blocks, block_prod, block_scan, block_sum, fold_max, fold_min, tree
+from tesserac.tile.dialect import fold_operands, grid, memref_type, tile_type
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, TF32
 from tesserac.types.policy import compute_dtype
@@ -267,6 +267,36 @@ class _Program:
         folds = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
         mem[address] = new if op.attrs["kind"] == "set" else folds[op.attrs["kind"]](mem[address], new)
         return []
+
+    def tile_fold_at(self, op: Op, args: list[object]) -> list[object]:
+        """Row after row, each place on its own."""
+        values = dict(zip(op.operands, args, strict=True))
+        found, along = fold_operands(op), op.attrs["along"]
+        target, kind = memref_type(found.target[0]), op.attrs["kind"]
+        size = memref_type(found.rows[0]).dims[along[0]].evaluate(self.sizes)
+        computed = [dim.evaluate(self.sizes) for dim in target.dims[-len(found.places) :]]
+        named: dict[tuple[int, ...], list[np.ndarray]] = {}
+        for row in range(size):
+            at = [int(self._at_row(values, p, dim, row)) for p, dim in zip(found.places, along[1:], strict=True)]
+            fixed = [p + n if p < 0 and op.attrs["bounds"] == "wrap" else p for p, n in zip(at, computed, strict=True)]
+            bad = [word for word, (place, n) in enumerate(zip(fixed, computed, strict=True)) if not 0 <= place < n]
+            for word in bad:
+                values[found.rest[0]][word] = at[word]
+            if not bad:
+                named.setdefault(tuple(fixed), []).append(self._at_row(values, found.rows, along[0], row))
+        accum, combine = compute_dtype(target.dtype, target.policy), SCANNED[kind][0]
+        for place, rows in named.items():
+            address = self._addresses(target, [*(values[v] for v in found.target[1:]), *place])
+            mem = values[found.target[0]]
+            joined = combine(convert(mem[address], accum), tree([convert(row, accum) for row in rows], combine))
+            mem[address] = convert(joined, target.dtype, saturate=target.policy.saturate)
+        return []
+
+    def _at_row(self, values: dict[Value, object], operand: tuple[Value, ...], dim: int, row: int) -> np.ndarray:
+        """What memory has at its coordinates, `row` further along a dim."""
+        at = [values[v] for v in operand[1:]]
+        at[dim] += row
+        return values[operand[0]][self._addresses(memref_type(operand[0]), at)]
 
     def _present(self, op: Op, shape: tuple[int, ...]) -> np.ndarray:
         """Which elements of a gathered block lie inside the axes that its coordinates come from."""

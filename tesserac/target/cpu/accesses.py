@@ -15,6 +15,7 @@ from tesserac.target.cpu.registers import NARROW, narrow, saturate, widen
 from tesserac.target.cpu.scalars import emit_cast
 from tesserac.target.llvm_types import Value, const_i64, undefined, vector
 from tesserac.types.dtype import F32, DType
+from tesserac.types.policy import Policy
 
 Terms = list[tuple[Entry, Value]]
 """Running indices with their strides."""
@@ -106,10 +107,15 @@ def emit_store(frame: Frame, op: Op) -> None:
 
 
 def rounded_to(frame: Frame, value: Value, memory: Memory, op: Op) -> Value:
-    """The element as it stands in memory: rounded once, under the policy of the memory."""
-    type_, compute = op.operands[1].type, _dtype(op.operands[0])
+    """The element that a store has, as it stands in memory."""
+    type_ = op.operands[1].type
     assert isinstance(type_, MemRefType)
-    if type_.policy.saturate:
+    return rounded(frame, value, memory, type_.policy, _dtype(op.operands[0]))
+
+
+def rounded(frame: Frame, value: Value, memory: Memory, policy: Policy, compute: DType) -> Value:
+    """The element as it stands in memory: rounded once, under the policy of the memory."""
+    if policy.saturate:
         value = saturate(frame.b, value, memory.dtype)
     if memory.dtype not in NARROW or compute != F32:
         value = emit_cast(frame.b, value, compute, memory.dtype)

@@ -16,6 +16,7 @@ from tesserac.target.cpu.accesses import align_of, load_part, rounded_to, store_
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.flow import if_then
+from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, PTR, Value, array, const_i64, undefined, vector
 from tesserac.tile.bodies import COMBINE
 from tesserac.tile.cpu.dialect import gather_coordinates, scatter_coordinates
@@ -153,22 +154,28 @@ def table_place(frame: Frame, table: Table, places: Sequence[Value]) -> tuple[Va
     for index, computed, size, stride in zip(places, table.computed, memory.dims, memory.strides, strict=True):
         found = index
         if computed and table.words is not None:
-            found, fits = _checked(frame, table, index, size, b.gep(I64, table.words, number))
+            found, fits = checked(frame, table.wraps, index, size, b.gep(I64, table.words, number))
             good = fits if good is None else b.binary("and", good, fits)
         number += computed
         place = b.add(place, b.mul(found, stride))
     return place, good
 
 
-def _checked(frame: Frame, table: Table, index: Value, size: Value, word: Value) -> tuple[Value, Value]:
-    """The index counted from the start, and whether there is such an element."""
+def checked(frame: Frame, wraps: bool, index: Value, size: Value, word: Value | None) -> tuple[Value, Value]:
+    """The index counted from the start, and whether there is such an element; if not, it is put into its word."""
     b, found = frame.b, index
-    if table.wraps:
+    if wraps:
         found = b.select(b.icmp("slt", index, const_i64(0)), b.add(index, size), index)
     good = b.icmp("ult", found, size)
-    told = b.maximum_int(index, const_i64(NO_BAD_INDEX + 1))
-    if_then(b, b.icmp("uge", found, size), lambda: b.store(told, word, 8))
+    if word is None:
+        return found, good
+    if_then(b, b.icmp("uge", found, size), lambda: tell_bad(b, index, word))
     return found, good
+
+
+def tell_bad(b: Builder, index: Value, word: Value) -> None:
+    """Puts a bad index into its word."""
+    b.store(b.maximum_int(index, const_i64(NO_BAD_INDEX + 1)), word, 8)
 
 
 def _zeros(frame: Frame) -> Value:

@@ -18,6 +18,7 @@ from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.groups import emit_vector_loop
 from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
+from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
 from tesserac.target.cpu.shared import emit_shared, has_products, is_shared
 from tesserac.target.cpu.sorts import emit_sort
@@ -196,6 +197,7 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.running": _running,
     "cpu.pack": emit_pack,
     "cpu.sort": emit_sort,
+    "cpu.fold_at": emit_fold_at,
     "cpu.micro_kernel": _micro_kernel,
     "cpu.row_product": emit_row_product,
     "cpu.panel_sum": _panel_sum,

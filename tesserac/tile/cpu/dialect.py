@@ -36,6 +36,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.sort(mem, at..., out, at..., pairs, spare, counts) {dims, descending}
         As tile.sort. A radix sort, stable: pairs of key and place move between `pairs` and `spare`, digit by digit;
         `counts` holds how often each value of each digit occurs.
+    cpu.fold_at(rows, at..., x, at..., (index, at...)..., count, pairs, spare, counts, slots, status?)
+            {kind, bounds, along, columns}
+        As tile.fold_at, for `count` columns. Rows are put in the order of their places: by the `counts` of all places,
+        or of the digits of their numbers, in `pairs` and `spare`. `slots` hold folds of subtrees.
     cpu.pack(panels, k0, c0, depth, count, total) {width, across, shorten} { ^(k, c): ... cpu.yield(x) }
         Element (k, c) of a depth x count block goes to row k0 + k, column c0 + c of `panels`, whose columns are stored
         in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
@@ -263,6 +267,11 @@ def _verify_sort(op: Op) -> None:
     require(all(isinstance(t, MemRefType) and t.dtype == I64 for t in scratch), "works in scratch of words", op)
 
 
+def _verify_fold_at(op: Op) -> None:
+    require(op.attrs.get("kind") in REDUCE_KINDS, "needs a known kind", op)
+    require(any(isinstance(v.type, MemRefType) and v.type.space == "local" for v in op.operands), "needs scratch", op)
+
+
 def _verify_pack(op: Op) -> None:
     memory = op.operands[0].type
     panels = isinstance(memory, MemRefType) and memory.layout == "panels" and len(memory.dims) == 2
@@ -312,6 +321,7 @@ define_op("cpu.store", pure=False, verify=_verify_store)
 define_op("cpu.scatter", pure=False, verify=_verify_scatter)
 define_op("cpu.index", pure=True, verify=_verify_index)
 define_op("cpu.sort", pure=False, verify=_verify_sort)
+define_op("cpu.fold_at", pure=False, verify=_verify_fold_at)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.pack", pure=False, verify=_verify_pack)
 define_op("cpu.panel_sum", pure=False, verify=_verify_panel_sum)

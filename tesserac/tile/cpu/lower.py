@@ -28,6 +28,7 @@ from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.indexed import coordinates, gathered, lower_scatter
 from tesserac.tile.cpu.loops import lower_for, lower_tree
 from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
+from tesserac.tile.cpu.place_folds import lower_fold_at
 from tesserac.tile.cpu.products import lower_dot, store_panels
 from tesserac.tile.cpu.reuse import kept_operands
 from tesserac.tile.cpu.running import lower_running
@@ -174,6 +175,9 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
         case "tile.sort":
             pending.flush()
             lower_sort(ctx, op)
+        case "tile.fold_at":
+            pending.flush()
+            lower_fold_at(ctx, op)
         case "tile.reduce":
             pending.add(reduce_sink(ctx, op))
         case name if name in _LOOPS:

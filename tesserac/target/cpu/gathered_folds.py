@@ -1,0 +1,127 @@
+"""Folds of elements into few places, in one pass over the elements.
+
+Each place gathers elements in a buffer. A full buffer is a whole subtree: it is folded in registers, and the fold goes
+to a log. In the end the log is put in the order of places, and each place folds what it has there, and behind it what
+is left in its buffer: subtrees of one size and a shorter last one, which is the aligned tree.
+
+    entry of a place      (where its next element goes, how many folds it has in the log; then: where the next one goes)
+    buffers               a[0] a[1] ... a[15] | b[0] ...
+    log                   (a, fold of a[0..15])  (b, fold of b[0..15])  (a, fold of a[16..31])  ...
+    folds                 a[0..15]  a[16..31]  room  b[0..15]  ...  room for the fold of what is left
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.base.dataclass import dataclass
+from tesserac.target.cpu.registers import register_type
+from tesserac.target.cpu.run_folds import Rows, fold_elements, fold_full
+from tesserac.target.flow import choose, for_loop, if_then
+from tesserac.target.llvm_types import I64, Value, const_i64
+from tesserac.tile.cpu.place_folds import GATHERS
+
+
+def emit_gathered(
+    rows: Rows, number: Callable[[Value], Value], size: Value, step: Value, last: Value, *room: Value
+) -> None:
+    """Folds `size` elements, `step` apart, whose places have a number, into those below `last`. The room is for the
+    entries of all places, the log, and the folds of one place."""
+    gathered = _Gathered(rows, *room)
+    b, zero, one = rows.frame.b, const_i64(0), const_i64(1)
+    for_loop(b, zero, b.add(last, one), one, [], gathered.begin)
+
+    def take(i: Value, held: list[Value]) -> Sequence[Value]:
+        return gathered.take(number(i), b.mul(i, step), held[0])
+
+    [count] = for_loop(b, zero, size, one, [zero], take)
+    for_loop(b, zero, b.add(last, one), one, [zero], gathered.make_room)
+    for_loop(b, zero, count, one, [], gathered.put)
+    for_loop(b, zero, last, one, [zero], gathered.finish)
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    rows: Rows
+    entries: Value
+    log: Value
+    folds: Value
+
+    def _pair(self, base: Value, number: Value) -> tuple[Value, Value]:
+        """The words of an entry, or of a record of the log."""
+        b = self.rows.frame.b
+        first = b.gep(I64, base, b.mul(number, const_i64(2)))
+        return first, b.gep(I64, first, 1)
+
+    def _element(self, base: Value, place: Value) -> Value:
+        return self.rows.frame.b.gep(register_type(self.rows.accum), base, place)
+
+    def begin(self, place: Value, _: list[Value]) -> Sequence[Value]:
+        b = self.rows.frame.b
+        following, folds = self._pair(self.entries, place)
+        b.store(b.mul(place, const_i64(GATHERS)), following, 8)
+        b.store(const_i64(0), folds, 8)
+        return []
+
+    def take(self, place: Value, offset: Value, count: Value) -> Sequence[Value]:
+        """Puts an element into the buffer of its place; how many folds the log has then."""
+        b = self.rows.frame.b
+        following, folds = self._pair(self.entries, place)
+        here, element = b.load(I64, following, 8), self.rows.element(offset)
+        behind = b.add(here, const_i64(1))
+        full = b.icmp("eq", b.binary("and", behind, const_i64(GATHERS - 1)), const_i64(0))
+
+        def keep() -> Sequence[Value]:
+            self.rows.keep(self.rows.slots, here, element)
+            b.store(behind, following, 8)
+            return [count]
+
+        def fold() -> Sequence[Value]:
+            start = b.sub(behind, const_i64(GATHERS))
+            total = fold_full(self.rows, self._element(self.rows.slots, start), GATHERS, element)
+            owner, value = self._pair(self.log, count)
+            b.store(place, owner, 8)
+            b.store(total, value, 8)
+            b.store(start, following, 8)
+            b.store(b.add(b.load(I64, folds, 8), const_i64(1)), folds, 8)
+            return [b.add(count, const_i64(1))]
+
+        return choose(b, full, fold, keep)
+
+    def make_room(self, place: Value, held: list[Value]) -> Sequence[Value]:
+        """Where the folds of a place go, and one more."""
+        b, first = self.rows.frame.b, held[0]
+        _, folds = self._pair(self.entries, place)
+        count = b.load(I64, folds, 8)
+        b.store(first, folds, 8)
+        return [b.add(b.add(first, count), const_i64(1))]
+
+    def put(self, number: Value, _: list[Value]) -> Sequence[Value]:
+        """Puts a fold of the log behind the others of its place."""
+        b, type_ = self.rows.frame.b, register_type(self.rows.accum)
+        owner, value = self._pair(self.log, number)
+        folds = self._pair(self.entries, b.load(I64, owner, 8))[1]
+        place = b.load(I64, folds, 8)
+        b.store(b.add(place, const_i64(1)), folds, 8)
+        self.rows.keep(self.folds, place, b.load(type_, value, type_.bits // 8))
+        return []
+
+    def finish(self, place: Value, held: list[Value]) -> Sequence[Value]:
+        """Folds what a place has, from `first` on; where those of the next one begin."""
+        b, type_, first = self.rows.frame.b, register_type(self.rows.accum), held[0]
+        following, end = (b.load(I64, word, 8) for word in self._pair(self.entries, place))
+        start = b.mul(place, const_i64(GATHERS))
+        left = b.sub(following, start)
+        buffer, align = self._element(self.rows.slots, start), type_.bits // 8
+        fold_elements(self.rows, buffer, left)
+        self.rows.keep(self.folds, end, b.load(type_, buffer, align))
+        some = b.cast("zext", b.icmp("ne", left, const_i64(0)), I64)
+        terms = b.sub(b.add(end, some), first)
+
+        def join() -> None:
+            total = self._element(self.folds, first)
+            fold_elements(self.rows, total, terms)
+            self.rows.join(self.rows.place(place), b.load(type_, total, align))
+
+        if_then(b, b.icmp("ne", terms, const_i64(0)), join)
+        return [b.add(end, const_i64(1))]

@@ -1,0 +1,260 @@
+"""Folds of rows into places that integers say: each place folds its rows in their order through the aligned tree.
+
+    1. every row gets the number of its place; one without a place gets the number behind the last
+    2. rows are put in the order of these numbers, stable: by counting the rows of each place, or, where most places
+       have none, by the digits of the numbers, lowest first
+    3. the rows of a place, now a run, are folded (`run_folds.py`) and joined with what stands there
+
+          rows                 v0 v1 v2 v3 v4            counts    3: 2   5: 3
+          places                5  3  5  5  3            runs     (3, 0) (5, 2) (6, 5)
+          data                 v1 v4 v0 v2 v3            v1 + v4 goes to 3, (v0 + v2) + v3 to 5
+
+A run is the number of its place and where it begins in the data; one more tells where the last run ends. Where a row is
+one element, the data are elements in the accumulation type, else they say where the row stands. Elements for few
+places are not put in order, see `gathered_folds.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.forms import indices
+from tesserac.target.cpu.accesses import align_of, widened
+from tesserac.target.cpu.frame import Frame
+from tesserac.target.cpu.gathered_folds import emit_gathered
+from tesserac.target.cpu.gathers import checked
+from tesserac.target.cpu.run_folds import Rows, emit_runs
+from tesserac.target.flow import choose, do_while, for_loop, if_else
+from tesserac.target.llvm_types import I64, Value, const_i64, undefined, vector
+from tesserac.tile.cpu.place_folds import DIGITS, GATHERED, SPARSE
+from tesserac.tile.dialect import fold_operands, memref_type
+from tesserac.types import dtype as dt
+from tesserac.types.policy import compute_dtype
+
+PAIR = vector(I64, 2)
+"""The number of a place, and where its row stands or its run begins."""
+DIGIT_BITS = (DIGITS - 1).bit_length()
+
+
+def emit_fold_at(frame: Frame, op: Op) -> None:
+    _Folds(frame, op).emit()
+
+
+class _Folds:
+    def __init__(self, frame: Frame, op: Op) -> None:
+        self.frame, self.b = frame, frame.b
+        found = fold_operands(op)
+        along, columns = indices(op, "along"), indices(op, "columns")
+        self.wraps, self.is_checked = op.attrs["bounds"] == "wrap", op.attrs["bounds"] != "known"
+        rows, target = frame.memories[found.rows[0]], frame.memories[found.target[0]]
+        self.places = [frame.memories[place[0]] for place in found.places]
+        self.starts = [self._start(place) for place in found.places]
+        self.steps = [memory.strides[dim] for memory, dim in zip(self.places, along[1:], strict=True)]
+        computed = len(self.places)
+        self.size, self.sizes = rows.dims[along[0]], target.dims[-computed:]
+        count, pairs, spare, counts, slots, *status = found.rest
+        self.pairs, self.spare, self.counts = (frame.memories[v].start for v in (pairs, spare, counts))
+        self.words = frame.memories[status[0]].start if status else None
+        type_ = memref_type(found.target[0])
+        accum = compute_dtype(type_.dtype, type_.policy)
+        self.rows = Rows(
+            frame, str(op.attrs["kind"]), accum, type_.policy, rows, self._start(found.rows), target,
+            self._start(found.target), self.sizes, target.strides[-computed:],
+            (rows.strides[columns[0]], target.strides[columns[1]]) if columns else None,
+            frame.value(count), frame.memories[slots].start,
+        )  # fmt: skip
+        self.step = rows.strides[along[0]]
+        self.last = self._product(self.sizes)
+
+    def _start(self, values: Sequence[IRValue]) -> Value:
+        """Where memory begins at its coordinates."""
+        memory, place = self.frame.memories[values[0]], const_i64(0)
+        for value, stride in zip(values[1:], memory.strides, strict=False):
+            place = self.b.add(place, self.b.mul(self.frame.value(value), stride))
+        return self.b.gep(memory.element, memory.start, place)
+
+    def _product(self, sizes: Sequence[Value]) -> Value:
+        total = const_i64(1)
+        for size in sizes:
+            total = self.b.mul(total, size)
+        return total
+
+    def emit(self) -> None:
+        b = self.b
+        dense = b.icmp("ule", self.last, b.mul(self.size, const_i64(SPARSE)))
+
+        def in_order() -> None:
+            emit_runs(self.rows, *choose(b, dense, self._by_counts, self._by_digits))
+
+        def gathered() -> None:
+            number = partial(self._number, tell=True)
+            emit_gathered(self.rows, number, self.size, self.step, self.last, self.counts, self.pairs, self.spare)
+
+        if self.rows.columns is not None:
+            in_order()
+            return
+        few = b.minimum_int(self.size, const_i64(GATHERED))  # the folds of all places take the room of the rows
+        if_else(b, b.icmp("ule", self.last, few), gathered, in_order)
+
+    # --- places ---------------------------------------------------------------------------------------------------
+
+    def _number(self, i: Value, tell: bool) -> Value:
+        """The number of row i's place; that behind the last where an index is bad, which is told if wanted."""
+        b, number, good = self.b, const_i64(0), None
+        found = [self._index(i, position) for position in range(len(self.places))]
+        for index, size in zip(found, self.sizes, strict=True):
+            if self.is_checked:
+                index, fits = checked(self.frame, self.wraps, index, size, None)
+                good = fits if good is None else b.binary("and", good, fits)
+            number = b.add(b.mul(number, size), index)
+        if good is None:
+            return number
+        if not tell:
+            return b.select(good, number, self.last)
+        return choose(b, good, lambda: [number], lambda: self._told(found))[0]
+
+    def _index(self, i: Value, position: int) -> Value:
+        b, memory = self.b, self.places[position]
+        address = b.gep(memory.element, self.starts[position], b.mul(i, self.steps[position]))
+        return widened(self.frame, b.load(memory.element, address, align_of(memory)), memory, dt.I64)
+
+    def _told(self, found: Sequence[Value]) -> Sequence[Value]:
+        """Puts the bad ones of indices into their words."""
+        assert self.words is not None
+        for position, (index, size) in enumerate(zip(found, self.sizes, strict=True)):
+            checked(self.frame, self.wraps, index, size, self.b.gep(I64, self.words, position))
+        return [self.last]
+
+    def _for_each(self, count: Value, body: Callable[[Value], None]) -> None:
+        def step(i: Value, _: list[Value]) -> Sequence[Value]:
+            body(i)
+            return []
+
+        for_loop(self.b, const_i64(0), count, const_i64(1), [], step)
+
+    def _word(self, base: Value, i: Value) -> Value:
+        return self.b.gep(I64, base, i)
+
+    def _take(self, counter: Value) -> Value:
+        """The next place that a counter gives out."""
+        place = self.b.load(I64, counter, 8)
+        self.b.store(self.b.add(place, const_i64(1)), counter, 8)
+        return place
+
+    def _pair(self, first: Value, second: Value) -> Value:
+        return self.b.insert(self.b.insert(undefined(PAIR), first, 0), second, 1)
+
+    def _store_pair(self, pairs: Value, i: Value, first: Value, second: Value) -> None:
+        self.b.store(self._pair(first, second), self.b.gep(PAIR, pairs, i), 16)
+
+    def _clear(self, count: Value) -> None:
+        self._for_each(count, lambda i: self.b.store(const_i64(0), self._word(self.counts, i), 8))
+
+    def _sum_counts(self, count: Value) -> None:
+        """Counts become the place where the first row goes."""
+        b = self.b
+
+        def step(i: Value, held: list[Value]) -> Sequence[Value]:
+            word = self._word(self.counts, i)
+            here = b.load(I64, word, 8)
+            b.store(held[0], word, 8)
+            return [b.add(held[0], here)]
+
+        for_loop(b, const_i64(0), count, const_i64(1), [const_i64(0)], step)
+
+    # --- few places -----------------------------------------------------------------------------------------------
+
+    def _by_counts(self) -> list[Value]:
+        b, bins = self.b, self.b.add(self.last, const_i64(1))
+        self._clear(bins)
+        self._for_each(self.size, lambda i: self._count(self._word(self.counts, self._number(i, tell=True))))
+        self._sum_counts(bins)
+        self._for_each(self.size, self._put)
+
+        def add_run(t: Value, held: list[Value]) -> Sequence[Value]:
+            """After all rows are put, a count is where the run of its place ends."""
+            runs, begin = held
+            end = b.load(I64, self._word(self.counts, t), 8)
+            self._store_pair(self.pairs, runs, t, begin)
+            return [b.add(runs, b.cast("zext", b.icmp("ne", begin, end), I64)), end]
+
+        zero = const_i64(0)
+        runs, end = for_loop(b, zero, self.last, const_i64(1), [zero, zero], add_run)
+        self._store_pair(self.pairs, runs, self.last, end)
+        return [self.pairs, runs, self.spare, const_i64(1)]
+
+    def _count(self, counter: Value) -> None:
+        self._take(counter)
+
+    def _put(self, i: Value) -> None:
+        place = self._take(self._word(self.counts, self._number(i, tell=False)))
+        if self.rows.columns is None:
+            self.rows.keep(self.spare, place, self.rows.element(self.b.mul(i, self.step)))
+        else:
+            self.b.store(self.b.mul(i, self.step), self._word(self.spare, place), 8)
+
+    # --- many places ----------------------------------------------------------------------------------------------
+
+    def _by_digits(self) -> list[Value]:
+        b = self.b
+        self._for_each(
+            self.size, lambda i: self._store_pair(self.pairs, i, self._number(i, tell=True), b.mul(i, self.step))
+        )
+
+        def one_digit(held: list[Value]) -> tuple[Value, Sequence[Value]]:
+            pairs, spare, shift = held
+            self._move(pairs, spare, shift)
+            above = b.add(shift, const_i64(DIGIT_BITS))
+            left = b.binary("lshr", self.last, b.minimum_int(above, const_i64(63)))
+            return b.icmp("ne", left, const_i64(0)), [spare, pairs, above]
+
+        pairs, spare, _ = do_while(b, [self.pairs, self.spare, const_i64(0)], one_digit)
+        runs = self._find_runs(pairs, spare)
+        if self.rows.columns is None:  # an element is no longer than the pair that it goes over
+            self._for_each(self.size, lambda i: self.rows.keep(pairs, i, self.rows.element(self._second(pairs, i))))
+            return [spare, runs, pairs, const_i64(1)]
+        return [spare, runs, b.gep(I64, pairs, 1), const_i64(2)]
+
+    def _first(self, pairs: Value, i: Value) -> Value:
+        return self.b.load(I64, self.b.gep(PAIR, pairs, i), 8)
+
+    def _second(self, pairs: Value, i: Value) -> Value:
+        return self.b.load(I64, self.b.gep(I64, self.b.gep(PAIR, pairs, i), 1), 8)
+
+    def _move(self, pairs: Value, spare: Value, shift: Value) -> None:
+        """Puts pairs in the order of one digit."""
+        b, values = self.b, const_i64(DIGITS)
+
+        def counter(number: Value) -> Value:
+            digit = b.binary("and", b.binary("lshr", number, shift), const_i64(DIGITS - 1))
+            return self._word(self.counts, digit)
+
+        def move(i: Value) -> None:
+            number = self._first(pairs, i)
+            self._store_pair(spare, self._take(counter(number)), number, self._second(pairs, i))
+
+        self._clear(values)
+        self._for_each(self.size, lambda i: self._count(counter(self._first(pairs, i))))
+        self._sum_counts(values)
+        self._for_each(self.size, move)
+
+    def _find_runs(self, pairs: Value, runs: Value) -> Value:
+        """A run begins where the number is another than before; rows without a place are behind all others."""
+        b, minus = self.b, const_i64(-1)
+
+        def look(i: Value, held: list[Value]) -> Sequence[Value]:
+            count, before, end = held
+            number = self._first(pairs, i)
+            known = b.icmp("ne", number, self.last)
+            begins = b.binary("and", known, b.icmp("ne", number, before))
+            self._store_pair(runs, count, number, i)
+            end = b.select(known, b.add(i, const_i64(1)), end)
+            return [b.add(count, b.cast("zext", begins, I64)), number, end]
+
+        zero = const_i64(0)
+        count, _, end = for_loop(b, zero, self.size, const_i64(1), [zero, minus, zero], look)
+        self._store_pair(runs, count, self.last, end)
+        return count

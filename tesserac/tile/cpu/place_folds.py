@@ -1,0 +1,53 @@
+"""Folds of rows into places: `tile.fold_at` with the scratch that it needs.
+
+Enters: a `tile.fold_at`. Leaves: a `cpu.fold_at`, with room for the rows in the order of their places, twice, for what
+is counted of each place, and for rows that wait for their neighbours: of places, where a row is one element, or of
+subtrees.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import indices
+from tesserac.tile.cpu.context import Context
+from tesserac.tile.cpu.dialect import compute_type
+from tesserac.tile.cpu.indexed import coordinates
+from tesserac.tile.cpu.target import held
+from tesserac.tile.cpu.tiles import Axis
+from tesserac.tile.dialect import fold_operands, memref_type
+from tesserac.types.dims import product
+from tesserac.types.dtype import I64
+
+SPARSE = 8
+"""Up to so many places per row have a count each; more are sorted by the digits of their numbers."""
+DIGITS = 1 << 8
+"""Values of a digit."""
+GATHERED, GATHERS = 1 << 14, 32
+"""Up to so many places gather so many elements each before they are folded."""
+LEVELS, SLOT_WORDS = 64, 32
+"""Subtrees that may wait for their neighbours, and the words of one of them: columns that are folded at once."""
+
+
+def lower_fold_at(ctx: Context, op: Op) -> None:
+    found = fold_operands(op)
+    size = memref_type(found.rows[0]).dims[indices(op, "along")[0]]
+    type_ = memref_type(found.target[0])
+    places = product(type_.dims[-len(found.places) :])
+    count = ctx.dim(1)
+    operands: list[Value] = []
+    for memory, *at in (found.rows, found.target, *found.places):
+        operands.append(ctx.value(memory))
+        for place in coordinates(ctx, tuple(at)):
+            count = place.extent if isinstance(place, Axis) else count
+            operands.append(place.start if isinstance(place, Axis) else place)
+    scratch = [ctx.scratch((size + 1, 2), I64) for _ in range(2)]
+    counted = places.min(size * SPARSE).max(DIGITS) + 1
+    if indices(op, "columns"):
+        scratch += [ctx.scratch((counted,), I64), ctx.scratch((LEVELS, SLOT_WORDS), I64)]
+    else:
+        gathering = (places.min(GATHERED) + 1, GATHERS)
+        scratch += [ctx.scratch((counted, 2), I64), ctx.scratch(gathering, held(compute_type(type_).dtype))]
+    status = [ctx.value(v) for v in found.rest]
+    attrs = {name: op.attrs[name] for name in ("kind", "bounds", "along", "columns")}
+    ctx.builder.op("cpu.fold_at", (*operands, count, *scratch, *status), (), attrs)
+    ctx.written(ctx.value(found.target[0]))
