@@ -25,7 +25,7 @@ threads; OpenBLAS does not have to.
 {table}
 
 Each number is the best other library's time over ours: above 1 Tessera is faster. Sums of floats that go to one place
-(`scatter_add`) are the slowest: they keep one order whatever the schedule, and are sorted for it.
+(`scatter_add`) take longer: they keep one order whatever the schedule, and gather what a place gets before they add it.
 
 ## Functions and their gradients
 

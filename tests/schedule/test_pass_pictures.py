@@ -10,10 +10,11 @@ import pytest
 import tesserac.tile.dialect  # noqa: F401  (registers the operations of the texts)
 from tesserac.ir.core import Module
 from tesserac.ir.parser import parse_module
-from tesserac.ir.passes import Pass, run_passes
+from tesserac.ir.passes import Pass, chosen, run_passes
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import schedule_passes, target_passes, tile_passes
 from tesserac.schedule.machine import AARCH64
+from tesserac.schedule.place_folds import sort_folds
 from tesserac.target.cpu import build as cpu
 from tesserac.target.nvptx import build as gpu
 from tests.conftest import Golden
@@ -49,6 +50,9 @@ RECURRENCE = """def f(x: Tensor[N, i64]) -> i64:
         a, b = b, a + x[i]
     return b
 """
+FOLDS = """def f(x: Tensor[N, f32], i: Tensor[K, i64], v: Tensor[K, f32]) -> Tensor[N, f32]:
+    return scatter_add(x, i, v)
+"""
 SHOWN = {
     "sum_iterations": SUMS, "sink_views": UPDATES, "normalise": SUMS, "host": MAPS, "launches": MAPS,
     "sequential": RECURRENCE, "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
@@ -60,7 +64,7 @@ def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(gpu.SM_80.schedule), *target_passes(gpu.SM_80))]
     shared = [name for name in list(SHOWN)[1:7] if name != "sequential"]
-    assert on_a_gpu == [*shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
+    assert on_a_gpu == ["sort_folds", "fold_views", *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -71,8 +75,18 @@ def test_pictures(name: str, golden: Golden) -> None:
         if step.name == name:
             break
         before = after
+    check_picture(name, SHOWN[name], before, after, golden)
+
+
+def test_the_picture_of_a_fold_into_places_on_a_gpu(golden: Golden) -> None:
+    before = compile_to_forms(FOLDS)
+    after = run_passes(before, chosen(schedule_passes(gpu.SM_80.schedule), sort_folds), verify=True)
+    check_picture("sort_folds", FOLDS, before, after, golden)
+
+
+def check_picture(name: str, program: str, before: Module, after: Module, golden: Golden) -> None:
     assert text(before) != text(after)
-    picture = f"{SHOWN[name]}\nbefore {name}:\n{text(before)}\nafter {name}:\n{text(after)}"
+    picture = f"{program}\nbefore {name}:\n{text(before)}\nafter {name}:\n{text(after)}"
     golden.check(Path(CASES / "passes" / f"{name.replace(' ', '_')}.txt"), picture)
 
 
