@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from textwrap import dedent
 
-from tesserac.base.source import SourceFile
+from tesserac.base.source import SourceFile, Span
 from tesserac.check.model.typed import TypedFunction
 from tesserac.commands.inspection import requests_not_taken
+from tesserac.commands.levels import asked_places
 from tesserac.driver.session import ProgramError, Session
 from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.target.cpu.build import AARCH64
@@ -177,16 +178,17 @@ def _said(session: Session, row: Row, compile_: Callable[[Session, SourceFile, T
         first = problem.diagnostics[0]
         reason = first.notes[0] if first.notes else ""
         return f"refused, {first.code}" + (f": {reason}" if first.code in ("E0906", "E0907") else "")
-    tiled = _tiled(session, source, function) if compile_ is _cpu else ()
-    asked = requests_not_taken(session.check(source).result.reach(function).values(), tiled)
-    reasons = dict.fromkeys(request.why for request in asked)
+    tiled, asked = _taken(session, source, function) if compile_ is _cpu else (set(), [])
+    left = requests_not_taken(session.check(source).result.reach(function).values(), tiled, asked)
+    reasons = dict.fromkeys(request.why for request in left)
     return f"runs; not taken: {'; '.join(reasons)}" if reasons else "runs"
 
 
-def _tiled(session: Session, source: SourceFile, function: TypedFunction) -> set[str]:
-    """The kernels that a CPU runs as tiles."""
-    forms = session.levels(source, function, AARCH64.schedule).forms
-    return {symbol for made in forms.ops for symbol, why in placed_kernels(made) if not why}
+def _taken(session: Session, source: SourceFile, function: TypedFunction) -> tuple[set[str], list[Span]]:
+    """The kernels that a CPU runs as tiles, and the places of products that have the blocks they ask for."""
+    levels = session.levels(source, function, AARCH64.schedule)
+    tiled = {symbol for made in levels.forms.ops for symbol, why in placed_kernels(made) if not why}
+    return tiled, asked_places(levels)
 
 
 def _cpu(session: Session, source: SourceFile, function: TypedFunction) -> object:

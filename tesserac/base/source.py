@@ -25,6 +25,10 @@ class Span(NamedTuple):
         """The span from the start of this one to the end of `last`."""
         return Span(self.file, self.start, last.end)
 
+    def holds(self, other: Span) -> bool:
+        """Whether all of the other one is inside this."""
+        return self.file == other.file and self.start <= other.start and other.end <= self.end
+
     @property
     def known(self) -> bool:
         return self.start >= 0

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
-from tesserac.base.source import SourceFile
+from tesserac.base.source import SourceFile, Span
 from tesserac.check.model.typed import Request, TypedFunction
-from tesserac.check.state.requests import NOT_SCHEDULED
+from tesserac.check.state.requests import NOT_SCHEDULED, NOT_TILED
 from tesserac.commands import names
 from tesserac.commands.beside import print_beside
 from tesserac.commands.decisions import describe_schedule
-from tesserac.commands.levels import FunctionLevels, wanted_levels
+from tesserac.commands.levels import FunctionLevels, asked_places, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import read, select_one
 from tesserac.commands.targets import find_target
@@ -42,7 +42,7 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
     function, told = levels.function, levels.kernels()
     tiled = {symbol for symbol, why in told if not why}
     about = source_lines(levels.source, function.name) + signature(function)
-    about += not_taken(session, reached, tiled)
+    about += not_taken(session, reached, tiled, asked_places(levels.shared))
     about += kernel_choices(levels.choices(), reached)
     return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in told)
 
@@ -91,17 +91,22 @@ def signature(function: TypedFunction) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def requests_not_taken(functions: Iterable[TypedFunction], tiled: Container[str]) -> list[Request]:
-    """What functions ask for and nothing follows from, each once. Kernels that run as tiles take their schedules."""
-    asked = ((function.symbol in tiled, request) for function in functions for request in function.requests)
-    left = (request for is_tiled, request in asked if request.why and not (is_tiled and request.why == NOT_SCHEDULED))
-    return list(dict.fromkeys(left))
+def requests_not_taken(
+    functions: Iterable[TypedFunction], tiled: Container[str], asked: Sequence[Span]
+) -> list[Request]:
+    """What functions ask for and nothing follows from, each once. Kernels that run as tiles take their schedules, and
+    `asked` are the places of launches that have the blocks that were asked for."""
+    all_of = ((function.symbol in tiled, request) for function in functions for request in function.requests)
+    left = (request for is_tiled, request in all_of if request.why and not (is_tiled and request.why == NOT_SCHEDULED))
+    return [r for r in dict.fromkeys(left) if r.why != NOT_TILED or not any(place.holds(r.span) for place in asked)]
 
 
-def not_taken(session: Session, functions: Iterable[TypedFunction], tiled: Container[str]) -> str:
+def not_taken(
+    session: Session, functions: Iterable[TypedFunction], tiled: Container[str], asked: Sequence[Span]
+) -> str:
     """The same in words, with their places and reasons."""
     lines = []
-    for request in requests_not_taken(functions, tiled):
+    for request in requests_not_taken(functions, tiled, asked):
         file, line, _ = session.locate(request.span)
         lines.append(f"not taken: `{request.text}` ({file}:{line}): {request.why}\n")
     return "".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from tesserac.base.source import SourceFile
+from tesserac.base.source import SourceFile, Span
 from tesserac.check.model.typed import TypedFunction
 from tesserac.commands import names
 from tesserac.commands.outcome import UsageMistake
@@ -15,6 +15,7 @@ from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import Levels
+from tesserac.schedule.contract import ASKED
 from tesserac.syntax import ast
 from tesserac.syntax.dump import dump
 from tesserac.syntax.parse import parse_module
@@ -76,6 +77,12 @@ class FunctionLevels:
         with self.session.target_gaps(self.function, self.target.machine.arch):
             text = self.target.llvm(self.lowered) if level == names.LLVM else self.target.code(self.lowered)
         return text.rstrip() + "\n"
+
+
+def asked_places(levels: Levels) -> list[Span]:
+    """The places of products whose launches have the blocks that the program says."""
+    launches = [op for op in levels.schedule.walk() if op.attrs.get(ASKED) is True]
+    return [inner.span for launch in launches for inner in launch.walk() if inner.name == "form.contract"]
 
 
 def wanted_levels(offered: tuple[names.LevelName, ...], level: str | None) -> tuple[names.LevelName, ...]:

@@ -22,7 +22,7 @@ from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
-from tesserac.diag.codes.kernels import E0512, E0580
+from tesserac.diag.codes.kernels import E0512, E0513, E0580
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.codes.shapes import E0316, E0317
@@ -48,6 +48,7 @@ from tesserac.modules.library import Library, library_sources, load_library
 from tesserac.numerics.exact import Array
 from tesserac.pipeline import Levels, lower, target_passes
 from tesserac.project.layout import Project
+from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
@@ -312,6 +313,8 @@ class Session:
             return lower(reached, function.symbol, machine, sizes, verify=self.verify, asserts=asserts)
         except Unsupported as problem:
             raise _one_error(E0299, problem.span, feature=str(problem)) from None
+        except ImpossibleSchedule as problem:
+            raise _one_error(E0513, problem.op.span, problem=str(problem)) from None
         except NotDifferentiable as problem:
             raise _one_error(E0702, problem.span, what=problem.what, why=problem.why) from None
         except TooManyOperators as problem:

@@ -28,7 +28,17 @@ from tesserac.graph.built import (
     stream_of,
     weight_name,
 )
-from tesserac.graph.dialect import CALL, CUSTOM, FORWARD_RULE, MEANT, PREFIX, READS, REVERSE_RULE, operator_attrs
+from tesserac.graph.dialect import (
+    CALL,
+    CUSTOM,
+    FORWARD_RULE,
+    MEANT,
+    PREFIX,
+    READS,
+    REVERSE_RULE,
+    SCHEDULE,
+    operator_attrs,
+)
 from tesserac.graph.rng_keys import KEY, RngKeys
 from tesserac.graph.scaled import dequantise, quantise
 from tesserac.graph.stochastic_rounding import rounded_stochastically
@@ -209,6 +219,9 @@ class Expressions:
             return self._apply_scaled(expression.op, expression.operands[0], expression.type, names)
         operands = [self._operand(e, names) for e in expression.operands]
         result = run_time_type(expression.type)
+        if result is not None and expression.schedule:
+            attrs = {**operator_attrs(expression.op), **self.numerics, SCHEDULE: expression.schedule}
+            return self.builder.value(PREFIX + expression.op.name, operands, result, attrs)
         if result is not None and _rounds_at_random(expression):
             key = self.keys.key(stream_of(names), expression)
             return rounded_stochastically(self.builder, expression.op, operands, result, key)
@@ -253,6 +266,8 @@ class Expressions:
             attrs[FORWARD_RULE if rule.forward else REVERSE_RULE] = (rule.function, rule.dims)
         if call.meant:
             attrs[MEANT] = True
+        if call.schedule:
+            attrs[SCHEDULE] = call.schedule
         name = CUSTOM if call.rules or call.closed else CALL
         if call.reads and name == CUSTOM:
             attrs[READS] = len(operands) - count

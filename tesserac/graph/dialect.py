@@ -62,6 +62,8 @@ READS = "reads"
 """How many of the last operands of a custom call are no arguments, but params of the module."""
 NUMERICS = "numerics"
 """The attribute that `with numerics(fast):` gives to operators and calls inside."""
+SCHEDULE = "schedule"
+"""What the program says of how an operator runs, or the kernels of a call: settings with their values."""
 PROGRAM = "program"
 """The attribute of a kernel's function that says what it does block by block."""
 ALTERNATIVES = "alternatives"
@@ -73,7 +75,7 @@ REPLAY = "replay"
 """Of an operator that computes once more what is not kept; equal numbers may be merged."""
 
 
-_BESIDE = (NUMERICS, REPLAY, *ORDERED)
+_BESIDE = (NUMERICS, REPLAY, SCHEDULE, *ORDERED)
 """Attributes of operations that are no fields of their operators."""
 
 
@@ -88,7 +90,7 @@ class Program:
     own: tuple[Dim, ...]
     numbers: tuple[str, ...]
     fixed: tuple[tuple[str, Dim], ...]
-    schedule: tuple[tuple[str, int], ...]
+    schedule: tuple[tuple[str, int | str], ...]
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,13 @@ def program_of(function: Op) -> Program | None:
 def is_operator(op: Op) -> bool:
     """Whether this is a tier-1 operator under its name."""
     return op.name.startswith(PREFIX) and op.name.removeprefix(PREFIX) in OPERATORS
+
+
+def set_schedule(op: Op, settings: Attr | None) -> None:
+    """Calls of a function have the schedule of its call, where they have none of their own."""
+    for inner in op.walk() if settings is not None else ():
+        if inner.name in (CALL, CUSTOM, KERNEL_CALL):
+            inner.attrs.setdefault(SCHEDULE, settings)
 
 
 def set_numerics(op: Op, mode: Attr | None) -> None:

@@ -70,11 +70,15 @@ def kernel_split(op: Op) -> tuple[bool, ...]:
     return split  # type: ignore[return-value]
 
 
-def kernel_schedule(op: Op) -> dict[str, int]:
+def kernel_schedule(op: Op) -> dict[str, int | str]:
     """The settings that the program gives."""
-    pairs = op.attrs["schedule"]
-    assert isinstance(pairs, tuple)
-    return {str(name): int(number) for name, number in pairs}  # type: ignore[misc]
+    pairs = [pair for pair in op.attrs["schedule"] if isinstance(pair, tuple)]  # type: ignore[union-attr]
+    return {str(name): value if isinstance(value, int) else str(value) for name, value in pairs}
+
+
+def kernel_settings(op: Op) -> dict[str, int]:
+    """Those of the settings that are numbers."""
+    return {name: value for name, value in kernel_schedule(op).items() if isinstance(value, int)}
 
 
 def program_space(kernel: Op) -> tuple[Dim, ...]:

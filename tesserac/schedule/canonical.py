@@ -38,6 +38,15 @@ def single_fold(op: Op) -> list[Op]:
     return made
 
 
+def _exchange_blocks(op: Op) -> None:
+    """What the program says of rows is said of columns then."""
+    names = {"m": "n", "n": "m"}
+    settings = op.attrs.get("schedule")
+    if isinstance(settings, tuple):
+        pairs = (pair for pair in settings if isinstance(pair, tuple))
+        op.attrs["schedule"] = tuple((names.get(str(name), name), value) for name, value in pairs)
+
+
 def matrix_product(op: Op) -> list[Op]:
     """Makes a contraction a product of matrices with leading indices. Returns the views it made, to be normalised."""
     sizes, out, summed = contract_dims(op), indices(op, "out"), contracted(op)
@@ -45,6 +54,7 @@ def matrix_product(op: Op) -> list[Op]:
     lead = tuple(i for i in out if i in lhs and i in rhs)
     if len(out) > len(lead) and next(i for i in reversed(out) if i not in lead) in lhs:
         left, lhs, right, rhs = right, rhs, left, lhs  # a product of numbers is that of the same two exchanged
+        _exchange_blocks(op)
     rows = tuple(i for i in out if i in lhs and i not in rhs)
     columns = tuple(i for i in out if i not in lhs)
     builder = Builder.before(op)

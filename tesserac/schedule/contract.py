@@ -15,7 +15,15 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import computing, read_reach
-from tesserac.schedule.tiles import FEWEST_ROWS_BLOCK, Block, Problem, accumulator_block, best_block, programs
+from tesserac.schedule.tiles import (
+    FEWEST_ROWS_BLOCK,
+    Block,
+    Problem,
+    accumulator_block,
+    best_block,
+    given_block,
+    programs,
+)
 from tesserac.types.dims import ONE, product
 from tesserac.types.dtype import BF16, F16, F32, F64
 from tesserac.types.policy import compute_dtype
@@ -24,6 +32,8 @@ PACK_ROWS, PACK_COLUMNS = 256, 192
 MOST_STAGES = 4
 UNIFORM_WARPS = 8
 WARPGROUP = 4
+ASKED = "asked"
+"""The attribute of a launch whose blocks the program says."""
 READ_AS_ROWS = (F32, F64, BF16, F16)
 """Element types of a right operand that is read as it lies."""
 
@@ -33,13 +43,19 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
     loops = len(launch_loops(launch))
     summed = any(op.name == "form.accumulate" for op in computing(launch))
     block = accumulator_block(problem) if summed else best_block(problem, machine)
+    given = given_block(computing(launch)[0], block, problem, machine)
+    block = given or block
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
     if machine.packs_operands:
         _stage_cpu(launch, problem)
     else:
         _stage_gpu(launch, problem, block, machine)
-    if summed:
+    if given is not None:
+        launch.attrs[ASKED] = True
+        whole = ", in whole blocks of registers" if machine.packs_operands else ""
+        because(launch, f"blocks of {block}: its `tile_shape`{whole}")
+    elif summed:
         because(launch, f"blocks of {block} of the sum stay near while iterations pass")
     else:
         because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")

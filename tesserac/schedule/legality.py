@@ -12,3 +12,11 @@ class IllegalSchedule(Exception):
         super().__init__(f"{primitive}: {why}")
         self.primitive = primitive
         self.op = op
+
+
+class ImpossibleSchedule(Exception):
+    """What a program says of how a kernel runs does not fit the machine; the text has the figures."""
+
+    def __init__(self, why: str, op: Op) -> None:
+        super().__init__(why)
+        self.op = op

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own, kernel_schedule
+from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own, kernel_schedule, kernel_settings
 from tesserac.schedule.access import view_source
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.dialect import Loop, launch_ins, launch_space
+from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.schedule.machine import REGISTERS, Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.stage import stage
@@ -31,6 +32,8 @@ NARROW_BLOCKS = ((128, 64), (64, 64), (64, 32))
 """The same where matrix units take the numbers of the products."""
 GPU_STAGES = 2
 WARP, LEAST_WARPS, MOST_WARPS = 32, 4, 8
+THREAD_REGISTERS = 255
+"""What a thread of a GPU has at most."""
 WHOLE = 256
 """Elements that a dim is taken to have that only a run knows the size of."""
 
@@ -42,8 +45,10 @@ def launched_kernel(launch: Op) -> Op:
 
 def schedule_program(launch: Op, machine: Machine) -> None:
     kernel = launched_kernel(launch)
-    settings, own = kernel_schedule(kernel), kernel_own(kernel)
+    settings, own = kernel_settings(kernel), kernel_own(kernel)
     sizes = _blocks(kernel, machine)
+    if machine.warps:
+        _require_room(kernel, sizes, machine)
     loops = [Loop((0,), launch_space(launch)[0], 1, "parallel")]
     for axis, cut in enumerate(kernel_blocks(kernel), 1):
         size, given = sizes[cut.block], _setting(cut) in settings
@@ -53,7 +58,7 @@ def schedule_program(launch: Op, machine: Machine) -> None:
     used = {_setting(cut) for cut in kernel_blocks(kernel)}
     if machine.warps:
         used |= _bind(launch, kernel, sizes, settings)
-    unused = sorted(settings.keys() - used)
+    unused = sorted(kernel_schedule(kernel).keys() - used)
     if unused:
         because(launch, f"a {machine.kind.upper()} has no use for {', '.join(unused)} of its schedule")
 
@@ -86,7 +91,7 @@ def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
 
 
 def _sizes(kernel: Op, own_block: int, loop_block: int) -> dict[Dim, int]:
-    settings, own = kernel_schedule(kernel), kernel_own(kernel)
+    settings, own = kernel_settings(kernel), kernel_own(kernel)
     sizes: dict[Dim, int] = {}
     for cut in kernel_blocks(kernel):
         given = settings.get(_setting(cut))
@@ -104,6 +109,23 @@ def _fits(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> bool:
     return staged <= machine.near_bytes * 7 // 8 and _warps(kernel, sizes) <= MOST_WARPS
 
 
+def _require_room(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> None:
+    """Raises ImpossibleSchedule where what the program says does not fit the machine; what it leaves open is chosen so
+    that it fits."""
+    settings = kernel_settings(kernel)
+    depth, warps = settings.get("stages", GPU_STAGES), settings.get("warps", MOST_WARPS)
+    blocks = ", ".join(f"{cut.block} = {sizes[cut.block]}" for cut in kernel_blocks(kernel))
+    staged = sum(_staged_bytes(kernel, product, sizes, depth) for product in _products(kernel))
+    if staged > machine.near_bytes and settings:
+        need = f"operands of products take {staged // 1024} KiB of shared memory at {blocks} and {depth} stages"
+        raise ImpossibleSchedule(f"{need}; {machine.arch} has {machine.near_bytes // 1024} KiB", kernel)
+    held = sum(_elements(product.result, sizes) for product in _products(kernel))
+    if held > warps * WARP * THREAD_REGISTERS and settings:
+        need = f"results of products are {held} numbers at {blocks}"
+        room = f"{warps} warps of {machine.arch} hold {warps * WARP * THREAD_REGISTERS}"
+        raise ImpossibleSchedule(f"{need}; {room} in registers", kernel)
+
+
 def _warps(kernel: Op, sizes: dict[Dim, int]) -> int:
     """How many warps hold the results of all products in registers; a power of two."""
     held = sum(_elements(product.result, sizes) for product in _products(kernel))
@@ -117,14 +139,14 @@ def _is_narrow(kernel: Op) -> bool:
     return bool(products) and all(tensor_type(op.operands[0]).dtype.bits == 16 for op in products)
 
 
-def _staged_bytes(kernel: Op, product: Op, sizes: dict[Dim, int]) -> int:
-    """What the operands of a product take: twice for those that the next block is copied of ahead."""
+def _staged_bytes(kernel: Op, product: Op, sizes: dict[Dim, int], depth: int = GPU_STAGES) -> int:
+    """What the operands of a product take: as often as blocks are in flight, for those that are copied ahead."""
     moving = {cut.block for cut in kernel_blocks(kernel)} - set(kernel_own(kernel))
     total = 0
     for value in product.operands:
         loaded = view_source(value)[0].owner is kernel.body
         ahead = loaded and not moving.isdisjoint(tensor_type(value).dims)
-        total += _elements(value, sizes) * element_bytes(tensor_type(value).dtype) * (GPU_STAGES if ahead else 1)
+        total += _elements(value, sizes) * element_bytes(tensor_type(value).dtype) * (depth if ahead else 1)
     return total
 
 

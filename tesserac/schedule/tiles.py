@@ -7,7 +7,9 @@ one core: waves of programs, each with its products, the copying of its operands
 from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
+from tesserac.ir.core import Op
 from tesserac.schedule.cost import element_bytes
+from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.schedule.machine import Machine
 from tesserac.types.dtype import DType
 
@@ -74,6 +76,27 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS
     shapes = narrow if problem.dtype.bits == 16 else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]
+
+
+def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine) -> Block | None:
+    """The block that the program says, what it leaves open as it is `chosen`; None where it says none. On a CPU rows
+    and columns are rounded up to whole register blocks. Raises ImpossibleSchedule where no unit takes such blocks."""
+    settings = contract.attrs.get("schedule", ())
+    assert isinstance(settings, tuple)
+    said = {str(pair[0]): pair[1] for pair in settings if isinstance(pair, tuple)}
+    sizes = [said.get(name, own) for name, own in (("m", chosen.rows), ("n", chosen.columns), ("k", chosen.depth))]
+    if not said:
+        return None
+    m, n, k = (size for size in sizes if isinstance(size, int))
+    if machine.packs_operands:
+        rows, columns = CPU_ROWS[0], CPU_COLUMNS[0]
+        return Block(-(-m // rows) * rows, -(-n // columns) * columns, k)
+    block, able = Block(m, n, k), candidates(problem, machine)
+    if block not in able:
+        taken = ", ".join(map(str, able))
+        why = f"products of {problem.dtype} on {machine.arch} have blocks of {taken}, not of {block}"
+        raise ImpossibleSchedule(why, contract)
+    return block
 
 
 def accumulator_block(problem: Problem) -> Block:

@@ -16,7 +16,9 @@ from tests.support.checking import diagnose
 
 pytestmark = pytest.mark.slow
 
-TAKEN = ("`with device(cpu)`", "`@kernel.schedule(s)`", "`@kernel(implements=g)`")
+TAKEN = (
+    "`with device(cpu)`", "`@kernel.schedule(s)`", "`f.with_schedule(s)`", "`tile_shape=`", "`@kernel(implements=g)`",
+)  # fmt: skip
 REFUSED = {
     "`with device(gpu)`": "E0906",
     "`T @device(gpu)`": "E0906",

@@ -7,6 +7,7 @@ changes a bit; a target that has no use for a setting checks it all the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
@@ -15,10 +16,22 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.requests import NOT_FETCHED, NOT_RESCHEDULED, NOT_TILED, NOT_VECTORIZED, ask
+from tesserac.check.values.tuples import make_value
 from tesserac.diag.codes.kernels import E0507
-from tesserac.types.ty import BoolType, ErrorType, IntType, RecordType, StrType, TupleType, Type, sizes_in
+from tesserac.types.ty import (
+    BoolType,
+    ErrorType,
+    IntType,
+    RecordType,
+    StrType,
+    TransformType,
+    TupleType,
+    Type,
+    sizes_in,
+)
 
 SCHEDULE = "Schedule"
+WITH_SCHEDULE = "with_schedule"
 Rule = Callable[[Type], bool]
 
 
@@ -122,15 +135,28 @@ def _with_blocks(body: Body, schedule: RecordType, args: Sequence[Arg], span: Sp
 
 
 def with_schedule(body: Body, function: typed.Expr, args: Sequence[Arg], span: Span) -> typed.Expr:
-    """`f.with_schedule(s)`: the same function, for which a target that schedules kernels takes `s`."""
+    """`f.with_schedule(s)`: the same function, whose kernels take `s` before what they say themselves."""
     given = args[0].value.type if len(args) == 1 else None
     if isinstance(given, ErrorType):
         return body.error(span)
     if not is_schedule(given):
         body.sink.error(E0507, at=span, problem="`with_schedule` takes one `Schedule`, with one value per setting")
         return body.error(span)
-    ask(body, span, NOT_RESCHEDULED)
-    return function
+    assert isinstance(given, RecordType)
+    return make_value(TransformType(WITH_SCHEDULE, (function.type,), (("schedule", given),)), [function], span)
+
+
+def scheduled(body: Body, type_: TransformType, called: typed.Expr) -> typed.Expr:
+    """A call of a function that has a schedule."""
+    given = type_.setting("schedule")
+    assert isinstance(given, RecordType)
+    if isinstance(called, typed.Call):
+        own = settings_of(given)
+        kept = tuple(pair for pair in called.schedule if pair[0] not in dict(own))
+        return replace(called, schedule=(*kept, *own))
+    if not isinstance(called.type, ErrorType):
+        ask(body, called.span, NOT_RESCHEDULED)
+    return called
 
 
 def _is_number(type_: Type) -> bool:
@@ -220,7 +246,7 @@ def check_tile_shape(body: Body, value: typed.Expr) -> bool:
     if isinstance(value.type, ErrorType):
         return False
     if SETTINGS["block"].fits(value.type):
-        ask(body, value.span, NOT_TILED, "tile_shape=")
+        ask(body, value.span, NOT_TILED, "tile_shape=")  # unless the product has launches of its own
         return True
     problem = f"`tile_shape` takes {SETTINGS['block'].takes}, not {_value_text(value.type)}"
     body.sink.error(E0507, at=value.span, problem=problem)
@@ -259,10 +285,20 @@ def pinned_blocks(schedule: RecordType) -> frozenset[str]:
 
 def int_settings(schedule: RecordType | None) -> dict[str, int]:
     """The settings that are one number, those of blocks under the names that a context gives them."""
-    fields = dict(schedule.fields) if schedule is not None else {}
+    said = settings_of(schedule) if schedule is not None else ()
+    return {name: value for name, value in said if isinstance(value, int)}
+
+
+def settings_of(schedule: RecordType) -> typed.Settings:
+    """All settings, those of blocks under the names that a context gives them."""
+    fields = dict(schedule.fields)
     block = fields.pop("block", None)
     sizes = block.items if isinstance(block, TupleType) else ()
     named = {BLOCKS.get(name, name): value for name, value in fields.items()}
     settings = {**dict(zip("mnk", sizes, strict=False)), **named}
-    found = ((name, value.value.constant) for name, value in settings.items() if isinstance(value, IntType))
-    return {name: number for name, number in found if number is not None}
+    return tuple(sorted((name, _plain(value)) for name, value in settings.items()))
+
+
+def _plain(value: Type) -> int | str:
+    number = value.value.constant if isinstance(value, IntType) else None
+    return number if number is not None else _value_text(value)

@@ -325,6 +325,6 @@ def _own_method(
         case RecordType(kind="Schedule") as schedule:
             args = check_arguments(body, node.arguments)
             return call_schedule_method(body, schedule, function.name, function.name_span, args, node.span)
-        case FunctionType() if function.name == "with_schedule":
+        case FunctionType() | TransformType() if function.name == "with_schedule":
             return with_schedule(body, receiver, check_arguments(body, node.arguments), node.span)
     return None

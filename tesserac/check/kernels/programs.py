@@ -18,6 +18,7 @@ from dataclasses import replace
 from tesserac.base.source import Span
 from tesserac.check.analysis.block_free import block_dependence
 from tesserac.check.analysis.walking import Find
+from tesserac.check.declarations.schedules import int_settings, settings_of
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.guards.undecided import code_at
 from tesserac.check.instances.checking import check_end, enter, result_type, symbols_of, typed_function, where_guards
@@ -36,7 +37,7 @@ from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511, E0523
 from tesserac.ops.convert import Wide
 from tesserac.types.dims import Dim, product
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import Aggregate, TensorType, Type, parts, sizes_in, with_parts
+from tesserac.types.ty import Aggregate, RecordType, TensorType, Type, parts, sizes_in, with_parts
 
 
 def check_kernel(
@@ -45,14 +46,15 @@ def check_kernel(
     types: tuple[Type, ...],
     spans: dict[str, list[Span]],
     symbol: str,
-    settings: dict[str, int],
+    schedule: RecordType | None,
 ) -> typed.TypedFunction | None:
     """Checks a kernel for these types. None after errors. The program is left among the functions of the body."""
     inner = tuple(map(_of_one_program, types))
     enter(body, signature, types, spans)
     names = tuple(dict.fromkeys((*signature.symbols, *symbols_of(types))))
     spec, body.declared.result_spec = body.declared.result_spec, None
-    body.kernel = kernel = new_kernel(names, settings)
+    body.kernel = kernel = new_kernel(names, int_settings(schedule))
+    kernel.said_schedule = settings_of(schedule) if schedule is not None else ()
     leading = _leading(body, signature, types)
     entered = _enter_tiles(body, signature, inner, kernel)
     given = dict(body.scope.bindings)
@@ -89,8 +91,7 @@ def _program(kernel: Kernel, program: typed.TypedFunction, leading: tuple[Dim, .
     numbers = tuple(kernel.number(block) for block, _ in cuts)
     chosen = {*(block.symbol for block, _ in cuts), *numbers}
     fixed = tuple((name, size) for name, size in kernel.sizes().items() if name not in chosen)
-    settings = tuple(sorted(kernel.settings.items()))
-    return typed.Program(program.symbol, leading, blocks, own, numbers, fixed, settings)
+    return typed.Program(program.symbol, leading, blocks, own, numbers, fixed, kernel.said_schedule)
 
 
 def is_block_free(body: Body, find: Find, pins: frozenset[str]) -> bool:

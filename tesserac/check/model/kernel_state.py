@@ -40,7 +40,8 @@ class Kernel:
     those that parameters have: what is loaded without one takes that of its dtype. `reads` are the blocks that are
     loaded, and the indices of their rows and columns: what is said of those is said of the problem. `said` is what the
     library says of calls: that they give parts of a dim, or join them. `turning` are the counters of the loops over
-    blocks around what is being checked."""
+    blocks around what is being checked. `said_schedule` is all that its schedule says, `settings` what of that are
+    numbers."""
 
     blocks: dict[str, Dim]
     settings: dict[str, int]
@@ -55,6 +56,7 @@ class Kernel:
     reads: set[typed.Expr] = field(default_factory=set)
     said: dict[typed.Expr, str] = field(default_factory=dict)
     turning: list[str] = field(default_factory=list)
+    said_schedule: typed.Settings = ()
 
     def context(self) -> RecordType:
         """The value of `tile.context()`."""

@@ -77,12 +77,17 @@ class Coerce(Node):
     value: Expr
 
 
+Settings = tuple[tuple[str, int | str], ...]
+"""What a schedule says, by the names of its settings: numbers as such, all else as it is written."""
+
+
 @dataclass(frozen=True, eq=False)
 class Apply(Node):
-    """A tier-1 operator, with its static attributes, on operands: tensors and floats."""
+    """A tier-1 operator, with its static attributes, on operands; `schedule` says how it runs."""
 
     op: Operator
     operands: tuple[Expr, ...]
+    schedule: Settings = ()
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,8 @@ class Call(Node):
     says what each of the callee's symbols is here, so that inlining is a substitution. `reads` are the params of the
     module that the callee reads. Where `STREAM` is among them the callee's stream is `key`, or, where that is None,
     follows from the caller's. `rules` are its derivatives where these do not follow from its body; a call that is
-    `closed` to derivatives is of a kernel that has none. One that is `meant` takes the body of the function, whatever
-    else implements it.
+    `closed` to derivatives is of a kernel that has none. One that is `meant` takes the body of the function. `schedule`
+    goes before what the kernels of the function say themselves.
     """
 
     function: str
@@ -115,6 +120,7 @@ class Call(Node):
     rules: tuple[Rule, ...] = ()
     closed: bool = False
     meant: bool = False
+    schedule: Settings = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,7 +377,7 @@ class Program:
     """What a kernel does in one program: the function `symbol`, whose sizes of blocks are symbols. There is a program
     for every index of the `leading` dims and every block of the dims that the grid cuts: `own` are those, `blocks` all
     that are cut, each with the symbol that numbers its blocks; `fixed` are symbols that no schedule chooses.
-    `schedule` is what the kernel's own says: settings that are one number."""
+    `schedule` is what the kernel's own says."""
 
     symbol: str
     leading: tuple[Dim, ...]
@@ -379,14 +385,14 @@ class Program:
     own: tuple[Dim, ...]
     numbers: tuple[str, ...]
     fixed: tuple[tuple[str, Dim], ...]
-    schedule: tuple[tuple[str, int], ...]
+    schedule: Settings
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A kernel that implements a function: `symbol` is a function of the same parameters that calls it, empty where it
-    does not take what this instance takes, and `why` says so then. Only for a `target`, if that is said; `within` is
-    how far its results may be from those of the function, None where they have the same bits."""
+    """A kernel that implements a function: `symbol` is a function of the same parameters that calls it; it is empty, and
+    `why` says why, where it does not take them. Only for a `target`, if that is said; `within` is how far it may be
+    from the function, None where both have the same bits."""
 
     kernel: str
     symbol: str
@@ -405,8 +411,7 @@ class TypedFunction:
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
     `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
     A kernel is `closed`: not differentiated through its body; its body is the meaning, and `program` what it does block
-    by block. `forward` is the rule that what it implements gives, `backward` the same where that has only one for
-    reverse mode.
+    by block. `forward` is the rule of what it implements, `backward` that where there is only one for reverse mode.
     `collectives` are the axes across which it and its callees communicate. `requests` are what its own text asks of
     where and how it runs. `graph` is what `@graph.module` calls it. `alternatives` are the kernels of the program that
     implement it.

@@ -13,7 +13,6 @@ from tesserac.base.source import Span
 from tesserac.check.analysis.range_warnings import warn_of_ranges
 from tesserac.check.declarations.decorators import Decorations, is_kernel
 from tesserac.check.declarations.donation import with_donation
-from tesserac.check.declarations.schedules import int_settings
 from tesserac.check.instances.checking import check_instance
 from tesserac.check.instances.verify import verified
 from tesserac.check.kernels.implementing import implementing
@@ -55,8 +54,7 @@ def _check_kind(
     for effect in said.effects:
         body.add_effect(effect, signature.node.name_span)
     if is_kernel(signature.node):
-        settings = int_settings(said.schedule)
-        function = check_kernel(body, signature, types, spans, symbol, settings)
+        function = check_kernel(body, signature, types, spans, symbol, said.schedule)
         if function is not None and not is_block_free(body, body.rules.known, said.pins):
             return None
         if function is not None and said.implements is not None:

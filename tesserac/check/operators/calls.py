@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tesserac.check.declarations.schedules import check_tile_shape
+from tesserac.check.declarations.schedules import SCHEDULE, check_tile_shape, settings_of
 from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import ORDERED
 from tesserac.check.model.message_text import dims_text, type_text
@@ -50,7 +50,17 @@ from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
 from tesserac.types.dtype import BOOL, F32, F64, I64
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import BoolType, DTypeType, ErrorType, FloatType, IntType, RunIntType, TensorType, TupleType
+from tesserac.types.ty import (
+    BoolType,
+    DTypeType,
+    ErrorType,
+    FloatType,
+    IntType,
+    RecordType,
+    RunIntType,
+    TensorType,
+    TupleType,
+)
 
 Fields = dict[str, object]
 
@@ -61,8 +71,11 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
         return call_einsum(body, args, callee)
     if operator is MatMul and not all(check_tile_shape(body, arg.value) for arg in _tile_shapes(args)):
         return body.error(callee.span)
-    if operator is MatMul:
-        args = [arg for arg in args if arg not in _tile_shapes(args)]
+    if operator is MatMul and _tile_shapes(args):
+        shape = _tile_shapes(args)[0].value.type
+        called = call_operator(body, operator, [arg for arg in args if arg.name != "tile_shape"], callee)
+        own = settings_of(RecordType(SCHEDULE, (("block", shape),)))
+        return replace(called, schedule=own) if isinstance(called, typed.Apply) else called
     signature = operator.parsed[0]
     many = _many(signature)
     grouped, rest = _take_many(signature, many, args) if many else ((), args)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tesserac.check.declarations.schedules import WITH_SCHEDULE, scheduled
 from tesserac.check.model import typed
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
@@ -15,6 +16,7 @@ from tesserac.check.transforms.folds import reduce, scan
 from tesserac.check.transforms.jacobians import call_jacobian
 from tesserac.check.transforms.mapping import call_vmap, make_vmap, map_elements
 from tesserac.check.values.methods import as_function
+from tesserac.check.values.tuples import tuple_items
 from tesserac.types.ty import ErrorType, TransformType
 
 
@@ -51,6 +53,9 @@ def call_transform(body: Body, value: typed.Expr, args: Sequence[Arg], callee: C
     assert isinstance(type_, TransformType)
     if any(isinstance(arg.value.type, ErrorType) for arg in args):
         return body.error(callee.span)
+    if type_.transform == WITH_SCHEDULE:
+        (function,) = tuple_items(value, callee.span)
+        return scheduled(body, type_, call(body, function, args, callee))
     if type_.transform in _MAPS:
         return call_vmap(body, value, args, callee, call)
     rule = call_jacobian if type_.transform in _JACOBIANS else call_derivative

@@ -23,11 +23,13 @@ from tesserac.graph.dialect import (
     MEANT,
     NUMERICS,
     REVERSE_RULE,
+    SCHEDULE,
     alternatives_of,
     call_dims,
     named_dims,
     program_of,
     set_numerics,
+    set_schedule,
 )
 from tesserac.graph.substitute import copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
@@ -37,6 +39,7 @@ from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 
 PULLBACK = "graph.pullback"
+_OF_KERNELS = ("callee", "dims", SCHEDULE)
 
 
 Observe = Callable[[Op, Dim, Sequence[Value], Sequence[Value]], None]
@@ -72,8 +75,11 @@ class Functions:
         mode, block = custom.attrs.get(NUMERICS), builder.block
         before = set(block.ops)
         found = self._paste(builder, str(custom.attrs["callee"]), call_dims(custom), operands, None, mode)
+        made = [op for op in block.ops if op not in before]
+        for op in made if SCHEDULE in custom.attrs else ():
+            set_schedule(op, custom.attrs[SCHEDULE])
         if not has_place(custom):
-            silence([op for op in block.ops if op not in before])
+            silence(made)
         return found
 
     def whole(self, builder: Builder, function: Attr, operands: Sequence[Value]) -> list[Value]:
@@ -157,7 +163,7 @@ def dissolve(function: Op, functions: Functions) -> None:
     while customs := [op for op in function.walk() if op.name == CUSTOM]:
         for op in customs:
             if functions.is_kernel(op) and MEANT not in op.attrs:
-                replace_op(op, KERNEL_CALL, {name: op.attrs[name] for name in ("callee", "dims")})
+                replace_op(op, KERNEL_CALL, {name: op.attrs[name] for name in _OF_KERNELS if name in op.attrs})
                 continue
             before = set(_block(op).ops)
             found = functions.body(Builder.before(op), op, op.operands)

@@ -23,11 +23,11 @@ After:
 
 from __future__ import annotations
 
-from tesserac.graph.dialect import is_operator, operator_of
+from tesserac.graph.dialect import SCHEDULE, is_operator, operator_of
 from tesserac.graph.renaming import lower_operator
 from tesserac.ir import func as _func_dialect  # noqa: F401  (the functions this pass leaves)
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Module, Op, Value
+from tesserac.ir.core import OPDEFS, Attr, Module, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import FORMS, GRAPH, pass_
 from tesserac.ops.lowering import map_form
@@ -51,11 +51,24 @@ def _lower(op: Op) -> None:
         value = _size(op, builder)
     else:
         value = lower_operator(builder, operator_of(op), op.operands, result)
+        if SCHEDULE in op.attrs:
+            _pass_on(op, value, op.attrs[SCHEDULE])
     assert value.type == result, f"{op.name} lowers to {value.type}, not {result}"
     if value.defining_op is not None:
         value.name = value.name or op.result.name
     op.result.replace_all_uses(value)
     op.erase()
+
+
+def _pass_on(op: Op, value: Value, settings: Attr) -> None:
+    """What the program says of how a product runs goes to the contraction that it became."""
+    waiting, given = [value], set(op.operands)
+    while waiting:
+        made = waiting.pop().defining_op
+        if made is not None and made.name == "form.contract":
+            made.attrs[SCHEDULE] = settings
+        elif made is not None:
+            waiting += [v for v in made.operands if v not in given]
 
 
 def _size(op: Op, builder: Builder) -> Value:

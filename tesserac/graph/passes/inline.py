@@ -37,10 +37,12 @@ from tesserac.graph.dialect import (
     NUMERICS,
     PROGRAM,
     REVERSE_RULE,
+    SCHEDULE,
     alternatives_of,
     call_dims,
     program_of,
     set_numerics,
+    set_schedule,
 )
 from tesserac.graph.expansion import limit_calls
 from tesserac.graph.substitute import copy_op, counters, replace_op
@@ -157,6 +159,7 @@ def inline_call(call: Op, callee: Op, caller: Op) -> None:
         if asserting is not None:
             attribute(copy, asserting, call.span)
         set_numerics(copy, mode)
+        set_schedule(copy, call.attrs.get(SCHEDULE))
     for old, new in zip(call.results, callee.body.terminator.operands, strict=True):
         replacement = values[new]
         replacement.name = replacement.name or old.name

@@ -31,7 +31,7 @@ from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.applying import apply_operator
-from tesserac.graph.dialect import KERNEL_CALL, Program, call_dims, program_of
+from tesserac.graph.dialect import KERNEL_CALL, SCHEDULE, Program, call_dims, program_of
 from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
@@ -203,12 +203,19 @@ def _kernel(module: Module, call: Op, program: Program, passes: Sequence[Pass]) 
         "blocks": substitute_attr(program.blocks, dims),
         "own": program.own,
         "numbers": program.numbers,
-        "schedule": program.schedule,
+        "schedule": _settings(program, call),
     }
     sizes = spanning(Op(OPDEFS[KERNEL], (), (), attrs))
     types = [_whole(tensor_type(v), programs, sizes) for v in body.terminator.operands]
     operands = [_flat(Builder.before(call), value, programs) for value in call.operands]
     return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, [v.name for v in call.results])
+
+
+def _settings(program: Program, call: Op) -> Attr:
+    """What the call says goes before what the kernel says itself."""
+    said = call.attrs.get(SCHEDULE, ())
+    assert isinstance(said, tuple)
+    return tuple(sorted({**dict(program.schedule), **dict(said)}.items()))
 
 
 def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType:

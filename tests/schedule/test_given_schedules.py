@@ -1,0 +1,105 @@
+"""Schedules that a program gives: each has its effect on the code, and none on a bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.base.source import SourceFile
+from tesserac.driver.session import ProgramError, Session
+from tesserac.pipeline import Levels
+from tesserac.schedule.dialect import launch_loops, launch_stages, launch_units
+from tesserac.schedule.machine import AARCH64, SM_90A, Machine
+from tests.support.cpu_kernels import same_bits
+
+PRODUCT = """
+@kernel{own}
+def product(a: KTile[S, K, f32], b: KTile[K, L, f32]) -> Tile[S, L, f32]:
+    T = tile.context()
+    acc = tile.zeros((T.m, T.n), f32)
+    for k in tile.range_k(a, T.k):
+        acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
+    return acc
+
+def through(a: Tensor[S, K, f32], b: Tensor[K, L, f32]): return product(a, b) * 2.0
+def f(a: Tensor[S, K, f32], b: Tensor[K, L, f32]): return {call}
+"""
+WAYS = {
+    "plain": ("", "product(a, b)"),
+    "own": (".schedule(Schedule(block=(32, 48, 16), warps=2, stages=3))", "product(a, b)"),
+    "of a call": ("", "product.with_schedule(Schedule(block=(16, 24)).k(40).warps(2))(a, b)"),
+    "of a call before its own": (
+        ".schedule(Schedule(block=(32, 48, 16), stages=3))",
+        "product.with_schedule(Schedule(BM=64))(a, b)",
+    ),
+    "through a function": ("", "through.with_schedule(Schedule(block=(8, 8, 8)))(a, b) * 0.5"),
+    "twice": ("", "product.with_schedule(Schedule(BM=64)).with_schedule(Schedule(BN=96))(a, b)"),
+    "tile shape": ("", "op.matmul(a, b, tile_shape=(48, 96, 64))"),
+}
+BLOCKS = {
+    "own": (16, 32, 48), "of a call": (40, 16, 24), "of a call before its own": (16, 64, 48),
+    "through a function": (8, 8, 8), "tile shape": (48, 96, 64),
+}  # fmt: skip
+"""Of loops in their order: terms, rows, columns; of a product rows, columns, terms."""
+
+
+def text(way: str) -> str:
+    own, call = WAYS[way]
+    return PRODUCT.format(own=own, call=call)
+
+
+def levels(program: str, machine: Machine) -> Levels:
+    session, source = Session(verify=True), SourceFile("m.tess", program)
+    return session.levels(source, session.function(source, "f"), machine)
+
+
+@pytest.mark.parametrize("machine", [AARCH64, SM_90A], ids=lambda machine: machine.arch)
+@pytest.mark.parametrize("way", [way for way in BLOCKS if way != "tile shape"])
+def test_a_kernel_has_the_blocks_that_are_said(way: str, machine: Machine) -> None:
+    (launch,) = [op for op in levels(text(way), machine).schedule.walk() if op.attrs.get("kind") == "program"]
+    assert tuple(loop.block for loop in launch_loops(launch)[1:]) == BLOCKS[way]
+    if machine is SM_90A and way == "own":
+        assert launch_units(launch).warps == 2 and {stage.depth for stage in launch_stages(launch)} == {3}
+
+
+def test_the_later_of_two_schedules_adds_to_the_earlier() -> None:
+    (launch,) = [op for op in levels(text("twice"), AARCH64).schedule.walk() if op.attrs.get("kind") == "program"]
+    assert tuple(loop.block for loop in launch_loops(launch)[2:]) == (64, 96)
+
+
+def test_a_product_has_the_blocks_of_its_tile_shape() -> None:
+    found = [op for op in levels(text("tile shape"), AARCH64).schedule.walk() if op.attrs.get("kind") == "contract"]
+    assert [loop.block for loop in launch_loops(found[0])] == list(BLOCKS["tile shape"])
+
+
+def test_no_way_changes_a_bit() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((45, 70)).astype("f4"), rng.standard_normal((70, 101)).astype("f4")
+    wanted = tessera.compile(text("plain")).f(a, b)
+    for way in WAYS:
+        same_bits(np.asarray(tessera.compile(text(way)).f(a, b)), np.asarray(wanted))
+
+
+def test_settings_without_a_use_are_told() -> None:
+    program = PRODUCT.format(own=".schedule(Schedule(warps=2, swizzle='xor', cluster=(2, 1)))", call="product(a, b)")
+    (launch,) = [op for op in levels(program, AARCH64).schedule.walk() if op.attrs.get("kind") == "program"]
+    assert "a CPU has no use for cluster, swizzle, warps of its schedule" in str(launch.attrs["reason"])
+
+
+@pytest.mark.parametrize(
+    ("call", "figures"),
+    [
+        ("product.with_schedule(Schedule(block=(512, 512, 64), stages=4))(a, b)", ("1024 KiB", "227 KiB", "T_m = 512")),
+        ("product.with_schedule(Schedule(block=(256, 256, 8), warps=1))(a, b)", ("65536 numbers", "8160")),
+        ("op.matmul(a, b, tile_shape=(100, 100, 16))", ("100x100x16", "64x64x16")),
+    ],
+)
+def test_what_the_machine_cannot_have_is_an_error_with_figures(call: str, figures: tuple[str, ...]) -> None:
+    program = PRODUCT.format(own="", call=call)
+    levels(program, AARCH64)
+    with pytest.raises(ProgramError) as caught:
+        levels(program, SM_90A)
+    (problem,) = caught.value.diagnostics
+    place = program[problem.primary.span.start : problem.primary.span.end]
+    assert problem.code == "E0513" and all(figure in problem.title for figure in figures) and place in call
