@@ -77,9 +77,7 @@ class Coerce(Node):
     value: Expr
 
 
-Settings = tuple[tuple[str, int | str], ...]
-"""What a schedule says, by the names of its settings: numbers as such, all else as it is written."""
-
+Settings = tuple[tuple[str, int | str], ...]  # of a schedule, by name: numbers as such, all else as it is written
 
 @dataclass(frozen=True, eq=False)
 class Apply(Node):
