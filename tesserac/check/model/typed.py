@@ -388,7 +388,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Alternative:
-    """A kernel that implements a function: `symbol` is a function of the same parameters that calls it; it is empty, and
+    """A kernel that implements a function: `symbol` is a function of the same parameters that calls it; empty, and
     `why` says why, where it does not take them. Only for a `target`, if that is said; `within` is how far it may be
     from the function, None where both have the same bits."""
 
