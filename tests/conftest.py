@@ -5,6 +5,8 @@ runs seldom."""
 from __future__ import annotations
 
 import gc
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,10 +29,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _share_bytecode(config)
     folding.only = config.getoption("--case")
     if config.getoption("--thorough"):
         sampling.thorough = True
         settings.load_profile("thorough")
+
+
+def _share_bytecode(config: pytest.Config) -> None:
+    """Where the environment forbids to keep bytecode beside the code, the processes that tests start (and the workers of
+    a parallel run) keep it in a folder of this run: each would compile all of the compiler for itself, which takes four
+    times as long as importing it."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        folder = tempfile.TemporaryDirectory(prefix="tessera-bytecode-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
 
 
 @pytest.hookimpl(tryfirst=True)
