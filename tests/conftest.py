@@ -37,9 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _share_bytecode(config: pytest.Config) -> None:
-    """Where the environment forbids to keep bytecode beside the code, the processes that tests start (and the workers of
-    a parallel run) keep it in a folder of this run: each would compile all of the compiler for itself, which takes four
-    times as long as importing it."""
+    """Where the environment forbids to keep bytecode beside the code, the processes that tests start (and the workers
+    of a parallel run) keep it in a folder of this run: each would compile all of the compiler for itself, which takes
+    four times as long as importing it."""
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
         folder = tempfile.TemporaryDirectory(prefix="tessera-bytecode-")
         config.add_cleanup(folder.cleanup)

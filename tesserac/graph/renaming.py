@@ -26,10 +26,10 @@ def lower_operator(builder: Builder, operator: Operator, operands: Sequence[Valu
     """What an operator lowers to, of the type `result`."""
     types = [tensor_type(v) for v in operands]
     met = _meetings(operator, types)
-    for names in (_names(met), _names([pair[::-1] for pair in met])):
+    for names in (_names(met), _names([pair[::-1] for pair in met])) if met else ():
         renamed = [_with_names(type_, names) for type_ in types]
         given = _inferred(operator, renamed)
-        if names and given is not None:
+        if given is not None:
             views = [seen_as(builder, value, type_.dims) for value, type_ in zip(operands, renamed, strict=True)]
             return seen_as(builder, operator.lower(builder, views, given), result.dims)
     return operator.lower(builder, operands, result)

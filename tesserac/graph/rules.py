@@ -62,8 +62,6 @@ def _pattern(left: ast.expr, right: ast.expr) -> Pattern:
     root = PREFIX + left.func.id
 
     def apply(op: Op, rewriter: Rewriter) -> bool:
-        if op.name != root:
-            return False
         bound: dict[str, Value] = {}
         if not _matches(left, op.results[0], bound):
             return False
@@ -73,7 +71,7 @@ def _pattern(left: ast.expr, right: ast.expr) -> Pattern:
         rewriter.replace(op, (value,))
         return True
 
-    return apply
+    return Pattern(root, apply)
 
 
 def _matches(term: ast.expr, value: Value, bound: dict[str, Value]) -> bool:

@@ -1,19 +1,39 @@
 """The rewrite driver: local patterns applied to a module until none fits.
 
-A pattern looks at one operation and either leaves it (returns False) or changes it through the `Rewriter` (returns
-True). The driver visits in program order and again after a change, so rules need not know of each other. It stops
-with an error after a bound that only a pair of rules undoing each other can reach.
+A pattern looks at the operations of one name, its root, and either leaves one (returns False) or changes it through the
+`Rewriter` (returns True). The driver visits in program order and again after a change, so rules need not know of each
+other. It stops with an error after a bound that only a pair of rules undoing each other can reach.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value, VerifyError
 from tesserac.ir.ordering import has_place
 
-Pattern = Callable[[Op, "Rewriter"], bool]
+Change = Callable[[Op, "Rewriter"], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """What is tried at the operations called `root`."""
+
+    root: str
+    change: Change
+
+
+def at(root: str) -> Callable[[Change], Pattern]:
+    """Makes a function a pattern."""
+
+    def wrap(change: Change) -> Pattern:
+        return Pattern(root, change)
+
+    return wrap
+
 
 MAX_ROUNDS = 64
 
@@ -41,20 +61,22 @@ class Rewriter:
 
 def rewrite(module: Module, patterns: Sequence[Pattern]) -> None:
     """Applies the patterns in place until a whole round changes nothing."""
+    changes: dict[str, list[Change]] = defaultdict(list)
+    for pattern in patterns:
+        changes[pattern.root].append(pattern.change)
     for _ in range(MAX_ROUNDS):
-        if not _round(module, patterns):
+        if not _round(module, changes):
             return
-    names = ", ".join(getattr(p, "__name__", "?") for p in patterns)
+    names = ", ".join(getattr(pattern.change, "__name__", "?") for pattern in patterns)
     raise VerifyError(f"the rewrite rules do not come to rest: {names}")
 
 
-def _round(module: Module, patterns: Sequence[Pattern]) -> bool:
+def _round(module: Module, changes: Mapping[str, Sequence[Change]]) -> bool:
     rewriter = Rewriter()
     changed = False
-    for op in list(module.walk()):
-        if op in rewriter.erased:
-            continue
-        changed |= any(pattern(op, rewriter) for pattern in patterns if op not in rewriter.erased)
+    for op in [op for op in module.walk() if op.name in changes]:
+        if op not in rewriter.erased:
+            changed |= any(change(op, rewriter) for change in changes[op.name])
     return changed
 
 

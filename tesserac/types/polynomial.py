@@ -79,6 +79,8 @@ class Dim:
             [(m, c)], [(n, d)] = self.terms, right
             if not n and d == 1:
                 return self
+            if not m and c == 1:
+                return _dim(other)
             return Dim(((join(m, n), simplest(c * d)),))
         return Dim(collect((join(m, n), c * d) for m, c in self.terms for n, d in right))
 
@@ -296,12 +298,21 @@ def _extreme(function: Literal["min", "max"], left: Dim, right: Dim) -> Dim:
     """min or max: flattened, sorted, and without an argument that another one beats by a constant."""
     kept: list[Dim] = []
     for arg in (*_arguments(function, left), *_arguments(function, right)):
-        gaps = [(arg - other).fraction for other in kept]
+        gaps = [_constant_gap(arg, other) for other in kept]
         worse = [g is not None and (g >= 0 if function == "min" else g <= 0) for g in gaps]
         if any(worse):
             continue
         kept = [other for other, gap in zip(kept, gaps, strict=True) if gap is None] + [arg]
     return kept[0] if len(kept) == 1 else _function(function, tuple(sorted(kept, key=str)))
+
+
+def _constant_gap(left: Dim, right: Dim) -> Coefficient | None:
+    """The difference of two sizes that are the same but for a number; None of others."""
+    parts = [[term for term in dim.terms if term[0]] for dim in (left, right)]
+    if parts[0] != parts[1]:
+        return None
+    first, second = (sum(number for monomial, number in dim.terms if not monomial) for dim in (left, right))
+    return first - second
 
 
 def _arguments(function: Function, dim: Dim) -> tuple[Dim, ...]:

@@ -12,7 +12,7 @@ from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, VerifyError, def
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import GRAPH, Level, PassFault, pass_, run_passes
 from tesserac.ir.printer import print_module
-from tesserac.ir.rewrite import Rewriter, erase_dead, rewrite
+from tesserac.ir.rewrite import Rewriter, at, erase_dead, rewrite
 from tesserac.ir.verify import verify_module
 
 if "core.func" not in OPDEFS:
@@ -32,8 +32,9 @@ PROGRAM = """core.func @f {
 """
 
 
+@at("core.neg")
 def cancel_double_neg(op: Op, rewriter: Rewriter) -> bool:
-    inner = op.operands[0].defining_op if op.name == "core.neg" else None
+    inner = op.operands[0].defining_op
     if inner is None or inner.name != "core.neg":
         return False
     rewriter.replace(op, [inner.operands[0]])
@@ -49,9 +50,8 @@ def test_rewrite_reaches_a_fixed_point() -> None:
 
 
 def test_rewrite_stops_rules_that_undo_each_other() -> None:
+    @at("core.neg")
     def flip(op: Op, rewriter: Rewriter) -> bool:
-        if op.name != "core.neg":
-            return False
         new = rewriter.builder(op).value("core.neg", op.operands, op.result.type)
         rewriter.replace(op, [new])
         return True

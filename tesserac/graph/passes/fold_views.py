@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.forms import Broadcast, Permute, contracted, indices, operand_maps, tensor_type
 from tesserac.ir.passes import FORMS, pass_
-from tesserac.ir.rewrite import Rewriter, erase_dead, rewrite
+from tesserac.ir.rewrite import Rewriter, at, erase_dead, rewrite
 from tesserac.ir.types import TensorType
 from tesserac.ops.lowering import DimMap, Scalars
 from tesserac.types.policy import compute_dtype
@@ -63,9 +63,8 @@ def fold_views(module: Module) -> Module:
     return module
 
 
+@at("form.map")
 def map_reads_through_view(op: Op, rewriter: Rewriter) -> bool:
-    if op.name != "form.map":
-        return False
     maps = list(operand_maps(op))
     for position, operand in enumerate(op.operands):
         source, through = _through_view(operand, maps[position])
@@ -91,9 +90,8 @@ def _through_view(value: Value, dim_map: DimMap) -> tuple[Value, DimMap]:
     return value, dim_map
 
 
+@at("form.map")
 def map_computes_constant(op: Op, rewriter: Rewriter) -> bool:
-    if op.name != "form.map":
-        return False
     for position, operand in enumerate(op.operands):
         maker = operand.defining_op
         if maker is not None and _is_constant(maker):
@@ -133,9 +131,8 @@ def _replace_map(op: Op, rewriter: Rewriter, position: int, maker: Op) -> None:
     rewriter.replace(op, new.results)
 
 
+@at("form.contract")
 def contraction_reads_through_permutation(op: Op, rewriter: Rewriter) -> bool:
-    if op.name != "form.contract":
-        return False
     for position, name in enumerate(("lhs", "rhs")):
         maker = op.operands[position].defining_op
         if maker is None or maker.name != "form.view":
@@ -149,8 +146,9 @@ def contraction_reads_through_permutation(op: Op, rewriter: Rewriter) -> bool:
     return False
 
 
+@at("form.view")
 def contraction_gives_what_a_view_shows(op: Op, rewriter: Rewriter) -> bool:
-    view = op.attrs["view"] if op.name == "form.view" else None
+    view = op.attrs["view"]
     if not isinstance(view, Permute) or not _is_read_once(op.operands[0]):
         return False
     _give_in_order(op.operands[0], view.order)
@@ -158,9 +156,8 @@ def contraction_gives_what_a_view_shows(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
+@at("form.map")
 def contraction_gives_what_a_map_reads(op: Op, rewriter: Rewriter) -> bool:
-    if op.name != "form.map":
-        return False
     maps = list(operand_maps(op))
     for position, (operand, places) in enumerate(zip(op.operands, maps, strict=True)):
         known = [place for place in places if place is not None]

@@ -32,7 +32,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Module, Op, Value, attr, clone_op
 from tesserac.ir.forms import indices, operand_maps, tensor_type
 from tesserac.ir.passes import FORMS, pass_
-from tesserac.ir.rewrite import Rewriter, erase_dead, rewrite
+from tesserac.ir.rewrite import Rewriter, at, erase_dead, rewrite
 from tesserac.ir.types import TensorType
 from tesserac.types.dtype import BF16, F16, DType
 from tesserac.types.policy import compute_dtype
@@ -51,9 +51,8 @@ def narrow_operands(module: Module) -> Module:
     return module
 
 
+@at("form.contract")
 def contraction_reads_narrow(op: Op, rewriter: Rewriter) -> bool:
-    if op.name != "form.contract":
-        return False
     accum = attr(op, "accum", DType)
     maps = [_widening(value, accum) for value in op.operands]
     stored = [tensor_type(map_.operands[0]) for map_ in maps if map_ is not None]

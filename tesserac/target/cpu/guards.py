@@ -63,13 +63,14 @@ class GuardWriter:
 
     def emit(self, symbols: dict[str, Value], kernels: Sequence[Op], workspace: Sequence[Dim]) -> Function:
         """`workspace` are the numbers of bytes that the call will take. Raises TooLargeError."""
-        self._check_magnitudes(needed_sizes(self.func, kernels, workspace), symbols)
+        sizes = kernel_sizes({kernel.symbol: kernel for kernel in kernels})
+        self._check_magnitudes(needed_sizes(self.func, kernels, sizes, workspace), symbols)
         for op in self.func.body.ops:
             guard = op.attrs.get("guard")
             if isinstance(guard, Guard):
                 self._check(implied_guards([guard.left, guard.right]), self.func.span, symbols)
                 self._check([guard], op.span, symbols)
-        for op, dims in certain_sizes(self.func, {kernel.symbol: kernel for kernel in kernels}):
+        for op, dims in certain_uses(self.func, sizes):
             self._check(implied_guards(dim for dim in dims if dim.symbols() <= symbols.keys()), op.span, symbols)
         self.b.ret(const_int(I32, 0))
         return self.function
@@ -109,22 +110,29 @@ class GuardWriter:
         if_then(self.b, negated(self.b, emit_all_below(self.b, bits, symbols)), look)
 
 
-def needed_sizes(func: Op, kernels: Sequence[Op], workspace: Sequence[Dim]) -> Iterator[Needed]:
-    """What a call computes, named."""
+def needed_sizes(
+    func: Op, kernels: Sequence[Op], sizes: Mapping[str, Sequence[Dim]], workspace: Sequence[Dim]
+) -> Iterator[Needed]:
+    """What a call computes, named; `sizes` are those that each kernel uses."""
     for dim in dict.fromkeys(workspace):
         yield Needed(dim, f"`{dim}` bytes of workspace", func.span)
     for op in func.body.ops:
         guard = op.attrs.get("guard")
         if isinstance(guard, Guard):
             yield from (Needed(side, named_size(side), op.span) for side in (guard.left, guard.right))
-    for dim in dict.fromkeys([*sizes_used([func, *kernels]), *(product(grid(kernel)) for kernel in kernels)]):
+    used = [dim for kernel in kernels for dim in sizes[kernel.symbol]]
+    for dim in dict.fromkeys([*sizes_used([func]), *used, *(product(grid(kernel)) for kernel in kernels)]):
         yield Needed(dim, named_size(dim), func.span)
 
 
 def certain_sizes(func: Op, kernels: Mapping[str, Op]) -> Iterator[tuple[Op, list[Dim]]]:
+    """As `certain_uses`, for who has no use for the sizes of the kernels themselves."""
+    return certain_uses(func, kernel_sizes(kernels))
+
+
+def certain_uses(func: Op, sizes: Mapping[str, Sequence[Dim]]) -> Iterator[tuple[Op, list[Dim]]]:
     """Every operation that each call comes to, with the sizes it uses; first what it is called with. Memory of the call
-    may be for what only some come to."""
-    sizes = kernel_sizes(kernels)
+    may be for what only some come to. `sizes` are those that each kernel uses."""
     yield func, list(_dims_of(func))
     waiting = [op for op in func.body.ops if op.attrs.get("role") != "workspace"]
     for op in waiting:

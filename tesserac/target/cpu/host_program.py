@@ -19,7 +19,7 @@ from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
-from tesserac.target.cpu.guards import certain_sizes, kernel_sizes, sizes_at
+from tesserac.target.cpu.guards import certain_uses, kernel_sizes, sizes_at
 from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.launches import launcher
 from tesserac.target.cpu.printing import describe_print
@@ -91,13 +91,16 @@ class HostProgram:
     defined: frozenset[Guard] = frozenset()
     """What has been tested by now for sizes to have values."""
 
+    known_sizes: Mapping[str, Sequence[Dim]] | None = None
+    """The sizes that each kernel uses, where they have been found."""
+
     @cached_property
-    def _kernel_sizes(self) -> dict[str, list[Dim]]:
-        return kernel_sizes(self.kernels)
+    def kernel_sizes(self) -> Mapping[str, Sequence[Dim]]:
+        return self.known_sizes or kernel_sizes(self.kernels)
 
     def prepare(self, func: Op) -> None:
         """Puts the addresses of buffers that change hands where they can be exchanged."""
-        certain = certain_sizes(func, self.kernels)
+        certain = certain_uses(func, self.kernel_sizes)
         known = (dim for _, dims in certain for dim in dims if dim.symbols() <= self.symbols.keys())
         self.defined = frozenset(implied_guards(known))
         for op in func.walk():
@@ -149,7 +152,7 @@ class HostProgram:
 
     def _define(self, op: Op) -> None:
         """Leaves where a size that an operation uses has no value here; the entry has tested those of every call."""
-        known = [dim for dim in sizes_at(op, self._kernel_sizes) if dim.symbols() <= self.symbols.keys()]
+        known = [dim for dim in sizes_at(op, self.kernel_sizes) if dim.symbols() <= self.symbols.keys()]
         for guard in implied_guards(known) if op.name not in DECLARATIONS else ():
             if guard not in self.defined:
                 self.defined |= {guard}

@@ -139,6 +139,7 @@ class _Loop:
         program = HostProgram(
             b, self.host.kernels, self.values, self.symbols, runner, self.scratch, self.per_worker, self._leave,
             self.host.sites, self.status, self._stop, None, self.slots, [], self.host.defined,
+            self.host.kernel_sizes,
         )  # fmt: skip
         program.run_op(self.loop)
         for value, place in held.items():

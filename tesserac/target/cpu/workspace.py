@@ -8,7 +8,9 @@ likewise one scratch serves all kernels, which run one after another. Every part
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr
@@ -41,15 +43,16 @@ def plan_workspace(
 ) -> Plan:
     """`bounds` are those of the loops around: a buffer whose size changes with their iterations is as large as it
     gets."""
-    sizes: dict[int, Dim] = {}
+    sizes: dict[int, list[Dim]] = defaultdict(list)
     for op in buffers:
-        slot = slot_of(op)
-        sizes[slot] = sizes.get(slot, ZERO).max(buffer_bytes(_at_largest(memory(op.result), bounds)))
-    slots = tuple(aligned(sizes.get(i, ZERO)) for i in range(max(sizes, default=-1) + 1))
-    scratch = ZERO
-    for kernel in kernels:
-        scratch = scratch.max(largest_in(attr(kernel, "scratch", Dim), bounds))
-    return Plan(slots, aligned(scratch))
+        sizes[slot_of(op)].append(buffer_bytes(_at_largest(memory(op.result), bounds)))
+    slots = tuple(aligned(_largest(sizes[i])) for i in range(max(sizes, default=-1) + 1))
+    return Plan(slots, aligned(_largest(largest_in(attr(kernel, "scratch", Dim), bounds) for kernel in kernels)))
+
+
+def _largest(sizes: Iterable[Dim]) -> Dim:
+    """Each counts once: most buffers of a program have one of a few sizes."""
+    return reduce(Dim.max, dict.fromkeys(sizes), ZERO)
 
 
 def _at_largest(ty: MemRefType, bounds: Bounds) -> MemRefType:
