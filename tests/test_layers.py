@@ -190,7 +190,7 @@ def test_only_rules_name_a_composite_function() -> None:
 
 
 AFTER_GRAPH = ("schedule", "tile", "target")
-OF_LOWER_LEVELS = {"scatter", "split", "full", "empty", "minimum", "maximum", "cast"}
+OF_LOWER_LEVELS = {"bitcast", "scatter", "split", "full", "empty", "minimum", "maximum", "cast"}
 """A form, a primitive of schedules, two barriers, intrinsics of LLVM: what is called as an operator is."""
 
 

@@ -17,7 +17,7 @@ from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.numerics.exact import Array, fma, maximum, minimum, shift_left, shift_right
-from tesserac.numerics.narrow import convert, narrow_fma
+from tesserac.numerics.narrow import convert, narrow_fma, storage
 from tesserac.numerics.program import evaluate
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, F64, I64, TF32, U64, DType
@@ -129,6 +129,11 @@ def _cast(op: Op, x: Array) -> Array:
     return convert(x, _dtype(op.result))
 
 
+def _bitcast(op: Op, x: Array) -> Array:
+    target = _dtype(op.result)
+    return np.asarray(convert(x, _dtype(op.operands[0])).view(storage(target)))
+
+
 def _round(op: Op, x: Array) -> Array:
     dtype, policy = op.attrs["dtype"], op.attrs["policy"]
     assert isinstance(dtype, DType) and isinstance(policy, Policy)
@@ -143,4 +148,4 @@ def store(x: Array, dtype: DType, policy: Policy) -> Array:
 
 
 _SOURCES: dict[str, Callable[[Op, Space], Array]] = {"constant": _constant, "index": _index, "dim": _dim}
-_CONVERSIONS: dict[str, Callable[[Op, Array], Array]] = {"cast": _cast, "round": _round}
+_CONVERSIONS: dict[str, Callable[[Op, Array], Array]] = {"cast": _cast, "bitcast": _bitcast, "round": _round}

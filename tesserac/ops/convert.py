@@ -14,10 +14,10 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.interval import Interval, truncated, values_of, within_range
 from tesserac.ops.calculus import Writer
-from tesserac.ops.lowering import convert_form
+from tesserac.ops.lowering import Scalars, convert_form, map_form
 from tesserac.ops.registry import Array, Extent, Operator, numpy_dtype, register
-from tesserac.ops.unify import LostPart, Mismatch, SameSize
-from tesserac.types.dtype import BF16, C64, C128, F32, I32, DType
+from tesserac.ops.unify import LostPart, Mismatch, OtherBits, SameSize
+from tesserac.types.dtype import BF16, C64, C128, F32, F64, I16, I32, DType
 from tesserac.types.policy import NO_POLICY, Policy
 from tesserac.types.ty import TensorType
 
@@ -78,6 +78,49 @@ class Cast(Operator):
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         return convert_form(builder, operands[0], result)
+
+
+@register
+@dataclass(frozen=True)
+class Bitcast(Operator):
+    """The bits of x, as they are stored, read as another dtype with as many: 1.0 in f32 is 0x3F800000 in i32. It has no
+    derivative. `bitcast` of the library also takes dtypes of other sizes.
+
+    def f(x: Tensor[N, f32]) -> Tensor[N, i32]:
+        return op.bitcast(x, i32)
+    """
+
+    name = "bitcast"
+    again = True
+    batching = "leading"
+    signatures = ("(x: R[*s], dtype: dtype) -> {dtype}[*s]",)
+    differential = "0"
+
+    dtype: DType
+    policy: Policy = NO_POLICY
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        pairs = ((I32, "f32[3, 4]"), (F32, "i32[5]"), (I16, "bf16[2, 3]"), (F64, "u64[4]"), (BF16, "f16[3]"))
+        return [(cls(dtype), (operand,)) for dtype, operand in pairs]
+
+    def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:
+        whole = self.dtype.kind not in "bc" and self.dtype.bits == operands[0].dtype.bits
+        return None if whole else OtherBits(0, self.dtype)
+
+    def storage(self) -> tuple[DType, Policy]:
+        return self.dtype, self.policy
+
+    def reference(self, *operands: Array) -> Array:
+        return operands[0].view(numpy_dtype(self.dtype))
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        source = tensor_type(operands[0]).dtype
+
+        def body(s: Scalars, args: list[Value]) -> Value:
+            return s.bitcast(s.cast(args[0], source), self.dtype)
+
+        return map_form(builder, operands, result, body)
 
 
 @register

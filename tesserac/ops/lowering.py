@@ -55,6 +55,9 @@ class Scalars:
             return value
         return self._builder.value("scalar.cast", (value,), ScalarType(dtype), {"dtype": dtype})
 
+    def bitcast(self, value: Value, dtype: DType) -> Value:
+        return self._builder.value("scalar.bitcast", (value,), ScalarType(dtype), {"dtype": dtype})
+
     def round(self, value: Value, stored: TensorType) -> Value:
         attrs: dict[str, Attr] = {"dtype": stored.dtype, "policy": stored.policy}
         return self._builder.value("scalar.round", (value,), value.type, attrs)

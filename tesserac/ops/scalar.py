@@ -145,6 +145,12 @@ def _verify_cast(op: Op) -> None:
     require(len(op.operands) == 1, "takes one operand", op)
 
 
+def _verify_bitcast(op: Op) -> None:
+    _verify_cast(op)
+    [source], target = _dtypes(op), op.attrs["dtype"]
+    require(isinstance(target, DType) and source.bits == target.bits, "keeps the number of bits", op)
+
+
 def _verify_round(op: Op) -> None:
     _is_scalar(op)
     attrs = isinstance(op.attrs.get("dtype"), DType) and isinstance(op.attrs.get("policy"), Policy)
@@ -175,6 +181,7 @@ define_op("scalar.complex", pure=True, verify=_verify_complex)  # a number from 
 define_op("scalar.real", pure=True, verify=_verify_part)
 define_op("scalar.imag", pure=True, verify=_verify_part)
 define_op("scalar.cast", pure=True, verify=_verify_cast)  # float to int saturates, NaN to 0
+define_op("scalar.bitcast", pure=True, verify=_verify_bitcast)  # the same bits as stored, read as another dtype
 define_op("scalar.round", pure=True, verify=_verify_round)  # to storage under a policy, and back
 define_op("scalar.constant", pure=True, verify=_verify_constant)
 define_op("scalar.index", pure=True, verify=_verify_index)  # the position along an axis of the form

@@ -101,6 +101,14 @@ class KindMismatch(Mismatch):
 
 
 @dataclass(eq=False)
+class OtherBits(Mismatch):
+    """The bits of an operand would be read as a value of `dtype`, which has more or fewer of them."""
+
+    operand: int
+    dtype: DType
+
+
+@dataclass(eq=False)
 class LostPart(Mismatch):
     """A complex operand would become a value of `dtype`, which has no imaginary part."""
 

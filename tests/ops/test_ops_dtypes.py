@@ -27,7 +27,7 @@ from tesserac.ops.join import Pad
 from tesserac.ops.reduce import Max, Min
 from tesserac.ops.registry import OPERATORS, Array, Operator
 from tesserac.ops.search import ArgExtreme
-from tesserac.ops.unify import FIXED, KindMismatch, Mismatch, choose
+from tesserac.ops.unify import FIXED, KindMismatch, Mismatch, OtherBits, choose
 from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
@@ -74,7 +74,7 @@ def with_dtype(
     ]
     try:
         result = operator.infer(replaced)
-    except KindMismatch:
+    except (KindMismatch, OtherBits):
         return None
     return replaced if result.dtype in REAL else None  # complex results are the business of tests of their own
 

@@ -1,5 +1,5 @@
 """Functions that the checker itself knows: `float`, `int`, `len`, `ceil_div`, `narrow`, `transpose`, `key`,
-`next_key`, `zip`, `enumerate`.
+`next_key`, `zip`, `enumerate`, `rearrange`.
 
 Enters: checked arguments. Leaves: a typed expression. `range` and `print` belong to statements.
 """
@@ -16,6 +16,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.keys import key_of, next_key
+from tesserac.check.operators.pattern_calls import call_pattern
 from tesserac.check.operators.statics import read_dtype
 from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
@@ -46,8 +47,8 @@ Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
 
 
 def call_builtin(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typed.Expr:
-    if name in _PAIRING:
-        return _PAIRING[name](body, args, callee)
+    if name in _FREE:
+        return _FREE[name](body, args, callee)
     if name not in _RULES:
         place = _PLACES.get(name, "a `with`")
         body.sink.error(E0211, at=callee.at, problem=f"`{name}` can only be used in {place}")
@@ -157,7 +158,8 @@ def _next_key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed
     return next_key(body, callee.at, callee.span)
 
 
-_PAIRING = {ZIP: zip_items, ENUMERATE: enumerated}
+_FREE = {ZIP: zip_items, ENUMERATE: enumerated, "rearrange": call_pattern}
+"""Those whose arguments have no names of their own."""
 _X = Slot("x", True, False)
 _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     **{f"tile.{name}": rule for name, rule in tiles.RULES.items()},

@@ -28,6 +28,10 @@ _LANGUAGE = {
     "isinstance": ("isinstance(x, Type)", "Whether a value is of a type; known while compiling."),
     "key": ("key(seed)", "Where a stream of random numbers starts."),
     "next_key": ("next_key()", "The next key of the module's random stream. It has the effect `random`."),
+    "rearrange": (
+        'rearrange(x, "b (h d) -> b h d", h=8)',
+        "A tensor with its dims moved, split and merged by their names, as in einops.",
+    ),
     "zip": ("zip(a, b, ...)", "Tuples or lists side by side, for a `for` that unrolls."),
     "enumerate": ("enumerate(items)", "The items of a tuple or list with their numbers, for a `for` that unrolls."),
     "numerics": ("with numerics(fast):", "The rules of arithmetic for a block."),

@@ -107,8 +107,8 @@ DERIVATIVE_RULES = (FORWARD_RULE, REVERSE_RULE)
 """Decorators of a function that is the derivative of another, forward and in reverse."""
 BUILTINS = (
     "range", "float", "int", "print", "narrow", "transpose", "len", "ceil_div", "isinstance", "key", "next_key",
-    "zip", "enumerate", "numerics", "device", "prefetch", "Schedule", "pipeline", "tree_map", "leaves", *COLLECTIVES,
-    *TRANSFORMS,
+    "zip", "enumerate", "rearrange", "numerics", "device", "prefetch", "Schedule", "pipeline", "tree_map", "leaves",
+    *COLLECTIVES, *TRANSFORMS,
 )  # fmt: skip
 NAMESPACES = ("op", "tile", "dist", "kernel", "graph", "verify")
 ALGEBRA = "op."

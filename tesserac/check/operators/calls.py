@@ -17,6 +17,7 @@ from tesserac.check.operators.einsum import call_einsum
 from tesserac.check.operators.fills import fill, is_fill
 from tesserac.check.operators.join_errors import check_join
 from tesserac.check.operators.keys import KEY, fold_key
+from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
 from tesserac.check.operators.reshape import check_expand, check_reshape
 from tesserac.check.operators.scaled import refuse_scaled
 from tesserac.check.operators.statics import (
@@ -43,7 +44,7 @@ from tesserac.ops.convert import Cast
 from tesserac.ops.cumulative import Cumulative
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.join import Concat, Stack
-from tesserac.ops.rearrange import Split
+from tesserac.ops.rearrange import Repeat, Split
 from tesserac.ops.reduce import Reduction
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
@@ -67,6 +68,8 @@ Fields = dict[str, object]
 
 def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """A call of an operator with arguments as a program writes them."""
+    if operator is Repeat and has_pattern(args):
+        return call_pattern(body, args, callee)
     if operator is Einsum:
         return call_einsum(body, args, callee)
     if operator is MatMul and not all(check_tile_shape(body, arg.value) for arg in _tile_shapes(args)):

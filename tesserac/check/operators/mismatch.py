@@ -11,7 +11,13 @@ from itertools import permutations
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import SYMBOLS, axis_text, dim_text, dims_text, noun, verb
 from tesserac.check.model.operator_use import Use
-from tesserac.check.operators.precision import explain_kind, explain_lost_part, explain_policies, explain_two_dtypes
+from tesserac.check.operators.precision import (
+    explain_bits,
+    explain_kind,
+    explain_lost_part,
+    explain_policies,
+    explain_two_dtypes,
+)
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.sides import Side, is_used_once, show_origin, show_steps
 from tesserac.check.state.body import Body
@@ -26,6 +32,7 @@ from tesserac.ops.unify import (
     KindMismatch,
     LostPart,
     Mismatch,
+    OtherBits,
     OuterProduct,
     PolicyMismatch,
     RankMismatch,
@@ -51,6 +58,8 @@ def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
             explain_policies(body, use, use.operands[left_operand], use.operands[right_operand])
         case LostPart(operand, dtype):
             explain_lost_part(body, use, use.operands[operand], dtype)
+        case OtherBits(operand, dtype):
+            explain_bits(body, use, use.operands[operand], dtype)
         case KindMismatch(operand, kinds):
             explain_kind(body, use, use.operands[operand], kinds)
 

@@ -12,7 +12,7 @@ from tesserac.check.model.operator_use import Use
 from tesserac.check.provenance.declared import declared_element, show_dtypes
 from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.body import Body
-from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, W0401, W0402
+from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, E0416, W0401, W0402
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.contract import MatMul
@@ -134,6 +134,13 @@ def explain_lost_part(body: Body, use: Use, operand: typed.Expr, dtype: DType) -
     part = f"real({text})"
     kept = part if component(found) == dtype else f"cast({part}, {dtype})"
     draft.replace("take the real part, if that is meant", use.span, kept)
+
+
+def explain_bits(body: Body, use: Use, operand: typed.Expr, dtype: DType) -> None:
+    """Bits read as a dtype that has another number of them."""
+    found = _tensor(operand).dtype
+    draft = body.sink.error(E0416, at=use.at, source=found, target=dtype, had=str(found.bits), wanted=str(dtype.bits))
+    draft.note(operand.span, f"this is {found}")
 
 
 def check_precision(body: Body, use: Use) -> None:

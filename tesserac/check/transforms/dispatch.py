@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tesserac.check.declarations.schedules import WITH_SCHEDULE, scheduled
 from tesserac.check.model import typed
+from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
 from tesserac.check.transforms.derivatives import Call, call_derivative, make_derivative, require_function
@@ -37,6 +38,8 @@ def make_transform(body: Body, name: str, args: Sequence[Arg], callee: Callee, c
     """A call of a function of functions."""
     if any(isinstance(arg.value.type, ErrorType) for arg in args):
         return body.error(callee.span)
+    if name == "reduce" and has_pattern(args):
+        return call_pattern(body, args, callee)
     args = [_callable(body, arg) if arg.name == "f" or not place else arg for place, arg in enumerate(args)]
     if name in _CALLS:
         return _CALLS[name](body, args, callee, call)

@@ -22,7 +22,7 @@ from tesserac.target.cpu.registers import (
     round_register,
     saturate,
 )
-from tesserac.target.cpu.scalars import emit_cast, emit_scalar
+from tesserac.target.cpu.scalars import emit_bitcast, emit_cast, emit_scalar
 from tesserac.target.dims import INDEX_OPS
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64, const_int, const_vector
@@ -123,6 +123,8 @@ def _apply(frame: Frame, op: Op, name: str, rows: Sequence[Sequence[Value]]) -> 
             return [b.select(*row) for row in rows]
         case "cast":
             return [emit_cast(b, row[0], dtype, _dtype_attr(op)) for row in rows]
+        case "bitcast":
+            return [emit_bitcast(b, row[0], dtype, _dtype_attr(op)) for row in rows]
         case "round":
             return [_round(b, row[0], dtype, op) for row in rows]
         case _ if name in PROGRAMS:

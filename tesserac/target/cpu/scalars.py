@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from tesserac.target.cpu.registers import (
     NARROW,
     UnsupportedError,
+    memory_type,
+    narrow,
     narrow_fma,
     register_type,
     round_register,
     to_single,
+    widen,
     wrap_i4,
 )
 from tesserac.target.instructions import Builder
@@ -64,6 +67,13 @@ def emit_cast(b: Builder, value: Value, source: DType, target: DType) -> Value:
     if target.is_float:
         return _from_integer(b, value, source, target)
     return _between_integers(b, value, source, target)
+
+
+def emit_bitcast(b: Builder, value: Value, source: DType, target: DType) -> Value:
+    """The bits of a value as they are stored, read as another dtype."""
+    stored = narrow(b, value, source)
+    to = like(stored.type, memory_type(target))
+    return widen(b, stored if stored.type == to else b.cast("bitcast", stored, to), target)
 
 
 def _between_integers(b: Builder, value: Value, source: DType, target: DType) -> Value:

@@ -81,6 +81,8 @@ def emit_scalar(ctx: Context, op: Op, args: Sequence[Value], rare: Rare = None) 
             return constant(dtype, value)
         case "cast":
             return convert(ctx.b, args[0], _dtype(op.operands[0]), dtype)
+        case "bitcast":
+            return bitcast(ctx.b, args[0], dtype)
         case "round":
             stored, policy = op.attrs["dtype"], op.attrs["policy"]
             assert isinstance(stored, DType) and isinstance(policy, Policy)
@@ -274,6 +276,13 @@ def convert(b: Builder, value: Value, source: DType, to: DType, policy: Policy =
     if to.is_float:
         return _integer_to_float(b, value, source, to)
     return _integer_to_integer(b, value, source, to)
+
+
+def bitcast(b: Builder, value: Value, to: DType) -> Value:
+    """The bits of a value read as another dtype; registers hold them as memory does."""
+    ty = register_type(to)
+    value = value if value.type == ty else b.cast("bitcast", value, ty)
+    return wrap_i4(b, value) if to == I4 else value
 
 
 def _float_to_float(b: Builder, value: Value, source: DType, to: DType, policy: Policy) -> Value:
