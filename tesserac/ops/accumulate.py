@@ -195,12 +195,16 @@ class ExtremeAt(FoldAt):
             for new, best in ((x, result), (v, found))
         ]
 
-        def gathered(first: Value, second: Value) -> Value:
-            chosen = (write("where", lost, zero, y) for lost, y in zip(loses, (first, second), strict=True))
+        def gathered(first: Value | None, second: Value | None) -> Value:
+            """What does not change is a plain zero: one that is chosen is not known to be."""
+            chosen = (
+                write.zeros(tensor_type(own)) if y is None else write("where", lost, zero, y)
+                for lost, own, y in zip(loses, (x, v), (first, second), strict=True)
+            )
             return write.apply(summed, (*chosen, *indices))
 
         shares = gathered(write.full(1.0, tensor_type(x)), write.full(1.0, tensor_type(v)))
-        change = gathered(write.given(dx, x), write.given(dv, v))
+        change = gathered(dx, dv)
         most = write("maximum", shares, write.number(1.0, tensor_type(x)))
         return write("div", change, where_a_number(write, most, result))
 

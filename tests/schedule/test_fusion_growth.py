@@ -97,3 +97,14 @@ def test_what_calls_within_calls_are_checked_for_grows_with_the_text(monkeypatch
 
     few, more, most = map(check, (8, 16, 24))
     assert most - more <= 1.5 * (more - few)
+
+
+def test_a_recurrence_of_constants_grows_with_its_length() -> None:
+    """Each step reads the two before it; constants copied to all of their readers would grow as Fibonacci's numbers."""
+
+    def operations(length: int) -> int:
+        steps = "".join("    a, b = b, b * c - a\n" for _ in range(length))
+        text = f"def f(x: Tensor[N, f32]):\n    c = ones(N) * 0.5\n    a, b = ones(N), c\n{steps}    return x + b\n"
+        return sum(1 for op in tiles(text).ops for _ in op.walk())
+
+    assert operations(40) <= 3 * operations(20)

@@ -24,6 +24,8 @@ from tesserac.types.dims import Dim
 from tesserac.types.ty import ErrorType, FunctionType, OperatorType, TensorType
 
 _TRANSFORMS = {"fft": False, "ifft": True}
+_HOMES = (BUILT_IN, "stdlib.fft.transforms")
+"""Where those names are transforms: the operators, and the functions of the library that give them options."""
 
 
 def read(pool: Pool, value: typed.Expr, callee: Callee) -> Kind | None:
@@ -33,7 +35,7 @@ def read(pool: Pool, value: typed.Expr, callee: Callee) -> Kind | None:
         return as_kind(pool.take(value))
     if isinstance(type_, TensorType) and type_.rank == 2:
         return Dense(pool.add(value))
-    if isinstance(type_, FunctionType) and type_.module == BUILT_IN and type_.name in _TRANSFORMS:
+    if isinstance(type_, FunctionType) and type_.module in _HOMES and type_.name in _TRANSFORMS:
         return Fourier(None, _TRANSFORMS[type_.name])
     if not isinstance(type_, ErrorType):
         problem = f"`{callee.name}` takes an operator; this is {type_text(type_)}"

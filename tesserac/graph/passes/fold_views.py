@@ -45,6 +45,9 @@ from tesserac.ir.types import TensorType
 from tesserac.ops.lowering import DimMap, Scalars
 from tesserac.types.policy import compute_dtype
 
+SHORT = 8
+"""Scalar operations, the yield among them, that a constant may cost at each of its readers."""
+
 
 @pass_(FORMS, FORMS, "fold_views")
 def fold_views(module: Module) -> Module:
@@ -94,7 +97,7 @@ def _through_view(value: Value, dim_map: DimMap) -> tuple[Value, DimMap]:
 def map_computes_constant(op: Op, rewriter: Rewriter) -> bool:
     for position, operand in enumerate(op.operands):
         maker = operand.defining_op
-        if maker is not None and _is_constant(maker):
+        if maker is not None and _is_constant(maker) and _is_cheap(maker):
             _replace_map(op, rewriter, position, maker)
             return True
     return False
@@ -103,6 +106,12 @@ def map_computes_constant(op: Op, rewriter: Rewriter) -> bool:
 def _is_constant(op: Op) -> bool:
     """A map without operands whose body does not ask where it is."""
     return op.name == "form.map" and not op.operands and all(inner.name != "scalar.index" for inner in op.walk())
+
+
+def _is_cheap(op: Op) -> bool:
+    """A long body goes to its only reader, not to several: in a recurrence of constants, whose steps read the two
+    before them, copies of copies would grow as Fibonacci's numbers do."""
+    return len(op.body.ops) <= SHORT or len(op.result.uses) == 1
 
 
 def _replace_map(op: Op, rewriter: Rewriter, position: int, maker: Op) -> None:
