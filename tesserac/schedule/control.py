@@ -33,6 +33,7 @@ from tesserac.schedule.launches import plan
 from tesserac.schedule.primitives.stage import stage_before_grid
 from tesserac.schedule.tiles import FEW_ROWS
 from tesserac.schedule.updates import plan_updates
+from tesserac.types.extents import constant_bound
 
 FLAG = "the host reads it"
 
@@ -60,7 +61,7 @@ def run_block(
 def _lay_out_operands(block: Block) -> None:
     """Right operands that every program of a product reads become panels before the grid."""
     for op in list(block.ops):
-        rows = tensor_type(op.result).dims[-2].constant if op.name == "form.contract" else 0
+        rows = constant_bound(tensor_type(op.result).dims[-2]) if op.name == "form.contract" else 0
         if op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2 and not _are_few(rows):
             stage_before_grid(op)
 

@@ -35,11 +35,16 @@ def primitive_work(name: str, dtype: DType) -> int:
     return sum(WEIGHTS.get(step.op, 1) for step in program(name, program_dtype(dtype)).steps)
 
 
+NOMINAL_COUNT = 16
+"""A counter, whose name is in lower case: of blocks rather than of elements where sizes depend on it."""
+
+
 @cache
 def nominal(dim: Dim, machine: Machine) -> int:
-    """The size with every symbol at its nominal value."""
+    """The size with every symbol at its nominal value, and every counter of a loop in the midst of its iterations."""
+    values = {name: machine.nominal if name[0].isupper() else NOMINAL_COUNT for name in dim.symbols()}
     try:
-        return max(1, dim.evaluate(dict.fromkeys(dim.symbols(), machine.nominal)))
+        return max(1, dim.evaluate(values))
     except DimError:  # a quotient that is not whole at the nominal values
         return machine.nominal
 

@@ -7,6 +7,7 @@ as large.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 
 from tesserac.types.polynomial import ZERO, Atom, Dim, Opaque, Symbol, of_atom
 
@@ -15,17 +16,46 @@ Bounds = Mapping[str, Sequence[tuple[Dim, Dim]]]
 
 
 def largest(dim: Dim, bounds: Bounds) -> Dim | None:
-    """A size that goes one way with a counter is largest at one of the loop's ends. None where one may not."""
+    """A size that grows with a counter is largest at the end of its loop, one that falls at the start. Where some terms
+    grow and others fall, their sum is at most that of the two at their own ends. None where a term may do both."""
     for counter, loops in bounds.items():
-        if counter not in dim.symbols():
-            continue
-        if not (_stands_once(dim, counter) or _goes_one_way(dim, counter, [low for low, _ in loops])):
-            return None
-        most = ZERO
-        for end in (end for low, high in loops for end in (low, high - 1)):
-            most = most.max(dim.substitute({counter: end}))
-        dim = most
+        if counter in dim.symbols():
+            most = _at_ends(dim, counter, loops)
+            if most is None:
+                return None
+            dim = most.max(ZERO)
     return dim
+
+
+def _at_ends(dim: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | None:
+    lows, highs = [low for low, _ in loops], [high - 1 for _, high in loops]
+    if any(map(can_be_negative, lows)):  # then it is no size, and a product of it may go both ways
+        return _largest_at(dim, counter, [*lows, *highs]) if _stands_once(dim, counter) else None
+    parts, nested = {True: ZERO, False: ZERO}, ZERO
+    for term in (Dim((term,)) for term in dim.terms):
+        ways = _ways(term, counter)
+        if len(ways) < 2:
+            parts[ways == {True}] += term
+        elif (most := _largest_argument(term, counter, loops)) is not None:
+            nested += most
+        else:
+            return _largest_at(dim, counter, [*lows, *highs]) if _stands_once(dim, counter) else None
+    return _largest_at(parts[True], counter, highs) + _largest_at(parts[False], counter, lows) + nested
+
+
+def _largest_argument(term: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | None:
+    """Of the smaller or the larger of several sizes, that of what each is at most."""
+    match term.terms:
+        case ((((Opaque("min" | "max" as function, args), 1),), coefficient),) if coefficient > 0:
+            found = [_at_ends(arg, counter, loops) for arg in args]
+            if all(size is not None for size in found):
+                choose = Dim.min if function == "min" else Dim.max
+                return reduce(choose, [size for size in found if size is not None]) * Dim.const(coefficient)
+    return None
+
+
+def _largest_at(dim: Dim, counter: str, ends: Sequence[Dim]) -> Dim:
+    return reduce(Dim.max, [dim.substitute({counter: end}) for end in ends])
 
 
 def _stands_once(dim: Dim, counter: str) -> bool:
@@ -45,11 +75,6 @@ def _occurrences(dim: Dim) -> Iterator[str]:
             else:
                 for arg in atom.args:
                     yield from _occurrences(arg)
-
-
-def _goes_one_way(dim: Dim, counter: str, starts: Sequence[Dim]) -> bool:
-    """Whether every term does, as products of sizes do; a counter that starts below 0 is no size."""
-    return not any(map(can_be_negative, starts)) and len(_ways(dim, counter)) == 1
 
 
 _BOTH = frozenset({False, True})
@@ -78,6 +103,14 @@ def _atom_ways(atom: Atom, exponent: int, counter: str) -> frozenset[bool]:
     if exponent != 1 or not (divided or atom.function in ("min", "max")):
         return _BOTH
     return frozenset(way for arg in atom.args for way in _ways(arg, counter))
+
+
+def constant_bound(dim: Dim) -> int | None:
+    """A number that a size never exceeds, where it is one or the smaller of one and something else."""
+    match dim.terms:
+        case ((((Opaque("min", args), 1),), 1),):
+            return min((arg.constant for arg in args if arg.constant is not None), default=None)
+    return dim.constant
 
 
 def can_be_negative(dim: Dim) -> bool:

@@ -177,6 +177,36 @@ def test_only_square_matrices_have_inverses() -> None:
         tessera.compile("def f(a: Tensor[M, N, f32]) -> Tensor[M, N, f32]: return inv(a)")
 
 
+@pytest.mark.parametrize("n", [31, 32, 33, 70])
+def test_sizes_around_a_block(n: int) -> None:
+    """Blocks are of 32: the last is whole, or one short, or of one column."""
+    rng = np.random.default_rng(n)
+    a, b = rng.standard_normal((n, n)), rng.standard_normal((n, 3))
+    for x, given_a, given_b in call("solves", a, b):
+        close(given_a.astype("f8") @ x, given_b, bound(given_a, size(given_a), size(x)))
+    for lower, solution, given_a, given_b in call("factor", a @ a.T + np.eye(n), b[:, 0]):
+        close(lower @ lower.T.astype("f8"), given_a, bound(lower, size(given_a)))
+        close(given_a.astype("f8") @ solution, given_b, bound(lower, size(given_a), size(solution)))
+    triangle = np.tril(a, -1) / n + np.triu(a, 1) / n + np.eye(n)
+    systems = (np.tril(triangle), np.triu(triangle), np.tril(triangle).T, np.triu(triangle).T)
+    for x, system in zip(others().triangles(triangle, b), systems, strict=True):
+        close(system @ x, b, bound(a, size(system), size(x)))
+    for m, k in ((n, n), (n, 2 * n + 1), (2 * n + 1, n)):
+        for q, r, given_a in call("orthogonal", general("normal", m, k, n)):
+            close(q.astype("f8") @ r, given_a, bound(given_a, size(given_a)))
+            orthonormal(q)
+
+
+def test_equal_pivots_and_exchanges() -> None:
+    """Of equal pivots the first is taken: rows in any order give the rows of the solution in that order."""
+    order = np.random.default_rng(0).permutation(40)
+    a = np.eye(40)[order]
+    for x, given_a, given_b in call("solves", a, np.arange(40.0)[:, None]):
+        assert np.array_equal(given_a.T @ given_b, x * given_a.max() ** 2)
+    sign, logarithm, determinant = program("f64", "").signed(a)
+    assert (sign, logarithm, determinant) == (np.linalg.det(a), 0, np.linalg.det(a))
+
+
 def test_literal_and_composite_sizes() -> None:
     m = tessera.compile("""
 def literal() -> Tensor[3, f32]:
@@ -338,7 +368,7 @@ def _restore_threads() -> Any:
 def test_threads_and_batches_do_not_show(name: str) -> None:
     """Matrices that need different numbers of sweeps, one by one and together, on one thread and on two."""
     kinds = ("normal", "graded", "repeated", "zero", "normal")
-    batch = np.stack([symmetric(kind, 24, seed) + 0.1 * np.eye(24) for seed, kind in enumerate(kinds)]).astype("f4")
+    batch = np.stack([symmetric(kind, 40, seed) + 0.1 * np.eye(40) for seed, kind in enumerate(kinds)]).astype("f4")
     operands = (batch, batch[..., :2]) if name == "solves" else (batch,)
     function = getattr(program("f32", "B, "), name)
     results = []
@@ -362,6 +392,23 @@ def e(a: Tensor[N, N, f32]) -> (Tensor[N, f32], Tensor[N, N, f32]):
 def v(a: Tensor[M, N, f32]) -> (Tensor[M, min(M, N), f32], Tensor[min(M, N), f32], Tensor[min(M, N), N, f32]):
     return svd(a)
 """
+
+
+BLOCKED = """
+def f(a: Tensor[N, N, f32]) -> Tensor[N, N, f32]:
+    return cholesky(a)
+def q(a: Tensor[M, N, f32]) -> (Tensor[M, min(M, N), f32], Tensor[min(M, N), N, f32]):
+    return qr(a)
+"""
+
+
+def test_blocks_equal_interpreted() -> None:
+    run = compiled_equals_oracle(SMALL)
+    a = symmetric("normal", 35, 1).astype("f4")
+    run("s", a + np.eye(35, dtype="f4"), np.ones(35, "f4"))
+    blocks = compiled_equals_oracle(BLOCKED)
+    blocks("f", a @ a + np.eye(35, dtype="f4"))
+    blocks("q", a[:, :33])
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 6])
