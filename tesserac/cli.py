@@ -182,6 +182,24 @@ def inspect(place: str, target: str | None, level: str | None) -> int:
 
 
 @compiler.command()
+@click.argument("place", metavar="[FILE[:KERNEL]]", default="")
+@click.option("--sizes", metavar="S=4096,...", multiple=True, help="The sizes to measure at: all that the kernel has.")
+@click.option("--budget-ms", type=click.IntRange(1), help="Time to spend on runs. [default: the kernel's own, or 1000]")
+@click.option("--import", "imported", metavar="PATH", help="Take in schedules that another machine has written.")
+@click.option("--export", "exported", metavar="PATH", help="Write all schedules of the cache.")
+def tune(place: str, sizes: tuple[str, ...], budget_ms: int | None, imported: str | None, exported: str | None) -> int:
+    """Measure schedules of a kernel on this machine, and keep what is faster than the compiler's choice.
+
+    Without a kernel, all kernels of the file that name a space: `@kernel.autotune(space=...)`.
+    """
+    from tesserac.commands.tuning import tune_with_bar
+    from tesserac.driver.session import Session
+
+    session = Session()
+    return report(session, lambda: tune_with_bar(session, place, sizes, budget_ms, imported, exported))
+
+
+@compiler.command()
 @click.argument("place", metavar="FILE:LINE")
 @click.argument("name")
 def why(place: str, name: str) -> int:

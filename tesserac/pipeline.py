@@ -18,6 +18,7 @@ from tesserac.graph.passes.choose_kernels import choose_kernels
 from tesserac.graph.passes.choose_rewrites import choose_rewrites
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
+from tesserac.graph.passes.digest_programs import digest_programs
 from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.fold_views import fold_views
@@ -25,7 +26,7 @@ from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.narrow_operands import narrow_operands
-from tesserac.graph.passes.place_kernels import kernels_as_meant, place_kernels
+from tesserac.graph.passes.place_kernels import Tuned, kernels_as_meant, place_kernels, untuned
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
@@ -51,6 +52,7 @@ CALL_PASSES: tuple[Pass, ...] = (
     choose_rewrites,  # kernels with other bits than what they implement, before any target has a say
     hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
+    digest_programs,  # of kernels, while their sizes are symbols
 )
 PROGRAM_PASSES: tuple[Pass, ...] = (
     unroll_unit_loops,  # loops over blocks that span their dim; constants and sizes in their bodies become known
@@ -120,13 +122,15 @@ def lower(
     *,
     verify: bool,
     asserts: bool = True,
+    tuned: Tuned = untuned,
 ) -> Levels:
     """An entry function and what it calls, down to neutral tiles; `sizes` are numbers in this compilation, and without
-    `asserts` only those of the library stay. Raises SizesDemanded where an operator needs more sizes, SizesRefused
-    where a guard forbids them, DevicesMissing where the program is one of many devices."""
+    `asserts` only those of the library stay; `tuned` says what tuning has found for kernels. Raises SizesDemanded where
+    an operator needs more sizes, SizesRefused where a guard forbids them, DevicesMissing where the program is one of
+    many devices, ImpossibleSchedule where what it says of kernels does not fit the machine."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
     sized = fix_sizes({**alone(functions[entry]), **sizes})  # before folding, which makes use of the numbers
-    tiles = tiles_of(machine, PROGRAM_PASSES, schedule_passes(machine))
+    tiles = tiles_of(machine, PROGRAM_PASSES, schedule_passes(machine), tuned)
     kernels = (choose_kernels(tiles), place_kernels(tiles))  # which are taken, then which run as tiles
     forms = run_passes(graph, [*CALL_PASSES, sized, *kernels, *GRAPH_PASSES], verify=verify)
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)

@@ -1,19 +1,20 @@
 """Between a module and the compiler: compiled functions come from the disk cache where it has them.
 
 A module is found by its text, its path and the toolchain; a function by its module, its name, its compile-time
-arguments and the level of optimisation. An entry that is damaged or was made from other files than those
-here now is made again and replaced.
+arguments, the level of optimisation and what tuning has found. An entry that is damaged or was made from other files
+than those here now is made again and replaced.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tessera.artifact import CPU_TARGET, read_artifact
-from tessera.cache import DiskCache, cache_key
+from tessera.cache import DiskCache, cache_key, default_directory
 from tessera.errors import TesseraError
 from tessera.files import read_file
 from tessera.interface import Compiler, ModuleInterface, Source, Specialization, read_interface
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tessera.gpu_artifact import AnyArtifact
     from tessera.tracing import Wanted
 
+SCHEDULES = "schedules.json"
+"""What tuning has found, in the user's cache: code that was made without it is made again."""
 _COMPILING = threading.RLock()
 """The compiler serves one thread at a time."""
 
@@ -64,7 +67,8 @@ class Store:
     def function(
         self, interface: ModuleInterface, name: str, specialization: Specialization, target: str
     ) -> AnyArtifact:
-        made_for = [repr(specialization), target, str(optimisation_level())]
+        tuned = file_digest(os.path.join(default_directory(), SCHEDULES))
+        made_for = [repr(specialization), target, str(optimisation_level()), tuned]
         key = cache_key([self._key, repr(interface.reads), name, *made_for])
         found = self._cached_function(key, target)
         if found is None:

@@ -22,7 +22,7 @@ from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
-from tesserac.diag.codes.kernels import E0512, E0513, E0580
+from tesserac.diag.codes.kernels import E0512, E0513, E0514, E0580
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.codes.shapes import E0316, E0317
@@ -52,6 +52,7 @@ from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
+from tesserac.tune.schedules import DamagedSchedules, Schedules, default_path, read_schedules
 from tesserac.types.dims import Dim, DimError, TooComplex
 from tesserac.types.ty import map_dims
 
@@ -170,10 +171,14 @@ class Checked:
 
 
 class Session:
-    """`verify` checks the IR after every pass; a `release` leaves out the run-time checks that `assert` makes."""
+    """`verify` checks the IR after every pass; a `release` leaves out the run-time checks that `assert` makes.
+    `schedules` stand for those of the user's cache."""
 
-    def __init__(self, *, verify: bool = False, release: bool = False) -> None:
+    def __init__(
+        self, *, verify: bool = False, release: bool = False, schedules: Schedules | None = None
+    ) -> None:
         self.verify = verify
+        self._schedules = schedules
         self.release = release
         self._checked: dict[str, Checked] = {}
         self._analysers: dict[str, Analyser] = {}
@@ -310,7 +315,9 @@ class Session:
         _check_requests(reached.values(), function.name, machine)
         try:
             asserts = not self.release
-            return lower(reached, function.symbol, machine, sizes, verify=self.verify, asserts=asserts)
+            found = self.schedules(function)
+            tuned = lambda digest, dims: found.find(digest, machine.arch, dims)  # noqa: E731
+            return lower(reached, function.symbol, machine, sizes, verify=self.verify, asserts=asserts, tuned=tuned)
         except Unsupported as problem:
             raise _one_error(E0299, problem.span, feature=str(problem)) from None
         except ImpossibleSchedule as problem:
@@ -329,6 +336,14 @@ class Session:
             raise ProgramError(_sizes_refused(function, problem.guard)) from None
         except SizesDemanded as problem:
             raise SizesMissing(_sizes_missing(function, problem), problem) from None
+
+    def schedules(self, function: typed.TypedFunction) -> Schedules:
+        """What tuning has found. Raises ProgramError where that is damaged."""
+        try:
+            return self._schedules if self._schedules is not None else read_schedules(default_path())
+        except DamagedSchedules as problem:
+            named = {"path": str(problem.path), "problem": problem.problem}
+            raise _one_error(E0514, function.span, **named) from None
 
     def trace(
         self,

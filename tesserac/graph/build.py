@@ -93,7 +93,8 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
 def _program(program: typed.Program) -> Program:
     cuts = tuple(Cut(cut.block, cut.over) for cut in program.blocks)
     own, numbers, fixed = program.own, program.numbers, program.fixed
-    return Program(program.symbol, program.leading, cuts, own, numbers, fixed, program.schedule)
+    tuned = tuple(name for name, _ in program.space)
+    return Program(program.symbol, program.leading, cuts, own, numbers, fixed, program.schedule, tuned)
 
 
 class _Body(Expressions):

@@ -62,6 +62,8 @@ READS = "reads"
 """How many of the last operands of a custom call are no arguments, but params of the module."""
 NUMERICS = "numerics"
 """The attribute that `with numerics(fast):` gives to operators and calls inside."""
+DIGEST = "digest"
+"""The attribute of a kernel's function that tells its program from all others, whatever it is called."""
 SCHEDULE = "schedule"
 """What the program says of how an operator runs, or the kernels of a call: settings with their values."""
 PROGRAM = "program"
@@ -82,7 +84,8 @@ _BESIDE = (NUMERICS, REPLAY, SCHEDULE, *ORDERED)
 @dataclass(frozen=True)
 class Program:
     """What a kernel does in one program: the function `symbol`, over blocks. See `form.kernel`; `leading` are the dims
-    whose indices are a program each, `fixed` the sizes of the function that are known."""
+    whose indices are a program each, `fixed` the sizes of the function that are known, `tuned` the settings of the
+    schedule that are only a first guess."""
 
     symbol: str
     leading: tuple[Dim, ...]
@@ -91,6 +94,7 @@ class Program:
     numbers: tuple[str, ...]
     fixed: tuple[tuple[str, Dim], ...]
     schedule: tuple[tuple[str, int | str], ...]
+    tuned: tuple[str, ...]
 
 
 @dataclass(frozen=True)

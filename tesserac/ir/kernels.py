@@ -1,13 +1,13 @@
 """Tile programs among the forms: what a kernel does block by block.
 
-    form.kernel(x...) {name, programs, split, blocks, own, numbers, schedule} : tensor... { ^(x...): ... form.yield }
+    form.kernel(x...) {name, programs, split, blocks, own, numbers, schedule, digest} : tensor... { ^(x...): ... }
         Runs its region for every program of a grid. The region sees its arguments alone: those that are `split` lose
         their first dim, of size `programs`, which all results have; the others are the same for every program. Besides,
         the grid has one program for every block of the dims that are `own`: a result that has a block of them as a dim
         is put together of what all programs give. `blocks` say which symbol is a block of which dim; `numbers[i]` is
         the symbol that says which of the blocks of `blocks[i]` is the program's. A `form.loop` with the attribute `cut`
         goes over the blocks of a dim. `schedule` has the settings that the program gives, as pairs; a target chooses
-        the others.
+        the others. `digest` is by which tuning knows the program.
 
 A block at the end of its dim is cut there: its tiles have fewer elements, reductions and contractions fewer terms. No
 result depends on the sizes of blocks, so the meaning is that of one block that spans its dim.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.graph.passes.place_kernels import Placement, Tiles
+from tesserac.graph.passes.place_kernels import Placement, Tiles, Tuned, untuned
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, clone_op
 from tesserac.ir.passes import Pass, run_passes
@@ -24,14 +24,16 @@ from tesserac.tile.gpu.variants import ARCHES
 from tesserac.tile.no_tiles import NoTiles
 
 
-def tiles_of(machine: Machine, forms: Sequence[Pass], launches: Sequence[Pass]) -> Tiles:
+def tiles_of(
+    machine: Machine, forms: Sequence[Pass], launches: Sequence[Pass], tuned: Tuned = untuned
+) -> Tiles:
     """A machine as it is asked: `forms` take Graph IR to forms, `launches` those to launches."""
 
     def cost(module: Module) -> int:
         (host,) = run_passes(module, launches, verify=False).ops
         return estimate(host, machine)
 
-    return Tiles(machine.kind, forms, try_program(machine, launches), cost)
+    return Tiles(machine.kind, forms, try_program(machine, launches), cost, tuned)
 
 
 def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Placement]:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 TAKEN = (
     "`with device(cpu)`", "`@kernel.schedule(s)`", "`f.with_schedule(s)`", "`tile_shape=`", "`@kernel(implements=g)`",
+    "`@kernel.autotune(...)`",
 )  # fmt: skip
 REFUSED = {
     "`with device(gpu)`": "E0906",

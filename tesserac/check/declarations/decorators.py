@@ -12,14 +12,21 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.declarations.donation import DONATE, check_names, donated_names
-from tesserac.check.declarations.schedules import SCHEDULE, check_space, is_schedule, pinned_blocks, space_entries
+from tesserac.check.declarations.schedules import (
+    SCHEDULE,
+    check_space,
+    is_schedule,
+    pinned_blocks,
+    space_entries,
+    space_options,
+)
 from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import WORDS
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.state.body import Body
-from tesserac.check.state.requests import NOT_OF_OPERATORS, NOT_SCHEDULED, NOT_TUNED, ask
+from tesserac.check.state.requests import NOT_KEPT_THERE, NOT_OF_OPERATORS, NOT_SCHEDULED, ask
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0201, E0299
@@ -61,6 +68,9 @@ class Decorations:
 
     schedule: RecordType | None = None
     pins: frozenset[str] = frozenset()
+    space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
+    """What tuning tries of each setting; the schedule has the first values."""
+    budget_ms: int | None = None
     bounds: Bounds | None = None
     within: tuple[float, float] | None = None
     donated: tuple[ast.Name, ...] = ()
@@ -176,11 +186,15 @@ def _autotune(body: Body, node: ast.Call, found: Decorations) -> Decorations:
         value = body.expression(given[name]).type if name in given else None
         if value is not None and not isinstance(value, ErrorType) and not fits(value):
             _wrong(body, given[name], name, takes, value)
-    ask(body, node.span, NOT_TUNED, "@")
+    if "cache" in given:
+        ask(body, given["cache"].span, NOT_KEPT_THERE, "cache=")
     space = given.get("space")
     entries = _entries(body, space) if space is not None else []
     first = None if entries is None else check_space(body, entries)
-    return replace(found, schedule=first)
+    options = () if entries is None or first is None else space_options(entries)
+    budget = body.expression(given["budget_ms"]).type if "budget_ms" in given else None
+    ms = budget.value.constant if isinstance(budget, IntType) else None
+    return replace(found, schedule=first, space=options, budget_ms=ms)
 
 
 def _is_budget(type_: Type) -> bool:

@@ -235,6 +235,19 @@ def check_space(body: Body, entries: Sequence[tuple[str, Span, typed.Expr]]) -> 
     return RecordType(SCHEDULE, (*first.fields, ("block", TupleType(tuple(block))))) if block else first
 
 
+def space_options(entries: Sequence[tuple[str, Span, typed.Expr]]) -> tuple[tuple[str, tuple[int | str, ...]], ...]:
+    """What a space lists of each setting, under the names that a context gives them."""
+    found: dict[str, tuple[int | str, ...]] = {}
+    for name, _, value in entries:
+        setting = IN_SPACES.get(name, name)
+        options = _options(setting, value.type)
+        schedules = [settings_of(RecordType(SCHEDULE, ((setting, option),))) for option in options]
+        for own in dict.fromkeys(key for schedule in schedules for key, _ in schedule):
+            listed = [value for schedule in schedules for key, value in schedule if key == own]
+            found[own] = tuple(dict.fromkeys(listed))
+    return tuple(found.items())
+
+
 def _options(setting: str, type_: Type) -> tuple[Type, ...]:
     """What a space lists; one value stands for itself."""
     whole = setting in SETTINGS and SETTINGS[setting].fits(type_)

@@ -47,6 +47,7 @@ def check_kernel(
     spans: dict[str, list[Span]],
     symbol: str,
     schedule: RecordType | None,
+    space: tuple[tuple[str, tuple[int | str, ...]], ...] = (),
 ) -> typed.TypedFunction | None:
     """Checks a kernel for these types. None after errors. The program is left among the functions of the body."""
     inner = tuple(map(_of_one_program, types))
@@ -55,6 +56,7 @@ def check_kernel(
     spec, body.declared.result_spec = body.declared.result_spec, None
     body.kernel = kernel = new_kernel(names, int_settings(schedule))
     kernel.said_schedule = settings_of(schedule) if schedule is not None else ()
+    kernel.space = space
     leading = _leading(body, signature, types)
     entered = _enter_tiles(body, signature, inner, kernel)
     given = dict(body.scope.bindings)
@@ -91,7 +93,7 @@ def _program(kernel: Kernel, program: typed.TypedFunction, leading: tuple[Dim, .
     numbers = tuple(kernel.number(block) for block, _ in cuts)
     chosen = {*(block.symbol for block, _ in cuts), *numbers}
     fixed = tuple((name, size) for name, size in kernel.sizes().items() if name not in chosen)
-    return typed.Program(program.symbol, leading, blocks, own, numbers, fixed, kernel.said_schedule)
+    return typed.Program(program.symbol, leading, blocks, own, numbers, fixed, kernel.said_schedule, kernel.space)
 
 
 def is_block_free(body: Body, find: Find, pins: frozenset[str]) -> bool:

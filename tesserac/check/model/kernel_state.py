@@ -41,7 +41,7 @@ class Kernel:
     loaded, and the indices of their rows and columns: what is said of those is said of the problem. `said` is what the
     library says of calls: that they give parts of a dim, or join them. `turning` are the counters of the loops over
     blocks around what is being checked. `said_schedule` is all that its schedule says, `settings` what of that are
-    numbers."""
+    numbers, `space` the values to try of what is left to tuning."""
 
     blocks: dict[str, Dim]
     settings: dict[str, int]
@@ -57,6 +57,7 @@ class Kernel:
     said: dict[typed.Expr, str] = field(default_factory=dict)
     turning: list[str] = field(default_factory=list)
     said_schedule: typed.Settings = ()
+    space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
 
     def context(self) -> RecordType:
         """The value of `tile.context()`."""

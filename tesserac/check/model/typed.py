@@ -375,7 +375,7 @@ class Program:
     """What a kernel does in one program: the function `symbol`, whose sizes of blocks are symbols. There is a program
     for every index of the `leading` dims and every block of the dims that the grid cuts: `own` are those, `blocks` all
     that are cut, each with the symbol that numbers its blocks; `fixed` are symbols that no schedule chooses.
-    `schedule` is what the kernel's own says."""
+    `schedule` is what the kernel's own says, `space` the values to try of what it leaves to tuning."""
 
     symbol: str
     leading: tuple[Dim, ...]
@@ -384,6 +384,7 @@ class Program:
     numbers: tuple[str, ...]
     fixed: tuple[tuple[str, Dim], ...]
     schedule: Settings
+    space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

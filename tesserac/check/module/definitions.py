@@ -54,7 +54,7 @@ def _check_kind(
     for effect in said.effects:
         body.add_effect(effect, signature.node.name_span)
     if is_kernel(signature.node):
-        function = check_kernel(body, signature, types, spans, symbol, said.schedule)
+        function = check_kernel(body, signature, types, spans, symbol, said.schedule, said.space)
         if function is not None and not is_block_free(body, body.rules.known, said.pins):
             return None
         if function is not None and said.implements is not None:

@@ -26,12 +26,12 @@ After, where the target runs no tiles:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.applying import apply_operator
-from tesserac.graph.dialect import KERNEL_CALL, SCHEDULE, Program, call_dims, program_of
+from tesserac.graph.dialect import DIGEST, KERNEL_CALL, SCHEDULE, Program, call_dims, program_of
 from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
@@ -65,15 +65,24 @@ class Placement:
     cost: int = 0
 
 
+Tuned = Callable[[str, Mapping[str, Dim]], Mapping[str, int]]
+"""What tuning has found for a kernel, by the digest of its program and the sizes of a call."""
+
+
+def untuned(digest: str, dims: Mapping[str, Dim]) -> Mapping[str, int]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Tiles:
     """A target as this pass sees it: `passes` take the body of a program to forms, `run` says how it runs a tile
-    program, and `cost` what forms take that run without tiles."""
+    program, `cost` what forms take that run without tiles, and `tuned` what was found for kernels."""
 
     kind: str
     passes: Sequence[Pass]
     run: Callable[[Op], Placement]
     cost: Callable[[Module], int]
+    tuned: Tuned = untuned
 
 
 def placed_kernels(function: Op) -> list[tuple[str, str]]:
@@ -116,7 +125,7 @@ def try_kernel(module: Module, call: Op, tiles: Tiles) -> Placement:
     program = program_of(module.lookup(str(call.attrs["callee"])))
     if program is None:
         return Placement("it is mapped over a dim")
-    kernel = _kernel(module, call, program, tiles.passes)
+    kernel = _kernel(module, call, program, tiles)
     placement = tiles.run(kernel)
     kernel.erase()
     return placement
@@ -126,7 +135,7 @@ def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, 
     callee = module.lookup(str(call.attrs["callee"]))
     program, placement = program_of(callee), Placement("it is mapped over a dim")
     if program is not None:
-        kernel = _kernel(module, call, program, tiles.passes)
+        kernel = _kernel(module, call, program, tiles)
         placement = tiles.run(kernel)
         if placement.limits:
             call = _branch(module, function, call, placement.limits)
@@ -190,11 +199,12 @@ def mean(module: Module, function: Op, call: Op) -> None:
 # -------------------------------------------------------------------------------------------------------- the program
 
 
-def _kernel(module: Module, call: Op, program: Program, passes: Sequence[Pass]) -> Op:
+def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     """The tile program of a call, which stands nowhere yet."""
     dims = call_dims(call)
     leading = tuple(dim.substitute(dims) for dim in program.leading)
-    body = _program_body(module, program, dims, passes)
+    body = _program_body(module, program, dims, tiles.passes)
+    digest = str(module.lookup(str(call.attrs["callee"])).attrs.get(DIGEST, ""))
     programs = product(leading) if leading else ONE
     attrs: dict[str, Attr] = {
         "name": str(call.attrs["callee"]),
@@ -202,8 +212,9 @@ def _kernel(module: Module, call: Op, program: Program, passes: Sequence[Pass]) 
         "split": tuple(tensor_type(value).rank > TILE_RANK for value in call.operands),
         "blocks": substitute_attr(program.blocks, dims),
         "own": program.own,
+        "digest": digest,
         "numbers": program.numbers,
-        "schedule": _settings(program, call),
+        "schedule": _settings(program, call, tiles.tuned(digest, dims)),
     }
     sizes = spanning(Op(OPDEFS[KERNEL], (), (), attrs))
     types = [_whole(tensor_type(v), programs, sizes) for v in body.terminator.operands]
@@ -211,11 +222,14 @@ def _kernel(module: Module, call: Op, program: Program, passes: Sequence[Pass]) 
     return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, [v.name for v in call.results])
 
 
-def _settings(program: Program, call: Op) -> Attr:
-    """What the call says goes before what the kernel says itself."""
+def _settings(program: Program, call: Op, found: Mapping[str, int]) -> Attr:
+    """What the call says goes before what the kernel says itself, and that before what tuning found; first guesses of a
+    space come last."""
     said = call.attrs.get(SCHEDULE, ())
     assert isinstance(said, tuple)
-    return tuple(sorted({**dict(program.schedule), **dict(said)}.items()))
+    guessed = {name: value for name, value in program.schedule if name in program.tuned}
+    own = {name: value for name, value in program.schedule if name not in program.tuned}
+    return tuple(sorted({**guessed, **found, **own, **dict(said)}.items()))
 
 
 def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType:

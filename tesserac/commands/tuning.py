@@ -1,0 +1,275 @@
+"""`tesserac tune`: schedules of kernels, found by measuring them on this machine.
+
+Enters: a file, a kernel, sizes. Leaves: a report, and an entry of the schedule cache where something was faster than
+what the compiler chooses. The cost model leaves out what it thinks little of, workers compile the rest, one after the
+other is measured. A candidate whose results differ in a bit is none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import SourceFile
+from tesserac.check.model import typed
+from tesserac.commands.outcome import Outcome, UsageMistake
+from tesserac.commands.select import read, select_all, select_one
+from tesserac.driver.session import Session
+from tesserac.ir.core import Op
+from tesserac.ir.kernels import KERNEL, kernel_blocks, kernel_own
+from tesserac.tune.measure import Measured, measure
+from tesserac.tune.schedules import DamagedSchedules, Entry, Schedules, default_path, read_schedules
+from tesserac.tune.space import block_name, block_names, candidates, default_space
+from tesserac.types.ty import TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MOST_CANDIDATES, DEFAULT_BUDGET = 12, 1000
+Settings = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be tuned and how: sizes by name, milliseconds of measuring, and files to take in or write."""
+
+    place: str
+    sizes: Mapping[str, int]
+    budget_ms: int | None
+    imported: str | None
+    exported: str | None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One kernel of a function."""
+
+    source: SourceFile
+    function: typed.TypedFunction
+    kernel: Op
+    arch: str
+
+    @property
+    def digest(self) -> str:
+        return str(self.kernel.attrs["digest"])
+
+    def entry(self, settings: Settings, sizes: Mapping[str, int], ms: float, default_ms: float) -> Entry:
+        named = {name: sizes[name] for name in self.function.symbols if name in sizes}
+        return Entry(self.function.name, self.digest, self.arch, named, dict(settings), ms, default_ms)
+
+
+Bar = Callable[[int, int], None]
+"""Told how many candidates are done, of how many."""
+
+
+def tune_with_bar(
+    session: Session,
+    place: str,
+    sizes: Sequence[str],
+    budget_ms: int | None,
+    imported: str | None,
+    exported: str | None,
+) -> Outcome:
+    """The command. Raises ProgramError, UsageMistake."""
+    from tesserac.commands.tuning_bar import TuningBar
+
+    if not (place or imported or exported):
+        raise UsageMistake("there is nothing to tune, import or export")
+    wanted = Wanted(place, read_tuning_sizes(sizes), budget_ms, imported, exported)
+    with TuningBar() as bar:
+        return tune(session, wanted, bar.show)
+
+
+def tune(session: Session, wanted: Wanted, bar: Bar) -> Outcome:
+    """Raises ProgramError, UsageMistake."""
+    path, known = default_path(), _known(default_path())
+    text = ""
+    if wanted.imported is not None:
+        new = _known(Path(wanted.imported), must_exist=True)
+        known = known.with_entries(new.entries)
+        known.write(path)
+        text += f"{len(new.entries)} schedules taken from {wanted.imported}\n"
+    for task in _tasks(session, wanted.place) if wanted.place else ():
+        report, entry = _tune_kernel(session, task, wanted, bar)
+        text += report
+        if entry is not None:
+            known = known.with_entries([entry])
+            known.write(path)
+    if wanted.exported is not None:
+        known.write(Path(wanted.exported))
+        text += f"{len(known.entries)} schedules written to {wanted.exported}\n"
+    return Outcome(text)
+
+
+def _known(path: Path, *, must_exist: bool = False) -> Schedules:
+    if must_exist and not path.exists():
+        raise UsageMistake(f"there is no file `{path}`")
+    try:
+        return read_schedules(path)
+    except DamagedSchedules as problem:
+        raise UsageMistake(f"the schedule cache `{problem.path}` is damaged: {problem.problem}") from None
+
+
+def _tasks(session: Session, place: str) -> Iterator[_Task]:
+    """The kernels of a place: of one function, or all of a file that name a space."""
+    from tesserac.target.cpu.build import host_platform
+
+    path, colon, name = place.rpartition(":")
+    source = read(session, path if colon else place)
+    if colon:
+        functions = [select_one(session, source, name).function]
+    else:
+        every = [selected.function for selected in select_all(session, source).functions]
+        functions = [f for f in every if f.program is not None and f.program.space]
+        if not functions:
+            raise UsageMistake(f"no kernel of `{place}` names a space: say which to tune, `{place}:KERNEL`")
+    machine = host_platform().schedule
+    for function in functions:
+        forms = session.levels(source, function, machine).forms
+        kernels = [op for op in forms.walk() if op.name == KERNEL]
+        if len(kernels) != 1:
+            raise UsageMistake(f"`{function.name}` runs {len(kernels)} kernels as tiles; tune a function that runs one")
+        yield _Task(source, function, kernels[0], machine.arch)
+
+
+# -------------------------------------------------------------------------------------------------------- one kernel
+
+
+def _tune_kernel(session: Session, task: _Task, wanted: Wanted, bar: Bar) -> tuple[str, Entry | None]:
+    from tesserac.target.cpu.build import host_platform
+
+    machine, cuts = host_platform().schedule, block_names(kernel_blocks(task.kernel))
+    args = _arguments(task.function, wanted.sizes)
+    program = task.function.program
+    listed = {name: options for name, options in program.space if name in cuts} if program is not None else {}
+    numbers = {name: [o for o in options if isinstance(o, int)] for name, options in listed.items()}
+    space = numbers or default_space(list(cuts), machine)
+    own = [block_name(block) for block in kernel_own(task.kernel)]
+    tried = candidates(space, cuts, own, wanted.sizes, machine, MOST_CANDIDATES)
+    every = 1
+    for options in space.values():
+        every *= len(options)
+    said = session.check(task.source).result.checker.decorations(task.function.name).budget_ms
+    budget = (wanted.budget_ms or said or DEFAULT_BUDGET) / (len(tried) + 1)
+    times = list(_measured(task, [{}, *tried], args, budget, bar))
+    return _decide(task, wanted.sizes, times, every)
+
+
+def _decide(
+    task: _Task, sizes: Mapping[str, int], times: Sequence[tuple[Settings, Measured | str]], every: int
+) -> tuple[str, Entry | None]:
+    """The report, and what is kept: the fastest, if it is faster than what the compiler chooses beyond noise."""
+    default = times[0][1]
+    assert isinstance(default, Measured), default
+    at = ", ".join(f"{name}={sizes[name]}" for name in task.function.symbols if name in sizes)
+    lines = [f"kernel `{task.function.name}` at {at} on {task.arch}: {len(times) - 1} of {every} schedules measured"]
+    for settings, found in times:
+        lines.append(f"  {_text(settings):32} {_time(found)}")
+    good = [(settings, found) for settings, found in times[1:] if isinstance(found, Measured)]
+    best, measured = min(good, key=lambda pair: pair[1].ms, default=({}, default))
+    if not measured.is_faster(default):
+        lines.append("  the compiler's choice stays: nothing is faster beyond noise")
+        return "\n".join(lines) + "\n", None
+    lines.append(f"  taken: {_text(best)}, {default.ms / measured.ms:.2f} times as fast as the compiler's choice")
+    return "\n".join(lines) + "\n", task.entry(best, sizes, measured.ms, default.ms)
+
+
+def _time(found: Measured | str) -> str:
+    if isinstance(found, str):
+        return f"left out: {found}"
+    return f"{found.ms:10.4f} ms, half of {found.runs} runs between {found.low:.4f} and {found.high:.4f}"
+
+
+def _text(settings: Settings) -> str:
+    return " ".join(f"{name}={value}" for name, value in settings.items()) or "the compiler's choice"
+
+
+def _measured(
+    task: _Task, tried: Sequence[Settings], args: Sequence[np.ndarray], budget: float, bar: Bar
+) -> Iterator[tuple[Settings, Measured | str]]:
+    """Candidates are compiled by workers, and measured here, one at a time."""
+    workers = max(1, min(len(tried), (os.cpu_count() or 2) // 2))
+    wanted: object = None
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        jobs = [pool.submit(compile_candidate, task.source, task.function.name, _entries(task, s)) for s in tried]
+        codes = [job.result() for job in jobs]  # measuring begins when nothing else runs
+    for done, (settings, code) in enumerate(zip(tried, codes, strict=True), 1):
+        ran = code if isinstance(code, str) else _run(code, args, wanted, budget)
+        bar(done, len(tried))
+        if isinstance(ran, str):
+            yield settings, ran
+        else:
+            wanted = ran[1] if wanted is None else wanted
+            yield settings, ran[0]
+
+
+def _entries(task: _Task, settings: Settings) -> tuple[Entry, ...]:
+    return (Entry(task.function.name, task.digest, task.arch, {}, dict(settings), 0.0, 0.0),) if settings else ()
+
+
+def _run(code: bytes, args: Sequence[np.ndarray], wanted: object, budget: float) -> tuple[Measured, object] | str:
+    """How long the code takes, and what it gives; why it is no candidate where that differs from what is wanted."""
+    from tessera.artifact import read_artifact
+    from tessera.function import CompiledFunction
+
+    function = CompiledFunction(read_artifact(code, "candidate"))
+    given = function(*args)
+    if wanted is not None and not _same(given, wanted):
+        return "its results differ"
+    return measure(lambda: function.fast(*args), budget), given
+
+
+def _same(left: object, right: object) -> bool:
+    import numpy as np
+
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return np.asarray(left).tobytes() == np.asarray(right).tobytes()
+
+
+def compile_candidate(source: SourceFile, function: str, entries: tuple[Entry, ...]) -> bytes | str:
+    """In a worker: the code of a function with these schedules, or why there is none."""
+    from tesserac.driver.session import ProgramError
+    from tesserac.target.cpu.build import host_platform
+
+    session = Session(release=True, schedules=Schedules(entries))
+    try:
+        found = select_one(session, source, function).function
+        return session.artifact(source, found, host_platform()).to_bytes()
+    except ProgramError as problem:
+        return str(problem)
+
+
+def _arguments(function: typed.TypedFunction, sizes: Mapping[str, int]) -> list[np.ndarray]:
+    """Normal numbers of the sizes that are said. Raises UsageMistake."""
+    import numpy as np
+
+    from tessera.dtypes import numpy_dtype
+
+    missing = [name for name in function.symbols if name not in sizes]
+    if missing:
+        shown = ",".join(f"{name}=1024" for name in missing)
+        raise UsageMistake(f"say the sizes to measure `{function.name}` at: --sizes {shown}")
+    rng, args = np.random.default_rng(0), []
+    for param in function.params:
+        if not isinstance(param.type, TensorType) or not param.type.dtype.is_float:
+            raise UsageMistake(f"`{param.name}` of `{function.name}` is no tensor of floats, to fill with numbers")
+        shape = [dim.evaluate(dict(sizes)) for dim in param.type.dims]
+        args.append(rng.standard_normal(shape).astype(numpy_dtype(param.type.dtype.numpy_name)))
+    return args
+
+
+def read_tuning_sizes(given: Sequence[str]) -> dict[str, int]:
+    """`S=4096,D=64` as sizes and their values. Raises UsageMistake."""
+    sizes: dict[str, int] = {}
+    for text in (part for one in given for part in one.split(",")):
+        name, _, value = text.partition("=")
+        if not name.isidentifier() or not value.isdecimal() or not int(value):
+            raise UsageMistake(f"--sizes takes sizes and their values, such as S=4096,D=64, not `{text}`")
+        sizes[name] = int(value)
+    return sizes

@@ -1,0 +1,1 @@
+"""Schedules that were found by measuring."""
