@@ -101,7 +101,7 @@ class _Manifest:
         table = tables.get(name, {})
         if isinstance(table, dict):
             return table
-        self._wrong((name,), f"`{name}` must be a table: write `[{name}]` on a line of its own")
+        self._wrong((name,), f"`{name}`", f"a table: write `[{name}]` on a line of its own")
         return {}
 
     def _known_keys(
@@ -117,27 +117,27 @@ class _Manifest:
                 draft.replace(f"did you mean `{guess}`?", at, guess)
             draft.remark(f"known here: {', '.join(f'`{name}`' for name in known)}")
 
-    def _wrong(self, path: tuple[str, ...], problem: str) -> Draft:
-        return self.sink.error(E0942, at=self._key_span(path), problem=problem)
+    def _wrong(self, path: tuple[str, ...], what: str, wanted: str) -> Draft:
+        return self.sink.error(E0942, at=self._key_span(path), what=what, wanted=wanted)
 
     def _text(self, own: Mapping[str, object], key: str, default: str, form: re.Pattern[str], wanted: str) -> str:
         value = own.get(key, default)
         if isinstance(value, str) and form.fullmatch(value):
             return value
-        self._wrong(("project", key), f"`{key}` must be {wanted}")
+        self._wrong(("project", key), f"`{key}`", wanted)
         return default
 
     def _name(self, own: Mapping[str, object]) -> str:
         if "name" in own:
             return self._text(own, "name", "", _NAME, 'a name as imports write it, such as `"vision"`')
         if self._tables:
-            self._wrong(("project",), "a project needs a name").remark('write `name = "..."` under `[project]`')
+            self._wrong(("project",), "the name of a project", "given").remark('write `name = "..."` under `[project]`')
         return ""
 
     def _sources(self, own: Mapping[str, object]) -> tuple[str, ...]:
         value = own.get("sources", ["."])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or not value:
-            self._wrong(("project", "sources"), '`sources` must be a list of folders, such as `["src"]`')
+            self._wrong(("project", "sources"), "`sources`", 'a list of folders, such as `["src"]`')
             return (self.folder,)
         return tuple(folder for item in value if (folder := self._folder(("project", "sources"), item, "a source")))
 
@@ -182,7 +182,7 @@ class _Manifest:
         if isinstance(value, dict):
             self._known_keys(value, DEPENDENCY_KEYS, f"the dependency `{name}`", key)
         if not isinstance(path, str):
-            self._wrong(key, f'a dependency is a path: write `{name} = {{ path = "../{name}" }}`')
+            self._wrong(key, "a dependency", f'a path: write `{name} = {{ path = "../{name}" }}`')
             return None
         folder = self._folder(key, path, "a dependency's")
         project = self._project_in(folder, name, path) if folder is not None else None
@@ -193,7 +193,7 @@ class _Manifest:
     def _check_version(self, project: Project, name: str, asked: object) -> None:
         """What is asked for are the first numbers of a version: `1.2` is any `1.2.x`."""
         if not isinstance(asked, str) or not _VERSION.fullmatch(asked):
-            self._wrong(("dependencies", name), f"the `version` of `{name}` must be a version such as `1.2`")
+            self._wrong(("dependencies", name), f"the `version` of `{name}`", "a version such as `1.2`")
             return
         wanted, found = asked.split("."), project.version.split(".")
         if found[: len(wanted)] != wanted:

@@ -115,10 +115,11 @@ def emit_object(text: str, machine: Machine) -> bytes:
 
 def emit_optimised(text: str, machine: Machine) -> bytes:
     """The object of a module whose functions are written as they come: loops around the code of small kernels, which
-    LLVM joins."""
+    LLVM joins, unless it shall not try at all."""
     module, target = parse(text), target_machine(machine)
-    builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
-    builder.getModulePassManager().run(module, builder)
+    if machine.level:
+        builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
+        builder.getModulePassManager().run(module, builder)
     return bytes(target.emit_object(module))
 
 

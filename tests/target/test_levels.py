@@ -25,8 +25,13 @@ def narrow(x: Tensor[B, D, f32], w: Tensor[D, C, f32]) -> Tensor[B, C, f16]:
 
 def running(x: Tensor[B, D, f32], w: Tensor[D, C, f32]) -> Tensor[B, D, f32]:
     return cumsum(sort(x, axis=1), axis=0)
+
+def stepped(x: Tensor[B, D, f32], w: Tensor[D, C, f32]) -> Tensor[B, D, f32]:
+    for i in range(1, B):
+        x[i, 0] = x[i - 1, 0] * 0.5 + x[i, 1]
+    return x
 """
-NAMES = ("probabilities", "slopes", "narrow", "running")
+NAMES = ("probabilities", "slopes", "narrow", "running", "stepped")
 
 
 def _bits(level: str, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:

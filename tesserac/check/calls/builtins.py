@@ -22,7 +22,8 @@ from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
 from tesserac.check.values.scalars import to_float
-from tesserac.diag.codes.names import E0210, E0211
+from tesserac.diag.codes.effects import E0607
+from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0406
 from tesserac.diag.codes.shapes import E0311, E0315
 from tesserac.ops.convert import Cast
@@ -51,7 +52,7 @@ def call_builtin(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> 
         return _FREE[name](body, args, callee)
     if name not in _RULES:
         place = _PLACES.get(name, "a `with`")
-        body.sink.error(E0211, at=callee.at, problem=f"`{name}` can only be used in {place}")
+        body.sink.error(E0607, at=callee.at, name=name, place=place)
         return body.error(callee.span)
     slots, rule = _RULES[name]
     given = sort_arguments(body, callee, args, slots)

@@ -230,8 +230,7 @@ def check_end(body: Body, signature: Signature) -> None:
         return
     if any(isinstance(statement, ast.ErrorStatement) for statement in node.body):
         return
-    problem = f"`{node.name}` can end without returning a value"
-    draft = body.sink.error(E0211, at=node.name_span, problem=problem)
+    draft = body.sink.error(E0211, at=node.name_span, function=node.name)
     draft.note(signature.result.span, "this says that it returns one")
 
 

@@ -11,7 +11,7 @@ from tesserac.check.model import typed
 from tesserac.check.names.refs import FunctionRef, Resolved
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.body import Body
-from tesserac.diag.codes.names import E0211
+from tesserac.diag.codes.effects import E0608
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType
 
@@ -45,8 +45,7 @@ def check_update(body: Body, node: ast.Call, place: ast.Expr) -> list[typed.Stmt
     if isinstance(value.type, ErrorType):
         return []
     if not isinstance(root, ast.Name) or root.id not in body.scope.bindings:
-        problem = f"`{body.rules.text(node.function.span)}` binds its first argument again, which must be a name"
-        draft = body.sink.error(E0211, at=place.span, problem=problem)
+        draft = body.sink.error(E0608, at=place.span, function=body.rules.text(node.function.span))
         draft.remark("to keep what it gives under another name, assign it")
         return []
     return assign(body, place, value, node.span)

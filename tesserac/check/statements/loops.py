@@ -30,7 +30,7 @@ from tesserac.check.transforms.checkpoints import memory_of_run, memory_of_sizes
 from tesserac.check.values.common_types import agree, converted
 from tesserac.check.values.conditions import require_condition
 from tesserac.check.values.generic_items import any_item, quietly
-from tesserac.diag.codes.names import E0211
+from tesserac.diag.codes.effects import E0606
 from tesserac.ops.compare import BitAnd, BitNot, Less, NotEqual
 from tesserac.ops.convert import Cast
 from tesserac.ops.elementwise import Add, FloorDiv, Mul, Neg, Sub
@@ -329,7 +329,7 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     if flag and not isinstance(test.type, ErrorType):
         test = _both(_is_down(body, flag, node.test.span), test)
     if isinstance(test.type, BoolType) and test.type.value:
-        draft = body.sink.error(E0211, at=node.test.span, problem="this loop never ends")
+        draft = body.sink.error(E0606, at=node.test.span)
         draft.remark("its condition does not depend on anything that an iteration changes")
     with assuming(body, test, holds=True):
         block = _iteration(body, node.body)

@@ -4,7 +4,7 @@ from tesserac.diag.diagnostic import Code
 
 E0940 = Code("E0940", "this project file is not TOML: {reason}")
 E0941 = Code("E0941", "`{key}` is not a key of {table}")
-E0942 = Code("E0942", "{problem}")
+E0942 = Code("E0942", "{what} must be {wanted}")
 E0943 = Code("E0943", "`{path}` is not there: {wanted}")
 E0944 = Code("E0944", "these projects depend on each other: {cycle}")
 E0945 = Code("E0945", "`{name}` would mean two things: {first} and {second}")

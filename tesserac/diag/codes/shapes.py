@@ -21,7 +21,7 @@ E0316 = Code("E0316", "the sizes here are too complex to check")
 E0317 = Code("E0317", "`{function}` becomes {count} operators, more than {limit}")
 E0320 = Code("E0320", "label `{letter}` stands for both {first} and {second}")
 E0321 = Code("E0321", "{rule}, but {first} is not {second}")
-E0322 = Code("E0322", "{problem}")
+E0322 = Code("E0322", "{fact} contradicts {others}")
 
 W0301 = Code("W0301", "`{name}` runs along {dim}, {role}")
 W0302 = Code("W0302", "weights that sum to 1 along {normal} are summed along {contracted}")
