@@ -5,7 +5,9 @@
                                                            for h in 32, 16, ..., 1, l < h:  rows[l, c] += rows[l + h, c]
                                                            result[c] = rows[0, c]
 
-Position p counts the folded dims in row-major order, so several of them fold as one sequence.
+Position p counts the folded dims in row-major order, so several of them fold as one sequence. Rows of scratch lie in
+the second cache: positions that add to the same one are taken together where one dim is folded (p and p + 64), and of
+the last loop three halves at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +22,11 @@ from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.shapes import best_dim
 from tesserac.tile.cpu.tiles import Axes, Stored, Tile
 from tesserac.tile.dialect import compute_scalar
+
+TOGETHER = 2
+"""Positions of one lane that are added at once: of more rows of memory the processor reads less ahead."""
+FOLDED = 8
+"""Lanes that are folded at once."""
 
 
 def fold_rows(
@@ -68,10 +75,9 @@ class _RowFold:
             }
             self._clear()
             self._accumulate(outer)
-            half = self.lanes // 2
-            while half:
-                self._fold(half)
-                half //= 2
+            left = self.lanes
+            while left > 1:
+                left = self._fold(left)
             self._finish(outer)
 
     def _clear(self) -> None:
@@ -81,32 +87,60 @@ class _RowFold:
             ctx.builder.op("cpu.store", (start, self.rows, lane, column))
 
     def _accumulate(self, outer: dict[int, Value]) -> None:
-        ctx = self.ctx
+        ctx, begin = self.ctx, self._accumulate_together(outer)
         with ExitStack() as loops:
             places = dict(outer)
             position = ctx.dim(0)
             for d in self.folded:
-                places[d] = loops.enter_context(ctx.loop(ctx.dim(0), self.extents[d], hint="p"))
+                places[d] = loops.enter_context(ctx.loop(begin, self.extents[d], hint="p"))
                 position = ctx.index("add", ctx.index("mul", position, self.extents[d]), places[d])
             lane = ctx.index("rem", position, self.lanes) if self.lanes > 1 else ctx.dim(0)
             with self._columns() as column:
-                at = tuple(column if d == self.inner else places[d] for d in range(len(self.extents)))
-                value = self.evaluator.element(self.tile, at)
-                self._combine(lane, column, value)
+                total = self._both(self._held(lane, column), self._element(places, column))
+                self._put(total, lane, column)
 
-    def _fold(self, half: int) -> None:
-        ctx = self.ctx
-        with ctx.loop(ctx.dim(0), ctx.dim(half), hint="lane") as lane:
-            other = ctx.index("add", lane, half)
+    def _accumulate_together(self, outer: dict[int, Value]) -> Value:
+        """Positions that add to one row, several at a time, where one dim is folded; how many positions that are."""
+        ctx, size = self.ctx, TOGETHER * self.lanes
+        if len(self.folded) > 1 or self.lanes == 1:
+            return ctx.dim(0)
+        [fold] = self.folded
+        whole = ctx.index("sub", self.extents[fold], ctx.index("rem", self.extents[fold], size))
+        with ctx.loop(ctx.dim(0), whole, size, "p") as first, ctx.loop(ctx.dim(0), ctx.dim(self.lanes)) as lane:
+            start = ctx.index("add", first, lane)
             with self._columns() as column:
-                value = ctx.builder.value("cpu.load", (self.rows, other, column), self.type)
-                self._combine(lane, column, value)
+                total = self._held(lane, column)
+                for number in range(TOGETHER):
+                    places = {**outer, fold: ctx.index("add", start, number * self.lanes)}
+                    total = self._both(total, self._element(places, column))
+                self._put(total, lane, column)
+        return whole
 
-    def _combine(self, lane: Value, column: Value, value: Value) -> None:
-        b = self.ctx.builder
-        held = b.value("cpu.load", (self.rows, lane, column), self.type)
-        total = b.value(COMBINE[self.kind], (held, value), self.type)
-        b.op("cpu.store", (total, self.rows, lane, column))
+    def _fold(self, lanes: int) -> int:
+        """Folds the rows of so many lanes, in halves; how many are left."""
+        ctx, left = self.ctx, max(1, lanes // FOLDED)
+        with ctx.loop(ctx.dim(0), ctx.dim(left), hint="lane") as lane:
+            rows = [ctx.index("add", lane, place) for place in range(0, lanes, left)]
+            with self._columns() as column:
+                held = [self._held(row, column) for row in rows]
+                while len(held) > 1:
+                    half = len(held) // 2
+                    held = [self._both(x, y) for x, y in zip(held[:half], held[half:], strict=True)]
+                self._put(held[0], lane, column)
+        return left
+
+    def _element(self, places: dict[int, Value], column: Value) -> Value:
+        at = tuple(column if d == self.inner else places[d] for d in range(len(self.extents)))
+        return self.evaluator.element(self.tile, at)
+
+    def _held(self, lane: Value, column: Value) -> Value:
+        return self.ctx.builder.value("cpu.load", (self.rows, lane, column), self.type)
+
+    def _both(self, left: Value, right: Value) -> Value:
+        return self.ctx.builder.value(COMBINE[self.kind], (left, right), self.type)
+
+    def _put(self, total: Value, lane: Value, column: Value) -> None:
+        self.ctx.builder.op("cpu.store", (total, self.rows, lane, column))
 
     def _finish(self, outer: dict[int, Value]) -> None:
         ctx = self.ctx
