@@ -42,7 +42,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
     """Schedules a contraction for the sizes of `problem`."""
     loops = len(launch_loops(launch))
     summed = any(op.name == "form.accumulate" for op in computing(launch))
-    block = accumulator_block(problem) if summed else best_block(problem, machine)
+    block = accumulator_block(problem, machine) if summed else best_block(problem, machine)
     given = given_block(computing(launch)[0], block, problem, machine)
     block = given or block
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):

@@ -45,8 +45,6 @@ class Problem:
 CPU_ROWS = (24, 48, 96, 192)
 CPU_COLUMNS = (96, 192, 384, 768)
 """Multiples of every register block's height and width, so that no panel belongs to two programs."""
-CPU_BLOCK_BYTES = 2048
-"""Bytes of a row of a left block: a panel of the right operand as long as that stays in the first cache."""
 VECTOR_RATE, COPY_RATE, LOAD_RATE = 8.0, 0.5, 4.0
 """Per cycle of a CPU core: multiply-adds, elements copied into panels, elements read from the second cache."""
 
@@ -70,7 +68,7 @@ PROGRAM_START = 2.0e6
 def candidates(problem: Problem, machine: Machine) -> list[Block]:
     """Blocks to choose from. Each block of rows packs a right operand that is not laid out: it had better be one."""
     if machine.packs_operands:
-        depth = CPU_BLOCK_BYTES // element_bytes(problem.accum)
+        depth = machine.panel_bytes // element_bytes(problem.accum)
         rows = CPU_ROWS if problem.laid_out else [m for m in CPU_ROWS if m >= min(problem.rows, CPU_ROWS[-2])]
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS
@@ -99,10 +97,10 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
     return block
 
 
-def accumulator_block(problem: Problem) -> Block:
+def accumulator_block(problem: Problem, machine: Machine) -> Block:
     """The block of a sum over iterations, which each of them reads and writes: small enough for the first cache or
     little beyond it, and for a matrix of a few hundred rows and columns to be more than a few programs."""
-    return Block(CPU_ROWS[2], CPU_COLUMNS[0], CPU_BLOCK_BYTES // element_bytes(problem.accum))
+    return Block(CPU_ROWS[2], CPU_COLUMNS[0], machine.panel_bytes // element_bytes(problem.accum))
 
 
 def programs(problem: Problem, block: Block) -> int:

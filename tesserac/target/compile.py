@@ -31,6 +31,7 @@ class Machine:
 
 
 X86_64_V3 = Machine("x86_64-unknown-linux-gnu", "x86-64-v3")
+X86_64_V4 = Machine("x86_64-unknown-linux-gnu", "x86-64-v4")
 AARCH64 = Machine("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8")
 
 SAFE_INTRINSICS = frozenset(

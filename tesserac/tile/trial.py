@@ -17,7 +17,7 @@ from tesserac.tile.build import build_kernel
 from tesserac.tile.build_program import Program
 from tesserac.tile.cpu import tiles as cpu
 from tesserac.tile.cpu.lower import lower_kernel as lower_cpu
-from tesserac.tile.cpu.target import AVX2, NEON
+from tesserac.tile.cpu.target import BY_ARCH
 from tesserac.tile.gpu import errors as gpu
 from tesserac.tile.gpu.lower import lower_kernel as lower_gpu
 from tesserac.tile.gpu.variants import ARCHES
@@ -57,7 +57,7 @@ def _lower(kernel: Op, machine: Machine) -> None:
     if machine.kind == "gpu":
         lower_gpu(kernel, ARCHES[machine.arch])
     else:
-        lower_cpu(kernel, NEON if machine.arch == "aarch64" else AVX2)
+        lower_cpu(kernel, BY_ARCH[machine.arch])
 
 
 def _alone(kernel: Op) -> Module:

@@ -13,13 +13,15 @@ from tesserac.ir.printer import print_module, print_op
 from tesserac.numerics.elementary import program
 from tesserac.numerics.exact import fma
 from tesserac.numerics.narrow import round_to_tf32, storage
-from tesserac.numerics.order import block_sum, chain_contract
+from tesserac.numerics.order import CONTRACTION, block_sum, chain_contract
 from tesserac.numerics.program import evaluate
+from tesserac.schedule.machine import MACHINES
+from tesserac.schedule.tiles import CPU_COLUMNS, CPU_ROWS
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
-from tesserac.tile.cpu.target import AVX2, AVX512, NEON
+from tesserac.tile.cpu.target import AVX2, AVX512, BY_ARCH, NEON
 from tesserac.tile.cpu.tiles import LoweringError
 from tesserac.tile.dialect import kernel_memrefs, memref_type
-from tesserac.types.dtype import F32
+from tesserac.types.dtype import F32, F64
 from tests.support import tile_eval
 from tests.support.cpu_kernels import HOST, compiled, lowered, same_bits
 from tests.support.cpu_texts import DOTS, PLANE_SUM, RESCALED, TEXTS, elementwise
@@ -281,3 +283,16 @@ def test_what_is_not_accepted_is_refused(body: str, message: str) -> None:
     (kernel,) = parse_module(HEAD + body).ops
     with pytest.raises(LoweringError, match=message):
         lower_kernel(kernel, HOST)
+
+
+@pytest.mark.parametrize("arch", BY_ARCH)
+def test_blocks_of_products_suit_the_registers_and_the_first_cache(arch: str) -> None:
+    """No program packs a part of a panel, and a panel of the right operand stays near while left ones pass."""
+    machine, target = MACHINES[arch], BY_ARCH[arch]
+    for dtype in (F32, F64):
+        micro, depth = target.micro(dtype), machine.panel_bytes // dtype.bytes
+        assert all(rows % micro.rows == 0 for rows in CPU_ROWS)
+        assert all(columns % micro.columns == 0 for columns in CPU_COLUMNS)
+        right, left = (depth * width * dtype.bytes for width in (micro.columns, micro.rows))
+        assert right + left <= machine.near_bytes and CONTRACTION.length % depth == 0
+        assert micro.rows * micro.columns // micro.lanes + micro.columns // micro.lanes < target.registers

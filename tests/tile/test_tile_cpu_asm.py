@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tesserac.target.compile import AARCH64, X86_64_V3, Machine, emit_assembly, emit_object
+from tesserac.target.compile import AARCH64, X86_64_V3, X86_64_V4, Machine, emit_assembly, emit_object
 from tesserac.tile.cpu.target import AVX2, AVX512, NEON, CpuTarget
 from tests.support.cpu_kernels import llvm_text, lowered
 from tests.support.cpu_texts import DOTS, TEXTS
@@ -78,7 +78,7 @@ def test_micro_kernel_on_arm_is_loads_and_fma_by_element(kind: str) -> None:
     ("target", "machine", "register"),
     [
         pytest.param(AVX2, X86_64_V3, "%ymm", id="avx2"),
-        pytest.param(AVX512, Machine("x86_64-unknown-linux-gnu", "skylake-avx512"), "%zmm", id="avx512"),
+        pytest.param(AVX512, X86_64_V4, "%zmm", id="avx512"),
     ],
 )
 def test_micro_kernel_on_x86_has_no_spills_and_no_moves(

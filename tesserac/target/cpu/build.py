@@ -42,6 +42,7 @@ class CpuPlatform:
 
 AARCH64 = CpuPlatform(schedule_machine.AARCH64, cpu_target.NEON, llvm.AARCH64)
 X86_64_V3 = CpuPlatform(schedule_machine.X86_64_V3, cpu_target.AVX2, llvm.X86_64_V3)
+X86_64_V4 = CpuPlatform(schedule_machine.X86_64_V4, cpu_target.AVX512, llvm.X86_64_V4)
 
 PLATFORMS = {"aarch64": AARCH64, "x86-64-v3": X86_64_V3}
 _FAMILIES = {"aarch64": AARCH64, "arm64": AARCH64, "x86_64": X86_64_V3, "amd64": X86_64_V3}
@@ -55,8 +56,8 @@ def host_platform() -> CpuPlatform:
     features = set(code.features.split(","))
     if family is X86_64_V3 and not features >= {"+avx2", "+fma"}:
         raise failure(WRONG_MACHINE, "this processor lacks AVX2 or fma; the least that code is made for is x86-64-v3")
-    tiles = cpu_target.AVX512 if "+avx512f" in features else family.tiles
-    return CpuPlatform(family.schedule, tiles, code)
+    known = X86_64_V4 if "+avx512f" in features else family
+    return replace(known, code=code)
 
 
 def platform_of(family: str) -> CpuPlatform:

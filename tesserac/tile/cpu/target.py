@@ -63,6 +63,8 @@ register_attribute("micro", Micro)
 
 NEON = CpuTarget("neon", vector_bits=128, registers=32, micro_rows=8, micro_vectors=3)
 AVX2 = CpuTarget("avx2", vector_bits=256, registers=16, micro_rows=6, micro_vectors=2)
-AVX512 = CpuTarget("avx512", vector_bits=512, registers=32, micro_rows=14, micro_vectors=2)
+AVX512 = CpuTarget("avx512", vector_bits=512, registers=32, micro_rows=12, micro_vectors=2)
 
 TARGETS = {target.name: target for target in (NEON, AVX2, AVX512)}
+BY_ARCH = {"aarch64": NEON, "x86-64-v3": AVX2, "x86-64-v4": AVX512}
+"""What a machine that Schedule knows has."""
