@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
+from tesserac.numerics.order import Chain
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.schedule.machine import Machine
@@ -87,7 +88,9 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
         return None
     m, n, k = (size for size in sizes if isinstance(size, int))
     if machine.packs_operands:
-        rows, columns = CPU_ROWS[0], CPU_COLUMNS[0]
+        rows, columns, order = CPU_ROWS[0], CPU_COLUMNS[0], contract.attrs.get("order")
+        if isinstance(order, Chain) and order.length % k:
+            raise ImpossibleSchedule(f"a chain is cut every {order.length} terms, which {k} does not divide", contract)
         return Block(-(-m // rows) * rows, -(-n // columns) * columns, k)
     block, able = Block(m, n, k), candidates(problem, machine)
     if block not in able:

@@ -103,3 +103,12 @@ def test_what_the_machine_cannot_have_is_an_error_with_figures(call: str, figure
     (problem,) = caught.value.diagnostics
     place = program[problem.primary.span.start : problem.primary.span.end]
     assert problem.code == "E0513" and all(figure in problem.title for figure in figures) and place in call
+
+
+@pytest.mark.parametrize("k", [48, 192, 3000])
+def test_terms_that_do_not_divide_a_chain_are_an_error_with_figures(k: int) -> None:
+    program = PRODUCT.format(own="", call=f"op.matmul(a, b, tile_shape=(96, 96, {k}))")
+    with pytest.raises(ProgramError) as caught:
+        levels(program, AARCH64)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "E0513" and str(k) in problem.title and "4096" in problem.title
