@@ -31,6 +31,7 @@ GUIDES = (
     ("What derivatives keep", "checkpoints.md"),
     ("Kernels", "kernels.md"),
     ("Operators as values", "algebra.md"),
+    ("Linear algebra by its laws", "rewriting.md"),
     ("Linear algebra", "linalg.md"),
     ("Random numbers", "random.md"),
     ("Collectives", "collectives.md"),

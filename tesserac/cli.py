@@ -172,12 +172,17 @@ def build(
 @click.argument("place", metavar="FILE:FUNCTION")
 @target_option
 @click.option("--level", type=click.Choice([level.name for level in names.LEVELS]), help="Only this level.")
-def inspect(place: str, target: str | None, level: str | None) -> int:
+@click.option("--rewrites", is_flag=True, help="Only the laws that its linear algebra went by, with costs.")
+def inspect(place: str, target: str | None, level: str | None, rewrites: bool) -> int:
     """Show a function at every level, its source lines beside it, and why it was scheduled as it was."""
     from tesserac.commands import inspection
     from tesserac.driver.session import Session
 
     session = Session()
+    if rewrites and (target or level):
+        raise UsageMistake("--rewrites are the same for all targets and stand before all levels")
+    if rewrites:
+        return report(session, lambda: inspection.rewrites(session, place))
     return report(session, lambda: inspection.inspect(session, place, level, target))
 
 

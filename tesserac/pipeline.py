@@ -14,6 +14,8 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.model.typed import TypedFunction
 from tesserac.graph.build import build_module
 from tesserac.graph.devices import alone
+from tesserac.graph.passes.algebra import algebra
+from tesserac.graph.passes.choose_forms import choose_forms
 from tesserac.graph.passes.choose_kernels import choose_kernels
 from tesserac.graph.passes.choose_rewrites import choose_rewrites
 from tesserac.graph.passes.cse import cse
@@ -49,9 +51,12 @@ from tesserac.tile.trial import tiles_of
 CALL_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
     inline,  # calls become bodies; from here on a function is whole
+    choose_forms,  # functions of a matrix whose structure is known, before its parts are all that is left of it
     choose_rewrites,  # kernels with other bits than what they implement, before any target has a say
     hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
+    algebra,  # linear algebra in its cheapest form, so that derivatives are of that
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
+    algebra,  # products that derivatives brought; before sizes are fixed, since a call's sizes decide nothing
     digest_programs,  # of kernels, while their sizes are symbols
 )
 PROGRAM_PASSES: tuple[Pass, ...] = (
@@ -136,5 +141,3 @@ def lower(
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)
     tile = run_passes(schedule, tile_passes(machine), verify=verify)
     return Levels(graph, forms, schedule, tile)
-
-

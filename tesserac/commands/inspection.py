@@ -12,6 +12,7 @@ from tesserac.commands.beside import print_beside
 from tesserac.commands.decisions import describe_schedule
 from tesserac.commands.levels import FunctionLevels, asked_places, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
+from tesserac.commands.rewriting import show_rewrites
 from tesserac.commands.select import read, select_one
 from tesserac.commands.targets import find_target
 from tesserac.driver.session import Session
@@ -24,9 +25,7 @@ DIFFERENTIATED = "every call is differentiated or mapped, by the body of the fun
 
 def inspect(session: Session, place: str, level: str | None, target: str | None) -> Outcome:
     """`place` is FILE:FUNCTION. All levels of the target, or one. Raises ProgramError, UsageMistake."""
-    path, colon, function = place.rpartition(":")
-    if not (colon and path and function):
-        raise UsageMistake(f"`{place}` is not FILE:FUNCTION")
+    path, function = _parts(place)
     source = read(session, path)
     chosen = find_target(target or names.default_target(level or ""))
     selected = select_one(session, source, function)
@@ -35,6 +34,22 @@ def inspect(session: Session, place: str, level: str | None, target: str | None)
     reached = list(session.check(source).result.reach(selected.function).values())
     head = [] if level else [_section("source", path, _about(session, levels, reached))]
     return Outcome("\n".join([*head, *(_section(v.name, v.title, level_text(levels, v)) for v in shown)]))
+
+
+def rewrites(session: Session, place: str) -> Outcome:
+    """The laws that a function's linear algebra went by. Raises ProgramError, UsageMistake."""
+    path, name = _parts(place)
+    source = read(session, path)
+    function = select_one(session, source, name).function
+    reached = session.check(source).result.reach(function)
+    return show_rewrites(session, list(reached.values()), function.symbol)
+
+
+def _parts(place: str) -> tuple[str, str]:
+    path, colon, function = place.rpartition(":")
+    if not (colon and path and function):
+        raise UsageMistake(f"`{place}` is not FILE:FUNCTION")
+    return path, function
 
 
 def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunction]) -> str:

@@ -14,6 +14,7 @@ from tesserac.base.source import Span
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.dialect import PREFIX, alternatives_of, call_dims, is_operator
 from tesserac.graph.interp import Frame, bind_sizes, check_guards, run_function
+from tesserac.graph.passes.choose_forms import choose_forms
 from tesserac.graph.passes.choose_rewrites import choose_rewrites
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
@@ -55,7 +56,7 @@ def without_transforms(module: Module) -> Module:
     has_some = any(op.name in TRANSFORMED for op in module.walk())
     if not has_some and not any(way.rewrite for function in module.ops for way in alternatives_of(function)):
         return module
-    passes = chosen(CALL_PASSES, inline, choose_rewrites, hoist, transforms)
+    passes = chosen(CALL_PASSES, inline, choose_forms, choose_rewrites, hoist, transforms)
     return run_passes(module, [*passes, kernels_as_meant], verify=False)
 
 

@@ -31,6 +31,7 @@ from tesserac.graph.built import (
 from tesserac.graph.dialect import (
     CALL,
     CUSTOM,
+    FORMS,
     FORWARD_RULE,
     MEANT,
     PREFIX,
@@ -268,6 +269,8 @@ class Expressions:
             attrs[MEANT] = True
         if call.schedule:
             attrs[SCHEDULE] = call.schedule
+        if call.forms:
+            attrs[FORMS] = tuple((form.structure, form.function, form.dims) for form in call.forms)
         name = CUSTOM if call.rules or call.closed else CALL
         if call.reads and name == CUSTOM:
             attrs[READS] = len(operands) - count

@@ -9,6 +9,8 @@ import tesserac.graph.dialect  # noqa: F401  (registers the operations in the pi
 from tesserac.graph import rules
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes import (
+    algebra,
+    choose_forms,
     choose_kernels,
     choose_rewrites,
     cse,
@@ -34,9 +36,11 @@ NO_TILES = Tiles("cpu", (), lambda kernel: Placement("none"), lambda module: 0)
 PASSES = {
     "rules": (rules.apply_rules, rules.__doc__),
     "inline": (inline.inline, inline.__doc__),
+    "choose_forms": (choose_forms.choose_forms, choose_forms.__doc__),
     "choose_rewrites": (choose_rewrites.choose_rewrites, choose_rewrites.__doc__),
     "choose_kernels": (choose_kernels.choose_kernels(NO_TILES), choose_kernels.__doc__),
     "hoist": (hoist.hoist, hoist.__doc__),
+    "algebra": (algebra.algebra, algebra.__doc__),
     "transforms": (transforms.transforms, transforms.__doc__),
     "unroll_unit_loops": (unroll_unit_loops.unroll_unit_loops, unroll_unit_loops.__doc__),
     "fold": (fold.fold, fold.__doc__),

@@ -19,7 +19,8 @@ def reachable(
         if function.symbol not in reached:
             reached[function.symbol] = function
             for call in _calls(function.body):
-                waiting += [find(symbol) for symbol in (call.function, *(rule.function for rule in call.rules))]
+                rules = [*(rule.function for rule in call.rules), *(form.function for form in call.forms)]
+                waiting += [find(symbol) for symbol in (call.function, *rules)]
     return reached
 
 

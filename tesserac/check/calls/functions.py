@@ -39,6 +39,7 @@ from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.rules import Instance
 from tesserac.check.transforms.custom_rules import with_rules
+from tesserac.check.transforms.form_rules import with_forms
 from tesserac.check.values.common_types import agree, converted
 from tesserac.check.values.methods import as_function
 from tesserac.check.values.scalars import to_float
@@ -84,6 +85,7 @@ def call_function(
     values = _valid(body, signature, values, callee)
     call = _call(body, ref, signature, values, callee, key)
     call = with_rules(body, call, ref, callee) if isinstance(call, typed.Call) else call
+    call = with_forms(body, call, ref) if isinstance(call, typed.Call) else call
     word = annotation_of(signature.node, OF_BLOCKS)
     if body.kernel is not None and word is not None:
         body.kernel.said[call] = word

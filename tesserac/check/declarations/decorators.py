@@ -21,7 +21,7 @@ from tesserac.check.declarations.schedules import (
     space_options,
 )
 from tesserac.check.model import typed
-from tesserac.check.model.library_annotations import WORDS
+from tesserac.check.model.library_annotations import FORM_OF, STRUCTURES, WORDS
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
@@ -49,7 +49,7 @@ ACCEPTED = ("export", *NOTHING_NEW, UPDATE, "kernel", "kernel.auto")
 """What may stand alone. `@export` marks what a bundle shows. Transforms are not among them: what they make of a
 function has no such decorators any more, see `names/decorating.py`."""
 WITHIN, EFFECT = "within", "effect"
-OF_LIBRARY = (WITHIN, EFFECT, *WORDS)
+OF_LIBRARY = (WITHIN, EFFECT, FORM_OF, *WORDS)
 """What only the library may say."""
 METRICS = ("latency_ms", "throughput")
 
@@ -356,6 +356,16 @@ def _word(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     return replace(found, is_known=False)
 
 
+def _form(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@form_of(solve, "diagonal")`: what the library computes where a matrix has a structure."""
+    match [argument.value for argument in node.arguments]:
+        case [ast.Name(id=of), ast.StringLiteral(value=word)] if of_library(node.span.file) and word in STRUCTURES:
+            if isinstance(body.rules.resolve(of), FunctionRef):
+                return found
+    body.sink.error(E0508, at=node.span, problem=f"`@{FORM_OF}` is what the library says of its functions")
+    return replace(found, is_known=False)
+
+
 def _ends(types: Sequence[Type]) -> tuple[float, float] | None:
     """Two numbers, the lower one first."""
     numbers = [end for end in map(_number, types) if end is not None]
@@ -380,5 +390,6 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     EFFECT: _effect,
     "vjp_of": _rule,
     "jvp_of": _rule,
+    FORM_OF: _form,
     **dict.fromkeys(WORDS, _word),
 }

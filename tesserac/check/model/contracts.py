@@ -13,6 +13,16 @@ from tesserac.types.ty import Type
 
 
 @dataclass(frozen=True)
+class Form:
+    """What a function computes where its first argument, a matrix, has this structure: the symbol of the function that
+    does, and what each of that one's symbols is at the call; sizes of the parts have names of their own."""
+
+    structure: str
+    function: str
+    dims: tuple[tuple[str, Dim], ...]
+
+
+@dataclass(frozen=True)
 class Guard:
     """One check of sizes on entry, as in the IR: left equals right, left (at least 1) divides right, or left is at
     least right. `reason` says why it is not decided while compiling; `origin` is the guard of a function called here

@@ -5,12 +5,17 @@
     @beyond("-inf")         in a kernel, what the argument has beyond the valid part of its last dim counts as this
     @of_blocks("parts")     gives parts of the last dim of its argument; a function that `joins` takes them, behind what
                             a loop over blocks carries of them, and gives that on: no block shows in what comes out
+    @form_of(f, "diagonal") computes what f of a matrix does where the matrix is known to be of this structure; it takes
+                            the parts of that, see `transforms/form_rules.py`
 """
 
 from __future__ import annotations
 
 from tesserac.syntax import ast
 
+FORM_OF = "form_of"
+DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED = "diagonal", "lower", "upper", "kronecker", "update", "applied"
+STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED)
 ALONG_AXIS, BEYOND, OF_BLOCKS = "along_axis", "beyond", "of_blocks"
 PARTS, JOINS = "parts", "joins"
 WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
@@ -19,6 +24,18 @@ WORDS: dict[str, tuple[str, ...]] = {
     BEYOND: ("-inf", "inf", "0"),
     OF_BLOCKS: (PARTS, JOINS),
 }
+
+
+def form_of(node: ast.FunctionDef) -> tuple[str, str] | None:
+    """The function and the structure that `@form_of(f, "structure")` says."""
+    for each in node.decorators:
+        match each.expression:
+            case ast.Call(
+                function=ast.Name(id=name),
+                arguments=[ast.Argument(value=ast.Name(id=of)), ast.Argument(value=ast.StringLiteral(value=word))],
+            ) if name == FORM_OF:
+                return of, word
+    return None
 
 
 def annotation_of(node: ast.FunctionDef, decorator: str) -> str | None:

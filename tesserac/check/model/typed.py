@@ -23,6 +23,7 @@ from tessera.stream import STREAM as STREAM
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model.contracts import Across as Across
+from tesserac.check.model.contracts import Form as Form
 from tesserac.check.model.contracts import Guard as Guard
 from tesserac.check.model.contracts import Param as Param
 from tesserac.check.model.contracts import Promise as Promise
@@ -107,8 +108,7 @@ class Call(Node):
     module that the callee reads. Where `STREAM` is among them the callee's stream is `key`, or, where that is None,
     follows from the caller's. `rules` are its derivatives where these do not follow from its body; a call that is
     `closed` to derivatives is of a kernel that has none. One that is `meant` takes the body of the function. `schedule`
-    goes before what the kernels of the function say themselves.
-    """
+    goes before what the kernels of the function say themselves. `forms` are what it may be replaced by."""
 
     function: str
     args: tuple[Expr, ...]
@@ -119,6 +119,7 @@ class Call(Node):
     closed: bool = False
     meant: bool = False
     schedule: Settings = ()
+    forms: tuple[Form, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -354,6 +354,19 @@ class ModuleChecker(ModuleScope):
         """The functions that are derivatives of this one, by the decorator that says so."""
         return self._modules[owner].names.derivative_rules.get(name, {})
 
+    def form_rules(self, owner: str, name: str) -> Mapping[str, FunctionRef]:
+        """The functions of the library that compute this one for matrices of a structure, by that structure."""
+        ref, found = FunctionRef(owner, name), dict[str, FunctionRef]()
+        for checker in self._modules.values():
+            if name in checker.names.form_rules and checker.names.lookup(name) == ref:
+                rows = checker.names.form_rules[name]
+                found |= {word: FunctionRef(checker.name, rule) for word, rule in rows.items()}
+        return found
+
+    def has_form(self, structure: str, name: str) -> bool:
+        """Whether a function of this module is a form for this structure."""
+        return any(rows.get(structure) == name for rows in self.names.form_rules.values())
+
     def when_free(self, owner: str, types: tuple[Type, ...], sink: Sink, check: Callable[[Sink], None]) -> None:
         """Runs a check of an instance, at once or as soon as no other of that module is under way: then it has another
         sink to report to, since that of its place may have been read."""

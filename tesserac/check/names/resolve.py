@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.model.library_annotations import form_of
 from tesserac.check.names.decorating import is_transformed, plain_name, taken_apart
 from tesserac.check.names.refs import (
     ALGEBRA,
@@ -136,6 +137,7 @@ class ModuleNames:
         self._imported: dict[str, ModuleNames] = {}
         self.functions: dict[str, ast.FunctionDef] = {}
         self.derivative_rules: dict[str, dict[str, str]] = {}
+        self.form_rules: dict[str, dict[str, str]] = {}
         self.hidden: dict[str, ast.FunctionDef] = {}
         self.inner: dict[str, ast.FunctionDef] = {}
         self.structs: dict[str, ast.StructDef] = {}
@@ -264,6 +266,8 @@ class ModuleNames:
         self.functions.setdefault(item.name, seen)
         self.hidden.update({function.name: function for function in tensor_defaults(item)})
         self._note_rules(item)
+        if (form := form_of(item)) is not None:
+            self.form_rules.setdefault(form[0], {})[form[1]] = item.name
 
     def _define(self, name: str, meaning: Resolved, span: Span) -> None:
         if name in self._spans:

@@ -31,6 +31,7 @@ from tesserac.graph.dialect import (
     ALTERNATIVES,
     CALL,
     CUSTOM,
+    FORMS,
     FORWARD_RULE,
     KERNEL_CALL,
     MEANT,
@@ -47,7 +48,7 @@ from tesserac.graph.dialect import (
 from tesserac.graph.expansion import limit_calls
 from tesserac.graph.substitute import copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, VerifyError, attr
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, VerifyError, attr, tuple_of
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.ordering import behind
 from tesserac.ir.passes import GRAPH, pass_
@@ -78,7 +79,7 @@ def erase_unreached(module: Module) -> None:
         symbols = [] if program is None else [program.symbol]
         symbols += [way.symbol for way in alternatives_of(function) if way.symbol]
         for op in function.walk():
-            symbols += custom_symbols(op) if op.name in (CUSTOM, KERNEL_CALL) else []
+            symbols += custom_symbols(op) if op.name in (CALL, CUSTOM, KERNEL_CALL) else []
         found = [module.lookup(symbol) for symbol in dict.fromkeys(symbols)]
         needed += [callee for callee in found if callee not in needed]
     for function in list(module.ops):
@@ -89,7 +90,8 @@ def erase_unreached(module: Module) -> None:
 def custom_symbols(op: Op) -> list[str]:
     """The functions that a call with rules of its own names."""
     rules = [attr(op, name, tuple) for name in (FORWARD_RULE, REVERSE_RULE) if name in op.attrs]
-    return [attr(op, "callee", str), *(str(rule[0]) for rule in rules)]
+    forms = [tuple_of(form, object)[1] for form in tuple_of(op.attrs.get(FORMS, ()), tuple)]
+    return [attr(op, "callee", str), *(str(rule[0]) for rule in rules), *map(str, forms)]
 
 
 def _inline_calls(module: Module, function: Op, finished: set[str], callers: tuple[str, ...]) -> None:
@@ -100,7 +102,7 @@ def _inline_calls(module: Module, function: Op, finished: set[str], callers: tup
     if name in finished:
         return
     for op in list(function.walk()):
-        if op.name == CALL:
+        if op.name == CALL and FORMS not in op.attrs:  # those that have forms keep their names until one is chosen
             callee = module.lookup(str(op.attrs["callee"]))
             _inline_calls(module, callee, finished, (*callers, name))
             if stays(op, callee):
@@ -144,15 +146,16 @@ def _call_kernel(module: Module, function: Op) -> None:
     module.block.append(meaning)
 
 
-def inline_call(call: Op, callee: Op, caller: Op) -> None:
-    """A call becomes the body of its callee, in which there are no calls any more."""
+def inline_call(call: Op, callee: Op, caller: Op, told: str | None = None) -> None:
+    """A call becomes the body of its callee, in which there are no calls any more. What that asserts is told as of
+    `told`, else as of the callee where it is of the library."""
     dims = call_dims(call)
     dims |= _fresh_counters(callee, caller, dims)
     values: dict[Value, Value] = dict(zip(callee.body.args, call.operands, strict=True))
     block = call.parent
     assert block is not None
     mode = call.attrs.get(NUMERICS)
-    asserting = None if library_name(caller.symbol, caller.span) else library_name(callee.symbol, callee.span)
+    asserting = None if library_name(caller.symbol, caller.span) else told or library_name(callee.symbol, callee.span)
     for op in callee.body.ops[:-1]:
         copy = block.insert(block.place(call), copy_op(op, values, dims))
         behind(copy, call)

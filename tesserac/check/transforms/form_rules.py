@@ -1,0 +1,108 @@
+"""Functions of a matrix that the library computes otherwise where that has a structure: `@form_of(f, "diagonal")`.
+
+Enters: a call of such a function f with a square matrix first. Leaves: the call, with the instances that it may be
+replaced by once the structure is known. A form takes the parts of the matrix and then the other arguments of f:
+
+    diagonal    d[N], of diag(d)
+    lower       the matrix, of which only the lower triangle is read; likewise upper
+    kronecker   a[M, M] and b[P, P], of kron(a, b)
+    update      d[N], u[N, K] and v[K, N], of diag(d) + u @ v
+    applied     the matrix and x[N, R]: what f of the matrix, which is a matrix, is times x
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tesserac.base.resources import of_library
+from tesserac.check.instances.binding import CallBinding, substitute_type
+from tesserac.check.instances.checking import instance_symbol
+from tesserac.check.model import typed
+from tesserac.check.model.library_annotations import APPLIED, DIAGONAL, KRONECKER, LOWER, UPDATE, UPPER
+from tesserac.check.names.refs import FunctionRef
+from tesserac.check.state.body import Body
+from tesserac.diag.codes.kernels import E0508
+from tesserac.diag.sink import Sink
+from tesserac.types.dims import Dim
+from tesserac.types.ty import TensorType, TupleType, Type
+
+COLUMNS, RANK, ROWS_OF_FIRST, ROWS_OF_SECOND = "form.R", "form.K", "form.M", "form.P"
+"""Sizes of parts, until the structure is known."""
+
+
+def with_forms(body: Body, call: typed.Call, ref: FunctionRef) -> typed.Call:
+    """The call with the forms that fit it."""
+    rules = body.rules.form_rules(ref.owner, ref.name) if _may_have_forms(body, call) else {}
+    matrix = call.args[0].type if call.args else None
+    if not rules or not isinstance(matrix, TensorType) or matrix.rank != 2 or matrix.dims[0] != matrix.dims[1]:
+        return call
+    bound = [_bind(body, call, matrix, structure, rule) for structure, rule in sorted(rules.items())]
+    return replace(call, forms=tuple(form for form in bound if form is not None))
+
+
+def _may_have_forms(body: Body, call: typed.Call) -> bool:
+    """Calls inside the library have none, but that which applies an inverse: a form that called what has forms would
+    have one of each structure again, for ever larger types."""
+    if not of_library(call.span.file):
+        return True
+    return body.rules.has_form(APPLIED, body.name)
+
+
+def _bind(body: Body, call: typed.Call, matrix: TensorType, structure: str, ref: FunctionRef) -> typed.Form | None:
+    given = [*_PARTS[structure](matrix), *(_resized(arg.type, matrix, structure) for arg in call.args[1:])]
+    signature = body.rules.signature(ref.owner, ref.name)
+    if len(signature.parameters) != len(given):
+        return None
+    binding = CallBinding(signature, body.facts, body.devices.axes)
+    solver = binding.bind(given)
+    if binding.misfits or solver.finish() or solver.conflicts:
+        return None
+    sizes, own = solver.values(), tuple(binding.types)
+    wanted = _wanted(call, matrix, structure)
+
+    def check_result(sink: Sink) -> None:
+        function = body.rules.instance(ref.owner, ref.name, own).function
+        if function is None or substitute_type(function.result, sizes) != wanted:
+            problem = f"`{ref.name}` does not give what its function gives"
+            sink.error(E0508, at=signature.node.name_span, problem=problem)
+
+    body.rules.when_free(ref.owner, own, body.sink, check_result)
+    return typed.Form(structure, instance_symbol(ref.owner, signature, own), tuple(sorted(sizes.items())))
+
+
+def _wanted(call: typed.Call, matrix: TensorType, structure: str) -> Type:
+    if structure == APPLIED:
+        return TensorType((matrix.dims[0], Dim.sym(COLUMNS)), matrix.dtype, matrix.policy)
+    return _resized(call.type, matrix, structure)
+
+
+def _resized(type_: Type, matrix: TensorType, structure: str) -> Type:
+    """An argument or a result: the size of a Kronecker product is that of its factors multiplied."""
+    if structure != KRONECKER:
+        return type_
+    if isinstance(type_, TupleType):
+        return TupleType(tuple(_resized(item, matrix, structure) for item in type_.items))
+    if not isinstance(type_, TensorType):
+        return type_
+    whole = Dim.sym(ROWS_OF_FIRST) * Dim.sym(ROWS_OF_SECOND)
+    return replace(type_, dims=tuple(whole if dim == matrix.dims[0] else dim for dim in type_.dims))
+
+
+def _like(matrix: TensorType, *dims: Dim) -> TensorType:
+    return replace(matrix, dims=dims)
+
+
+def _whole(matrix: TensorType) -> list[Type]:
+    return [matrix]
+
+
+_PARTS: dict[str, Callable[[TensorType], list[Type]]] = {
+    DIAGONAL: lambda a: [_like(a, a.dims[0])],
+    LOWER: _whole,
+    UPPER: _whole,
+    KRONECKER: lambda a: [_like(a, *(Dim.sym(name),) * 2) for name in (ROWS_OF_FIRST, ROWS_OF_SECOND)],
+    UPDATE: lambda a: [_like(a, a.dims[0]), _like(a, a.dims[0], Dim.sym(RANK)), _like(a, Dim.sym(RANK), a.dims[0])],
+    APPLIED: lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))],
+}
+"""The types of the parts of a structure."""

@@ -1,0 +1,156 @@
+"""The engine: an expression becomes the cheapest one that the laws give.
+
+Enters: a term and what is known of its sizes. Leaves: a term of the same meaning, and the steps that led to it.
+Arguments come first; chains of products are taken as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.dataclass import dataclass
+from tesserac.graph.algebra.chains import Tree, may_reassociate, trees
+from tesserac.graph.algebra.costs import Facts, beats
+from tesserac.graph.algebra.laws import RULES
+from tesserac.graph.algebra.terms import Term, make
+
+ASSOCIATIVITY = "associativity"
+MAX_STEPS = 400
+"""Of one expression: more only laws that undo each other could need."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A law that was applied."""
+
+    law: str
+    before: Term
+    after: Term
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An order that was not taken, since it is cheaper for some sizes only."""
+
+    written: Term
+    other: Term
+
+
+class Engine:
+    """Rewrites expressions of one function; `steps` and `choices` are of the last one."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self.steps: list[Step] = []
+        self.choices: list[Choice] = []
+        self._known: dict[Term, Term] = {}
+
+    def simplify(self, term: Term) -> Term:
+        """The expression in its cheapest form; the same term where none is surely cheaper."""
+        self.steps, self.choices, self._known = [], [], {}
+        found = self._simplified(term)
+        if found == term or not self._is_gain(found, term):
+            self.steps = []
+            return term
+        return found
+
+    def normal(self, term: Term) -> Term:
+        """The expression with its structure moved to where it is seen, whatever it costs as a whole."""
+        self.steps, self.choices, self._known = [], [], {}
+        return self._simplified(term)
+
+    def _is_gain(self, new: Term, old: Term) -> bool:
+        """Whether a form is cheaper, or as cheap and shorter; what only looks otherwise is not worth other bits."""
+        if beats(new.cost, old.cost, self._facts):
+            return True
+        return new.cost == old.cost and len(list(new.parts())) < len(list(old.parts()))
+
+    def _simplified(self, term: Term) -> Term:
+        if not term.args or len(self.steps) > MAX_STEPS:
+            return term
+        found = self._known.get(term)
+        if found is None:
+            found = self._product(term) if term.head == "mm" else self._with_laws(self._inside(term))
+            self._known[term] = found
+        return found
+
+    def _inside(self, term: Term) -> Term:
+        args = tuple(map(self._simplified, term.args))
+        return term if args == term.args else Term(term.head, args, term.shape, term.leaf)
+
+    def _with_laws(self, term: Term) -> Term:
+        """The laws of a head whose arguments are done."""
+        for rule in RULES.get(term.head, ()):
+            other = rule.apply(term)
+            if other is None:
+                continue
+            count, choices = len(self.steps), len(self.choices)
+            self.steps.append(Step(rule.law.name, term, other))
+            best = self._simplified(other)
+            if rule.law.normal or beats(best.cost, term.cost, self._facts):
+                return best
+            del self.steps[count:], self.choices[choices:]
+        return term
+
+    # -------------------------------------------------------------------------------------------------- products
+
+    def _product(self, term: Term) -> Term:
+        tree, factors = self._opened(term)
+        best = self._built(tree, factors)
+        if len(factors) < 3 or not may_reassociate(factors):
+            return best
+        for other_tree in trees(factors):
+            count = len(self.steps)
+            other = self._built(other_tree, factors)
+            taken, self.steps[count:] = self.steps[count:], []
+            if beats(other.cost, best.cost, self._facts):
+                self.steps += [Step(ASSOCIATIVITY, best, other), *taken]
+                best = other
+            elif other.cost != best.cost:
+                self.choices.append(Choice(best, other))
+        return best
+
+    def _opened(self, term: Term) -> tuple[Tree, list[Term]]:
+        """The factors of a product, each in its cheapest form, and the order in which they are written. A factor that
+        turns out to be a product (the transpose of one) is opened, too."""
+        factors: list[Term] = []
+        tree = _open(term, factors)
+        simple = list(map(self._simplified, factors))
+        if any(_is_product(new) and not _is_product(old) for new, old in zip(simple, factors, strict=True)):
+            again = _joined(tree, simple)
+            simple = []
+            tree = _open(again, simple)
+        return tree, simple
+
+    def _built(self, tree: Tree, factors: Sequence[Term]) -> Term:
+        if isinstance(tree, int):
+            return factors[tree]
+        left, right = (self._built(part, factors) for part in tree)
+        return self._with_laws(make("mm", left, right))
+
+
+def _open(term: Term, factors: list[Term]) -> Tree:
+    """Adds the factors of a product of products, from left to right. A product that is a vector stands for a row on the
+    left and for a column on the right: it is opened only where it was made as one."""
+    if not _is_product(term):
+        factors.append(term)
+        return len(factors) - 1
+    left, right = term.args
+    found: list[Tree] = []
+    for part, edge in ((left, 1), (right, 0)):
+        if _is_product(part) and part.args[edge].rank == 2:
+            found.append(_open(part, factors))
+        else:
+            factors.append(part)
+            found.append(len(factors) - 1)
+    return found[0], found[1]
+
+
+def _joined(tree: Tree, factors: Sequence[Term]) -> Term:
+    if isinstance(tree, int):
+        return factors[tree]
+    return make("mm", *(_joined(part, factors) for part in tree))
+
+
+def _is_product(term: Term) -> bool:
+    return term.head == "mm"

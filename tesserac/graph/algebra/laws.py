@@ -1,0 +1,248 @@
+"""The laws of the algebra, as a table.
+
+A row is an equation between two expressions. In it a call is a head of `terms.py`; `M` stands for a matrix or a batch
+of them, any other upper-case name for one matrix, `s` for one number, a lower-case name for a vector. The engine
+replaces the left side by the right one: always, where the row is a normal form (fewer operators, or the structure of a
+matrix moved to where it is seen), else where it is surely cheaper. The laws hold for finite numbers; an element that is
+inf or NaN may not reach where a zero took it before.
+
+Tests evaluate both sides of every row on random matrices over a finite field, where they are equal exactly.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+from tesserac.base.dataclass import dataclass
+from tesserac.graph.algebra.terms import Term, make, ones
+from tesserac.types.dims import Dim
+
+Bound = dict[str, Term]
+
+
+@dataclass(frozen=True)
+class Law:
+    """`when` names a condition on what the row's names stand for."""
+
+    name: str
+    left: str
+    right: str
+    normal: bool = False
+    when: str = ""
+
+
+def _normal(name: str, left: str, right: str, when: str = "") -> Law:
+    return Law(name, left, right, True, when)
+
+
+LAWS: tuple[Law, ...] = (
+    # ------------------------------------------------------------------------------------------------ transposes
+    _normal("double transpose", "t(t(M))", "M"),
+    _normal("double conjugate", "conj(conj(M))", "M"),
+    _normal("double conjugate of a vector", "conj(conj(x))", "x"),
+    _normal("conjugate transpose", "conj(t(A))", "t(conj(A))"),
+    _normal("transpose of a product", "t(mm(A, B))", "mm(t(B), t(A))"),
+    _normal("transpose of a diagonal", "t(diag(d))", "diag(d)"),
+    _normal("conjugate of a diagonal", "conj(diag(d))", "diag(conj(d))"),
+    _normal("transpose of the identity", "t(eye)", "eye", "square"),
+    _normal("transpose of a Kronecker product", "t(kron(A, B))", "kron(t(A), t(B))"),
+    _normal("conjugate of a Kronecker product", "conj(kron(A, B))", "kron(conj(A), conj(B))"),
+    _normal("transpose of a sum", "t(add(A, B))", "add(t(A), t(B))"),
+    _normal("transpose of a difference", "t(sub(A, B))", "sub(t(A), t(B))"),
+    _normal("transpose of a negative", "t(neg(A))", "neg(t(A))"),
+    _normal("transpose of a multiple", "t(scale(s, A))", "scale(s, t(A))"),
+    _normal("transpose of scaled rows", "t(rows(d, A))", "columns(t(A), d)"),
+    _normal("transpose of scaled columns", "t(columns(A, d))", "rows(d, t(A))"),
+    _normal("transpose of a lower triangle", "t(tril(A))", "triu(t(A))", "square"),
+    _normal("transpose of an upper triangle", "t(triu(A))", "tril(t(A))", "square"),
+    # -------------------------------------------------------------------------------------------------- products
+    _normal("identity on the left", "mm(eye, M)", "M"),
+    _normal("identity on the right", "mm(M, eye)", "M"),
+    _normal("identity applied", "mm(eye, x)", "x"),
+    _normal("identity applied from the right", "mm(x, eye)", "x"),
+    _normal("product of diagonals", "mm(diag(d), diag(e))", "diag(times(d, e))"),
+    _normal("product of permutations", "mm(perm(p), perm(q))", "perm(take(q, p))"),
+    Law("diagonal applied", "mm(diag(d), x)", "times(d, x)"),
+    Law("diagonal applied from the right", "mm(x, diag(d))", "times(x, d)"),
+    Law("diagonal on the left", "mm(diag(d), M)", "rows(d, M)"),
+    Law("diagonal on the right", "mm(M, diag(d))", "columns(M, d)"),
+    Law("permuted rows", "mm(perm(p), A)", "take(A, p)"),
+    Law("permuted elements", "mm(perm(p), x)", "take(x, p)"),
+    Law("mixed product", "mm(kron(A, B), kron(C, D))", "kron(mm(A, C), mm(B, D))", when="conformal"),
+    Law("Kronecker product applied", "mm(kron(A, B), x)", "apply_kron(A, B, x)"),
+    Law("Kronecker product applied from the right", "mm(x, kron(A, B))", "apply_kron(t(A), t(B), x)"),
+    Law("Kronecker product on the left", "mm(kron(A, B), C)", "apply_kron(A, B, C)"),
+    Law("Kronecker product on the right", "mm(C, kron(A, B))", "t(apply_kron(t(A), t(B), t(C)))"),
+    # ------------------------------------------------------------------------------------------------------ sums
+    Law("sum applied", "mm(add(A, B), x)", "add(mm(A, x), mm(B, x))"),
+    Law("difference applied", "mm(sub(A, B), x)", "sub(mm(A, x), mm(B, x))"),
+    Law("sum applied from the right", "mm(x, add(A, B))", "add(mm(x, A), mm(x, B))"),
+    Law("difference applied from the right", "mm(x, sub(A, B))", "sub(mm(x, A), mm(x, B))"),
+    Law("sum on the left", "mm(add(A, B), C)", "add(mm(A, C), mm(B, C))"),
+    Law("difference on the left", "mm(sub(A, B), C)", "sub(mm(A, C), mm(B, C))"),
+    Law("sum on the right", "mm(C, add(A, B))", "add(mm(C, A), mm(C, B))"),
+    Law("difference on the right", "mm(C, sub(A, B))", "sub(mm(C, A), mm(C, B))"),
+    _normal("sum of diagonals", "add(diag(d), diag(e))", "diag(add(d, e))"),
+    _normal("difference of diagonals", "sub(diag(d), diag(e))", "diag(sub(d, e))"),
+    _normal("diagonal plus identity", "add(diag(d), eye)", "diag(add(d, ones))", "square"),
+    _normal("identity plus diagonal", "add(eye, diag(d))", "diag(add(ones, d))", "square"),
+    _normal("diagonal minus identity", "sub(diag(d), eye)", "diag(sub(d, ones))", "square"),
+    _normal("identity minus diagonal", "sub(eye, diag(d))", "diag(sub(ones, d))", "square"),
+    _normal("negative of a diagonal", "neg(diag(d))", "diag(neg(d))"),
+    _normal("multiple of a diagonal", "scale(s, diag(d))", "diag(scale(s, d))"),
+    _normal("multiple of the identity", "scale(s, eye)", "diag(scale(s, ones))", "square"),
+    _normal("multiple of a Kronecker product", "scale(s, kron(A, B))", "kron(scale(s, A), B)"),
+    _normal("negative of a Kronecker product", "neg(kron(A, B))", "kron(neg(A), B)"),
+    _normal("Kronecker product of diagonals", "kron(diag(d), diag(e))", "diag(outer_kron(d, e))"),
+    _normal("Kronecker product of identities", "kron(eye, diag(d))", "diag(outer_kron(ones, d))", "square"),
+    _normal("Kronecker product with the identity", "kron(diag(d), eye)", "diag(outer_kron(d, ones))", "square"),
+    # ------------------------------------------------------------------------------------------------- triangles
+    _normal("lower triangle twice", "tril(tril(A))", "tril(A)"),
+    _normal("upper triangle twice", "triu(triu(A))", "triu(A)"),
+    _normal("lower triangle of an upper one", "tril(triu(A))", "diag(diagonal(A))", "square"),
+    _normal("upper triangle of a lower one", "triu(tril(A))", "diag(diagonal(A))", "square"),
+    _normal("lower triangle of a diagonal", "tril(diag(d))", "diag(d)"),
+    _normal("upper triangle of a diagonal", "triu(diag(d))", "diag(d)"),
+    # -------------------------------------------------------------------------------------- diagonals and traces
+    _normal("diagonal of a diagonal matrix", "diagonal(diag(d))", "d"),
+    _normal("diagonal of the identity", "diagonal(eye)", "ones", "square"),
+    _normal("diagonal of a transpose", "diagonal(t(A))", "diagonal(A)"),
+    _normal("diagonal of a lower triangle", "diagonal(tril(A))", "diagonal(A)"),
+    _normal("diagonal of an upper triangle", "diagonal(triu(A))", "diagonal(A)"),
+    Law("diagonal of a sum", "diagonal(add(A, B))", "add(diagonal(A), diagonal(B))"),
+    Law("diagonal of a difference", "diagonal(sub(A, B))", "sub(diagonal(A), diagonal(B))"),
+    Law("diagonal of a multiple", "diagonal(scale(s, A))", "scale(s, diagonal(A))"),
+    Law("diagonal of scaled rows", "diagonal(rows(d, A))", "times(d, diagonal(A))"),
+    Law("diagonal of scaled columns", "diagonal(columns(A, d))", "times(diagonal(A), d)"),
+    Law(
+        "diagonal of a Kronecker product",
+        "diagonal(kron(A, B))",
+        "outer_kron(diagonal(A), diagonal(B))",
+        when="squares",
+    ),
+    Law("diagonal of a product", "diagonal(mm(A, B))", "row_products(A, B)"),
+    _normal("trace of a transpose", "trace(t(A))", "trace(A)"),
+    _normal("trace of a diagonal", "trace(diag(d))", "total(d)"),
+    Law("trace of a multiple", "trace(scale(s, A))", "times(s, trace(A))"),
+    Law("trace of a Kronecker product", "trace(kron(A, B))", "times(trace(A), trace(B))", when="squares"),
+    Law("trace of a sum", "trace(add(A, B))", "add(trace(A), trace(B))"),
+    Law("trace of a difference", "trace(sub(A, B))", "sub(trace(A), trace(B))"),
+    Law("trace of scaled rows", "trace(rows(d, A))", "mm(d, diagonal(A))"),
+    Law("trace of scaled columns", "trace(columns(A, d))", "mm(diagonal(A), d)"),
+    Law("trace of a product", "trace(mm(A, B))", "sum_products(A, B)"),
+    # ------------------------------------------------------------------------------------------------ transforms
+    _normal("inverse transform of a transform", "ifft(fft(x))", "x"),
+    _normal("transform of an inverse transform", "fft(ifft(x))", "x"),
+    _normal("inverse transform of transformed rows", "ifft(fft(M))", "M"),
+    _normal("transform of inversely transformed rows", "fft(ifft(M))", "M"),
+    Law("sum of transforms", "add(fft(x), fft(y))", "fft(add(x, y))"),
+    Law("sum of inverse transforms", "add(ifft(x), ifft(y))", "ifft(add(x, y))"),
+)
+
+
+def _square(bound: Mapping[str, Term], term: Term) -> bool:
+    matrix = next((arg for arg in (term, *term.args) if arg.rank == 2), term)
+    return matrix.rank == 2 and matrix.shape[0] == matrix.shape[1]
+
+
+def _squares(bound: Mapping[str, Term], term: Term) -> bool:
+    return all(bound[name].shape[0] == bound[name].shape[1] for name in ("A", "B"))
+
+
+def _conformal(bound: Mapping[str, Term], term: Term) -> bool:
+    return bound["A"].shape[1] == bound["C"].shape[0] and bound["B"].shape[1] == bound["D"].shape[0]
+
+
+CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
+    "": lambda bound, term: True,
+    "square": _square,
+    "squares": _squares,
+    "conformal": _conformal,
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A law whose sides are parsed."""
+
+    law: Law
+    left: ast.expr
+    right: ast.expr
+
+    @cached_property
+    def _heads(self) -> tuple[str | None, ...]:
+        """Of the arguments of the left side, where it says them: most terms differ there already."""
+        assert isinstance(self.left, ast.Call)
+        return tuple(map(_head, self.left.args))
+
+    def apply(self, term: Term) -> Term | None:
+        """The right side, where the term is a left side of the law."""
+        if any(head is not None and head != arg.head for head, arg in zip(self._heads, term.args, strict=True)):
+            return None
+        bound: Bound = {}
+        if not _matches(self.left, term, bound) or not CONDITIONS[self.law.when](bound, term):
+            return None
+        found = _build(self.right, bound, term)
+        return found if found.shape == term.shape else None
+
+
+def _head(pattern: ast.expr) -> str | None:
+    if isinstance(pattern, ast.Name):
+        return pattern.id if pattern.id in CONSTANTS else None
+    assert isinstance(pattern, ast.Call) and isinstance(pattern.func, ast.Name)
+    return pattern.func.id
+
+
+def _matches(pattern: ast.expr, term: Term, bound: Bound) -> bool:
+    if isinstance(pattern, ast.Name) and pattern.id not in CONSTANTS:
+        fits = term.rank == _rank(pattern.id) or (pattern.id == "M" and term.rank > 2)
+        return fits and bound.setdefault(pattern.id, term) == term
+    if isinstance(pattern, ast.Name):
+        return term.head == pattern.id
+    assert isinstance(pattern, ast.Call) and isinstance(pattern.func, ast.Name)
+    if term.head != pattern.func.id or len(term.args) != len(pattern.args):
+        return False
+    return all(_matches(part, arg, bound) for part, arg in zip(pattern.args, term.args, strict=True))
+
+
+def _rank(name: str) -> int:
+    """Of what a name of a row stands for."""
+    return 2 if name.isupper() else 0 if name == "s" else 1
+
+
+CONSTANTS = ("eye", "ones")
+"""What a row names without arguments."""
+
+
+def _build(side: ast.expr, bound: Bound, term: Term) -> Term:
+    """The identity and the vector of ones have the sizes of the matrix that the left side is or has."""
+    if isinstance(side, ast.Name) and side.id in bound:
+        return bound[side.id]
+    if isinstance(side, ast.Name):
+        size = _edge(bound, term)
+        return ones(size) if side.id == "ones" else Term("eye", (), (size, size))
+    assert isinstance(side, ast.Call) and isinstance(side.func, ast.Name)
+    args = [_build(arg, bound, term) for arg in side.args]
+    if side.func.id == "perm":
+        return Term("perm", tuple(args), term.shape)
+    return make(side.func.id, *args)
+
+
+def _edge(bound: Bound, term: Term) -> Dim:
+    """How long a vector of ones is: as the diagonal of the identity on the left side."""
+    return next(part.shape[0] for part in term.parts() if part.head == "eye")
+
+
+def _rules() -> dict[str, tuple[Rule, ...]]:
+    found: dict[str, list[Rule]] = defaultdict(list)
+    for law in LAWS:
+        left, right = ast.parse(law.left, mode="eval").body, ast.parse(law.right, mode="eval").body
+        assert isinstance(left, ast.Call) and isinstance(left.func, ast.Name)
+        found[left.func.id].append(Rule(law, left, right))
+    return {head: tuple(rules) for head, rules in found.items()}
+
+
+RULES: Mapping[str, Sequence[Rule]] = _rules()

@@ -1,0 +1,310 @@
+"""Reads expressions of linear algebra off the graph.
+
+Enters: the operation whose result is wanted. Leaves: a term; what is no linear algebra, has another element type or
+another mode of numerics, or is used elsewhere too, is a leaf. The structure of a matrix (a diagonal, a triangle, a
+Kronecker product) is read wherever the matrix stands and however it is used: then nothing of it needs to be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.graph.algebra.masks import mask_of
+from tesserac.graph.algebra.terms import HEADS, Term, eye, leaf, make, ones, permutation
+from tesserac.graph.dialect import NUMERICS, PREFIX, operator_of
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.create import Eye, Full
+from tesserac.ops.einsum import Einsum
+from tesserac.ops.index import Gather
+from tesserac.ops.reduce import Sum
+from tesserac.ops.shape import Permute
+from tesserac.types.dims import ONE
+from tesserac.types.ty import TensorType
+
+MAX_DEPTH = 64
+
+
+class Reader:
+    """Reads what leads to one operation; where it is `shared`, also what others need too, since what the expression is
+    replaced by costs less than it alone."""
+
+    def __init__(self, root: Op, *, shared: bool = False) -> None:
+        self._root = root
+        self._shared = shared
+        self._mode = root.attrs.get(NUMERICS)
+        self._known: dict[Value, Term] = {}
+
+    def read(self) -> Term:
+        """The result of the root."""
+        return self._read(self._root, 0) or self.atom(self._root.result)
+
+    def term(self, value: Value, depth: int) -> Term:
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = self._opened(value, depth) or self.atom(value)
+        return found
+
+    def atom(self, value: Value) -> Term:
+        return leaf(value, tensor_type(value).dims)
+
+    def _opened(self, value: Value, depth: int) -> Term | None:
+        op = value.defining_op
+        if op is None or depth > MAX_DEPTH or op.attrs.get(NUMERICS) != self._mode:
+            return None
+        term = self._read(op, depth)
+        if term is None or is_structure(term):
+            return term
+        return term if self._is_alone(value, op) else None
+
+    def _is_alone(self, value: Value, op: Op) -> bool:
+        """Whether nobody else needs the value, so that it need not be computed; what stands outside of a loop is
+        computed once for all its iterations."""
+        return self._shared or (op.parent is self._root.parent and len(value.uses) == 1)
+
+    def _read(self, op: Op, depth: int) -> Term | None:
+        reader = _READERS.get(op.name)
+        return reader(self, op, depth + 1) if reader is not None else None
+
+    def operand(self, op: Op, position: int, depth: int) -> Term:
+        return self.term(op.operands[position], depth)
+
+
+def is_structure(term: Term) -> bool:
+    """Whether a term is a matrix of known structure, or such a one transposed or scaled."""
+    if term.head == "t" and not term.args[0].head:
+        return True
+    if term.head in ("t", "conj", "neg"):
+        return is_structure(term.args[0])
+    if term.head == "scale":
+        return is_structure(term.args[1])
+    return bool(term.head) and HEADS[term.head].structured
+
+
+def _same_element(op: Op, *values: Value) -> bool:
+    result = tensor_type(op.result)
+    return all((ty.dtype, ty.policy) == (result.dtype, result.policy) for ty in map(tensor_type, values))
+
+
+# -------------------------------------------------------------------------------------------------------- products
+
+
+def _matmul(reader: Reader, op: Op, depth: int) -> Term | None:
+    if not _same_element(op, *op.operands):
+        return None
+    return make("mm", reader.operand(op, 0, depth), reader.operand(op, 1, depth))
+
+
+def _einsum(reader: Reader, op: Op, depth: int) -> Term | None:
+    """A product of two matrices or vectors over one shared letter, either of them transposed; a trace or a diagonal."""
+    operator = operator_of(op)
+    assert isinstance(operator, Einsum)
+    terms, output = operator.terms, operator.output
+    if not _same_element(op, *op.operands):
+        return None
+    if terms == ["ii"] and output in ("", "i"):
+        return make("diagonal" if output else "trace", reader.operand(op, 0, depth))
+    if len(terms) != 2 or max(map(len, terms)) > 2 or any(len(set(term)) < len(term) for term in terms):
+        return None
+    shared = [letter for letter in terms[0] if letter in terms[1]]
+    if len(shared) != 1 or shared[0] in output or sorted(output) != sorted(_others(terms, shared[0])):
+        return None
+    left, right = reader.operand(op, 0, depth), reader.operand(op, 1, depth)
+    left = make("t", left) if len(terms[0]) == 2 and terms[0][0] == shared[0] else left
+    right = make("t", right) if len(terms[1]) == 2 and terms[1][1] == shared[0] else right
+    found = make("mm", left, right)
+    return make("t", found) if output != _others(terms, shared[0]) else found
+
+
+def _others(terms: list[str], shared: str) -> str:
+    return "".join(terms).replace(shared, "")
+
+
+# ------------------------------------------------------------------------------------------------------- structure
+
+
+def _eye(reader: Reader, op: Op, depth: int) -> Term | None:
+    operator = operator_of(op)
+    assert isinstance(operator, Eye)
+    dims = tensor_type(op.result).dims
+    return eye(dims[0]) if operator.k == 0 and dims[0] == dims[1] else None
+
+
+def _where(reader: Reader, op: Op, depth: int) -> Term | None:
+    """What a mask over places keeps: `where(i == j, d, 0)` is a diagonal, `where(j <= i, a, 0)` a triangle."""
+    kept, other = op.operands[1:]
+    ty, result = tensor_type(kept), tensor_type(op.result)
+    if result.rank != 2 or not _same_element(op, kept, other) or not is_zero(other):
+        return None
+    mask = mask_of(op.operands[0])
+    if mask == "diag" and ty.dims == (result.dims[1],) and result.dims[0] == result.dims[1]:
+        return make("diag", reader.term(kept, depth))
+    if mask is None or ty.dims != result.dims:
+        return None
+    if mask == "diag":
+        return make("diag", make("diagonal", reader.term(kept, depth))) if result.dims[0] == result.dims[1] else None
+    return make(mask, reader.term(kept, depth))
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a value is zero everywhere, as the program writes it."""
+    op = value.defining_op
+    if op is None:
+        return False
+    if op.name == PREFIX + "zeros":
+        return True
+    return op.name == PREFIX + Full.name and op.attrs["value"] == 0
+
+
+def _permute(reader: Reader, op: Op, depth: int) -> Term | None:
+    operator = operator_of(op)
+    assert isinstance(operator, Permute)
+    last = len(operator.order) - 1
+    turned = (*range(last - 1), last, last - 1)
+    return make("t", reader.operand(op, 0, depth)) if last > 0 and operator.order == turned else None
+
+
+def _reshape(reader: Reader, op: Op, depth: int) -> Term | None:
+    """A Kronecker product: two matrices spread over four dims, multiplied, and joined to two."""
+    inner = op.operands[0].defining_op
+    result = tensor_type(op.result)
+    if result.dims == tensor_type(op.operands[0]).dims:
+        return reader.operand(op, 0, depth)
+    if inner is None or inner.name != PREFIX + "mul" or result.rank != 2:
+        return None
+    spread = [value.defining_op for value in inner.operands]
+    if any(part is None or part.name != op.name for part in spread):
+        return None
+    first, second = (part.operands[0] for part in spread if part is not None)
+    a, b = tensor_type(first), tensor_type(second)
+    if not _is_kronecker(a, b, tensor_type(inner.operands[0]), tensor_type(inner.operands[1])):
+        return None
+    found = make("kron", reader.term(first, depth), reader.term(second, depth))
+    return found if found.shape == result.dims else None
+
+
+def _is_kronecker(a: TensorType, b: TensorType, left: TensorType, right: TensorType) -> bool:
+    if a.rank != 2 or b.rank != 2:
+        return False
+    return left.dims == (a.dims[0], ONE, a.dims[1], ONE) and right.dims == (ONE, b.dims[0], ONE, b.dims[1])
+
+
+def _gather(reader: Reader, op: Op, depth: int) -> Term | None:
+    """Rows of the identity: a permutation, or any choice of rows."""
+    operator = operator_of(op)
+    assert isinstance(operator, Gather)
+    table, index = op.operands
+    found = reader.term(table, depth)
+    if found.head != "eye" or operator.axis != 0 or tensor_type(index).rank != 1:
+        return None
+    return permutation(reader.atom(index), found.shape[1])
+
+
+# ---------------------------------------------------------------------------------------------- sums and multiples
+
+
+def _sum_of_two(head: str) -> Callable[[Reader, Op, int], Term | None]:
+    def read(reader: Reader, op: Op, depth: int) -> Term | None:
+        left, right = op.operands
+        dims = tensor_type(op.result).dims
+        for zero, other in ((left, right), (right, left)) if head == "add" else ():
+            if is_zero(zero) and tensor_type(other).dims == dims and is_structure(reader.term(other, depth)):
+                return reader.term(other, depth)
+        if any(tensor_type(value).dims != dims for value in op.operands) or len(dims) > 2:
+            return None
+        terms = [reader.term(value, depth) for value in op.operands]
+        return make(head, *terms) if any(term.head for term in terms) else None
+
+    return read
+
+
+def _mul(reader: Reader, op: Op, depth: int) -> Term | None:
+    """A multiple of a matrix of known structure; other products of elements are no linear algebra."""
+    for scalar, matrix in (op.operands, op.operands[::-1]):
+        if tensor_type(scalar).rank == 0 and tensor_type(matrix).rank == 2:
+            found = reader.term(matrix, depth)
+            return make("scale", reader.atom(scalar), found) if is_structure(found) and found.head != "t" else None
+    return None
+
+
+def _neg(reader: Reader, op: Op, depth: int) -> Term | None:
+    found = reader.operand(op, 0, depth)
+    return make("neg", found) if is_structure(found) and found.head != "t" else None
+
+
+# --------------------------------------------------------------------------------------- diagonals and transforms
+
+
+def _diagonal(reader: Reader, op: Op, depth: int) -> Term | None:
+    found = reader.operand(op, 0, depth)
+    return make("diagonal", found) if found.rank == 2 else None
+
+
+def _sum(reader: Reader, op: Op, depth: int) -> Term | None:
+    """A trace; or the rows or columns of a diagonal matrix, each of one element."""
+    operator = operator_of(op)
+    assert isinstance(operator, Sum)
+    inner = op.operands[0].defining_op
+    if operator.keep or inner is None or not _same_element(op, op.operands[0]):
+        return None
+    ty = tensor_type(op.operands[0])
+    if inner.name == PREFIX + "diagonal" and ty.rank == 1:
+        found = reader.operand(op, 0, depth)
+        return make("trace", found.args[0]) if found.head == "diagonal" else None
+    if ty.rank == 2 and len(operator.axes) == 1:
+        found = reader.operand(op, 0, depth)
+        return found.args[0] if found.head == "diag" else ones(found.shape[0]) if found.head == "eye" else None
+    return None
+
+
+def _transform(head: str) -> Callable[[Reader, Op, int], Term | None]:
+    def read(reader: Reader, op: Op, depth: int) -> Term | None:
+        found = reader.operand(op, 0, depth)
+        return make(head, found if _same_element(op, op.operands[0]) else make("cast", found))
+
+    return read
+
+
+def _conj(reader: Reader, op: Op, depth: int) -> Term | None:
+    return make("conj", reader.operand(op, 0, depth))
+
+
+def _same(reader: Reader, op: Op, depth: int) -> Term | None:
+    """An operator that leaves a value of this type as it is."""
+    return reader.operand(op, 0, depth) if op.operands[0].type == op.result.type else None
+
+
+_READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
+    PREFIX + name: reader
+    for name, reader in {
+        "matmul": _matmul,
+        "einsum": _einsum,
+        "eye": _eye,
+        "where": _where,
+        "permute": _permute,
+        "reshape": _reshape,
+        "gather": _gather,
+        "add": _sum_of_two("add"),
+        "sub": _sum_of_two("sub"),
+        "mul": _mul,
+        "neg": _neg,
+        "diagonal": _diagonal,
+        "sum": _sum,
+        "fft": _transform("fft"),
+        "ifft": _transform("ifft"),
+        "conj": _conj,
+        "wide": _same,
+        "cast": _same,
+    }.items()
+}
+
+_TRANSFORMS = frozenset((PREFIX + "fft", PREFIX + "ifft"))
+_ROOTS = _TRANSFORMS | {PREFIX + name for name in ("matmul", "einsum", "diagonal", "sum", "permute", "conj")}
+
+
+def is_root(op: Op) -> bool:
+    """Whether expressions are read from here. A sum of elements is one only of transforms: what else it adds is read
+    for itself."""
+    if op.name != PREFIX + "add":
+        return op.name in _ROOTS
+    return all(v.defining_op is not None and v.defining_op.name in _TRANSFORMS for v in op.operands)

@@ -1,0 +1,78 @@
+"""The structure of a matrix that a call is given, as the forms of library functions take it.
+
+Enters: a call with forms (`solve(a, b)`). Leaves: the name of the structure of its matrix and the parts of that.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.dataclass import dataclass
+from tesserac.check.model.library_annotations import DIAGONAL, KRONECKER, LOWER, UPDATE, UPPER
+from tesserac.check.transforms.form_rules import RANK, ROWS_OF_FIRST, ROWS_OF_SECOND
+from tesserac.graph.algebra.costs import Facts, beats, counted, counted_all
+from tesserac.graph.algebra.engine import Engine
+from tesserac.graph.algebra.reading import Reader
+from tesserac.graph.algebra.terms import Term, make, ones
+from tesserac.ir.core import Op
+from tesserac.ir.forms import tensor_type
+from tesserac.types.dims import ONE, Dim
+
+
+@dataclass(frozen=True)
+class Structure:
+    """`sizes` are those of the parts, by the names that forms have for them."""
+
+    name: str
+    parts: tuple[Term, ...]
+    sizes: tuple[tuple[str, Dim], ...] = ()
+
+
+def structure_of(call: Op, facts: Facts) -> Structure | None:
+    """Of the first operand of a call; None where nothing is known of it, or nothing that is surely cheaper."""
+    term = Engine(facts).normal(Reader(call, shared=True).term(call.operands[0], 0))
+    match term:
+        case Term(head="eye"):
+            return Structure(DIAGONAL, (ones(term.shape[0]),))
+        case Term(head="diag"):
+            return Structure(DIAGONAL, term.args)
+        case Term(head="tril"):
+            return Structure(LOWER, term.args)
+        case Term(head="triu"):
+            return Structure(UPPER, term.args)
+        case Term(head="kron"):
+            return _kronecker(*term.args)
+        case Term(head="add" | "sub"):
+            update = _update(term)
+            return update if update is not None and _pays(call, update, facts) else None
+    return None
+
+
+def _kronecker(a: Term, b: Term) -> Structure | None:
+    if a.shape[0] != a.shape[1] or b.shape[0] != b.shape[1]:
+        return None
+    return Structure(KRONECKER, (a, b), ((ROWS_OF_FIRST, a.shape[0]), (ROWS_OF_SECOND, b.shape[0])))
+
+
+def _update(term: Term) -> Structure | None:
+    """A diagonal matrix and a product of two others, added or subtracted."""
+    first, second = term.args
+    if term.head == "add" and first.head == "mm":
+        first, second = second, first
+    if first.head not in ("diag", "eye") or second.head != "mm":
+        return None
+    diagonal = first.args[0] if first.head == "diag" else ones(first.shape[0])
+    u, v = second.args
+    if u.rank != 2 or v.rank != 2:
+        return None
+    parts = (diagonal, make("neg", u) if term.head == "sub" else u, v)
+    return Structure(UPDATE, parts, ((RANK, u.shape[1]),))
+
+
+def _pays(call: Op, update: Structure, facts: Facts) -> bool:
+    """Whether a system of the rank of the update is surely cheaper than one of the size of the matrix. The system is
+    solved twice, since the second solution corrects the first."""
+    size, rank = counted(update.parts[1].shape[0]), counted(update.parts[1].shape[1])
+    columns = ONE
+    for value in call.operands[1:]:
+        columns = counted_all(tensor_type(value).dims[1:])
+    dense = size * size * size + size * size * columns
+    return beats(size * rank * rank + rank * rank * rank + 4 * size * rank * columns, dense, facts)

@@ -1,0 +1,205 @@
+"""Expressions of linear algebra: what the engine rewrites.
+
+A `Term` is a head, its arguments and its shape; a leaf is a value of the graph. Terms are equal where they are written
+alike, so that one law serves `A @ A.T` and `U @ V`. What a head is stands in `HEADS`: the shape of what it gives, what
+it costs, and whether it says something about the structure of a matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache
+
+from tesserac.base.dataclass import dataclass
+from tesserac.graph.algebra.costs import Facts, beats, counted, counted_all, total
+from tesserac.graph.dialect import PREFIX
+from tesserac.ir.core import Value
+from tesserac.ops.contract import MatMul
+from tesserac.ops.create import Full
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import F32
+from tesserac.types.ty import TensorType
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class Term:
+    """`leaf` is the value that a term without a head stands for."""
+
+    head: str
+    args: tuple[Term, ...]
+    shape: Shape
+    leaf: Value | None = None
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.head, self.args, self.shape, id(self.leaf)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def parts(self) -> Iterator[Term]:
+        """This term and all in it, each once, arguments first."""
+        seen: set[Term] = set()
+        waiting: list[tuple[Term, bool]] = [(self, False)]
+        while waiting:
+            term, ready = waiting.pop()
+            if term in seen:
+                continue
+            if ready:
+                seen.add(term)
+                yield term
+            else:
+                waiting.append((term, True))
+                waiting += [(arg, False) for arg in reversed(term.args)]
+
+    @cached_property
+    def cost(self) -> Dim:
+        """Of the whole expression; what stands in it twice is computed once."""
+        return total(own_cost(part) for part in self.parts())
+
+    def __str__(self) -> str:
+        return text(self)
+
+
+def leaf(value: Value, shape: Shape) -> Term:
+    return Term("", (), shape, value)
+
+
+def make(head: str, *args: Term) -> Term:
+    """A head applied to arguments."""
+    return Term(head, args, HEADS[head].shape(*args))
+
+
+@dataclass(frozen=True)
+class Head:
+    """`structured` ones say where a matrix has zeros, or what it is made of: they are read wherever they stand, since
+    nothing of their matrix needs to be computed."""
+
+    shape: Callable[..., Shape]
+    cost: Callable[[Term], Dim]
+    text: str
+    structured: bool = False
+
+
+def own_cost(term: Term) -> Dim:
+    return HEADS[term.head].cost(term) if term.head else ZERO
+
+
+@lru_cache(maxsize=4096)
+def product_shape(left: Shape, right: Shape) -> Shape:
+    return MatMul().infer([TensorType(left, F32), TensorType(right, F32)], lambda a, b: True).dims
+
+
+def _free(term: Term) -> Dim:
+    return ZERO
+
+
+def _size(term: Term) -> Dim:
+    return counted_all(term.shape)
+
+
+def _product_cost(term: Term) -> Dim:
+    return counted_all(term.shape) * counted(term.args[0].shape[-1])
+
+
+def _pair_cost(term: Term) -> Dim:
+    """Every element of the first operand meets one of the second."""
+    return counted_all(term.args[0].shape)
+
+
+def _kronecker_shape(a: Term, b: Term) -> Shape:
+    return (a.shape[0] * b.shape[0], a.shape[1] * b.shape[1])
+
+
+def _applied_shape(a: Term, b: Term, x: Term) -> Shape:
+    return (a.shape[0] * b.shape[0], *x.shape[1:])
+
+
+def _applied_cost(term: Term) -> Dim:
+    first, second = _kronecker_orders(*term.args)
+    return first if first_factor_first(*term.args) else second
+
+
+def first_factor_first(a: Term, b: Term, x: Term) -> bool:
+    """Whether a Kronecker product applies its first factor first: unless the other order is surely cheaper."""
+    first, second = _kronecker_orders(a, b, x)
+    return not beats(second, first, Facts())
+
+
+def _kronecker_orders(a: Term, b: Term, x: Term) -> tuple[Dim, Dim]:
+    """What a Kronecker product costs where its first factor is applied first, and where its second is."""
+    m, n = map(counted, a.shape)
+    p, q = map(counted, b.shape)
+    columns = counted_all(x.shape[1:])
+    return m * n * q * columns + m * q * p * columns, n * q * p * columns + m * n * p * columns
+
+
+def _turned(a: Term) -> Shape:
+    return (*a.shape[:-2], a.shape[-1], a.shape[-2])
+
+
+_FFT = Dim.const(16)
+"""Of one element of a transform: about what the steps of a few thousand points take."""
+
+HEADS: dict[str, Head] = {
+    "eye": Head(lambda: (), _size, "eye", structured=True),
+    "diag": Head(lambda d: (d.shape[0], d.shape[0]), _size, "diag({})", structured=True),
+    "perm": Head(lambda p: (), _size, "eye[{}]", structured=True),
+    "kron": Head(_kronecker_shape, _size, "kron({}, {})", structured=True),
+    "tril": Head(lambda a: a.shape, _size, "tril({})", structured=True),
+    "triu": Head(lambda a: a.shape, _size, "triu({})", structured=True),
+    "t": Head(_turned, _free, "{}.T"),
+    "conj": Head(lambda a: a.shape, _size, "conj({})"),
+    "neg": Head(lambda a: a.shape, _size, "-{}"),
+    "scale": Head(lambda s, a: a.shape, _size, "{} * {}"),
+    "add": Head(lambda a, b: a.shape, _size, "({} + {})"),
+    "sub": Head(lambda a, b: a.shape, _size, "({} - {})"),
+    "times": Head(lambda x, y: x.shape, _size, "({} * {})"),
+    "mm": Head(lambda a, b: product_shape(a.shape, b.shape), _product_cost, "({} @ {})"),
+    "rows": Head(lambda d, a: a.shape, _size, "{}[:, None] * {}"),
+    "columns": Head(lambda a, d: a.shape, _size, "{} * {}[None, :]"),
+    "apply_kron": Head(_applied_shape, _applied_cost, "kron({}, {}) applied to {}"),
+    "outer_kron": Head(lambda x, y: (x.shape[0] * y.shape[0],), _size, "kron({}, {})"),
+    "take": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _size, "{}[{}]"),
+    "diagonal": Head(lambda a: (a.shape[0],), _size, "diagonal({})"),
+    "trace": Head(lambda a: (), lambda term: counted(term.args[0].shape[0]), "trace({})"),
+    "total": Head(lambda x: (), lambda term: counted(term.args[0].shape[0]), "sum({})"),
+    "sum_products": Head(lambda a, b: (), _pair_cost, "sum({} * {}.T)"),
+    "row_products": Head(lambda a, b: (a.shape[0],), _pair_cost, "sum({} * {}.T, axis=1)"),
+    "fft": Head(lambda x: x.shape, lambda term: _FFT * _size(term), "fft({})"),
+    "ifft": Head(lambda x: x.shape, lambda term: _FFT * _size(term), "ifft({})"),
+    "cast": Head(lambda x: x.shape, _size, "{}"),
+    "ones": Head(lambda: (), _size, "ones"),
+}
+
+
+def eye(size: Dim) -> Term:
+    return Term("eye", (), (size, size))
+
+
+def ones(size: Dim) -> Term:
+    return Term("ones", (), (size,))
+
+
+def permutation(index: Term, size: Dim) -> Term:
+    return Term("perm", (index,), (index.shape[0], size))
+
+
+def _leaf_text(value: Value | None) -> str:
+    op = None if value is None else value.defining_op
+    if op is not None and op.name == PREFIX + Full.name:
+        return str(op.attrs["value"])
+    return (value.name if value is not None else "") or "·"
+
+
+def text(term: Term) -> str:
+    """The expression as a program writes it; leaves by the names of their values."""
+    if not term.head:
+        return _leaf_text(term.leaf)
+    return HEADS[term.head].text.format(*map(text, term.args))

@@ -1,0 +1,170 @@
+"""Writes an expression of linear algebra into the graph.
+
+Enters: a term, and where it is needed. Leaves: operators, the last of which gives its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.graph.algebra.terms import Term, first_factor_first
+from tesserac.ir.core import Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.calculus import Writer
+from tesserac.types.dims import ONE
+from tesserac.types.ty import TensorType
+
+
+class TermWriter:
+    """`like` is a value of the element type that all of the expression has."""
+
+    def __init__(self, write: Writer, like: TensorType) -> None:
+        self.write = write
+        self.like = like
+        self._known: dict[Term, Value] = {}
+
+    def value(self, term: Term) -> Value:
+        for part in term.parts():
+            if part not in self._known:
+                self._known[part] = part.leaf if part.leaf is not None else self._written(part)
+        return self._known[term]
+
+    def _written(self, term: Term) -> Value:
+        writer = _WRITERS.get(term.head)
+        args = [self._known[arg] for arg in term.args]
+        return self.write(_OPERATORS[term.head], *args) if writer is None else writer(self, term, *args)
+
+    def type(self, term: Term) -> TensorType:
+        return TensorType(term.shape, self.like.dtype, self.like.policy)
+
+    def column(self, vector: Value) -> Value:
+        return self.write.reshape(vector, (*tensor_type(vector).dims, ONE))
+
+
+_OPERATORS = {
+    "conj": "conj",
+    "neg": "neg",
+    "add": "add",
+    "sub": "sub",
+    "times": "mul",
+    "scale": "mul",
+    "mm": "matmul",
+    "diagonal": "diagonal",
+    "fft": "fft",
+    "ifft": "ifft",
+}
+"""Heads that are operators."""
+
+
+def _eye(w: TermWriter, term: Term) -> Value:
+    return w.write("eye", size=term.shape[0], dtype=w.like.dtype, policy=w.like.policy)
+
+
+def _ones(w: TermWriter, term: Term) -> Value:
+    return w.write.full(1.0, w.type(term))
+
+
+def _diag(w: TermWriter, term: Term, d: Value) -> Value:
+    return w.write.on_diagonal(w.write.expand(w.write.reshape(d, (ONE, term.shape[1])), term.shape), (0, 1))
+
+
+def _perm(w: TermWriter, term: Term, index: Value) -> Value:
+    size = term.shape[1]
+    whole = w.write("eye", size=size, dtype=w.like.dtype, policy=w.like.policy)
+    return w.write("gather", whole, index, axis=0)
+
+
+def _kron(w: TermWriter, term: Term, a: Value, b: Value) -> Value:
+    (m, n), (p, q) = tensor_type(a).dims, tensor_type(b).dims
+    spread = w.write("mul", w.write.reshape(a, (m, ONE, n, ONE)), w.write.reshape(b, (ONE, p, ONE, q)))
+    return w.write.reshape(spread, term.shape)
+
+
+def _triangle(lower: bool) -> Callable[[TermWriter, Term, Value], Value]:
+    def written(w: TermWriter, term: Term, a: Value) -> Value:
+        rows, columns = (w.write.places(term.shape, axis) for axis in (0, 1))
+        mask = w.write("less_equal", *((columns, rows) if lower else (rows, columns)))
+        return w.write("where", mask, a, w.write.number(0.0, w.like))
+
+    return written
+
+
+def _turned(w: TermWriter, term: Term, a: Value) -> Value:
+    last = term.rank - 1
+    return w.write.permute(a, (*range(last - 1), last, last - 1))
+
+
+def _rows(w: TermWriter, term: Term, d: Value, a: Value) -> Value:
+    return w.write("mul", w.column(d), a)
+
+
+def _columns(w: TermWriter, term: Term, a: Value, d: Value) -> Value:
+    return w.write("mul", a, w.write.reshape(d, (ONE, *tensor_type(d).dims)))
+
+
+def _apply_kron(w: TermWriter, term: Term, a: Value, b: Value, x: Value) -> Value:
+    """(A kron B) x is A X B.T with the vector x as a matrix X; columns beside it go along."""
+    n, q = tensor_type(a).dims[1], tensor_type(b).dims[1]
+    rest = term.shape[1:]
+    spread = w.write.reshape(x, (n, q, *rest))
+    equations = ("mn,nq->mq", "mq,pq->mp") if not rest else ("mn,nqc->mqc", "pq,mqc->mpc")
+    steps = [(equations[0], a), (equations[1], b)]
+    if not first_factor_first(*term.args):
+        equations = ("nq,pq->np", "mn,np->mp") if not rest else ("pq,nqc->npc", "mn,npc->mpc")
+        steps = [(equations[0], b), (equations[1], a)]
+    for equation, factor in steps:
+        leads = factor is a or bool(rest)
+        pair = (factor, spread) if leads else (spread, factor)
+        spread = w.write("einsum", *pair, equation=equation)
+    return w.write.reshape(spread, term.shape)
+
+
+def _outer_kron(w: TermWriter, term: Term, x: Value, y: Value) -> Value:
+    row = w.write.reshape(y, (ONE, *tensor_type(y).dims))
+    return w.write.reshape(w.write("mul", w.column(x), row), term.shape)
+
+
+def _take(w: TermWriter, term: Term, a: Value, index: Value) -> Value:
+    return w.write("gather", a, index, axis=0)
+
+
+def _trace(w: TermWriter, term: Term, a: Value) -> Value:
+    return w.write.sum(w.write("diagonal", a), (0,))
+
+
+def _total(w: TermWriter, term: Term, x: Value) -> Value:
+    return w.write.sum(x, (0,))
+
+
+def _sum_products(w: TermWriter, term: Term, a: Value, b: Value) -> Value:
+    return w.write("einsum", a, b, equation="ik,ki->")
+
+
+def _row_products(w: TermWriter, term: Term, a: Value, b: Value) -> Value:
+    return w.write("einsum", a, b, equation="ik,ki->i")
+
+
+def _cast(w: TermWriter, term: Term, x: Value) -> Value:
+    return w.write.stored(x, w.like)
+
+
+_WRITERS: dict[str, Callable[..., Value]] = {
+    "eye": _eye,
+    "ones": _ones,
+    "diag": _diag,
+    "perm": _perm,
+    "kron": _kron,
+    "tril": _triangle(True),
+    "triu": _triangle(False),
+    "t": _turned,
+    "rows": _rows,
+    "columns": _columns,
+    "apply_kron": _apply_kron,
+    "outer_kron": _outer_kron,
+    "take": _take,
+    "trace": _trace,
+    "total": _total,
+    "sum_products": _sum_products,
+    "row_products": _row_products,
+    "cast": _cast,
+}

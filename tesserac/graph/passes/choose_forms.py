@@ -1,0 +1,247 @@
+"""Calls of library functions of a matrix become those for matrices of its structure, where that is known.
+
+The library says which functions these are (`@form_of(solve, "diagonal")`); until here such calls have kept their names.
+All others become the bodies of their functions, as `inline` makes of every call.
+
+Before:
+    graph.func @solve {entry = false, guards = [], params = ["a", "b"]} {
+      ^(%a: tensor<[N, N], f32>, %b: tensor<[N], f32>):
+        %x = graph.matmul(%a, %b) : tensor<[N], f32>
+        graph.return(%x)
+    }
+    graph.func @solve_diagonal {entry = false, guards = [], params = ["d", "b"]} {
+      ^(%d: tensor<[N], f32>, %b: tensor<[N], f32>):
+        %x = graph.div(%b, %d) : tensor<[N], f32>
+        graph.return(%x)
+    }
+    graph.func @f {entry = true, guards = [], params = ["b"]} {
+      ^(%b: tensor<[K], f32>):
+        %a = graph.eye() {columns = none, dtype = dtype<f32>, k = 0, policy = policy<>,
+                          size = `K`} : tensor<[K, K], f32>
+        %x = graph.call(%a, %b) {callee = "solve", dims = [["N", `K`]],
+                                 forms = [["diagonal", "solve_diagonal", [["N", `K`]]]]} : tensor<[K], f32>
+        graph.return(%x)
+    }
+After:
+    graph.func @f {entry = true, guards = [], params = ["b"]} {
+      ^(%b: tensor<[K], f32>):
+        %d = graph.full() {dtype = dtype<f32>, policy = policy<>, shape = [`K`], value = 1.0} : tensor<[K], f32>
+        %x = graph.div(%b, %d) : tensor<[K], f32>
+        graph.return(%x)
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tesserac.base.dataclass import dataclass
+from tesserac.check.model.library_annotations import APPLIED, UPDATE
+from tesserac.check.transforms.form_rules import COLUMNS
+from tesserac.graph.algebra.costs import Facts, facts_of
+from tesserac.graph.algebra.structures import structure_of
+from tesserac.graph.algebra.writing import TermWriter
+from tesserac.graph.assert_attribution import library_name
+from tesserac.graph.autodiff.writing import writer
+from tesserac.graph.batching.dialect import VMAP
+from tesserac.graph.dialect import CALL, CUSTOM, FORMS, NUMERICS, PREFIX, named_dims
+from tesserac.graph.passes.inline import erase_unreached, inline_call, stays
+from tesserac.graph.substitute import replace_op
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Attr, Block, Module, Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.func import guards
+from tesserac.ir.ordering import ORDERED, has_place
+from tesserac.ir.passes import GRAPH, pass_
+from tesserac.ir.rewrite import erase_dead
+from tesserac.ir.types import Type
+from tesserac.ops.calculus import Writer
+from tesserac.types.dims import ONE, Dim
+
+MATMUL = PREFIX + "matmul"
+AS = "as"
+"""Of a call of a form: the function that it was called as."""
+MAX_FORMS = 64
+"""In one function: forms may call what has forms again, and each time parts are smaller."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A form that was taken."""
+
+    function: str
+    op: Op
+    called: str
+    structure: str
+    form: str
+
+
+Observe = Callable[[Chosen], None]
+
+
+@pass_(GRAPH, GRAPH, "choose_forms")
+def choose_forms(module: Module) -> Module:
+    return by_structure(module, None)
+
+
+def by_structure(module: Module, observe: Observe | None) -> Module:
+    """The pass; `observe` is told of every form that was taken."""
+    functions = list(module.ops)
+    if not any(op.name == CALL for function in functions for op in function.walk()):
+        return module
+    for function in functions:
+        _Chooser(module, function, observe).run()
+    erase_unreached(module)
+    while erase_dead(module):
+        pass
+    return module
+
+
+class _Chooser:
+    """Replaces the calls of one function."""
+
+    def __init__(self, module: Module, function: Op, observe: Observe | None) -> None:
+        self._module = module
+        self._function = function
+        self._observe = observe
+        self._facts: Facts = facts_of(guards(function))
+        self._taken = 0
+
+    def run(self) -> None:
+        while calls := [op for op in self._function.walk() if op.name == CALL]:
+            for op in reversed(calls):  # an inverse is looked at once what is applied to it is known
+                if op.parent is not None:
+                    self._resolve(op)
+
+    def _resolve(self, op: Op) -> None:
+        forms = _forms(op)
+        if self._taken < MAX_FORMS and (self._by_structure(op, forms) or self._applied(op, forms)):
+            self._taken += 1
+            return
+        callee = self._module.lookup(str(op.attrs["callee"]))
+        if stays(op, callee):
+            replace_op(op, CUSTOM, {name: value for name, value in op.attrs.items() if name != FORMS})
+        else:
+            inline_call(op, callee, self._function, _told(op, callee))
+
+    def _by_structure(self, op: Op, forms: Mapping[str, Attr]) -> bool:
+        found = structure_of(op, self._facts) if forms else None
+        if found is None or found.name not in forms or not self._may_assert(op, forms[found.name]):
+            return False
+        if found.name == UPDATE and _is_mapped(op):  # its branches would both be computed for all
+            return False
+        self._tell(op, found.name, forms)
+        terms = TermWriter(_writer(op, op), tensor_type(op.operands[0]))
+        parts = [terms.value(part) for part in found.parts]
+        self._replace(op, op, forms[found.name], [*parts, *op.operands[1:]], dict(found.sizes))
+        return True
+
+    def _applied(self, op: Op, forms: Mapping[str, Attr]) -> bool:
+        """A matrix that is only multiplied with something is not made."""
+        user = _only_user(op)
+        if APPLIED not in forms or user is None or not self._may_assert(op, forms[APPLIED]) or not _may_move(op, user):
+            return False
+        self._tell(op, APPLIED, forms)
+        write = _writer(user, op)
+        on_left = user.operands[0] is op.results[0]
+        matrix, other = op.operands[0], user.operands[1 if on_left else 0]
+        is_vector = tensor_type(other).rank == 1
+        if not on_left:
+            matrix = write.permute(matrix, (1, 0))
+        if is_vector:
+            other = write.reshape(other, (*tensor_type(other).dims, ONE))
+        elif not on_left:
+            other = write.permute(other, (1, 0))
+        sizes = {COLUMNS: tensor_type(other).dims[1]}
+        like = tensor_type(other)
+        result = self._call(op, user, forms[APPLIED], [matrix, other], sizes, [like])[0]
+        if is_vector:
+            result = _writer(user, op).reshape(result, tensor_type(user.result).dims)
+        elif not on_left:
+            result = _writer(user, op).permute(result, (1, 0))
+        user.result.replace_all_uses(result)
+        user.erase()
+        op.erase()
+        return True
+
+    def _may_assert(self, op: Op, form: Attr) -> bool:
+        """What asserts needs a place in the order of effects, which the call has."""
+        effects = self._module.lookup(_symbol(form)).attrs.get("effects", ())
+        assert isinstance(effects, tuple)
+        return all(effect in op.attrs for effect in effects)
+
+    def _replace(self, op: Op, at: Op, form: Attr, operands: Sequence[Value], sizes: Mapping[str, Dim]) -> None:
+        results = self._call(op, at, form, operands, sizes, [v.type for v in op.results])
+        for old, new in zip(op.results, results, strict=True):
+            old.replace_all_uses(new)
+        op.erase()
+
+    def _call(
+        self, op: Op, at: Op, form: Attr, operands: Sequence[Value], sizes: Mapping[str, Dim], types: Sequence[Type]
+    ) -> list[Value]:
+        """The results of a form, called where `at` stands in the place of `op`; the call is replaced in its turn."""
+        assert isinstance(form, tuple)
+        dims = tuple((name, dim.substitute(sizes)) for name, dim in named_dims(form[2]).items())
+        attrs: dict[str, Attr] = {"callee": _symbol(form), "dims": dims}
+        attrs |= {name: op.attrs[name] for name in (NUMERICS, *ORDERED) if name in op.attrs}
+        attrs[AS] = _told(op, self._module.lookup(str(op.attrs["callee"])))
+        return Builder.before(at).op(CALL, operands, types, attrs).results
+
+    def _tell(self, op: Op, structure: str, forms: Mapping[str, Attr]) -> None:
+        if self._observe is not None:
+            called = _told(op, self._module.lookup(str(op.attrs["callee"]))) or ""
+            self._observe(Chosen(self._function.symbol, op, called, structure, _symbol(forms[structure])))
+
+
+def _told(op: Op, callee: Op) -> str | None:
+    """The function of the library that the program called."""
+    return str(op.attrs[AS]) if AS in op.attrs else library_name(callee.symbol, callee.span)
+
+
+def _forms(op: Op) -> dict[str, Attr]:
+    rows = op.attrs.get(FORMS, ())
+    assert isinstance(rows, tuple)
+    return {str(row[0]): row for row in rows if isinstance(row, tuple)}
+
+
+def _symbol(form: Attr) -> str:
+    assert isinstance(form, tuple)
+    return str(form[1])
+
+
+def _writer(at: Op, op: Op) -> Writer:
+    mode = op.attrs.get(NUMERICS)
+    return writer(Builder.before(at), {} if mode is None else {NUMERICS: mode})
+
+
+def _only_user(op: Op) -> Op | None:
+    """The product that alone needs the matrix that a call gives."""
+    uses = op.results[0].uses if len(op.results) == 1 else []
+    if len(uses) != 1 or uses[0][0].name != MATMUL or uses[0][0].parent is not op.parent:
+        return None
+    user = uses[0][0]
+    return user if max(tensor_type(v).rank for v in user.operands) <= 2 else None
+
+
+def _may_move(op: Op, user: Op) -> bool:
+    """Whether nothing that is printed or asserted lies between, and the matrix is not one of a loop around: there it is
+    made once, and applied in every iteration."""
+    block = op.parent
+    assert block is not None
+    between = block.ops[block.place(op) + 1 : block.place(user)]
+    if any(has_place(inner) for outer in between for inner in outer.walk()):
+        return False
+    is_repeated = block.parent_op is not None and block.parent_op.name in ("form.loop", "form.while")
+    return not is_repeated or any(_is_inside(value, block) for value in op.operands)
+
+
+def _is_mapped(op: Op) -> bool:
+    outer = op.parent.parent_op if op.parent is not None else None
+    while outer is not None and outer.name != VMAP:
+        outer = outer.parent.parent_op if outer.parent is not None else None
+    return outer is not None
+
+
+def _is_inside(value: Value, block: Block) -> bool:
+    owner = value.owner
+    return (owner.parent if isinstance(owner, Op) else owner) is block

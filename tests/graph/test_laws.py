@@ -1,0 +1,231 @@
+"""Every law of linear algebra, checked by machine: both sides on random matrices over a finite field, where they are
+equal exactly or not at all. Laws that are false must be refuted by the same test."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tesserac.graph.algebra.laws import CONSTANTS, LAWS, RULES, Law, Rule
+from tesserac.graph.algebra.terms import HEADS, Term, make
+from tesserac.ir.core import Value
+from tesserac.ir.forms import TensorType
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import F32
+from tests.support.field import Number, random_numbers, root_of_unity
+from tests.support.folding import folded
+
+ATTEMPTS, WANTED = 4000, 3
+SIZES = (1, 2, 3, 4, 6)
+
+
+def fourier(size: int, sign: int) -> Any:
+    root = root_of_unity(size)
+    powers = [[root.power((sign * i * j) % size) for j in range(size)] for i in range(size)]
+    scale = Number(1) if sign > 0 else Number(size).power((2**31 - 1) ** 2 - 2)
+    return np.array([[entry * scale for entry in row] for row in powers], object)
+
+
+def lower(matrix: Any, keep: Callable[[int, int], bool]) -> Any:
+    zero = matrix.flat[0] * 0
+    return np.array([[x if keep(i, j) else zero for j, x in enumerate(row)] for i, row in enumerate(matrix)], object)
+
+
+def on_diagonal(d: Any) -> Any:
+    return np.array([[x if i == j else x * 0 for j in range(len(d))] for i, x in enumerate(d)], object)
+
+
+def identity(shape: tuple[int, ...]) -> Any:
+    assert shape[0] == shape[1]
+    return on_diagonal(np.array([Number(1)] * shape[0], object))
+
+
+def taken(a: Any, index: Any) -> Any:
+    return a[index]
+
+
+def conjugated(a: Any) -> Any:
+    return np.vectorize(lambda x: x.conjugate(), otypes=[object])(a)
+
+
+def equal(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two of one shape: in the language no size stretches."""
+    assert np.shape(x) == np.shape(y)
+    return x, y
+
+
+def square(a: Any) -> Any:
+    assert a.shape[0] == a.shape[1]
+    return a
+
+
+def turned(a: Any, b: Any) -> Any:
+    x, y = equal(a, b.T)
+    return x * y
+
+
+def scaled(a: Any, d: Any, size: int) -> Any:
+    assert len(d) == size
+    return a * d
+
+
+REFERENCES: dict[str, Callable[..., Any]] = {
+    "diag": on_diagonal,
+    "t": lambda a: np.swapaxes(a, -1, -2),
+    "conj": conjugated,
+    "neg": lambda a: -a,
+    "scale": lambda s, a: a * s,
+    "add": lambda a, b: np.add(*equal(a, b)),
+    "sub": lambda a, b: np.subtract(*equal(a, b)),
+    "times": lambda x, y: np.multiply(*equal(x, y)),
+    "mm": lambda a, b: np.dot(a, b),
+    "rows": lambda d, a: scaled(a, d[:, None], a.shape[0]),
+    "columns": lambda a, d: scaled(a.T, d[:, None], a.shape[1]).T,
+    "kron": lambda a, b: np.kron(a, b),
+    "apply_kron": lambda a, b, x: np.dot(np.kron(a, b), x),
+    "outer_kron": lambda x, y: np.kron(x, y),
+    "take": taken,
+    "diagonal": lambda a: np.diagonal(square(a)),
+    "trace": lambda a: np.trace(square(a)),
+    "total": lambda x: np.sum(x),
+    "sum_products": lambda a, b: np.sum(turned(a, b)),
+    "row_products": lambda a, b: np.sum(turned(a, b), axis=1),
+    "tril": lambda a: lower(a, lambda i, j: j <= i),
+    "triu": lambda a: lower(a, lambda i, j: j >= i),
+    "fft": lambda x: np.dot(x, fourier(x.shape[-1], 1)),
+    "ifft": lambda x: np.dot(x, fourier(x.shape[-1], -1)),
+    "cast": lambda x: x,
+}
+"""What each head means."""
+
+
+def shape_of(term: Term) -> tuple[int, ...]:
+    return tuple(dim.constant or 0 for dim in term.shape)
+
+
+def evaluate(term: Term, values: dict[Value, Any]) -> Any:
+    if term.leaf is not None:
+        return values[term.leaf]
+    if term.head == "eye":
+        return identity(shape_of(term))
+    if term.head == "ones":
+        return np.array([Number(1)] * shape_of(term)[0], object)
+    args = [evaluate(arg, values) for arg in term.args]
+    if term.head == "perm":
+        return identity((shape_of(term)[1],) * 2)[args[0]]
+    return REFERENCES[term.head](*args)
+
+
+class Sample:
+    """Random terms for the left side of a law."""
+
+    def __init__(self, law: Law, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._names: dict[str, Term] = {}
+        self.values: dict[Value, Any] = {}
+        self._transforms = "fft" in law.left
+        self.left = self._term(ast.parse(law.left, mode="eval").body)
+
+    def _size(self) -> int:
+        return int(self._rng.choice((1, 2, 4, 8) if self._transforms else SIZES))
+
+    def _term(self, side: ast.expr) -> Term:
+        if isinstance(side, ast.Name) and side.id in CONSTANTS:
+            size = Dim.const(self._size())
+            return Term("eye", (), (size, size))
+        if isinstance(side, ast.Name):
+            return self._names.setdefault(side.id, self._leaf(side.id))
+        assert isinstance(side, ast.Call) and isinstance(side.func, ast.Name)
+        args = [self._term(arg) for arg in side.args]
+        if side.func.id == "perm":
+            size = int(self.values[args[0].leaf].max()) + 1  # type: ignore[index]
+            return Term("perm", tuple(args), (args[0].shape[0], Dim.const(size)))
+        return make(side.func.id, *args)
+
+    def _leaf(self, name: str) -> Term:
+        rank = 2 if name.isupper() else 0 if name == "s" else 1
+        shape = tuple(self._size() for _ in range(rank))
+        dims = tuple(map(Dim.const, shape))
+        value = Value(TensorType(dims, F32), None, 0, name)  # type: ignore[arg-type]
+        is_index = name in ("p", "q")
+        array = self._rng.integers(0, 4, size=shape) if is_index else random_numbers(self._rng, shape)
+        self.values[value] = array
+        return Term("", (), dims, value)
+
+
+def fits(term: Term, values: dict[Value, Any]) -> bool:
+    try:
+        found = evaluate(term, values)
+    except (ValueError, AssertionError, IndexError):
+        return False
+    return np.shape(found) == shape_of(term)
+
+
+def verdict(law: Law) -> bool | None:
+    """Whether a law holds on all samples; None where no sample fits it."""
+    rule = Rule(law, ast.parse(law.left, mode="eval").body, ast.parse(law.right, mode="eval").body)
+    seen = 0
+    for seed in range(ATTEMPTS):
+        sample = Sample(law, seed)
+        if not fits(sample.left, sample.values):
+            continue
+        right = rule.apply(sample.left)
+        if right is None:
+            continue
+        expected = evaluate(sample.left, sample.values)
+        try:
+            found = evaluate(right, sample.values)
+        except (ValueError, AssertionError, IndexError):
+            return False
+        if np.shape(found) != np.shape(expected) or not np.all(np.asarray(found == expected)):
+            return False
+        seen += 1
+        if seen == WANTED:
+            return True
+    return None
+
+
+@folded("law", LAWS, ids=lambda law: law.name)
+def test_law_holds_over_a_finite_field(law: Law) -> None:
+    assert verdict(law) is True
+
+
+FALSE_LAWS = (
+    Law("product not turned", "t(mm(A, B))", "mm(t(A), t(B))"),
+    Law("products commute", "mm(A, B)", "mm(B, A)"),
+    Law("diagonal on the wrong side", "mm(diag(d), A)", "columns(A, d)"),
+    Law("trace of a product as a product of traces", "trace(mm(A, B))", "times(trace(A), trace(B))"),
+    Law("trace by rows", "trace(mm(A, B))", "sum_products(A, t(B))"),
+    Law("Kronecker factors exchanged", "mm(kron(A, B), x)", "apply_kron(B, A, x)"),
+    Law("mixed product without fit", "mm(kron(A, B), kron(C, D))", "kron(mm(A, D), mm(B, C))"),
+    Law("conjugate dropped", "conj(t(A))", "t(A)"),
+    Law("transform twice", "fft(fft(x))", "x"),
+    Law("transform of a conjugate", "fft(conj(x))", "conj(fft(x))"),
+    Law("permutations exchanged", "mm(perm(p), perm(q))", "perm(take(p, q))"),
+    Law("triangle of a product", "tril(mm(A, B))", "mm(tril(A), tril(B))"),
+    Law("diagonal of a product", "diagonal(mm(A, B))", "times(diagonal(A), diagonal(B))"),
+    Law("identity added to all", "add(diag(d), eye)", "diag(d)"),
+    Law("difference exchanged", "mm(sub(A, B), x)", "sub(mm(B, x), mm(A, x))"),
+)
+
+
+@folded("law", FALSE_LAWS, ids=lambda law: law.name)
+def test_false_law_is_refuted(law: Law) -> None:
+    assert verdict(law) is False
+
+
+def test_every_head_has_a_meaning_and_every_law_its_own_name() -> None:
+    assert set(HEADS) == {*REFERENCES, *CONSTANTS, "perm"}
+    assert len({law.name for law in LAWS}) == len(LAWS)
+    assert len({law.left for law in LAWS}) == len(LAWS)
+    assert sum(map(len, RULES.values())) == len(LAWS)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4, 8])
+def test_roots_of_unity_are_as_of_complex_numbers(order: int) -> None:
+    root = root_of_unity(order)
+    assert root.power(order) == Number(1) and root * root.conjugate() == Number(1)

@@ -1,0 +1,305 @@
+"""Linear algebra written naively in tensor code: the laws take the cheapest order and form, for all sizes at once; the
+numbers stay those of the program, the same on machine code and interpreter."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.graph.algebra.costs import Facts, beats, never_above
+from tesserac.graph.algebra.engine import Engine
+from tesserac.graph.algebra.terms import Term, make
+from tesserac.graph.build import build_module
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes.choose_forms import by_structure
+from tesserac.graph.passes.inline import inline
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import TensorType, tensor_type
+from tesserac.ir.passes import run_passes
+from tesserac.pipeline import CALL_PASSES
+from tesserac.types.dims import Dim, parse_dim
+from tesserac.types.dtype import F32
+from tests.support.cpu_kernels import same_bits
+from tests.support.source_support import check_text, compile_to_forms, library
+
+SIZES = {"N": 6, "M": 4, "P": 3, "K": 2, "R": 5, "B": 2}
+ARGS = (
+    "a: Tensor[N, N, f32], b: Tensor[N, N, f32], c: Tensor[N, N, f32], m: Tensor[M, M, f32], p: Tensor[P, P, f32], "
+    "u: Tensor[N, K, f32], w: Tensor[K, N, f32], v: Tensor[N, f32], d: Tensor[N, f32], z: Tensor[M*P, f32], "
+    "y: Tensor[M*P, R, f32], x: Tensor[B, N, N, f32], q: Tensor[N, i64], h: Tensor[8, c64], s: f32"
+)
+PROGRAMS: dict[str, tuple[str, str, str]] = {
+    # name: (expression, what NumPy computes, the cost after, in products and sums)
+    "chain": ("a @ b @ c @ v", "a @ b @ c @ v", "3*N*N"),
+    "row": ("v @ (a @ b @ c)", "v @ a @ b @ c", "3*N*N"),
+    "trace": ("trace(a @ b)", "np.trace(a @ b)", "N*N"),
+    "trace_of_three": ("trace(a @ u @ w)", "np.trace(a @ u @ w)", "N*N*K + N*K"),
+    "diagonal": ("diagonal(a @ b)", "np.diagonal(a @ b)", "N*N"),
+    "scaled_rows": ("diag(d) @ a", "np.diag(d) @ a", "N*N"),
+    "scaled_columns": ("a @ diag(d)", "a @ np.diag(d)", "N*N"),
+    "diagonals": ("diag(d) @ diag(v) @ v", "d * v * v", "2*N"),
+    "identity": ("eye(N) @ a @ eye(N) @ v", "a @ v", "N*N"),
+    "multiple": ("(s * eye(N) + diag(d)) @ v", "(s + d) * v", "4*N"),
+    "low_rank": ("(diag(d) + u @ w) @ v", "d * v + u @ (w @ v)", "2*N*K + 2*N"),
+    "kronecker": ("kron(m, p) @ z", "np.kron(m, p) @ z", "M*M*P + M*P*P"),
+    "kronecker_right": ("z @ kron(m, p)", "z @ np.kron(m, p)", "M*M*P + M*P*P"),
+    "kronecker_turned": ("kron(m, p).T @ z", "np.kron(m, p).T @ z", "M*M*P + M*P*P"),
+    "kronecker_columns": ("kron(m, p) @ y", "np.kron(m, p) @ y", "M*M*P*R + M*P*P*R"),
+    "kronecker_trace": ("trace(kron(m, p))", "np.trace(m) * np.trace(p)", "M + P + 1"),
+    "mixed_product": ("kron(m, p) @ kron(m, p) @ z", "np.kron(m @ m, p @ p) @ z", "2*M*M*P + 2*M*P*P"),
+    "turned": ("(a @ b @ c).T @ v", "(a @ b @ c).T @ v", "3*N*N"),
+    "twice_turned": ("a.T.T @ v", "a @ v", "N*N"),
+    "batch": ("x @ a @ v", "x @ (a @ v)", "N*N + B*N*N"),
+    "rows_taken": ("gather(eye(N), q, axis=0) @ a", "a[q]", "N*N"),
+    "bilinear": ("(v @ a) @ b @ d", "v @ a @ b @ d", "2*N*N + N"),
+    "transform": ("ifft(fft(h))", "h", "0"),
+    "transforms": ("fft(h) + fft(h * h)", "np.fft.fft(h + h * h)", "136"),
+    "gradient": ("grad(lambda e: sum(diag(e) @ a @ b @ v))(d)", "a @ (b @ v)", "2*N*N + N"),
+    "mapped": ("vmap(lambda e: a @ b @ e)(c)", "(a @ (b @ c.T)).T", "2*N*N*N"),
+}
+AS_WRITTEN = {
+    "square": ("a @ b @ c", "2*N*N*N"),
+    "unknown": ("a @ u @ w", "2*N*N*K"),
+    "used_twice": ("(a @ b) @ v + sum(a @ b, axis=0)", "N*N*N + N*N"),
+    "row_then_column": ("(a @ v) @ b @ v", "2*N*N + N"),
+}
+
+
+def text() -> str:
+    rows = [(name, row[0]) for name, row in (*PROGRAMS.items(), *AS_WRITTEN.items())]
+    return "\n".join(f"def f_{name}({ARGS}):\n    return {expression}\n" for name, expression in rows)
+
+
+@pytest.fixture(scope="module")
+def graph() -> dict[str, Op]:
+    checked = check_text(text(), "m", library())
+    entries = {function.symbol for function in checked.module.functions}
+    module = build_module(list(checked.functions.values()), entries)
+    whole = run_passes(module, CALL_PASSES, verify=True)
+    return {function.symbol.removeprefix("m.f_"): function for function in whole.ops}
+
+
+def numbers() -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    n, m, p, k, r, b = (SIZES[name] for name in "NMPKRB")
+    shapes = {
+        "a": (n, n), "b": (n, n), "c": (n, n), "m": (m, m), "p": (p, p), "u": (n, k), "w": (k, n), "v": (n,),
+        "d": (n,), "z": (m * p,), "y": (m * p, r), "x": (b, n, n),
+    }  # fmt: skip
+    found: dict[str, Any] = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    h = (rng.standard_normal(8) + 1j * rng.standard_normal(8)).astype("c8")
+    return {**found, "q": rng.permutation(n), "h": h, "s": np.float32(1.5)}
+
+
+ELEMENTWISE = ("add", "sub", "mul", "neg", "diagonal", "gather")
+
+
+def cost(function: Op) -> int:
+    """Products and sums of what linear algebra is left, as the engine counts them."""
+    total = 0
+    for op in function.walk():
+        name = op.name.removeprefix("graph.")
+        size = count(tensor_type(op.result).dims) if len(op.results) == 1 and is_float(op.result) else 0
+        if name == "matmul":
+            total += size * SIZED(tensor_type(op.operands[0]).dims[-1])
+        elif name == "einsum":
+            total += einsum_cost(op)
+        elif name in ("fft", "ifft"):
+            total += 16 * size
+        elif name in ELEMENTWISE:
+            total += size
+        elif name == "sum":
+            total += count(tensor_type(op.operands[0]).dims)
+    return total
+
+
+def is_float(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype.kind in "fc"
+
+
+def SIZED(dim: Dim) -> int:
+    return dim.evaluate(SIZES)
+
+
+def count(dims: tuple[Dim, ...]) -> int:
+    return int(np.prod([SIZED(dim) for dim in dims], dtype=int))
+
+
+def einsum_cost(op: Op) -> int:
+    terms = str(op.attrs["equation"]).split("->")[0].split(",")
+    sizes = {x: SIZED(d) for t, v in zip(terms, op.operands, strict=True)
+             for x, d in zip(t, tensor_type(v).dims, strict=True)}  # fmt: skip
+    return int(np.prod(list(sizes.values()), dtype=int))
+
+
+def test_naive_programs_cost_what_the_best_form_costs(graph: dict[str, Op]) -> None:
+    wanted = {name: row[2] for name, row in PROGRAMS.items()} | {name: row[1] for name, row in AS_WRITTEN.items()}
+    found = {name: cost(graph[name]) for name in wanted}
+    limits = {name: parse_dim(text).evaluate(SIZES) for name, text in wanted.items()}
+    assert {name: (found[name], limits[name]) for name in wanted if found[name] > 1.3 * limits[name] + 14} == {}
+    assert {name: found[name] for name in AS_WRITTEN if found[name] < limits[name]} == {}
+
+
+def test_numbers_are_those_of_the_program() -> None:
+    values = numbers()
+    args = list(values.values())
+    module = tessera.compile(text())
+    forms = compile_to_forms(text())
+    for name, (_, reference, _) in PROGRAMS.items():
+        found = np.asarray(getattr(module, f"f_{name}")(*args))
+        wide = {
+            key: v.astype("c16" if v.dtype.kind == "c" else "f8") if v.dtype.kind in "fc" else v
+            for key, v in values.items()
+        }
+        expected = eval(reference, {"np": np, **wide})
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5, err_msg=name)
+        same_bits(found, np.asarray(run_function(forms, f"m.f_{name}", args)[0]))
+
+
+def product_of(edges: list[str]) -> Term:
+    """A chain of matrices, multiplied from left to right."""
+    dims = [parse_dim(edge) for edge in edges]
+    factors = [Term("", (), pair, Value(TensorType(pair, F32), None, i)) for i, pair in enumerate(pairwise(dims))]  # type: ignore[arg-type]
+    found = factors[0]
+    for factor in factors[1:]:
+        found = make("mm", found, factor)
+    return found
+
+
+def best_cost(edges: list[int]) -> int:
+    """By the definition: the cheapest of all orders."""
+    known: dict[tuple[int, int], int] = {}
+
+    def best(i: int, j: int) -> int:
+        if j == i + 1:
+            return 0
+        if (i, j) not in known:
+            known[i, j] = min(best(i, k) + best(k, j) + edges[i] * edges[k] * edges[j] for k in range(i + 1, j))
+        return known[i, j]
+
+    return best(0, len(edges) - 1)
+
+
+@pytest.mark.parametrize("count_", [3, 5, 8, 12])
+def test_chains_of_numbers_are_optimal(count_: int) -> None:
+    rng = np.random.default_rng(count_)
+    for _ in range(20):
+        edges = [int(n) for n in rng.integers(1, 60, size=count_ + 1)]
+        found = Engine(Facts()).simplify(product_of([str(edge) for edge in edges]))
+        assert found.cost == Dim.const(best_cost(edges))
+
+
+def test_symbols_decide_only_where_one_order_is_never_dearer() -> None:
+    assert Engine(Facts()).simplify(product_of(["N", "M", "K", "1"])).cost == parse_dim("K*M + M*N")
+    written = product_of(["N", "M", "K", "L"])
+    assert Engine(Facts()).simplify(written) is written
+    known = Facts((parse_dim("M - N"), parse_dim("L - N"), parse_dim("L - K"), parse_dim("M - K")))
+    assert Engine(known).simplify(written) is written
+    turned = make("mm", written.args[0].args[0], make("mm", written.args[0].args[1], written.args[1]))
+    assert Engine(Facts((parse_dim("L - 4*N"), parse_dim("M - 4*K")))).simplify(turned).cost == written.cost
+
+
+def test_costs_are_compared_for_all_sizes() -> None:
+    assert never_above(parse_dim("N*K"), parse_dim("N*N"), Facts((parse_dim("N - K"),)))
+    assert not never_above(parse_dim("N*K"), parse_dim("N*N"), Facts())
+    assert beats(parse_dim("N*M + M*K"), parse_dim("N*M*K + N*K"), Facts())
+    assert not beats(parse_dim("N*N"), parse_dim("N*N"), Facts())
+    assert not beats(parse_dim("D*D"), parse_dim("D*N"), Facts())
+
+
+K, S, D, L = "np.kron(m, p)", "np.linalg.solve", "np.linalg.det", "np.linalg.slogdet"
+SOLVES: dict[str, tuple[str, str]] = {
+    "diagonal": ("solve(diag(d), v)", "v / d"),
+    "diagonal_columns": ("solve(diag(d), a)", "a / d[:, None]"),
+    "multiple": ("solve(s * eye(N), v)", "v / s"),
+    "lower": ("solve(tril(a), v)", f"{S}(np.tril(a), v)"),
+    "upper": ("solve(triu(a), b)", f"{S}(np.triu(a), b)"),
+    "lower_turned": ("solve(tril(a).T, v)", f"{S}(np.tril(a).T, v)"),
+    "kronecker": ("solve(kron(m, p), z)", f"{S}({K}, z)"),
+    "kronecker_columns": ("solve(kron(m, p), y)", f"{S}({K}, y)"),
+    "update": ("solve(diag(e) + g @ g.T, k)", f"{S}(np.diag(e) + g @ g.T, k)"),
+    "update_minus": ("solve(diag(e) - g @ g.T, l)", f"{S}(np.diag(e) - g @ g.T, l)"),
+    "update_zero": ("solve(diag(e - e) + f + g @ g.T, k)", f"{S}(f + g @ g.T, k)"),
+    "inverse": ("inv(a) @ v", f"{S}(a, v)"),
+    "inverse_right": ("v @ inv(a)", f"{S}(a.T, v)"),
+    "inverse_columns": ("inv(a) @ b", f"{S}(a, b)"),
+    "inverse_diagonal": ("inv(diag(d)) @ v", "v / d"),
+    "inverse_kronecker": ("inv(kron(m, p)) @ z", f"{S}({K}, z)"),
+    "inverse_update": ("inv(diag(e) + g @ g.T) @ k", f"{S}(np.diag(e) + g @ g.T, k)"),
+    "det": (
+        "det(diag(d)) + det(tril(a)) + det(kron(m, p))",
+        f"np.prod(d) + np.prod(np.diag(a)) + {D}({K})",
+    ),
+    "det_update": ("det(diag(e / e) + g @ g.T)", f"{D}(np.eye(16) + g @ g.T)"),
+    "logdet": (
+        "slogdet(kron(m, p))[1] + slogdet(diag(d))[1]",
+        "np.linalg.slogdet(np.kron(m, p))[1] + np.sum(np.log(abs(d)))",
+    ),
+    "logdet_update": ("slogdet(diag(e) + g @ g.T)[1]", f"{L}(np.diag(e) + g @ g.T)[1]"),
+    "gradient": (
+        "grad(lambda x: sum(solve(diag(x) + g @ g.T, k) * k))(e)",
+        "-np.linalg.solve(np.diag(e) + g @ g.T, k) ** 2",
+    ),
+    "mapped": ("vmap(lambda x: solve(diag(d), x))(a)", "a / d[None, :]"),
+}
+SOLVE_ARGS = (
+    ARGS
+    + ", e: Tensor[16, f32], g: Tensor[16, 2, f32], f: Tensor[16, 16, f32], k: Tensor[16, f32], l: Tensor[16, 3, f32]"
+)
+
+
+def solve_text() -> str:
+    return "\n".join(f"def f_{name}({SOLVE_ARGS}):\n    return {row[0]}\n" for name, row in SOLVES.items())
+
+
+def solve_numbers() -> dict[str, Any]:
+    rng = np.random.default_rng(4)
+    values = numbers()
+    for name in ("a", "m", "p"):
+        values[name] += 4 * np.eye(len(values[name]), dtype="f4")
+    shapes = {"e": (16,), "g": (16, 2), "f": (16, 16), "k": (16,), "l": (16, 3)}
+    found = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    return {**values, **found, "e": abs(found["e"]) + 1, "f": found["f"] + 9 * np.eye(16, dtype="f4")}
+
+
+def test_systems_of_structure_are_solved_by_it() -> None:
+    """Numbers of the dense systems; the interpreter has the same bits."""
+    values = solve_numbers()
+    args = list(values.values())
+    module, forms = tessera.compile(solve_text()), compile_to_forms(solve_text())
+    wide = {key: v.astype("f8") if v.dtype.kind == "f" else v for key, v in values.items()}
+    for name, (_, reference) in SOLVES.items():
+        found = np.asarray(getattr(module, f"f_{name}")(*args))
+        expected = eval(reference, {"np": np, **wide})
+        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5, err_msg=name)
+        same_bits(found, np.asarray(run_function(forms, f"m.f_{name}", args)[0]))
+
+
+TAKEN = {
+    "diagonal": "diagonal", "diagonal_columns": "diagonal", "multiple": "diagonal", "lower": "lower", "upper": "upper",
+    "lower_turned": "upper", "kronecker": "kronecker", "kronecker_columns": "kronecker", "update": "update",
+    "update_minus": "update", "update_zero": "", "inverse": "applied", "inverse_right": "applied",
+    "inverse_columns": "applied", "inverse_diagonal": "diagonal", "inverse_kronecker": "kronecker",
+    "inverse_update": "applied update", "det": "kronecker lower diagonal", "det_update": "update",
+    "logdet": "diagonal kronecker", "logdet_update": "update", "gradient": "update", "mapped": "diagonal",
+}  # fmt: skip
+
+
+def test_structure_is_seen() -> None:
+    checked = check_text(solve_text(), "m", library())
+    entries = {function.symbol for function in checked.module.functions}
+    module = run_passes(build_module(list(checked.functions.values()), entries), [inline], verify=True)
+    found: dict[str, list[str]] = {name: [] for name in SOLVES}
+    by_structure(module, lambda taken: found[taken.function.removeprefix("m.f_")].append(taken.structure))
+    assert {name: " ".join(names) for name, names in found.items()} == TAKEN
+
+
+def test_a_singular_diagonal_is_an_error_of_solve() -> None:
+    module = tessera.compile("def f(d: Tensor[N, f32], x: Tensor[N, f32]):\n    return solve(diag(d), x)\n")
+    with pytest.raises(tessera.TesseraError, match="pivot 1 is 0") as caught:
+        module.f(np.array([1, 0, 2], "f4"), np.ones(3, "f4"))
+    assert "_solve_diagonal" not in str(caught.value)
