@@ -101,7 +101,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Call(Node):
-    """A call of a checked function: `function` is the symbol of a `TypedFunction`. `args` has one entry per parameter, defaults filled in, and `dims`
+    """A call of a checked function, by its symbol. `args` has one entry per parameter, defaults filled in, and `dims`
     says what each of the callee's symbols is here, so that inlining is a substitution. `reads` are the params of the
     module that the callee reads. Where `STREAM` is among them the callee's stream is `key`, or, where that is None,
     follows from the caller's. `rules` are its derivatives where these do not follow from its body; a call that is
