@@ -69,6 +69,7 @@ FILES = {
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
     "bits": "which programs have the same bits on which machines",
     "checking-aarch64": "`tesserac check`: time for large files and projects",
+    "compile-examples-aarch64": "compiling each example, and growth with the number of operators",
     "compile-time-aarch64": "compiling, against JAX",
     "cpu-aarch64": "calls and kernels on an ARM processor",
     "cpu-x86_64": "calls and kernels on an x86 processor",

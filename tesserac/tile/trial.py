@@ -18,9 +18,7 @@ from tesserac.tile.build_program import Program
 from tesserac.tile.cpu import tiles as cpu
 from tesserac.tile.cpu.lower import lower_kernel as lower_cpu
 from tesserac.tile.cpu.target import BY_ARCH
-from tesserac.tile.gpu import errors as gpu
-from tesserac.tile.gpu.lower import lower_kernel as lower_gpu
-from tesserac.tile.gpu.variants import ARCHES
+from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.no_tiles import NoTiles
 
 
@@ -45,7 +43,7 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
         try:
             built, program = build_kernel(launch, "program")
             _lower(built, machine)
-        except (NoTiles, cpu.LoweringError, gpu.LoweringError) as reason:
+        except (NoTiles, cpu.LoweringError, LoweringError) as reason:
             return Placement(str(reason))
         assert isinstance(program, Program)
         return Placement("", tuple(program.limits.items()), estimate(host, machine))
@@ -55,6 +53,9 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
 
 def _lower(kernel: Op, machine: Machine) -> None:
     if machine.kind == "gpu":
+        from tesserac.tile.gpu.lower import lower_kernel as lower_gpu  # twenty modules, of no use to a processor
+        from tesserac.tile.gpu.variants import ARCHES
+
         lower_gpu(kernel, ARCHES[machine.arch])
     else:
         lower_cpu(kernel, BY_ARCH[machine.arch])
