@@ -65,6 +65,7 @@ as five operations an element, and moves each element twice.
 """
 FILES = {
     "ad-memory": "memory of derivatives through loops",
+    "algebra-aarch64": "linear algebra written naively, against the form by hand and PyTorch",
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
     "bits": "which programs have the same bits on which machines",
