@@ -99,11 +99,15 @@ def _plan(update: Op, copy: Op, updates: Updates) -> Copied | None:
     old = copy.operands[0]
     inner = nested_updates(update, old, contiguous(tensor_type(old).dims), updates.update_of)
     together = [*(nested.op for nested in inner), update]
+    block = update.parent
+    assert block is not None
+    order = list(block.ops)
     _move_before(update, together[:-1])
     uses = _uses_behind(old, together[0], {copy, *(nested.taken for nested in inner)})
     large = [use[0] for use in uses if not _can_be_saved(use, update.parent) or _is_guarded(use, together[0])]
     first = _needed_first(together, large)
     if first is None:
+        block.ops[:] = order  # what puts the parts back stands behind them
         span = large[0].span
         return Copied(READ_LATER, span.file, span.start, span.end)
     _move_before(together[0], first)
