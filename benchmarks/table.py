@@ -28,6 +28,8 @@ ROWS = {
     "gemm_32": "gemm 32", "gemm_128": "gemm 128", "gemm_1_4096": "gemm 1x4096x4096",
     "gemm_8_4096": "gemm 8x4096x4096", "gemm_32_4096": "gemm 32x4096x4096", "gemm_odd": "gemm 37x1003x777",
     "batched": "batched gemm 64x128^3", "add_4x4": "call of a 4x4 add",
+    "solve_512": "solve 512 f64", "cholesky_512": "cholesky 512 f64", "qr_512": "qr 512 f64",
+    "eigh_128": "eigh 128 f64", "svd_128": "svd 128 f64", "solves_64x8": "64 solves of 8x8 f64",
 }  # fmt: skip
 
 

@@ -47,6 +47,12 @@ INPUTS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "gemm_odd": lambda: (normal(37, 1003), normal(1003, 777)),
     "batched": lambda: (normal(64, 128, 128), normal(64, 128, 128)),
     "add_4x4": lambda: (normal(4, 4), normal(4, 4)),
+    "solve_512": lambda: (normal(512, 512, dtype="f8"), normal(512, 1, dtype="f8")),
+    "cholesky_512": lambda: (normal(512, 512, dtype="f8") @ normal(512, 512, dtype="f8").T + np.eye(512),),
+    "qr_512": lambda: (normal(512, 512, dtype="f8"),),
+    "eigh_128": lambda: (normal(128, 128, dtype="f8") + normal(128, 128, dtype="f8").T,),
+    "svd_128": lambda: (normal(128, 128, dtype="f8"),),
+    "solves_64x8": lambda: (normal(64, 8, 8, dtype="f8"), normal(64, 8, 1, dtype="f8")),
 }
 PRODUCTS = tuple(name for name in INPUTS if name.startswith("gemm"))
 
@@ -78,6 +84,12 @@ def numpy_call(row: str, inputs: tuple[Any, ...], threads: int) -> Call:
         "order_f32": lambda x: np.argsort(x, kind="stable"),
         "batched": np.matmul,
         "add_4x4": np.add,
+        "solve_512": np.linalg.solve,
+        "cholesky_512": np.linalg.cholesky,
+        "qr_512": np.linalg.qr,
+        "eigh_128": np.linalg.eigh,
+        "svd_128": lambda a: np.linalg.svd(a, full_matrices=False),
+        "solves_64x8": np.linalg.solve,
         **dict.fromkeys(PRODUCTS, np.matmul),
     }
     return lambda: calls[row](*inputs)
@@ -99,6 +111,12 @@ def torch_call(row: str, inputs: tuple[Any, ...], threads: int) -> Call:
         "order_f32": lambda x: torch.argsort(x, stable=True),
         "batched": torch.matmul,
         "add_4x4": torch.add,
+        "solve_512": torch.linalg.solve,
+        "cholesky_512": torch.linalg.cholesky,
+        "qr_512": torch.linalg.qr,
+        "eigh_128": torch.linalg.eigh,
+        "svd_128": lambda a: torch.linalg.svd(a, full_matrices=False),
+        "solves_64x8": torch.linalg.solve,
         **dict.fromkeys(PRODUCTS, torch.matmul),
     }
     given = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in inputs]

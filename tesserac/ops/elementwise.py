@@ -38,6 +38,7 @@ HALF_OR_NAN = "where(result == result, 0.5, stop_gradient(result))"
 _CASE_SHAPES = {
     1: (("[3, 4]",), ("[]",), ("[0]",)),
     2: (("[3, 4]", "[3, 4]"), ("[3, 1]", "[1, 4]"), ("[2, 3]", "[3]")),
+    3: (("[3, 4]", "[3, 4]", "[3, 4]"), ("[3, 1]", "[1, 4]", "[3, 4]"), ("[]", "[2, 3]", "[3]")),
 }
 
 
@@ -145,6 +146,26 @@ class Mul(Elementwise):
 
     def reference(self, *operands: Array) -> Array:
         return np.multiply(*operands)
+
+
+@register
+class Fma(Elementwise):
+    """Fused multiply-add, `x * y + z` with one rounding.
+
+    def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
+        return fma(x, y, -x)
+    """
+
+    name, primitive = "fma", "fma"
+    signatures = ("(x: F[s...], y: F[s...], z: F[s...]) -> F[s...]",)
+    differential = "fma(dx, y, x * dy) + dz"
+
+    def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
+        return interval.add(interval.mul(*ranges[:2]), ranges[2])
+
+    def reference(self, *operands: Array) -> Array:
+        x, y, z = operands
+        return np.add(np.multiply(x, y), z)
 
 
 @register
