@@ -158,7 +158,7 @@ class Fma(Elementwise):
 
     name, primitive = "fma", "fma"
     signatures = ("(x: F[s...], y: F[s...], z: F[s...]) -> F[s...]",)
-    differential = "fma(dx, y, x * dy) + dz"
+    differential = "dx * y + x * dy + dz"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return interval.add(interval.mul(*ranges[:2]), ranges[2])
