@@ -1,5 +1,5 @@
-"""Rows of a tensor that change element by element, in loops whose iterations only the run knows, mapped or not: where the
-whole tensor cannot change in place, its parts are still put back behind their changes."""
+"""Rows of a tensor that change element by element, in loops whose iterations only the run knows, mapped or not: where
+the whole tensor cannot change in place, its parts are still put back behind their changes."""
 
 from __future__ import annotations
 
