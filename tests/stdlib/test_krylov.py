@@ -1,0 +1,92 @@
+"""Iterative methods against NumPy: what they find, that the residual they give is that of what they found, and that a
+tolerance which is missed ends the run."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tessera
+
+RNG = np.random.default_rng(2)
+N = 12
+A = RNG.normal(size=(N, N)) + 4 * np.eye(N)
+SPD = A @ A.T / N + np.eye(N)
+TALL, B = RNG.normal(size=(20, N)), RNG.normal(size=N)
+LONG = RNG.normal(size=20)
+
+PROGRAM = """
+def by_cg(a: Tensor[N, N, f64], b: Tensor[N, f64]): return cg(a, b, 1e-12)
+def by_gmres(a: Tensor[N, N, f64], b: Tensor[N, f64]): return gmres(a, b, 1e-12, restart=8)
+def by_lsqr(a: Tensor[M, N, f64], b: Tensor[M, f64]): return lsqr(a, b, 1e-11)
+def by_powers(a: Tensor[12, 12, f64]): return power_iteration(lambda v: a @ v, 12, 1e-9, 5000, dtype=f64)
+def by_lanczos(a: Tensor[12, 12, f64]): return lanczos(a, 12, 3, 12, 1e-9, dtype=f64)
+def by_krylov(a: Tensor[12, 12, f64], v: Tensor[12, f64]): return expm_action(a, v, 0.3, 12, 1e-9)
+def by_chance(a: Tensor[M, N, f64]): return randomized_svd(a, 3, 6, 4)
+def nothing(a: Tensor[N, N, f64], b: Tensor[N, f64]): return gmres(a, b * 0.0)
+def few_cg(a: Tensor[N, N, f64], b: Tensor[N, f64]): return cg(a, b, 1e-12, max_steps=2)
+def few_gmres(a: Tensor[N, N, f64], b: Tensor[N, f64]): return gmres(a, b, 1e-12, restart=2, max_steps=1)
+def few_powers(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return power_iteration(a, 12, 1e-12, 2, dtype=f64)
+def few_lanczos(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return lanczos(a, 12, 2, 3, 1e-12, dtype=f64)
+def few_expm(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return expm_action(a, b, 1.0, 3, 1e-12)
+def few_ranks(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return randomized_svd(a, 2, tolerance=1e-6)
+def allowed(a: Tensor[N, N, f64], b: Tensor[N, f64]): return cg(a, b, 1e-12, 2, must_converge=False)
+"""
+
+
+@cache
+def module() -> Any:
+    return tessera.compile(PROGRAM)
+
+
+def relative(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> float:
+    return float(np.linalg.norm(b - a @ x) / np.linalg.norm(b))
+
+
+def test_linear_systems() -> None:
+    for solve, a in ((module().by_cg, SPD), (module().by_gmres, A), (module().by_gmres, SPD)):
+        x, residual, _ = solve(a, B)
+        np.testing.assert_allclose(x, np.linalg.solve(a, B), rtol=1e-8)
+        assert residual <= 1e-12 and abs(residual - relative(a, x, B)) < 1e-14
+    x, residual, steps = module().nothing(A, B)
+    assert (x == 0).all() and residual == 0 and steps == 0
+
+
+def test_least_squares() -> None:
+    x, residual, _ = module().by_lsqr(TALL, LONG)
+    np.testing.assert_allclose(x, np.linalg.lstsq(TALL, LONG)[0], rtol=1e-9)
+    assert residual <= 1e-11
+
+
+def test_eigenvalues_and_exponentials() -> None:
+    found = np.linalg.eigvalsh(SPD)
+    value, vector, residual, _ = module().by_powers(SPD)
+    np.testing.assert_allclose(value, found[-1], rtol=1e-9)
+    np.testing.assert_allclose(SPD @ vector, value * vector, atol=1e-7)
+    assert residual <= 1e-9
+    np.testing.assert_allclose(module().by_lanczos(SPD)[0], found[::-1][:3], rtol=1e-9)
+    values, turns = np.linalg.eigh(SPD)
+    y, _ = module().by_krylov(SPD, B)
+    np.testing.assert_allclose(y, turns @ (np.exp(0.3 * values) * (turns.T @ B)), rtol=1e-9)
+
+
+def test_truncated_singular_values() -> None:
+    low = TALL[:, :3] @ TALL[:12, :3].T
+    u, s, v, residual = module().by_chance(low)
+    np.testing.assert_allclose(s, np.linalg.svd(low)[1][:3], rtol=1e-10)
+    np.testing.assert_allclose(u * s @ v, low, atol=1e-10)
+    assert residual < 1e-12
+
+
+@pytest.mark.parametrize("name", ["few_cg", "few_gmres", "few_powers", "few_lanczos", "few_expm", "few_ranks"])
+def test_a_missed_tolerance_is_an_error(name: str) -> None:
+    with pytest.raises(tessera.TesseraError, match=r"no convergence|too few|too small"):
+        getattr(module(), name)(SPD, B)
+
+
+def test_what_may_be_missed_is_told() -> None:
+    x, residual, steps = module().allowed(SPD, B)
+    assert steps == 2 and residual > 1e-12 and abs(residual - relative(SPD, x, B)) < 1e-14
