@@ -87,6 +87,7 @@ FILES = {
     "random-gradients": "gradients of random programs",
     "random-programs": "random programs against the interpreter",
     "table-aarch64": "loops, sums, scans, sorts and products beside NumPy, PyTorch and numba",
+    "table-x86_64": "sums, scans, scatters and products on 16 x86 cores beside NumPy and PyTorch",
     "training": "training the examples",
 }
 PEERS = re.compile(r"(tessera|jax|torch) ([\d.]+) and ([\d.]+) ms")
