@@ -73,8 +73,10 @@ def main() -> None:
     parser.add_argument("--peers", default=sys.executable, help="the Python of the other libraries")
     parser.add_argument("--rows", nargs="*", default=list(INPUTS), choices=list(INPUTS), metavar="ROW")
     parser.add_argument("--output", type=Path, default=RESULTS / f"table-{platform.machine()}.md")
+    every = sorted({1, os.cpu_count() or 1})
+    parser.add_argument("--threads", nargs="*", type=int, default=every, metavar="N", help="one and all, if not told")
     options = parser.parse_args()
-    counts = sorted({1, os.cpu_count() or 1})
+    counts = options.threads
     heads = ["1 thread" if count == 1 else f"{count} threads" for count in counts]
     lines = [f"| work | {' | '.join(heads)} |", "|---" * (1 + len(counts)) + "|"]
     for row in options.rows:
