@@ -39,7 +39,6 @@ LEVEL_HELP = "\n".join(f"{level.name:9} {level.title}" for level in names.LEVELS
 RELEASE_HELP = "Leave out the checks at run time that `assert` makes."
 
 
-
 class Targets(click.ParamType[tuple[str, ...]]):
     """Targets with commas between them."""
 
@@ -189,10 +188,14 @@ def inspect(place: str, target: str | None, level: str | None, rewrites: bool) -
 @compiler.command()
 @click.argument("place", metavar="[FILE[:KERNEL]]", default="")
 @click.option("--sizes", metavar="S=4096,...", multiple=True, help="The sizes to measure at: all that the kernel has.")
+@target_option
 @click.option("--budget-ms", type=click.IntRange(1), help="Time to spend on runs. [default: the kernel's own, or 1000]")
 @click.option("--import", "imported", metavar="PATH", help="Take in schedules that another machine has written.")
 @click.option("--export", "exported", metavar="PATH", help="Write all schedules of the cache.")
-def tune(place: str, sizes: tuple[str, ...], budget_ms: int | None, imported: str | None, exported: str | None) -> int:
+def tune(
+    place: str, sizes: tuple[str, ...], target: str | None, budget_ms: int | None, imported: str | None,
+    exported: str | None,
+) -> int:  # fmt: skip
     """Measure schedules of a kernel on this machine, and keep what is faster than the compiler's choice.
 
     Without a kernel, all kernels of the file that name a space: `@kernel.autotune(space=...)`.
@@ -201,7 +204,7 @@ def tune(place: str, sizes: tuple[str, ...], budget_ms: int | None, imported: st
     from tesserac.driver.session import Session
 
     session = Session()
-    return report(session, lambda: tune_with_bar(session, place, sizes, budget_ms, imported, exported))
+    return report(session, lambda: tune_with_bar(session, place, sizes, target, budget_ms, imported, exported))
 
 
 @compiler.command()

@@ -32,6 +32,7 @@ from tesserac.graph.passes.place_kernels import Tuned, kernels_as_meant, place_k
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
+from tesserac.graph.passes.tune_products import tune_products
 from tesserac.graph.passes.unroll_unit_loops import unroll_unit_loops
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
@@ -137,7 +138,7 @@ def lower(
     sized = fix_sizes({**alone(functions[entry]), **sizes})  # before folding, which makes use of the numbers
     tiles = tiles_of(machine, PROGRAM_PASSES, schedule_passes(machine), tuned)
     kernels = (choose_kernels(tiles), place_kernels(tiles))  # which are taken, then which run as tiles
-    forms = run_passes(graph, [*CALL_PASSES, sized, *kernels, *GRAPH_PASSES], verify=verify)
+    forms = run_passes(graph, [*CALL_PASSES, sized, *kernels, *GRAPH_PASSES, tune_products(tuned)], verify=verify)
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)
     tile = run_passes(schedule, tile_passes(machine), verify=verify)
     return Levels(graph, forms, schedule, tile)

@@ -20,11 +20,15 @@ from tesserac.check.model import typed
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import read, select_all, select_one
 from tesserac.driver.session import Session
+from tesserac.graph.passes.tune_products import product_digest, products
 from tesserac.ir.core import Op
-from tesserac.ir.kernels import KERNEL, kernel_blocks, kernel_own
+from tesserac.ir.forms import indices, tensor_type
+from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own
+from tesserac.schedule.machine import Machine
 from tesserac.tune.measure import Measured, measure
 from tesserac.tune.schedules import DamagedSchedules, Entry, Schedules, default_path, read_schedules
-from tesserac.tune.space import block_name, block_names, candidates, default_space
+from tesserac.tune.space import PRODUCT_SPACE, block_name, block_names, candidates, default_space
+from tesserac.types.dims import Dim, product
 from tesserac.types.ty import TensorType
 
 if TYPE_CHECKING:
@@ -47,16 +51,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class _Task:
-    """One kernel of a function."""
+    """One kernel or product of a function: its digest, the dims that its blocks cut, those that the grid does, and what
+    to try where the program does not say it."""
 
     source: SourceFile
     function: typed.TypedFunction
-    kernel: Op
+    digest: str
+    cuts: Mapping[str, Cut]
+    own: Sequence[str]
+    space: Mapping[str, Sequence[int]]
     arch: str
-
-    @property
-    def digest(self) -> str:
-        return str(self.kernel.attrs["digest"])
 
     def entry(self, settings: Settings, sizes: Mapping[str, int], ms: float, default_ms: float) -> Entry:
         named = {name: sizes[name] for name in self.function.symbols if name in sizes}
@@ -71,6 +75,7 @@ def tune_with_bar(
     session: Session,
     place: str,
     sizes: Sequence[str],
+    target: str | None,
     budget_ms: int | None,
     imported: str | None,
     exported: str | None,
@@ -78,6 +83,9 @@ def tune_with_bar(
     """The command. Raises ProgramError, UsageMistake."""
     from tesserac.commands.tuning_bar import TuningBar
 
+    if target not in (None, "cpu"):
+        elsewhere = "tune on a machine of that kind, --export there and --import here"
+        raise UsageMistake(f"only the CPU of this machine is measured, not `{target}`: {elsewhere}")
     if not (place or imported or exported):
         raise UsageMistake("there is nothing to tune, import or export")
     wanted = Wanted(place, read_tuning_sizes(sizes), budget_ms, imported, exported)
@@ -131,10 +139,30 @@ def _tasks(session: Session, place: str) -> Iterator[_Task]:
     machine = host_platform().schedule
     for function in functions:
         forms = session.levels(source, function, machine).forms
-        kernels = [op for op in forms.walk() if op.name == KERNEL]
-        if len(kernels) != 1:
-            raise UsageMistake(f"`{function.name}` runs {len(kernels)} kernels as tiles; tune a function that runs one")
-        yield _Task(source, function, kernels[0], machine.arch)
+        found = [op for op in forms.walk() if op.name == KERNEL] or list(products(forms))
+        if len(found) != 1:
+            raise UsageMistake(f"`{function.name}` has {len(found)} kernels or products; tune a function that has one")
+        yield _task(source, function, found[0], machine)
+
+
+def _task(source: SourceFile, function: typed.TypedFunction, op: Op, machine: Machine) -> _Task:
+    if op.name == KERNEL:
+        cuts = block_names(kernel_blocks(op))
+        own = [block_name(block) for block in kernel_own(op)]
+        space = default_space(list(cuts), machine)
+        return _Task(source, function, str(op.attrs["digest"]), cuts, own, space, machine.arch)
+    cuts = {name: Cut(Dim.sym(f"T_{name}"), size) for name, size in _sizes_of(op).items()}
+    return _Task(source, function, product_digest(op), cuts, ["m", "n"], PRODUCT_SPACE, machine.arch)
+
+
+def _sizes_of(contract: Op) -> dict[str, Dim]:
+    """Rows, columns and terms of a product."""
+    left, right = (tensor_type(v).dims for v in contract.operands)
+    lhs, rhs, out = (indices(contract, name) for name in ("lhs", "rhs", "out"))
+    rows = [dim for axis, dim in zip(lhs, left, strict=True) if axis in out and axis not in rhs]
+    columns = [dim for axis, dim in zip(rhs, right, strict=True) if axis in out and axis not in lhs]
+    terms = [dim for axis, dim in zip(lhs, left, strict=True) if axis not in out]
+    return {"m": product(rows), "n": product(columns), "k": product(terms)}
 
 
 # -------------------------------------------------------------------------------------------------------- one kernel
@@ -143,14 +171,13 @@ def _tasks(session: Session, place: str) -> Iterator[_Task]:
 def _tune_kernel(session: Session, task: _Task, wanted: Wanted, bar: Bar) -> tuple[str, Entry | None]:
     from tesserac.target.cpu.build import host_platform
 
-    machine, cuts = host_platform().schedule, block_names(kernel_blocks(task.kernel))
+    machine, cuts = host_platform().schedule, task.cuts
     args = _arguments(task.function, wanted.sizes)
     program = task.function.program
     listed = {name: options for name, options in program.space if name in cuts} if program is not None else {}
     numbers = {name: [o for o in options if isinstance(o, int)] for name, options in listed.items()}
-    space = numbers or default_space(list(cuts), machine)
-    own = [block_name(block) for block in kernel_own(task.kernel)]
-    tried = candidates(space, cuts, own, wanted.sizes, machine, MOST_CANDIDATES)
+    space = numbers or task.space
+    tried = candidates(space, cuts, task.own, wanted.sizes, machine, MOST_CANDIDATES)
     every = 1
     for options in space.values():
         every *= len(options)
@@ -167,7 +194,7 @@ def _decide(
     default = times[0][1]
     assert isinstance(default, Measured), default
     at = ", ".join(f"{name}={sizes[name]}" for name in task.function.symbols if name in sizes)
-    lines = [f"kernel `{task.function.name}` at {at} on {task.arch}: {len(times) - 1} of {every} schedules measured"]
+    lines = [f"`{task.function.name}` at {at} on {task.arch}: {len(times) - 1} of {every} schedules measured"]
     for settings, found in times:
         lines.append(f"  {_text(settings):32} {_time(found)}")
     good = [(settings, found) for settings, found in times[1:] if isinstance(found, Measured)]

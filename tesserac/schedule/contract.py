@@ -54,7 +54,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
     if given is not None:
         launch.attrs[ASKED] = True
         whole = ", in whole blocks of registers" if machine.packs_operands else ""
-        because(launch, f"blocks of {block}: its `tile_shape`{whole}")
+        because(launch, f"blocks of {block}: its `tile_shape`, or what tuning found{whole}")
     elif summed:
         because(launch, f"blocks of {block} of the sum stay near while iterations pass")
     else:

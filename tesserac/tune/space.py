@@ -18,6 +18,8 @@ Settings = dict[str, int]
 CPU_SPACE = {"m": (16, 32, 64, 128, 256), "n": (48, 96, 192, 384), "k": (64, 128, 256, 512)}
 GPU_SPACE = {"m": (32, 64, 128), "n": (32, 64, 128), "k": (16, 32, 64), "warps": (4, 8), "stages": (2, 3)}
 """What is tried of a kernel that names no space: block sizes that it has, and what machines have besides."""
+PRODUCT_SPACE = {"m": (24, 48, 96, 192), "n": (96, 192, 384, 768), "k": (128, 256, 512)}
+"""What is tried of a product on a CPU: whole blocks of registers."""
 ELEMENT = 4
 
 

@@ -11,6 +11,7 @@ from tesserac.base.source import SourceFile
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.tuning import Wanted, read_tuning_sizes, tune
 from tesserac.driver.session import ProgramError, Session
+from tesserac.graph.passes.tune_products import product_digest, products
 from tesserac.ir.kernels import KERNEL
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.machine import AARCH64
@@ -105,6 +106,22 @@ def test_what_is_faster_by_less_than_noise_is_not_faster() -> None:
     assert not Measured(1.0, 0.9, 1.25, 10).is_faster(Measured(1.3, 1.2, 1.5, 10))
     calls: list[int] = []
     assert measure(lambda: calls.append(0), 0.0).runs == 10 and len(calls) == 13
+
+
+def test_products_take_what_was_found_for_their_kind() -> None:
+    text = "def f(a: Tensor[S, K, f32], b: Tensor[K, L, f32]): return {}\n"
+    session, source = Session(), SourceFile("m.tess", text.format("a @ b"))
+    (op,) = products(session.levels(source, session.function(source, "f"), AARCH64).forms)
+    found = Schedules((entry(product_digest(op), {"m": 24, "n": 192, "k": 128}),))
+
+    def first(program: str) -> list[int]:
+        session, source = Session(schedules=found), SourceFile("m.tess", program)
+        host = session.levels(source, session.function(source, "f"), AARCH64).schedule
+        return next([loop.block for loop in launch_loops(o)] for o in host.walk() if o.attrs.get("kind") == "contract")
+
+    assert first(text.format("a @ b")) == [24, 192, 128]
+    assert first(text.format("op.matmul(a, b, tile_shape=(96, 96, 64))")) == [96, 96, 64]
+    assert first(text.format("a @ b").replace("f32", "f64")) != [24, 192, 128]
 
 
 @pytest.mark.slow
