@@ -196,10 +196,7 @@ def tune(
     place: str, sizes: tuple[str, ...], target: str | None, budget_ms: int | None, imported: str | None,
     exported: str | None,
 ) -> int:  # fmt: skip
-    """Measure schedules of a kernel on this machine, and keep what is faster than the compiler's choice.
-
-    Without a kernel, all kernels of the file that name a space: `@kernel.autotune(space=...)`.
-    """
+    """Measure schedules of a kernel, or of all that name a space, here; keep what beats the compiler's choice."""
     from tesserac.commands.tuning import tune_with_bar
     from tesserac.driver.session import Session
 
