@@ -81,6 +81,7 @@ FILES = {
     "gradients-aarch64": "functions and gradients, ARM",
     "gradients-x86_64": "functions and gradients, x86",
     "growth": "how cost grows with sizes, in loops",
+    "linalg-x86_64": "systems, factors, eigenvalues and singular values beside NumPy and PyTorch, x86",
     "mutants": "how messages do on 1000 broken programs",
     "peer-options": "layers against PyTorch over products of options: differences of values and gradients",
     "pinn": "a physics-informed network against JAX",
