@@ -26,7 +26,7 @@ _NAME, _USED, _NAME_1, _USED_1 = b"dltensor", b"used_dltensor", b"dltensor_versi
 _READ_ONLY = 1
 _CODES = {
     "int8": (0, 8), "int16": (0, 16), "int32": (0, 32), "int64": (0, 64),
-    "uint8": (1, 8), "uint32": (1, 32), "uint64": (1, 64),
+    "uint8": (1, 8), "uint16": (1, 16), "uint32": (1, 32), "uint64": (1, 64),
     "float16": (2, 16), "float32": (2, 32), "float64": (2, 64), "bfloat16": (4, 16),
     "complex64": (5, 64), "complex128": (5, 128), "bool": (6, 8), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8),
 }  # fmt: skip

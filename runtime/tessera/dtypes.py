@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "int4"})
+_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"})
 
 _WIDE = frozenset({
     "float64", "float32", "float16", "complex64", "complex128", "bool",
-    "int64", "int32", "int16", "int8", "uint64", "uint32", "uint8",
+    "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8",
 })  # fmt: skip
 
 

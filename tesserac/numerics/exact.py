@@ -131,8 +131,8 @@ def minimum(a: Array, b: Array) -> Array:
 
 
 def _is_float(a: Array) -> bool:
-    """ml_dtypes' narrow floats have kind V, as its int4 has."""
-    return a.dtype.kind == "f" or (a.dtype.kind == "V" and a.dtype.name != "int4")
+    """ml_dtypes' narrow floats have kind V, as its int4 and uint4 have."""
+    return a.dtype.kind == "f" or (a.dtype.kind == "V" and "int" not in a.dtype.name)
 
 
 def shift_left(a: Array, by: Array) -> Array:

@@ -216,7 +216,7 @@ def highest(dtype: np.dtype[Any]) -> float | int | bool:
 
 
 def _is_integer(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "iu" or dtype.name == "int4"
+    return dtype.kind in "iu" or dtype.name in ("int4", "uint4")
 
 
 def _limits(dtype: np.dtype[Any]) -> ml_dtypes.iinfo:

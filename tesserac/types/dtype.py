@@ -24,7 +24,7 @@ class DType:
 
     @property
     def bytes(self) -> int:
-        """Bytes of one element in an array; an i4 has one to itself there."""
+        """Bytes of one element in an array; one of 4 bits has a byte to itself there."""
         return (self.bits + 7) // 8
 
     @property
@@ -50,6 +50,11 @@ class DType:
     @property
     def is_integer(self) -> bool:
         return self.kind in ("i", "u")
+
+    @property
+    def is_nibble(self) -> bool:
+        """Whether it is an integer of 4 bits, of which a byte holds one in computation."""
+        return self.is_integer and self.bits == 4
 
     @property
     def is_complex(self) -> bool:
@@ -95,13 +100,14 @@ F16 = _float("f16", 16, 11, 65504.0, "float16")
 FP8_E4M3 = _float("fp8_e4m3", 8, 4, 448.0, "float8_e4m3fn")
 FP8_E5M2 = _float("fp8_e5m2", 8, 3, 57344.0, "float8_e5m2")
 I64, I32, I16, I8, I4 = (_integer("i", bits) for bits in (64, 32, 16, 8, 4))
-U64, U32, U8 = (_integer("u", bits) for bits in (64, 32, 8))
+U64, U32, U16, U8, U4 = (_integer("u", bits) for bits in (64, 32, 16, 8, 4))
 BOOL = DType("bool", "b", 8, 1, 1, "bool")
 C64 = DType("c64", "c", 64, 24, _LARGEST_F32, "complex64")
 C128 = DType("c128", "c", 128, 53, _LARGEST_F64, "complex128")
 
 ALL: tuple[DType, ...] = (
-    F64, F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, I64, I32, I16, I8, I4, U64, U32, U8, BOOL, C64, C128,
+    F64, F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, I64, I32, I16, I8, I4,
+    U64, U32, U16, U8, U4, BOOL, C64, C128,
 )  # fmt: skip
 
 

@@ -22,7 +22,9 @@ from tesserac.types.dtype import (
     I32,
     I64,
     TF32,
+    U4,
     U8,
+    U16,
     U64,
     DType,
 )  # fmt: skip
@@ -77,7 +79,7 @@ def test_overflow_and_saturation(dtype: DType) -> None:
     assert np.array_equal(clamped, [largest, -largest, largest, -largest, NAN, 1], equal_nan=True)
 
 
-@pytest.mark.parametrize("dtype", [I8, U8, I4, I32, I64, U64], ids=str)
+@pytest.mark.parametrize("dtype", [I8, U8, I4, U4, U16, I32, I64, U64], ids=str)
 def test_float_to_integer_saturates(dtype: DType) -> None:
     low = -int(dtype.largest) - 1 if dtype.kind == "i" else 0
     result = convert(np.float32([1e30, -1e30, NAN, 2.9, -0.9, INF, -INF]), dtype)

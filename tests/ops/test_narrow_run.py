@@ -12,7 +12,7 @@ import pytest
 import tessera
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
 from tesserac.numerics.order import chain_contract
-from tesserac.types.dtype import ALL, BF16, F16, F32, FP8_E4M3, FP8_E5M2, I4, TF32, DType
+from tesserac.types.dtype import ALL, BF16, F16, F32, FP8_E4M3, FP8_E5M2, I4, TF32, U4, DType
 from tests.support.cpu_kernels import same_bits
 
 Array = np.ndarray
@@ -136,24 +136,41 @@ def test_tf32_shortens_the_factors_of_contractions_alone() -> None:
     ))  # fmt: skip
 
 
-def test_i4_wraps_and_sums_in_64_bits() -> None:
-    every = np.arange(-8, 8).astype(INT4)
+@pytest.mark.parametrize("dtype", [I4, U4], ids=str)
+def test_nibbles_wrap_and_sum_in_64_bits(dtype: DType) -> None:
+    low, high = int(dtype.lowest), int(dtype.largest)
+    every = np.arange(low, high + 1).astype(storage(dtype))
     x, y = (np.ascontiguousarray(a) for a in np.broadcast_arrays(every[:, None], every))
     a, b = x.astype(np.int64), y.astype(np.int64)
-    two = "def f(x: Tensor[M, N, i4], y: Tensor[M, N, i4]): return "
+    one = f"def f(x: Tensor[M, N, {dtype}]): return "
+    two = f"def f(x: Tensor[M, N, {dtype}], y: Tensor[M, N, {dtype}]): return "
     for symbol, exact in (("+", a + b), ("-", a - b), ("*", a * b), ("&", a & b), ("|", a | b), ("^", a ^ b)):
-        same_bits(call(f"{two}x {symbol} y", x, y), convert(exact, I4))
+        same_bits(call(f"{two}x {symbol} y", x, y), convert(exact, dtype))
     divisor = np.where(b == 0, 1, b)
-    same_bits(call(f"{two}x // y", x, y), convert(np.where(b == 0, 0, a // divisor), I4))
-    same_bits(call(f"{two}x % y", x, y), convert(np.where(b == 0, 0, a % divisor), I4))
+    same_bits(call(f"{two}x // y", x, y), convert(np.where(b == 0, 0, a // divisor), dtype))
+    same_bits(call(f"{two}x % y", x, y), convert(np.where(b == 0, 0, a % divisor), dtype))
     assert np.array_equal(call(f"{two}x < y", x, y), a < b)
-    assert np.array_equal(call("def f(x: Tensor[M, N, i4]): return sum(x, axis=1)", y), b.sum(1))
-    assert call("def f(x: Tensor[M, N, i4]): return max(x, axis=1)", x).astype(int).tolist() == list(range(-8, 8))
-    same_bits(call("def f(x: Tensor[N, f32]): return cast(x, i4)", np.float32([9, -9, 2.9, np.nan])), np.array(
-        [7, -8, 2, 0], INT4
-    ))  # fmt: skip
-    dirty = np.array([0xF7, 0x28], np.uint8).view(INT4)
-    assert call("def f(x: Tensor[N, i4]): return cast(x, i32)", dirty).tolist() == [7, -8], "the low nibble counts"
+    same_bits(call(f"{one}~x", x), convert(~a, dtype))
+    assert np.array_equal(call(f"{one}sum(x, axis=1)", y), b.sum(1))
+    assert call(f"{one}max(x, axis=1)", x).astype(int).tolist() == list(range(low, high + 1))
+    limits = np.array([high, low, 2, 0], storage(dtype))
+    same_bits(call(f"def f(x: Tensor[N, f32]): return cast(x, {dtype})", np.float32([99, -99, 2.9, np.nan])), limits)
+    dirty = np.array([0xF7, 0x28], np.uint8).view(storage(dtype))
+    low_half = call(f"def f(x: Tensor[N, {dtype}]): return cast(x, i32)", dirty)
+    assert low_half.tolist() == [7, -8 if dtype == I4 else 8], "the low nibble counts"
+
+
+def test_u16_wraps_and_sums_in_64_bits() -> None:
+    x, y = (np.random.default_rng(seed).integers(0, 65536, 400).astype(np.uint16) for seed in (1, 2))
+    y[:3] = 0
+    a, b = x.astype(np.int64), y.astype(np.int64)
+    two = "def f(x: Tensor[N, u16], y: Tensor[N, u16]): return "
+    for symbol, exact in (("+", a + b), ("-", a - b), ("*", a * b), ("^", a ^ b), ("//", a // np.maximum(b, 1))):
+        same_bits(call(f"{two}x {symbol} y", x, y)[3:], exact.astype(np.uint16)[3:])
+    assert np.array_equal(call(f"{two}x < y", x, y), a < b)
+    assert call("def f(x: Tensor[N, u16]): return sum(x)", x) == a.sum()
+    limits = call("def f(x: Tensor[N, f32]): return cast(x, u16)", np.float32([1e9, -5, 65535.9, np.nan]))
+    assert limits.tolist() == [65535, 0, 65535, 0]
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 0), (1, 1), (2, 3, 5)])

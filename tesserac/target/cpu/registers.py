@@ -48,7 +48,9 @@ _REGISTERS = {
     dt.I4: I8,
     dt.U64: I64,
     dt.U32: I32,
+    dt.U16: I16,
     dt.U8: I8,
+    dt.U4: I8,
     dt.BOOL: I1,
 }
 _MEMORY = {**_REGISTERS, dt.BF16: I16, dt.F16: F16, dt.FP8_E4M3: I8, dt.FP8_E5M2: I8, dt.BOOL: I8}
@@ -85,8 +87,8 @@ def widen(b: Builder, stored: Value, dtype: DType) -> Value:
         return b.cast("fpext", stored, like(stored.type, F32))
     if dtype.is_fp8:
         return widen_fp8(b, stored, dtype)
-    if dtype == dt.I4:
-        return wrap_i4(b, stored)
+    if dtype.is_nibble:
+        return wrap_nibble(b, stored, dtype)
     if dtype == dt.BOOL:
         return b.icmp("ne", stored, const_int(stored.type, 0))
     return stored
@@ -100,7 +102,7 @@ def narrow(b: Builder, value: Value, dtype: DType) -> Value:
         return b.cast("fptrunc", value, like(value.type, F16))
     if dtype.is_fp8:
         return narrow_fp8(b, value, dtype)
-    if dtype == dt.I4:
+    if dtype.is_nibble:
         return b.binary("and", value, const_int(value.type, 0xF))
     if dtype == dt.BOOL:
         return b.cast("zext", value, like(value.type, I8))
@@ -118,8 +120,10 @@ def round_register(b: Builder, value: Value, dtype: DType) -> Value:
     raise UnsupportedError(f"no rounding to {dtype} on a CPU")
 
 
-def wrap_i4(b: Builder, value: Value) -> Value:
-    """The low nibble of a byte with its sign extended."""
+def wrap_nibble(b: Builder, value: Value, dtype: DType) -> Value:
+    """The low nibble of a byte; that of an i4 with its sign extended."""
+    if dtype == dt.U4:
+        return b.binary("and", value, const_int(value.type, 0xF))
     up = const_int(value.type, 4)
     return b.binary("ashr", b.binary("shl", value, up), up)
 

@@ -18,12 +18,12 @@ from tesserac.target.cpu.registers import (
     round_register,
     to_single,
     widen,
-    wrap_i4,
+    wrap_nibble,
 )
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F32, F64, I8, Value, const_float, const_int, like
 from tesserac.target.scalar_rows import FLOAT, Row, absolute, intrinsic, whole_rows
-from tesserac.types.dtype import BOOL, I4, DType
+from tesserac.types.dtype import BOOL, U4, DType
 
 
 def emit_scalar(b: Builder, name: str, dtype: DType, operands: Sequence[Value]) -> Value:
@@ -37,7 +37,7 @@ def emit_scalar(b: Builder, name: str, dtype: DType, operands: Sequence[Value]) 
     value = row(b, *operands)
     if dtype in NARROW and value.type.is_float and name not in _EXACT:
         return round_register(b, value, dtype)
-    return wrap_i4(b, value) if dtype == I4 and value.type.scalar == I8 else value
+    return wrap_nibble(b, value, dtype) if dtype.is_nibble and value.type.scalar == I8 else value
 
 
 def _rows(dtype: DType) -> dict[str, Row]:
@@ -81,7 +81,7 @@ def _between_integers(b: Builder, value: Value, source: DType, target: DType) ->
     if to.bits != value.type.bits:
         widening = "sext" if source.kind == "i" else "zext"
         value = b.cast("trunc" if to.bits < value.type.bits else widening, value, to)
-    return wrap_i4(b, value) if target == I4 else value
+    return wrap_nibble(b, value, target) if target.is_nibble else value
 
 
 def _from_float(b: Builder, value: Value, target: DType) -> Value:
@@ -89,7 +89,7 @@ def _from_float(b: Builder, value: Value, target: DType) -> Value:
     if target.is_integer:
         name = "llvm.fptosi.sat" if target.kind == "i" else "llvm.fptoui.sat"
         whole = b.intrinsic(name, result, [value], [result, value.type])
-        return limit_i4(b, whole) if target == I4 else whole
+        return limit_nibble(b, whole, target) if target.is_nibble else whole
     if target in NARROW:
         single = to_single(b, value) if value.type.scalar == F64 else value
         return round_register(b, single, target)
@@ -98,8 +98,10 @@ def _from_float(b: Builder, value: Value, target: DType) -> Value:
     return b.cast("fptrunc" if result.bits < value.type.bits else "fpext", value, result)
 
 
-def limit_i4(b: Builder, value: Value) -> Value:
-    for name, bound in (("llvm.smin", 7), ("llvm.smax", -8)):
+def limit_nibble(b: Builder, value: Value, dtype: DType) -> Value:
+    """A byte, which a float was rounded to, within 4 bits."""
+    bounds = (("llvm.umin", 15),) if dtype == U4 else (("llvm.smin", 7), ("llvm.smax", -8))
+    for name, bound in bounds:
         value = b.intrinsic(name, value.type, [value, const_int(value.type, bound)], [value.type])
     return value
 

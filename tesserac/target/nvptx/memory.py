@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.target import flow
-from tesserac.target.cpu.registers import wrap_i4
+from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
 from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.layout import VECTOR_BYTES, Layout
 from tesserac.tile.gpu.shared import SharedLayout
-from tesserac.types.dtype import BOOL, I4, DType
+from tesserac.types.dtype import BOOL, DType
 
 
 class Place:
@@ -146,13 +146,13 @@ def _load_tested(ctx: Context, elements: Elements, register: int, dtype: DType, 
 
 
 def to_register(ctx: Context, value: Value, dtype: DType) -> Value:
-    if dtype == I4:
-        return wrap_i4(ctx.b, value)
+    if dtype.is_nibble:
+        return wrap_nibble(ctx.b, value, dtype)
     return ctx.b.icmp("ne", value, zero(value.type)) if dtype == BOOL else value
 
 
 def to_memory(ctx: Context, value: Value, dtype: DType) -> Value:
-    if dtype == I4:
+    if dtype.is_nibble:
         return ctx.b.binary("and", value, const_int(value.type, 0xF))
     return ctx.b.cast("zext", value, memory_type(dtype)) if dtype == BOOL else value
 

@@ -16,8 +16,8 @@ from tesserac.numerics.exponential import LIFT
 from tesserac.numerics.formats import format_of, parts
 from tesserac.numerics.narrow import storage
 from tesserac.numerics.program import Program
-from tesserac.target.cpu.registers import narrow_fma, wrap_i4
-from tesserac.target.cpu.scalars import limit_i4, top_bits
+from tesserac.target.cpu.registers import narrow_fma, wrap_nibble
+from tesserac.target.cpu.scalars import limit_nibble, top_bits
 from tesserac.target.flow import choose
 from tesserac.target.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
@@ -28,7 +28,7 @@ from tesserac.target.nvptx.context import Context, register_type
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, I4, I64, DType
+from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy
 
 Rare = list[Value] | None
@@ -148,7 +148,7 @@ def emit_rule(b: Builder, name: str, dtype: DType, args: Sequence[Value]) -> Val
         return b.fma(*args)
     if name == "select" or not (dtype.is_float and dtype.bits < 32):
         result = _row(name, dtype)(b, *args)
-        return wrap_i4(b, result) if dtype == I4 and result.type == I8 else result
+        return wrap_nibble(b, result, dtype) if dtype.is_nibble and result.type == I8 else result
     wide = [convert(b, arg, dtype, F32) for arg in args]
     result = narrow_fma(b, wide[0], wide[1], wide[2], dtype) if name == "fma" else _row(name, F32)(b, *wide)
     return convert(b, result, F32, dtype) if result.type.is_float else result
@@ -282,7 +282,7 @@ def bitcast(b: Builder, value: Value, to: DType) -> Value:
     """The bits of a value read as another dtype; registers hold them as memory does."""
     ty = register_type(to)
     value = value if value.type == ty else b.cast("bitcast", value, ty)
-    return wrap_i4(b, value) if to == I4 else value
+    return wrap_nibble(b, value, to) if to.is_nibble else value
 
 
 def _float_to_float(b: Builder, value: Value, source: DType, to: DType, policy: Policy) -> Value:
@@ -328,7 +328,7 @@ def _float_to_integer(b: Builder, value: Value, to: DType) -> Value:
     name = "llvm.fptoui.sat" if to.kind == "u" else "llvm.fptosi.sat"
     ty = register_type(to)
     whole = b.intrinsic(name, ty, [value], [ty, value.type])
-    return limit_i4(b, whole) if to == I4 else whole
+    return limit_nibble(b, whole, to) if to.is_nibble else whole
 
 
 def _integer_to_integer(b: Builder, value: Value, source: DType, to: DType) -> Value:
@@ -339,4 +339,4 @@ def _integer_to_integer(b: Builder, value: Value, source: DType, to: DType) -> V
         value = b.cast("trunc", value, ty)
     else:
         value = b.cast("zext" if source.kind in "ub" else "sext", value, ty)
-    return wrap_i4(b, value) if to == I4 else value
+    return wrap_nibble(b, value, to) if to.is_nibble else value
