@@ -42,8 +42,8 @@ def test_not_a_dtype(text: str) -> None:
     assert dtypes.lookup(text) is None
 
 
-def test_there_are_eighteen_and_numpy_knows_them() -> None:
-    assert len({dtype.name for dtype in dtypes.ALL}) == 18
+def test_there_are_twenty_and_numpy_knows_them() -> None:
+    assert len({dtype.name for dtype in dtypes.ALL}) == 20
     for dtype in dtypes.ALL:
         assert numpy_dtype(dtype).itemsize * 8 >= dtype.bits
 
