@@ -1,5 +1,5 @@
-"""Formats that are no dtypes, by their codes: every code, every tie and what is beside it against ml_dtypes; blocks that
-share a scale against NumPy."""
+"""Formats that are no dtypes, by their codes: every code, every tie and what is beside it against ml_dtypes; blocks
+that share a scale against NumPy."""
 
 from __future__ import annotations
 
