@@ -4,12 +4,16 @@ numbers stay those of the program, the same on machine code and interpreter."""
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tessera
+from tesserac.commands.inspection import rewrites
+from tesserac.commands.rewriting import NOTHING
+from tesserac.driver.session import Session
 from tesserac.graph.algebra.costs import Facts, beats, never_above
 from tesserac.graph.algebra.engine import Engine
 from tesserac.graph.algebra.terms import Term, make
@@ -303,3 +307,20 @@ def test_a_singular_diagonal_is_an_error_of_solve() -> None:
     with pytest.raises(tessera.TesseraError, match="pivot 1 is 0") as caught:
         module.f(np.array([1, 0, 2], "f4"), np.ones(3, "f4"))
     assert "_solve_diagonal" not in str(caught.value)
+
+
+def test_inspect_lists_laws_costs_and_what_was_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "f.tess"
+    path.write_text(
+        "def f(a: Tensor[N, N, f32], d: Tensor[N, f32], v: Tensor[N, f32]):\n"
+        "    return a @ a @ v, solve(diag(d), v)\n\n"
+        "def g(a: Tensor[N, M, f32], b: Tensor[M, K, f32], c: Tensor[K, L, f32]):\n    return a @ b @ c\n\n"
+        "def h(x: Tensor[N, f32]):\n    return x + x\n",
+        encoding="utf-8",
+    )
+    shown = [rewrites(Session(), f"{path}:{name}").output for name in "fgh"]
+    assert "associativity: ((a @ a) @ v) = (a @ (a @ v))" in shown[0]
+    assert "cost: N*N*N + N*N before, 2*N*N after" in shown[0]
+    assert "the matrix is diagonal" in shown[0]
+    assert "as written: (a @ (b @ c)) costs K*L*M + L*M*N instead of K*L*N + K*M*N" in shown[1]
+    assert shown[2] == NOTHING
