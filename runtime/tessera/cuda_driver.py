@@ -9,7 +9,7 @@ to it.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
@@ -87,8 +87,8 @@ PROTOTYPES: dict[str, tuple[type, ...]] = {
 NEWER = frozenset({"cuTensorMapEncodeTiled"})
 """Functions that a driver may lack: only kernels for later GPUs need them."""
 
-COMPUTE_MAJOR, COMPUTE_MINOR = 75, 76
-"""Attributes of a device: its compute capability."""
+COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
+"""Attributes of a device: its compute capability, and how many blocks of threads it runs at once at least."""
 _MAX_DYNAMIC_SHARED = 8
 _POINTER_DEVICE, _NON_BLOCKING, _NO_TIMING, _THREAD_LOCAL = 9, 1, 2, 1
 _JIT_LOG, _JIT_LOG_BYTES, _LOG_BYTES = 5, 6, 4096
@@ -308,18 +308,25 @@ class Driver:
     # -- tensor maps
 
     def tensor_map(
-        self, address: int, rows: int, columns: int, element: tuple[int, int], box: tuple[int, int]
+        self,
+        address: int,
+        dims: Sequence[int],
+        strides: Sequence[int],
+        element: tuple[int, int],
+        box: tuple[int, int],
     ) -> bytes:
-        """A row-major matrix read in boxes of rows x columns, swizzled by 128 bytes, zeros outside. `element` are the
-        driver's number of the dtype, and its bytes."""
+        """A tensor read in boxes of rows x columns, its last two dims, swizzled by 128 bytes, zeros outside. `strides`
+        are of all dims but the last; `element` are the driver's number of the dtype, and its bytes."""
         kind, size = element
+        rank = len(dims)
         room = ctypes.create_string_buffer(TENSOR_MAP_BYTES + _TENSOR_MAP_ALIGNMENT)
         start = -ctypes.addressof(room) % _TENSOR_MAP_ALIGNMENT
-        sizes, strides = (c_uint64 * 2)(columns, rows), (c_uint64 * 1)(columns * size)
-        boxes, steps = (c_uint * 2)(box[1], box[0]), (c_uint * 2)(1, 1)
+        sizes = (c_uint64 * rank)(*reversed(dims))
+        distances = (c_uint64 * (rank - 1))(*(n * size for n in reversed(strides)))
+        boxes, steps = (c_uint * rank)(*reversed(box), *[1] * (rank - 2)), (c_uint * rank)(*[1] * rank)
         self.call(
-            "cuTensorMapEncodeTiled", ctypes.addressof(room) + start, kind, 2, address,
-            *(ctypes.addressof(part) for part in (sizes, strides, boxes, steps)), 0, _SWIZZLE_128B, _PROMOTE_256B, 0,
+            "cuTensorMapEncodeTiled", ctypes.addressof(room) + start, kind, rank, address,
+            *(ctypes.addressof(part) for part in (sizes, distances, boxes, steps)), 0, _SWIZZLE_128B, _PROMOTE_256B, 0,
         )  # fmt: skip
         return room.raw[start : start + TENSOR_MAP_BYTES]
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tessera.cuda_driver import (
     COMPUTE_MAJOR,
     COMPUTE_MINOR,
+    MULTIPROCESSORS,
     Driver,
     DriverError,
     Unavailable,
@@ -79,6 +80,10 @@ class Gpu:
     def capability(self) -> tuple[int, int]:
         major, minor = (self.driver.attribute(self.index, which) for which in (COMPUTE_MAJOR, COMPUTE_MINOR))
         return major, minor
+
+    @cached_property
+    def multiprocessors(self) -> int:
+        return self.driver.attribute(self.index, MULTIPROCESSORS)
 
     @cached_property
     def title(self) -> str:

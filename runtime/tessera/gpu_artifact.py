@@ -105,6 +105,7 @@ def _kernel_row(kernel: Kernel) -> Row:
     parameters = [[type(p).__name__, *p] for p in kernel.parameters]
     return [
         kernel.name, kernel.threads, kernel.programs, kernel.shared, parameters, kernel.symbols, kernel.conditions,
+        kernel.persistent,
     ]  # fmt: skip
 
 
@@ -143,7 +144,7 @@ def _condition(row: Row) -> Condition:
 
 
 def _kernel(row: Row, code: str) -> Kernel:
-    name, threads, programs, shared, parameters, symbols, conditions = row
+    name, threads, programs, shared, parameters, symbols, conditions, persistent = row
     return Kernel(
         name,
         lambda: code,
@@ -153,6 +154,7 @@ def _kernel(row: Row, code: str) -> Kernel:
         tuple(map(_parameter, parameters)),
         tuple(symbols),
         tuple(map(_condition, conditions)),
+        persistent,
     )
 
 
@@ -162,8 +164,9 @@ def _parameter(row: Row) -> Parameter:
 
 
 def _tensor_map(row: Row) -> TensorMap:
-    operand, rows, columns, dtype, (height, width) = row
-    return TensorMap(operand, read_size(rows), read_size(columns), dtype, (height, width))
+    operand, dims, strides, dtype, (height, width) = row
+    sizes = tuple(map(read_size, dims)), tuple(map(read_size, strides))
+    return TensorMap(operand, *sizes, dtype, (height, width))
 
 
 _PARAMETERS: dict[str, Callable[[Row], Parameter]] = {

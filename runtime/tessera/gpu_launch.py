@@ -57,8 +57,8 @@ class _Mapped(NamedTuple):
 
     position: int
     buffer: int
-    rows: int
-    columns: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
     dtype: str
     box: tuple[int, int]
 
@@ -132,6 +132,8 @@ def ready_launch(
     if programs > MOST_PROGRAMS:
         raise failure(GPU_FAILED, f"kernel `{kernel.name}` would need {programs} blocks of threads")
     packed = _packed(kernel, step.operands, symbols, counters)
+    if kernel.persistent:
+        programs = min(programs, gpu.multiprocessors)
     return ReadyLaunch(gpu, kernel, programs, kernel.shared.evaluate(symbols), packed)
 
 
@@ -147,9 +149,9 @@ def _packed(
             case Workspace(size):
                 spaces.append((position, scratch))
                 scratch += aligned(size.evaluate(symbols))
-            case TensorMap(operand, rows, columns, dtype, box):
-                sizes = rows.evaluate(symbols), columns.evaluate(symbols)
-                mapped.append(_Mapped(position, operands[operand], *sizes, dtype, box))
+            case TensorMap(operand, dims, strides, dtype, box):
+                sizes, steps = (tuple(n.evaluate(symbols) for n in kind) for kind in (dims, strides))
+                mapped.append(_Mapped(position, operands[operand], sizes, steps, dtype, box))
     for name in kernel.symbols:
         if name in counters:
             counted.append((len(values), name))
@@ -189,7 +191,7 @@ class TensorMaps:
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
-        self._known: OrderedDict[tuple[int, int, int, str, tuple[int, int]], Block] = OrderedDict()
+        self._known: OrderedDict[tuple[object, ...], Block] = OrderedDict()
 
     def address(self, mapped: _Mapped, address: int, state: State) -> int:
         stream = state.stream
@@ -205,7 +207,7 @@ class TensorMaps:
 
     def _made(self, mapped: _Mapped, address: int, stream: int) -> Block:
         element = _DATA_TYPES[mapped.dtype], numpy_dtype(mapped.dtype).itemsize
-        encoded = self._gpu.driver.tensor_map(address, mapped.rows, mapped.columns, element, mapped.box)
+        encoded = self._gpu.driver.tensor_map(address, mapped.dims, mapped.strides, element, mapped.box)
         block = self._gpu.memory.allocate(len(encoded), stream, "a tensor map")
         room = ctypes.create_string_buffer(encoded, len(encoded))
         self._gpu.driver.copy_in(block.address, ctypes.addressof(room), len(encoded), stream)

@@ -53,11 +53,12 @@ class Workspace(NamedTuple):
 
 
 class TensorMap(NamedTuple):
-    """A parameter that tells tensor copies how operand number `operand`, a row-major matrix, is read block by block."""
+    """A parameter that tells tensor copies how operand number `operand` is read block by block: blocks of rows and
+    columns, the last two of its dims. The stride of the last dim is 1."""
 
     operand: int
-    rows: Size
-    columns: Size
+    dims: tuple[Size, ...]
+    strides: tuple[Size, ...]
     dtype: str
     box: tuple[int, int]
 
@@ -78,6 +79,8 @@ class Kernel(NamedTuple):
     parameters: tuple[Parameter, ...]
     symbols: tuple[str, ...]
     conditions: tuple[Condition, ...]
+    persistent: bool
+    """Whether a block of threads runs one program after the other, so that no more of them start than run at once."""
 
 
 class Buffer(NamedTuple):

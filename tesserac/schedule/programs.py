@@ -30,8 +30,11 @@ GPU_BLOCKS = ((64, 32), (32, 32))
 """The same on a GPU, best first."""
 NARROW_BLOCKS = ((128, 64), (64, 64), (64, 32))
 """The same where matrix units take the numbers of the products."""
+ASYNC_BLOCKS = ((128, 128), (128, 64), (64, 64))
+"""The same where they run beside the warps that feed them; the first size is of whole warp groups."""
 GPU_STAGES = 2
 WARP, LEAST_WARPS, MOST_WARPS = 32, 4, 8
+WARPGROUP, GROUP_ROWS = 4, 64
 THREAD_REGISTERS = 255
 """What a thread of a GPU has at most."""
 WHOLE = 256
@@ -57,21 +60,34 @@ def schedule_program(launch: Op, machine: Machine) -> None:
     launch.attrs["loops"] = tuple(loops)
     used = {_setting(cut) for cut in kernel_blocks(kernel)}
     if machine.warps:
-        used |= _bind(launch, kernel, sizes, settings)
+        used |= _bind(launch, kernel, sizes, machine)
     unused = sorted(kernel_schedule(kernel).keys() - used)
     if unused:
         because(launch, f"a {machine.kind.upper()} has no use for {', '.join(unused)} of its schedule")
 
 
-def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], settings: dict[str, int]) -> set[str]:
+def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> set[str]:
     """Warps and stages; the settings that this looks at."""
-    warps = settings.get("warps", max(LEAST_WARPS, _warps(kernel, sizes)))
+    settings = kernel_settings(kernel)
     depth = settings.get("stages", GPU_STAGES)
     for operand in range(len(launch_ins(launch))):
         stage(launch, operand, "panels", depth)
-    bind(launch, warps, "uniform")
-    because(launch, f"{warps} warps, {depth} copies in flight")
+    groups = 0 if "warps" in settings or depth < GPU_STAGES else _warp_groups(kernel, sizes, machine)
+    if groups:
+        bind(launch, WARPGROUP * (groups + 1), "producer_consumer")
+        because(launch, f"{groups} warp groups compute, one copies, {depth} copies in flight")
+    else:
+        warps = settings.get("warps", max(LEAST_WARPS, _warps(kernel, sizes)))
+        bind(launch, warps, "uniform")
+        because(launch, f"{warps} warps, {depth} copies in flight")
     return {"warps", "stages"}
+
+
+def _warp_groups(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:
+    """How many groups of warps share out the rows of a program; 0 where they do not."""
+    rows = next((sizes[cut.block] for cut in kernel_blocks(kernel) if cut.block in kernel_own(kernel)), 0)
+    whole = machine.has_async_matrix_unit and _is_narrow(kernel) and rows in (GROUP_ROWS, 2 * GROUP_ROWS)
+    return rows // GROUP_ROWS if whole else 0
 
 
 def _setting(cut: Cut) -> str:
@@ -85,7 +101,8 @@ def _setting(cut: Cut) -> str:
 def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
     if not machine.warps:
         return _sizes(kernel, OWN_BLOCK, LOOP_BLOCK)
-    tried = [_sizes(kernel, *block) for block in (NARROW_BLOCKS if _is_narrow(kernel) else GPU_BLOCKS)]
+    narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
+    tried = [_sizes(kernel, *block) for block in (narrow if _is_narrow(kernel) else GPU_BLOCKS)]
     fitting = (sizes for sizes in tried if _fits(kernel, sizes, machine))
     return next(fitting, tried[-1])
 

@@ -76,8 +76,8 @@ class _Facts:
 
 def _scalar(op: Op, facts: Sequence[Fact]) -> Fact:
     """What one operation makes of what is known. Multiplying by 2**0, adding 0 or taking the larger of a number and
-    -inf changes nothing; a number minus itself is 0 where it counts, since a row with an infinite maximum is NaN. The
-    exponential of -inf is 0, and stays it when it is rounded or scaled."""
+    -inf changes nothing; -inf times a factor above 0 stays; a number minus itself is 0 where it counts, since a row
+    with an infinite maximum is NaN. The exponential of -inf is 0, and stays it when it is rounded or scaled."""
     name = op.name.removeprefix("scalar.")
     if name == "constant":
         value = op.attrs["value"]
@@ -102,6 +102,8 @@ def _pair(name: str, left: Fact, right: Fact) -> Fact:
     if name in ("exp_lifted", "exp_term") and left == Known(-inf) and isinstance(right, Known):
         return Known(0.0) if isfinite(right.number) else None
     if name == "ldexp" and left == Known(0.0):
+        return left
+    if name == "mul" and left == Known(-inf) and isinstance(right, Known) and right.number > 0:
         return left
     neutral = {"max": -inf, "min": inf, "add": 0.0, "ldexp": 0.0, "sub": 0.0}.get(name)
     if neutral is None:

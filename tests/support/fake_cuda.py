@@ -31,6 +31,7 @@ NAMES = {INVALID: b"CUDA_ERROR_INVALID_VALUE", NO_CONTEXT: b"CUDA_ERROR_INVALID_
          700: b"CUDA_ERROR_ILLEGAL_ADDRESS"}  # fmt: skip
 FREE = ("cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDevice", "cuCtxPushCurrent")
 """Functions, by how they begin, that need no context."""
+MULTIPROCESSORS = 4
 
 
 class FakeCuda:
@@ -99,7 +100,7 @@ class FakeCuda:
         _write(out, self.devices, ctypes.c_int)
 
     def cuDeviceGetAttribute(self, out: int, which: int, device: int) -> None:
-        _write(out, self.capability[which - 75], ctypes.c_int)
+        _write(out, MULTIPROCESSORS if which == 16 else self.capability[which - 75], ctypes.c_int)
 
     def cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
         _write(out, 1 + device)

@@ -20,7 +20,7 @@ from tesserac.ir.printer import print_module
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
-from tesserac.tile.gpu.dialect import memory, stages
+from tesserac.tile.gpu.dialect import is_persistent, memory, stages
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, count, tile_of
@@ -85,10 +85,28 @@ def test_a_transposed_operand_is_copied_as_it_lies() -> None:
 def test_attention_in_bf16_is_one_kernel_on_matrix_units() -> None:
     chosen = kernel(ATTENTION)
     units = [op.attrs["unit"].name for op in chosen.walk() if "unit" in op.attrs]  # type: ignore[union-attr]
-    assert units and set(units) == {"mma"}
-    assert count(chosen, "gpu.multiply_held") == 1 and count(chosen, "gpu.put") == 0
+    assert units and set(units) == {"wgmma"}
+    # Of each round beside the next one, of the last behind the loop.
+    assert count(chosen, "gpu.multiply_held") == 2 and count(chosen, "gpu.put") == 0
+    plain = lowered(ATTENTION).lookup(chosen.symbol + "_mma")
+    assert {op.attrs["unit"].name for op in plain.walk() if "unit" in op.attrs} == {"mma"}  # type: ignore[union-attr]
     stored = [memory(op.operands[1]) for op in chosen.walk() if op.name == "gpu.store"]
     assert [str(mem.dtype) for mem in stored] == ["bf16"]
+
+
+def test_a_round_runs_beside_the_one_before() -> None:
+    """The scores of a round and the product of the one before are both under way when the first of them is waited for,
+    and the second is waited for behind the exponentials."""
+    loop = next(op for op in kernel(ATTENTION).walk() if op.name == "gpu.for" and op.results)
+    names = [op.name for op in loop.body.ops]
+    waits = [op.attrs["pending"] for op in loop.body.ops if op.name == "gpu.wait_mma"]
+    assert names.index("gpu.multiply") < names.index("gpu.multiply_held") < names.index("gpu.wait_mma")
+    assert waits == [1, 0] and names.index("gpu.round") > names.index("gpu.wait_mma", names.index("gpu.wait_mma") + 1)
+
+
+def test_programs_of_equal_work_follow_each_other_and_long_ones_come_first() -> None:
+    assert "descending" in kernel(ATTENTION).attrs and not is_persistent(kernel(ATTENTION))
+    assert is_persistent(kernel(ATTENTION.replace("causal=True", "causal=False")))
 
 
 def test_terms_in_bf16_use_the_power_of_two_of_the_hardware() -> None:

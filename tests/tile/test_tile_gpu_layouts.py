@@ -113,17 +113,17 @@ def test_plain_stages_are_rows() -> None:
 
 def test_descriptors_address_what_the_layout_stored() -> None:
     """wgmma finds element (m, k) of A and (k, n) of B by the descriptor's distances and the 128-byte swizzle."""
-    a = SharedLayout((128, 64), 2, 64, True)
+    a = SharedLayout((128, 192), 2, 64, True)
     b = SharedLayout((64, 256), 2, 64, True)
     left, right = descriptor(a, 1, 16), descriptor(b, 0, 16)
     assert not left.transposed and right.transposed
-    for m, k in itertools.product(range(0, 128, 5), range(64)):
+    for m, k in itertools.product(range(0, 128, 5), range(192)):
         step, inside = divmod(k, 16)
-        plain = m // 8 * left.stride + m % 8 * PANEL_BYTES + step * left.step + inside * 2
+        plain = m // 8 * left.stride + m % 8 * PANEL_BYTES + left.steps[step] + inside * 2
         assert swizzle(plain) == a.offset(m, k)
     for k, n in itertools.product(range(64), range(0, 256, 3)):
         step, inside = divmod(k, 16)
-        plain = n // 64 * right.leading + step * right.step + inside // 8 * right.stride
+        plain = n // 64 * right.leading + right.steps[step] + inside // 8 * right.stride
         plain += inside % 8 * PANEL_BYTES + n % 64 * 2
         assert swizzle(plain) == b.offset(k, n)
 

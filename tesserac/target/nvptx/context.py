@@ -88,12 +88,16 @@ class Context:
         self.memories: dict[IRValue, Memory] = {}
         self.rings: dict[IRValue, Ring] = {}
         self.barriers: dict[IRValue, Value] = {}
+        self.turns: dict[IRValue, tuple[Value, Value]] = {}
+        """Where a thread keeps the slot and the parity that are next of some barriers."""
         self.maps: dict[IRValue, Value] = {}
         self.flags: dict[IRValue, Value] = {}
         self.shared: dict[IRValue, Value] = {}
         """Where each allocation of shared memory begins."""
         self._coordinates: dict[Layout, dict[int, Value]] = {}
         self._empty_metadata = ""
+        self.program = const_i64(0)
+        """The number of the program in the grid."""
         self.thread = self.sreg("tid.x")
         self.lane = self.b.binary("and", self.thread, const_int(I32, 31))
         for layout in dict.fromkeys(kernel_layouts(kernel)):

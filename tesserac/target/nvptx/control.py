@@ -9,7 +9,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
 from tesserac.target.dims import INDEX_OPS
-from tesserac.target.llvm_types import I1, I32, I64, VOID, Value, array, const_i64, const_int
+from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, array, const_i64, const_int, vector
 from tesserac.target.nvptx.context import Axis, Context, memory_type
 from tesserac.tile.gpu.dialect import axis_block, fragment, integer, text
 from tesserac.tile.gpu.types import FragmentType
@@ -40,7 +40,7 @@ def emit_team(ctx: Context, op: Op) -> None:
 
 
 def emit_program(ctx: Context, op: Op) -> None:
-    ctx.indices[op.result] = ctx.b.cast("zext", ctx.sreg("ctaid.x"), I64)
+    ctx.indices[op.result] = ctx.program
 
 
 # --- values that travel around loops ------------------------------------------------------------------------------
@@ -70,18 +70,52 @@ def assign(ctx: Context, values: Sequence[IRValue], flat: Sequence[Value]) -> No
 
 
 def emit_for(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+    """Numbers of 16 bits travel in pairs, as products read them."""
     low, high, *inits = op.operands
+    types = [value.type for value in flatten(ctx, inits)]
 
     def body(index: Value, carried: list[Value]) -> list[Value]:
         ctx.indices[op.body.args[0]] = index
-        assign(ctx, op.body.args[1:], carried)
-        return flatten(ctx, emit_block(ctx, op.body))
+        assign(ctx, op.body.args[1:], _unpaired(ctx, carried, types))
+        return _paired(ctx, flatten(ctx, emit_block(ctx, op.body)))
 
     step = const_i64(integer(op, "step"))
-    results = flow.for_loop(
-        ctx.b, ctx.indices[low], ctx.indices[high], step, flatten(ctx, inits), body
-    )
-    assign(ctx, op.results, results)
+    start = _paired(ctx, flatten(ctx, inits))
+    results = flow.for_loop(ctx.b, ctx.indices[low], ctx.indices[high], step, start, body)
+    assign(ctx, op.results, _unpaired(ctx, results, types))
+
+
+def _paired(ctx: Context, values: Sequence[Value]) -> list[Value]:
+    """Neighbours of 16 bits as one word."""
+    paired: list[Value] = []
+    rest = list(values)
+    while rest:
+        if not _is_pair(rest):
+            paired.append(rest.pop(0))
+            continue
+        both = Value(vector(rest[0].type, 2), "poison")
+        for place in (0, 1):
+            both = ctx.b.insert(both, rest.pop(0), place)
+        paired.append(ctx.b.cast("bitcast", both, I32))
+    return paired
+
+
+def _unpaired(ctx: Context, words: Sequence[Value], types: Sequence[LType]) -> list[Value]:
+    """The reverse, for values of these types."""
+    values: list[Value] = []
+    for word in words:
+        ty = types[len(values)]
+        if ty.is_float and ty.bits == 16 and word.type == I32:
+            both = ctx.b.cast("bitcast", word, vector(ty, 2))
+            values += [ctx.b.extract(both, place) for place in (0, 1)]
+        else:
+            values.append(word)
+    return values
+
+
+def _is_pair(values: Sequence[Value]) -> bool:
+    first = values[0].type
+    return len(values) > 1 and first.is_float and first.bits == 16 and values[1].type == first
 
 
 # --- the tree -----------------------------------------------------------------------------------------------------
@@ -176,7 +210,7 @@ class _Counter:
 # --- roles --------------------------------------------------------------------------------------------------------
 
 
-def emit_role(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+def emit_role(ctx: Context, op: Op, work: Callable[[], None]) -> None:
     """Whole warp groups change their share of registers; then the threads of the role go on."""
     b = ctx.b
     first, warps, registers = (integer(op, name) for name in ("first", "warps", "registers"))
@@ -191,14 +225,14 @@ def emit_role(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
             b.intrinsic(f"llvm.nvvm.setmaxnreg.{direction}.sync.aligned.u32", VOID, [const_int(I32, registers)])
         if producer:
             leader = b.icmp("eq", ctx.thread, const_int(I32, 32 * first))
-            flow.if_then(b, leader, lambda: _ignore(emit_block(ctx, op.body)))
+            flow.if_then(b, leader, work)
         else:
-            emit_block(ctx, op.body)
+            work()
 
     flow.if_then(b, mine, body)
 
 
-def _ignore(_: object) -> None:
+def ignore(_: object) -> None:
     """A block that yields nothing."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
 from tesserac.target import flow
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, zero
 from tesserac.target.nvptx.context import Context, Ring
@@ -17,6 +18,7 @@ from tesserac.target.nvptx.memory import Place, all_of, shared_offset
 from tesserac.tile.gpu.dialect import barriers, integer
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import ATOM_BYTES, CHUNK_BYTES
+from tesserac.tile.gpu.types import BarriersType
 
 ASYNC_BYTES = (4, 8)
 """Sizes of elements that can be copied asynchronously one by one."""
@@ -180,14 +182,18 @@ def barrier(ctx: Context) -> None:
 # --- barriers in shared memory ------------------------------------------------------------------------------------
 
 
-def initialize_barriers(ctx: Context, pointer: Value, count: int, arrivals: int) -> None:
+def initialize_barriers(ctx: Context, group: IRValue, ty: BarriersType) -> None:
     """By one thread; other threads, and the hardware that copies, see it behind the next block barrier."""
-    b = ctx.b
+    b, pointer = ctx.b, ctx.barriers[group]
+    slot, parity = b.alloca(I64, 8), b.alloca(I64, 8)
+    ctx.turns[group] = slot, parity
+    for place in (slot, parity):
+        b.store(const_i64(0), place, 8)
 
     def start() -> None:
-        for number in range(count):
+        for number in range(ty.count):
             address = b.gep(I8, pointer, number * BARRIER_BYTES)
-            b.intrinsic("llvm.nvvm.mbarrier.init.shared", VOID, [address, const_int(I32, arrivals)])
+            b.intrinsic("llvm.nvvm.mbarrier.init.shared", VOID, [address, const_int(I32, ty.arrivals)])
         b.intrinsic("llvm.nvvm.fence.mbarrier_init.release.cluster", VOID, [])
         b.intrinsic("llvm.nvvm.fence.proxy.async.shared_cta", VOID, [])
 
@@ -218,6 +224,18 @@ def emit_arrive(ctx: Context, op: Op) -> None:
     flow.if_then(ctx.b, ctx.b.icmp("eq", ctx.lane, const_int(I32, 0)), arrive)
 
 
+def emit_next(ctx: Context, op: Op) -> None:
+    """Each thread counts for itself, in two words that are registers in the end."""
+    b, group = ctx.b, op.operands[0]
+    slot, parity = ctx.turns[group]
+    mine = [b.load(I64, place, 8) for place in (slot, parity)]
+    following = b.add(mine[0], const_i64(1))
+    round_ = b.icmp("eq", following, const_i64(barriers(group).count))
+    b.store(b.select(round_, const_i64(0), following), slot, 8)
+    b.store(b.binary("xor", mine[1], b.cast("zext", round_, I64)), parity, 8)
+    ctx.indices.update(zip(op.results, mine, strict=True))
+
+
 def emit_await(ctx: Context, op: Op) -> None:
     address, parity = _barrier(ctx, op), ctx.i32(ctx.indices[op.operands[2]])
 
@@ -231,16 +249,17 @@ def emit_await(ctx: Context, op: Op) -> None:
 
 def emit_tensor_copy(ctx: Context, op: Op) -> None:
     """One tensor copy per panel; all of them arrive at the barrier of the slot."""
-    source, rows, columns, ring, slot, group = op.operands
+    source, *at, rows, columns, ring, slot, group = op.operands
     b, target = ctx.b, ctx.rings[ring]
     layout = target.type.layout
     stage = stage_pointer(ctx, target, ctx.indices[slot])
     barrier = b.gep(I8, ctx.barriers[group], b.mul(ctx.indices[slot], const_i64(BARRIER_BYTES)))
     row, column = ctx.i32(ctx.axes[rows].start), ctx.i32(ctx.axes[columns].start)
-    for panel in range(layout.shape[1] // layout.panel):
+    others = [ctx.i32(ctx.indices[v]) for v in reversed(at)]
+    for panel in range(layout.stored.shape[1] // layout.panel):
         place = b.add(column, const_int(I32, panel * layout.panel))
         arguments = [
-            b.gep(I8, stage, panel * layout.panel_bytes), barrier, ctx.maps[source], place, row,
+            b.gep(I8, stage, panel * layout.panel_bytes), barrier, ctx.maps[source], place, row, *others,
             const_i64(0), const_int(I1, 0),
         ]  # fmt: skip
-        b.intrinsic("llvm.nvvm.cp.async.bulk.tensor.g2s.cta.tile.2d", VOID, arguments)
+        b.intrinsic(f"llvm.nvvm.cp.async.bulk.tensor.g2s.cta.tile.{2 + len(at)}d", VOID, arguments)

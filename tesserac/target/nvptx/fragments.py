@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.ir.core import Op
+from tesserac.ir.core import Op, attr
 from tesserac.ir.forms import operand_maps
 from tesserac.target import flow
-from tesserac.target.llvm_types import F32, I32, I64, Value, const_i64, const_int, integer, vector
+from tesserac.target.llvm_types import (
+    F32,
+    I1,
+    I32,
+    I64,
+    Value,
+    array,
+    const_i64,
+    const_int,
+    integer,
+    vector,
+    zero,
+)
 from tesserac.target.nvptx.context import Context, register_type
-from tesserac.target.nvptx.scalars import Rare, constant, convert, emit_body, emit_rule
+from tesserac.target.nvptx.scalars import TERM_LIFT, Rare, constant, convert, emit_body, emit_rule, yields_term
 from tesserac.tile.gpu.dialect import fragment, scalar_of, text
 from tesserac.tile.gpu.dialect import integer as int_attr
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.types import FragmentType
-from tesserac.types.dtype import BF16
+from tesserac.types.dtype import BF16, DType
 from tesserac.types.dtype import F32 as F32_TYPE
 
 FOLDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
@@ -42,33 +55,107 @@ def emit_iota(ctx: Context, op: Op) -> None:
 def emit_map(ctx: Context, op: Op) -> None:
     """The body once per register. Whether any element needs a rare program is asked before, so that none has a jump of
     its own; what that question computes besides is dead code."""
+    if _is_rescaling(op):
+        ctx.fragments[op.result] = _rescaled(ctx, op)
+        return
+    values = _mapped(ctx, op)
+    ctx.fragments[op.result] = values if "narrow" in op.attrs else _stored(ctx, op, values, fragment(op.result))
+
+
+def emit_round(ctx: Context, op: Op) -> None:
+    made = op.operands[0].defining_op
+    assert made is not None
+    ctx.fragments[op.result] = _stored(ctx, made, ctx.fragments[op.operands[0]], fragment(op.result))
+
+
+def _is_lifted(op: Op) -> bool:
+    """Whether a map gives terms, which are multiplied by a power of two when they are rounded."""
+    return _rounded_to(op) == BF16 and yields_term(op.body.ops)
+
+
+def _rounded_to(op: Op) -> DType:
+    """The type that what a map gives is rounded to, here or later."""
+    return attr(op, "narrow", DType) if "narrow" in op.attrs else fragment(op.result).dtype
+
+
+def _is_rescaling(op: Op) -> bool:
+    """Whether a map multiplies rows by powers of two, many elements by each."""
+    first, *rest = op.body.ops
+    plain = len(rest) == 1 and first.name == "scalar.ldexp" and list(first.operands) == op.body.args
+    if not plain:
+        return False
+    many = fragment(op.result).layout.count >= MANY * fragment(op.operands[-1]).layout.count
+    return many and op.operands[0].type == op.result.type
+
+
+def _rescaled(ctx: Context, op: Op) -> list[Value]:
+    """Most often no row of a warp has a new maximum, and nothing changes: 2^0 is 1."""
+    b, powers = ctx.b, ctx.fragments[op.operands[1]]
+    moved = const_int(I1, 0)
+    for power in powers:
+        moved = b.binary("or", moved, b.fcmp("une", power, zero(power.type)))
+    anywhere = b.intrinsic("llvm.nvvm.vote.any.sync", I1, [ALL_LANES, moved])
+    values = ctx.fragments[op.operands[0]]
+    return flow.choose(b, anywhere, lambda: _mapped(ctx, op), lambda: values)
+
+
+def _mapped(ctx: Context, op: Op) -> list[Value]:
+    """What the body gives for each register."""
     rare: list[Value] = []
     values = _bodies(ctx, op, rare)
     if rare:
         needed = rare[0]
         for condition in rare[1:]:
             needed = ctx.b.binary("or", needed, condition)
-        values = flow.choose(ctx.b, needed, lambda: _bodies(ctx, op, None), lambda: _bodies(ctx, op, []))
-    ctx.fragments[op.result] = _stored(ctx, values, fragment(op.result))
-
-
-def _bodies(ctx: Context, op: Op, rare: Rare) -> list[Value]:
-    """An operand that stretches has fewer registers: each serves several."""
-    result = fragment(op.result)
-    maps = operand_maps(op)
-    values: list[Value] = []
-    for offset in result.layout.offsets:
-        args = [
-            _operand(ctx, op, position, {j: offset.get(d, 0) for j, d in enumerate(dims) if d is not None})
-            for position, dims in enumerate(maps)
-        ]
-        values.append(emit_body(ctx, op.body.args, op.body.ops, args, rare, result.dtype))
+        values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op), lambda: _bodies(ctx, op, []))
     return values
 
 
-def _stored(ctx: Context, values: list[Value], ty: FragmentType) -> list[Value]:
-    """What bodies gave, rounded to the type of the result; numbers of 16 bits two by two, as the hardware does it."""
-    computed = scalar_of(ty).dtype
+def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
+    """The bodies with their rare programs: one after the other through memory of the thread, so that programs that
+    hardly ever run are not most of the kernel."""
+    rows = _arguments(ctx, op)
+    kinds = [value.type for value in rows[0]]
+    if len(rows) < MANY or not all(kind.is_float for kind in kinds):
+        return _bodies(ctx, op, None)
+    b = ctx.b
+    rooms = [b.alloca(array(kind, len(rows)), VECTOR_BYTES) for kind in kinds]
+    for number, row in enumerate(rows):
+        for room, value in zip(rooms, row, strict=True):
+            b.store(value, b.gep(value.type, room, number), value.type.bits // 8)
+
+    def body(number: Value, _: list[Value]) -> list[Value]:
+        places = [b.gep(kind, room, number) for kind, room in zip(kinds, rooms, strict=True)]
+        args = [b.load(kind, place, kind.bits // 8) for kind, place in zip(kinds, places, strict=True)]
+        made = emit_body(ctx, op.body.args, op.body.ops, args, None, _rounded_to(op))
+        assert made.type == kinds[0]
+        b.store(made, places[0], made.type.bits // 8)
+        return []
+
+    flow.for_loop(b, const_i64(0), const_i64(len(rows)), const_i64(1), [], body)
+    return [b.load(kinds[0], b.gep(kinds[0], rooms[0], number), kinds[0].bits // 8) for number in range(len(rows))]
+
+
+def _bodies(ctx: Context, op: Op, rare: Rare) -> list[Value]:
+    stored = _rounded_to(op)
+    return [emit_body(ctx, op.body.args, op.body.ops, args, rare, stored) for args in _arguments(ctx, op)]
+
+
+def _arguments(ctx: Context, op: Op) -> list[list[Value]]:
+    """What the body takes for each register. An operand that stretches has fewer of them: each serves several."""
+    maps = list(enumerate(operand_maps(op)))
+    return [
+        [_operand(ctx, op, i, {j: offset.get(d, 0) for j, d in enumerate(dims) if d is not None}) for i, dims in maps]
+        for offset in fragment(op.result).layout.offsets
+    ]
+
+
+def _stored(ctx: Context, made: Op, values: list[Value], ty: FragmentType) -> list[Value]:
+    """What the bodies of a map gave, rounded to the type of the result; numbers of 16 bits two by two, as the hardware
+    does it."""
+    computed, factor = scalar_of(ty).dtype, TERM_LIFT if _is_lifted(made) else 1.0
+    if factor != 1.0 and len(values) % 2:
+        values, factor = [ctx.b.fmul(v, constant(computed, factor)) for v in values], 1.0
     if (computed, ty.dtype) != (F32_TYPE, BF16) or ty.policy.saturate or len(values) % 2:
         return [convert(ctx.b, v, computed, ty.dtype, ty.policy) for v in values]
     rounded: list[Value] = []
@@ -77,8 +164,17 @@ def _stored(ctx: Context, values: list[Value], ty: FragmentType) -> list[Value]:
         for place, value in enumerate(pair):
             both = ctx.b.insert(both, value, place)
         narrow = ctx.b.cast("fptrunc", both, vector(register_type(BF16), 2))
+        narrow = narrow if factor == 1.0 else ctx.b.fmul(narrow, _both(ctx, factor))
         rounded += [ctx.b.extract(narrow, place) for place in (0, 1)]
     return rounded
+
+
+def _both(ctx: Context, number: float) -> Value:
+    """A pair of one bf16."""
+    pair = Value(vector(register_type(BF16), 2), "poison")
+    for place in (0, 1):
+        pair = ctx.b.insert(pair, constant(BF16, number), place)
+    return pair
 
 
 def _operand(ctx: Context, op: Op, position: int, offset: dict[int, int]) -> Value:

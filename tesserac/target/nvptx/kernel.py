@@ -13,12 +13,13 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType
+from tesserac.target import flow
 from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Module
-from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, array, pointer
+from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, array, const_i64, pointer
 from tesserac.target.nvptx import control, copies, fragments, gathers, memory, products, scans, sorts
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
-from tesserac.tile.gpu.dialect import kernel_grid, kernel_parameters, kernel_threads, written_memory
+from tesserac.tile.gpu.dialect import is_persistent, kernel_grid, kernel_parameters, kernel_threads, written_memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.types import BarriersType, StagesType, TensorMapType
@@ -58,7 +59,7 @@ def emit_kernel(kernel: Op) -> KernelText:
     values = dict(zip(symbols, function.args[len(parameters) :], strict=True))
     ctx = Context(module, function, kernel, values)
     _bind_parameters(ctx, parameters, function.args)
-    _bind_position(ctx)
+    bind_position(ctx, _first_program(ctx))
     shared = _place_shared(ctx)
     _emit_block(ctx, kernel.body)
     ctx.b.ret()
@@ -97,10 +98,18 @@ def _memory(ctx: Context, ty: MemRefType, base: Value, constant: bool) -> Memory
     return Memory(base, ty, tuple(ctx.dim(s) for s in ty.strides), constant)
 
 
-def _bind_position(ctx: Context) -> None:
+def _first_program(ctx: Context) -> Value:
+    number = ctx.b.cast("zext", ctx.sreg("ctaid.x"), I64)
+    if "descending" not in ctx.kernel.attrs:
+        return number
+    last = ctx.b.sub(ctx.dim(product(kernel_grid(ctx.kernel))), const_i64(1))
+    return ctx.b.sub(last, number)
+
+
+def bind_position(ctx: Context, number: Value) -> None:
     """The grid is launched flat, so that no axis has a limit of its own; the last axis varies fastest."""
-    grid = kernel_grid(ctx.kernel)
-    rest = ctx.b.cast("zext", ctx.sreg("ctaid.x"), I64)
+    grid, rest = kernel_grid(ctx.kernel), number
+    ctx.program = number
     positions = ctx.kernel.body.args[: len(grid)]
     for value, size in reversed(list(zip(positions[1:], grid[1:], strict=True))):
         extent = emit_dim(ctx.b, size, ctx.symbols)
@@ -130,7 +139,7 @@ def _emit_alloc(ctx: Context, op: Op) -> None:
         ctx.rings[op.result] = Ring(address, ty)
     elif isinstance(ty, BarriersType):
         ctx.barriers[op.result] = address
-        copies.initialize_barriers(ctx, address, ty.count, ty.arrivals)
+        copies.initialize_barriers(ctx, op.result, ty)
     else:
         assert isinstance(ty, MemRefType)
         ctx.memories[op.result] = _memory(ctx, ty, address, False)
@@ -158,6 +167,32 @@ def programs(kernel: Op) -> Dim:
     return product(kernel_grid(kernel))
 
 
+def _emit_role(ctx: Context, op: Op, emit_block: control.EmitBlock) -> None:
+    """What warps of a role do, for one program or for one after the other: see Note [Persistent kernels]."""
+    if not is_persistent(ctx.kernel):
+        control.emit_role(ctx, op, lambda: control.ignore(emit_block(ctx, op.body)))
+        return
+    b, total = ctx.b, ctx.dim(product(kernel_grid(ctx.kernel)))
+    block, blocks = (b.cast("zext", ctx.sreg(name), I64) for name in ("ctaid.x", "nctaid.x"))
+
+    def wave(start: Value, carried: list[Value]) -> list[Value]:
+        number = b.add(start, b.binary("urem", b.add(block, carried[0]), blocks))
+
+        def one() -> None:
+            bind_position(ctx, number)
+            emit_block(ctx, op.body)
+
+        flow.if_then(b, b.icmp("slt", number, total), one)
+        return [b.add(carried[0], const_i64(WAVE_SHIFT))]
+
+    waves = lambda: control.ignore(flow.for_loop(b, const_i64(0), total, blocks, [const_i64(0)], wave))  # noqa: E731
+    control.emit_role(ctx, op, waves)
+
+
+WAVE_SHIFT = 37
+"""By how much blocks of threads move on from one wave of programs to the next."""
+
+
 def _emit_block(ctx: Context, block: Block) -> Sequence[IRValue]:
     for op in block.ops[:-1]:
         _emit_op(ctx, op)
@@ -179,7 +214,7 @@ _STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
     "gpu.for": control.emit_for,
     "gpu.tree": control.emit_tree,
     "gpu.running": control.emit_running,
-    "gpu.role": control.emit_role,
+    "gpu.role": _emit_role,
 }
 
 _EMIT: dict[str, Emit] = {
@@ -200,6 +235,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.iota": fragments.emit_iota,
     "gpu.map": fragments.emit_map,
     "gpu.cast": fragments.emit_cast,
+    "gpu.round": fragments.emit_round,
     "gpu.mask": fragments.emit_mask,
     "gpu.fold": fragments.emit_fold,
     "gpu.butterfly": fragments.emit_butterfly,
@@ -216,8 +252,16 @@ _EMIT: dict[str, Emit] = {
     "gpu.sum_rows": products.emit_sum_rows,
     "gpu.expect": copies.emit_expect,
     "gpu.arrive": copies.emit_arrive,
+    "gpu.next": copies.emit_next,
     "gpu.await": copies.emit_await,
     "gpu.tensor_copy": copies.emit_tensor_copy,
     "gpu.multiply": products.emit_multiply,
     "gpu.wait_mma": products.emit_wait_mma,
 }
+
+
+# Note [Persistent kernels]
+# As many blocks of threads start as run at once; each runs a program of every wave, so that the first copies of one are
+# made while the one before it ends. Programs have numbers in the order of memory. Were block b given numbers b, b + n,
+# b + 2n ..., it could have those with the most work every time, where that goes by rows: so blocks move on by a few
+# places from wave to wave. Of the last wave some have nothing to do.

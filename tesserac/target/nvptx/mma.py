@@ -15,7 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.core import Value as IRValue
-from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, const_int, structure, vector
+from tesserac.target.llvm_types import (
+    F32,
+    I8,
+    I32,
+    I64,
+    LType,
+    Value,
+    const_float,
+    const_i64,
+    const_int,
+    structure,
+    vector,
+)
 from tesserac.target.nvptx.context import Context, Ring, warps_only
 from tesserac.target.nvptx.memory import moved_offset, shared_offset
 from tesserac.tile.gpu.dialect import fragment
@@ -67,7 +79,7 @@ def multiply_held(
 ) -> list[Value]:
     """The left operand in registers."""
     right = _Right(_MatrixLoader(ctx, acc), b, pointer)
-    return _multiply(ctx, acc, right, lambda row, k: _held(ctx, a, row, k), values)
+    return _multiply(ctx, acc, right, lambda row, k: held_words(ctx, a, row, k), values)
 
 
 def _multiply(ctx: Context, ty: FragmentType, right: _Right, left: ReadLeft, acc: list[Value]) -> list[Value]:
@@ -89,7 +101,7 @@ def _multiply(ctx: Context, ty: FragmentType, right: _Right, left: ReadLeft, acc
     return values
 
 
-def _held(ctx: Context, a: IRValue, row: int, k: int) -> list[Value]:
+def held_words(ctx: Context, a: IRValue, row: int, k: int) -> list[Value]:
     """A piece of a left operand that lies in registers as a result does."""
     layout, values = fragment(a).layout, ctx.fragments[a]
 
@@ -104,17 +116,17 @@ def _held(ctx: Context, a: IRValue, row: int, k: int) -> list[Value]:
 
 
 def sum_held(ctx: Context, a: IRValue, acc: IRValue) -> list[Value]:
-    """The product with ones: all columns of a result are the sums of its rows."""
+    """The product with ones: all columns of a result are the sums of its rows. Each piece is summed alone and added to
+    the sum of those before it, so that none waits for another one to come out of the unit."""
     ty, layout = fragment(a), fragment(acc).layout
     values = list(ctx.fragments[acc])
-    ones = const_int(I32, _ONES[ty.dtype == BF16])
+    ones, zero = const_int(I32, _ONES[ty.dtype == BF16]), const_float(F32, 0.0)
     for r in sorted({o.get(0, 0) for o in layout.offsets if o.get(0, 0) % ROWS == 0}):
         places = [layout.register_at({0: r + i}) for i in (0, 8)]
-        sums = [values[p] for p in places for _ in (0, 1)]
         for k in range(0, ty.shape[1], TERMS):
-            sums = _mma_sync(ctx, ty.dtype, _held(ctx, a, r, k), [ones, ones], sums)
-        for place, total in zip(places, sums[::2], strict=True):
-            values[place] = total
+            sums = _mma_sync(ctx, ty.dtype, held_words(ctx, a, r, k), [ones, ones], [zero] * 4)
+            for place, part in zip(places, sums[::2], strict=True):
+                values[place] = ctx.b.fadd(values[place], part)
     return values
 
 

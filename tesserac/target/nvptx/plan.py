@@ -37,7 +37,7 @@ from tesserac.target.nvptx.kernel import emit_kernel, programs
 from tesserac.target.nvptx.selection import check_selectable
 from tesserac.target.nvptx.worker import emit_ptx_apart
 from tesserac.target.sizes import implied_guards, size_of
-from tesserac.tile.gpu.dialect import integer, kernel_conditions, kernel_parameters, text
+from tesserac.tile.gpu.dialect import integer, is_persistent, kernel_conditions, kernel_parameters, text
 from tesserac.tile.gpu.types import TensorMapType
 from tesserac.types.dims import Dim, product
 
@@ -93,6 +93,7 @@ def compile_kernel(kernel: Op, arch: str) -> Kernel:
         parameters=tuple(_parameters(kernel)),
         symbols=written.symbols,
         conditions=tuple(condition(g.kind, g.left, g.right) for g in kernel_conditions(kernel)),
+        persistent=is_persistent(kernel),
     )
 
 
@@ -101,8 +102,8 @@ def _parameters(kernel: Op) -> Iterator[Parameter]:
     for position, parameter in enumerate(kernel_parameters(kernel)):
         ty = parameter.type
         if isinstance(ty, TensorMapType):
-            rows, columns = (size_of(d) for d in ty.dims)
-            yield TensorMap(next(sources), rows, columns, ty.dtype.numpy_name, ty.box)
+            dims, strides = (tuple(map(size_of, sizes)) for sizes in (ty.dims, ty.strides[:-1]))
+            yield TensorMap(next(sources), dims, strides, ty.dtype.numpy_name, ty.box)
         elif position < passed:
             yield Argument(position)
         else:

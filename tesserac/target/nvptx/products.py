@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
 from tesserac.target.cpu.registers import shorten_to_tf32
 from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, const_int, structure, vector
-from tesserac.target.nvptx.context import Context, memory_type
+from tesserac.target.nvptx.context import Context, Ring, memory_type
 from tesserac.target.nvptx.copies import stage_pointer
 from tesserac.target.nvptx.memory import to_register
-from tesserac.target.nvptx.mma import TERMS, Product, multiply_held, multiply_staged, sum_held
+from tesserac.target.nvptx.mma import TERMS, Product, held_words, multiply_held, multiply_staged, sum_held
 from tesserac.target.nvptx.scalars import convert
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.layout import VECTOR_BYTES
@@ -31,16 +33,26 @@ def emit_multiply(ctx: Context, op: Op) -> None:
         stage_pointer(ctx, left, ctx.indices[a_slot]),
         stage_pointer(ctx, right, ctx.indices[b_slot]),
     )
-    unit = matrix_unit_of(op)
+    unit, values = matrix_unit_of(op), ctx.fragments[acc]
     rules = {FMA: _fma, MMA: multiply_staged}
-    ctx.fragments[op.results[0]] = rules.get(unit.name, _wgmma)(product, ctx.fragments[acc])
+    if unit.name in rules:
+        ctx.fragments[op.results[0]] = rules[unit.name](product, values)
+    else:
+        ctx.fragments[op.results[0]] = _wgmma(product, values, _starts_at_zero(acc))
+
+
+def _starts_at_zero(acc: IRValue) -> bool:
+    """Whether a product adds to nothing: then no register needs to be cleared before it."""
+    made = acc.defining_op
+    return made is not None and made.name == "gpu.full" and made.attrs["value"] == 0
 
 
 def emit_multiply_held(ctx: Context, op: Op) -> None:
     a, b, slot, acc = op.operands
     right = ctx.rings[b]
     pointer = stage_pointer(ctx, right, ctx.indices[slot])
-    ctx.fragments[op.result] = multiply_held(ctx, a, fragment(acc), right, pointer, ctx.fragments[acc])
+    multiply = multiply_held if matrix_unit_of(op).name == MMA else _wgmma_held
+    ctx.fragments[op.results[0]] = multiply(ctx, a, fragment(acc), right, pointer, ctx.fragments[acc])
 
 
 def emit_wait_mma(ctx: Context, op: Op) -> None:
@@ -163,28 +175,62 @@ def _sum_stage(ctx: Context, op: Op) -> None:
 WGMMA_ROWS = 64
 
 
-def _wgmma(product: Product, acc: list[Value]) -> list[Value]:
-    """All steps of one block in one piece of assembly: nothing may come between them, and it keeps the text short."""
-    ctx, b = product.ctx, product.ctx.b
-    left = descriptor(product.a.type.layout, 1, TERMS)
-    right = descriptor(product.b.type.layout, 0, TERMS)
+def _wgmma(product: Product, acc: list[Value], fresh: bool) -> list[Value]:
+    """Both operands in stages."""
+    ctx, b, layout = product.ctx, product.ctx.b, product.a.type.layout
+    left = descriptor(layout, 1, TERMS)
     group = b.binary("lshr", ctx.thread, const_int(I32, (32 * WARPGROUP).bit_length() - 1))
-    rows = b.mul(b.cast("zext", group, I64), const_i64(WGMMA_ROWS * product.a.type.layout.row_bytes))
-    a_bits = _descriptor_value(ctx, b.gep(I8, product.a_pointer, rows), left.constant_bits)
-    b_bits = _descriptor_value(ctx, product.b_pointer, right.constant_bits)
-    kind = "bf16" if product.a.type.dtype == BF16 else "f16"
-    count = len(acc)
+    # The rows of each warp group begin where the swizzle begins anew.
+    distance = layout.offset(WGMMA_ROWS, 0) if layout.shape[0] > WGMMA_ROWS else 0
+    rows = b.mul(b.cast("zext", group, I64), const_i64(distance))
+    bits = _descriptor_value(ctx, b.gep(I8, product.a_pointer, rows), left.constant_bits)
+    steps = [f"add.s64 da, ${len(acc)}, {step >> 4};" for step in left.steps]
+    operands = _Left(steps, ["da"] * len(steps), f", {int(left.transposed)}", [bits])
+    return _wgmma_steps(ctx, product.acc, operands, product.b, product.b_pointer, acc, fresh)
+
+
+def _wgmma_held(
+    ctx: Context, a: IRValue, acc: FragmentType, b: Ring, pointer: Value, values: list[Value]
+) -> list[Value]:
+    """The left operand in registers: four words for each step."""
+    steps = b.type.layout.shape[0] // TERMS
+    words = [word for step in range(steps) for word in held_words(ctx, a, 0, step * TERMS)]
+    first = len(values)
+    names = [f"{{{', '.join(f'${first + 4 * step + i}' for i in range(4))}}}" for step in range(steps)]
+    return _wgmma_steps(ctx, acc, _Left([""] * steps, names, "", words), b, pointer, values)
+
+
+@dataclass(frozen=True)
+class _Left:
+    """How the instructions of a product name their left operand: what is before each of them, its name, what it says
+    of the order of terms, and what the assembly takes for it."""
+
+    before: list[str]
+    names: list[str]
+    order: str
+    inputs: list[Value]
+
+
+def _wgmma_steps(
+    ctx: Context, acc: FragmentType, left: _Left, b: Ring, pointer: Value, values: list[Value], fresh: bool = False
+) -> list[Value]:
+    """All steps of one block in one piece of assembly: nothing may come between them, and it keeps the text short. The
+    first step of a `fresh` sum overwrites it."""
+    right = descriptor(b.type.layout, 0, TERMS)
+    kind, count = "bf16" if b.type.dtype == BF16 else "f16", len(values)
+    inputs = [*left.inputs, _descriptor_value(ctx, pointer, right.constant_bits)]
     registers = ", ".join(f"${i}" for i in range(count))
-    name = f"wgmma.mma_async.sync.aligned.m64n{product.acc.shape[1]}k16.f32.{kind}.{kind}"
+    name = f"wgmma.mma_async.sync.aligned.m64n{acc.shape[1]}k16.f32.{kind}.{kind}"
     lines = ["{", ".reg .b64 da, db;", "wgmma.fence.sync.aligned;"]
-    for step in range(product.terms // TERMS):
+    for before, a, step in zip(left.before, left.names, right.steps, strict=True):
+        adds = int(not (fresh and step == right.steps[0]))
         lines += [
-            f"add.s64 da, ${count}, {step * left.step >> 4};",
-            f"add.s64 db, ${count + 1}, {step * right.step >> 4};",
-            f"{name} {{{registers}}}, da, db, 1, 1, 1, {int(left.transposed)}, {int(right.transposed)};",
+            before,
+            f"add.s64 db, ${count + len(left.inputs)}, {step >> 4};",
+            f"{name} {{{registers}}}, {a}, db, {adds}, 1, 1{left.order}, {int(right.transposed)};",
         ]
     lines += ["wgmma.commit_group.sync.aligned;", "}"]
-    return _tied_assembly(ctx, "\n".join(lines), acc, [a_bits, b_bits])
+    return _tied_assembly(ctx, "\n".join(lines), values, inputs, fresh)
 
 
 def _descriptor_value(ctx: Context, pointer: Value, bits: int) -> Value:
@@ -194,10 +240,15 @@ def _descriptor_value(ctx: Context, pointer: Value, bits: int) -> Value:
     return b.binary("or", field, const_i64(bits))
 
 
-def _tied_assembly(ctx: Context, template: str, values: list[Value], extra: list[Value]) -> list[Value]:
-    """Assembly that changes `values` in place; `extra` are 64-bit inputs, numbered behind them."""
+def _tied_assembly(
+    ctx: Context, template: str, values: list[Value], extra: list[Value], fresh: bool = False
+) -> list[Value]:
+    """Assembly that changes `values` in place, or makes them `fresh`; `extra` are further inputs, numbered behind."""
     count = len(values)
-    constraints = ",".join([*["=f"] * count, *["l"] * len(extra), *map(str, range(count))])
+    inputs = ["r" if value.type == I32 else "l" for value in extra]
+    tied = [] if fresh else list(map(str, range(count)))
+    constraints = ",".join([*["=&f" if fresh else "=f"] * count, *inputs, *tied])
     result = structure(*[F32] * count)
-    both = ctx.b.asm(result, template, constraints, [*extra, *values], attributes="convergent nounwind")
+    operands = extra if fresh else [*extra, *values]
+    both = ctx.b.asm(result, template, constraints, operands, attributes="convergent nounwind")
     return [ctx.b.extract_value(both, i, F32) for i in range(count)]

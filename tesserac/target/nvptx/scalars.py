@@ -6,7 +6,8 @@ functions are expanded from their programs in `numerics/`, primitive by primitiv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import copysign, inf
 
 from tesserac.ir.core import Op, attr
 from tesserac.ir.core import Value as IRValue
@@ -23,7 +24,7 @@ from tesserac.target.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F32 as SINGLE
 from tesserac.target.llvm_types import F64 as DOUBLE
-from tesserac.target.llvm_types import I1, I8, I32, LType, Value, const_float, const_int, integer
+from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context, register_type
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.gpu.errors import LoweringError
@@ -43,25 +44,75 @@ def emit_body(
     rare: Rare = None,
     stored: DType | None = None,
 ) -> Value:
-    """Runs the body of a map on one element of each operand. `stored` is the narrow type that it is rounded to."""
+    """Runs the body of a map on one element of each operand. `stored` is the narrow type that it is rounded to; a body
+    that `yields_term` gives 1 / TERM_LIFT of it then."""
     values = dict(zip(block_args, args, strict=True))
+    lift = 1.0 if yields_term(ops) else TERM_LIFT
     for op in ops[:-1]:
         operands = [values[v] for v in op.operands]
-        if rare is not None and stored == BF16 and _dtype(op.result) == F32:
-            values[op.result] = _for_narrow(ctx, op, operands, rare)
+        if stored == BF16 and _dtype(op.result) == F32:
+            values[op.result] = _for_narrow(ctx, op, values, rare, lift)
+        elif (plain := _scaled_sum(op)) is not None:
+            values[op.result] = ctx.b.fma(values[plain[0]], values[plain[1]], constant(_dtype(op.result), 0.0))
         else:
             values[op.result] = emit_scalar(ctx, op, operands, rare)
     return values[ops[-1].operands[0]]
 
 
-def _for_narrow(ctx: Context, op: Op, args: Sequence[Value], rare: list[Value]) -> Value:
+def _scaled_sum(op: Op) -> tuple[IRValue, IRValue] | None:
+    """x and c of `(x + 0) * c` with a constant c > 0. It is fma(x, c, 0) to the bit: what `+ 0` is for, a zero that is
+    not negative, an fma of +0 gives as well, and a product that is not 0 is rounded as without it."""
+    if op.name != "scalar.mul" or _dtype(op.result) not in (F32, F64):
+        return None
+    total, factor = op.operands
+    added = total.defining_op
+    scale = _constant_value(factor)
+    if added is None or added.name != "scalar.add" or scale is None or not 0.0 < scale < inf:
+        return None
+    return (added.operands[0], factor) if _is_plus_zero(added.operands[1]) else None
+
+
+def _constant_value(value: IRValue) -> float | None:
+    made = value.defining_op
+    number = made.attrs["value"] if made is not None and made.name == "scalar.constant" else None
+    return float(number) if isinstance(number, int | float) else None
+
+
+def _is_plus_zero(value: IRValue) -> bool:
+    number = _constant_value(value)
+    return number == 0.0 and copysign(1.0, number) > 0
+
+
+def yields_term(ops: Sequence[Op]) -> bool:
+    """Whether the body of a map gives a term of attention, perhaps scaled, and nothing comes after it."""
+    made = ops[-1].operands[0].defining_op
+    if made is not None and made.name == "scalar.ldexp":
+        return _term_of(made.operands[0]) is not None
+    return _term_of(ops[-1].operands[0]) is not None
+
+
+def _for_narrow(
+    ctx: Context, op: Op, values: Mapping[IRValue, Value], rare: Rare, lift: float
+) -> Value:
     """In the body of a map to bf16: approximate terms, and no rounding to what the result is rounded to anyway. Between
-    the two there are selections and powers of two, which keep what rounding gives."""
+    the two there are selections and powers of two, which keep what rounding gives; a power of two is part of the term
+    that it scales."""
+    args = [values[v] for v in op.operands]
     if op.name == "scalar.exp_lifted":
-        return approximate_term(ctx.b, *args, rare=rare)
+        return _narrow_term(ctx, op, values, None, lift, rare)
     if op.name == "scalar.round" and op.attrs["dtype"] == BF16 and _only_scaled(op.result):
         return args[0]
+    if op.name == "scalar.ldexp" and (term := _term_of(op.operands[0])) is not None:
+        return _narrow_term(ctx, term, values, args[1], lift, rare)
     return emit_scalar(ctx, op, args, rare)
+
+
+def _term_of(value: IRValue) -> Op | None:
+    """The term that a value is, but for rounding that is left out."""
+    made = value.defining_op
+    if made is not None and made.name == "scalar.round" and made.attrs["dtype"] == BF16 and _only_scaled(value):
+        made = made.operands[0].defining_op
+    return made if made is not None and made.name == "scalar.exp_lifted" else None
 
 
 def _only_scaled(value: IRValue) -> bool:
@@ -108,26 +159,48 @@ def _expanded(b: Builder, name: str, dtype: DType, args: Sequence[Value], rare: 
     return convert(b, result, wide, dtype)
 
 
-MAGIC = 1.5 * 2.0**23
-"""Added to a number, it leaves the nearest whole one in the low bits."""
-APPROXIMATE_BELOW = 2.0**21
-LOWEST_TERM = -125
-"""Below that power of two a term is 0: what is left has no subnormal in it."""
+GRID = 1.5 * 2.0**9
+"""Added to a number below 256 and taken off again, it leaves the nearest multiple of 2^-14; see Note [Terms]."""
+EXPONENTS, MAXIMA = 512.0, 350.0
+"""Up to which exponent a term is approximate, and up to which maximum no other is different from 0."""
+TERM_LIFT = 2.0 ** (LIFT + 1)
+"""What the hardware's power of two lacks to a term: its exponent is always below 0."""
 
 
-def approximate_term(b: Builder, x: Value, m: Value, *, rare: list[Value]) -> Value:
-    """exp_lifted to 2^-20 by the hardware's power of two of a fraction. How it is cut into whole part and fraction does
-    not depend on m, so that results for two m differ by a power of two exactly. log2(e) has two parts: what one lacks,
-    times a large x, would be a part of the fraction."""
-    log2e, rest = (constant(F32, part) for part in parts("log2e", F32))
-    magic = b.fsub(constant(F32, MAGIC + LIFT), m)
-    rare.append(b.fcmp("uge", b.intrinsic("llvm.fabs", m.type, [m], [m.type]), constant(F32, APPROXIMATE_BELOW)))
-    shifted = b.fma(x, log2e, magic)
-    fraction = b.fma(x, rest, b.fma(x, log2e, b.fneg(b.fsub(shifted, magic))))
-    power = b.intrinsic("llvm.nvvm.ex2.approx.ftz.f", SINGLE, [fraction])
-    exponent = b.binary("shl", _bits(b, shifted), const_int(I32, 23))
-    term = b.cast("bitcast", b.add(_bits(b, power), exponent), SINGLE)
-    return b.select(b.fcmp("olt", shifted, constant(F32, MAGIC + LOWEST_TERM)), constant(F32, 0.0), term)
+def _narrow_term(
+    ctx: Context, term: Op, values: Mapping[IRValue, Value], power: Value | None, lift: float, rare: Rare
+) -> Value:
+    """exp_lifted, times a power of two, where it is rounded to bf16: see Note [Terms]. It lacks TERM_LIFT / lift."""
+    b, (x, m) = ctx.b, (values[v] for v in term.operands)
+    m = m if power is None else b.fsub(m, power)
+    score, factor = _scaled_score(term.operands[0])
+    rate = constant(F32, factor * parts("log2e", F32)[0])
+    if rare is not None:
+        rare.append(_at_least(b, m, MAXIMA))
+        return approximate_term(b, values[score], rate, m, lift)
+    exact = b.fmul(emit_scalar(ctx, term, [x, m]), constant(F32, lift / TERM_LIFT))
+    beyond = _at_least(b, b.fmul(values[score], rate), EXPONENTS)
+    return b.select(beyond, exact, approximate_term(b, values[score], rate, m, lift))
+
+
+def _scaled_score(x: IRValue) -> tuple[IRValue, float]:
+    """A score as something times a constant, which is part of its exponent."""
+    made = x.defining_op
+    factor = _constant_value(made.operands[1]) if made is not None and made.name == "scalar.mul" else None
+    return (made.operands[0], factor) if made is not None and factor is not None and 0 < factor < inf else (x, 1.0)
+
+
+def _at_least(b: Builder, x: Value, limit: float) -> Value:
+    """Whether a magnitude is as large, or no number."""
+    return b.fcmp("uge", b.intrinsic("llvm.fabs", x.type, [x], [x.type]), constant(F32, limit))
+
+
+def approximate_term(b: Builder, score: Value, rate: Value, m: Value, lift: float) -> Value:
+    """2 to the power of `rate` times the score, by the hardware, `lift` times: right to 2^-14."""
+    on_grid = b.fma(score, rate, constant(F32, GRID))
+    shifted = b.fsub(on_grid, b.fadd(m, constant(F32, GRID + 1.0)))
+    power = b.intrinsic("llvm.nvvm.ex2.approx.ftz.f", SINGLE, [shifted])
+    return power if lift == 1.0 else b.fmul(power, constant(F32, lift))
 
 
 def _scaled(b: Builder, dtype: DType, inputs: Sequence[Value], rare: list[Value]) -> Value:
@@ -340,3 +413,16 @@ def _integer_to_integer(b: Builder, value: Value, source: DType, to: DType) -> V
     else:
         value = b.cast("zext" if source.kind in "ub" else "sext", value, ty)
     return wrap_nibble(b, value, to) if to.is_nibble else value
+
+
+# Note [Terms]
+# A schedule decides which maximum m a term of attention is computed with, and must not decide its bits. So the exponent
+# y = x * log2(e) is rounded before m is known, to a grid: 2^-14 around 0. Less m, a whole number, it is exact as long
+# as the term is not 0 and |y| is below 512, and the hardware's power of two of the same fraction has the same digits:
+# among exponents below 0, that is. Above, it has others (measured on an H200, for all fractions of the grid and all
+# whole parts), so exponents are kept below, and the power of two that is missing is multiplied when terms are rounded.
+#
+# The error is 2^-14 * ln 2 at most, a fiftieth of what rounding the term to bf16 is. Where |y| is larger, what an f32
+# has of a fraction would not do, and the term is that of every other type. Which of the two it is depends on x alone.
+# A row whose maximum is below 350 has none of the others but those that are 0, so that one question serves a row.
+# Terms below 2^-125 of the largest are 0.

@@ -20,7 +20,8 @@ NARROW = ("half", "bfloat")
 INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("add", "sub", "mul", "shl", "lshr", "ashr", "sdiv", "udiv", "srem", "urem"), NUMBERS),
     **dict.fromkeys(("and", "or", "xor", "icmp"), WHOLE),
-    **dict.fromkeys(("fadd", "fsub", "fmul", "fdiv", "fneg", "fcmp"), FLOATS),
+    **dict.fromkeys(("fadd", "fsub", "fdiv", "fneg", "fcmp"), FLOATS),
+    "fmul": (*FLOATS, "<2 x bfloat>"),
     **dict.fromkeys(("zext", "sext", "uitofp", "sitofp"), WHOLE),
     "trunc": NUMBERS,
     "fpext": ("float", *NARROW),
@@ -48,7 +49,8 @@ INTRINSICS: dict[str, tuple[str, ...]] = {
 """Those of LLVM, each with the types it may have; those of the vendor stand below."""
 
 VENDOR = (
-    *("read.ptx.sreg", "shfl.sync.bfly", "barrier.cta.sync.aligned.all", "bar.warp.sync", "setmaxnreg", "d2f.rz"),
+    *("read.ptx.sreg", "shfl.sync.bfly", "vote.any.sync", "barrier.cta.sync.aligned.all", "bar.warp.sync"),
+    *("setmaxnreg", "d2f.rz"),
     *("ex2.approx.ftz", "cp.async", "mbarrier", "fence", "ldmatrix", "mma"),
 )
 """Names behind `llvm.nvvm.`, each with all its forms; they are machine instructions."""

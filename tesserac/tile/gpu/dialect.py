@@ -3,7 +3,8 @@
 Kernel
     gpu.kernel @name {grid, warps, when, variant_of, takes, mapped} { ^(pid..., memref..., tensor_map...): ... }
         `when` are the conditions on sizes under which this variant of the neutral kernel `variant_of` may run. A launch
-        passes `takes` memories; others are workspace. `mapped` names for each tensor map the memory it reads.
+        passes `takes` memories; others are workspace. `mapped` names for each tensor map the memory it reads. The
+        roles of a `persistent` kernel run for one program after the other; of a `descending` one the last come first.
     gpu.program() : index                       the program's number in the grid
     gpu.alloc() : memref | stages | barriers    memory of the block, shared by its threads
 Registers
@@ -15,7 +16,9 @@ Registers
                                                 as tile.gather; the axes end the dims `bounded` of the result
     gpu.scatter(fragment, mem, at..., status?) {bounds, kind}, gpu.index(fragment)
                                                 as in neutral Tile IR
-    gpu.full / iota / map / cast                as in neutral Tile IR, on fragments of one layout
+    gpu.full / iota / map / cast                as in neutral Tile IR, on fragments of one layout; a map with `narrow`
+                                                gives numbers that only a `gpu.round` to that type reads
+    gpu.round(x) : fragment                     what a map with `narrow` gave, rounded to that type
     gpu.mask(x, axis) {dim, value}              elements outside the axis become `value`
     gpu.fold(x) {dim, kind, width}              element i: x[i], x[i + width], ... of one thread, folded ascending
     gpu.butterfly(x) {dim, kind, lane}          element i with the one that the lane `lane` away holds; halves `dim`
@@ -40,9 +43,11 @@ Copies in flight
     gpu.copy(mem, at..., stages, slot)          starts a copy into a stage; zeros where the axes end. Gives a token.
     gpu.commit(copy...), gpu.wait(group) {pending}
                                                 a group of copies; wait until at most `pending` later groups are left
-    gpu.tensor_copy(map, at..., stages, slot, barriers)
+    gpu.tensor_copy(map, at..., stages, slot, barriers)       `at` in the order of the map's dims:
                                                 one thread starts it; the bytes arrive at the barrier of the slot
     gpu.expect(barriers, slot) {bytes}          announces bytes, and arrives
+    gpu.next(barriers) : slot, parity           the slot of a ring whose turn it is for this thread, and the parity of
+                                                its phase; each time the next one
     gpu.await(barriers, slot, parity)           until the phase of that parity is complete
     gpu.arrive(barriers, slot)                  one arrival per warp
     gpu.barrier()                               all threads of the block
@@ -53,12 +58,13 @@ Copies in flight
 Products
     gpu.multiply(a, slot, b, slot, acc) {unit} : fragment, token<matrix>
     gpu.put(fragment, stages)                   a computed operand into the one slot of its stage
-    gpu.multiply_held(a, b, slot, acc) {unit} : fragment
+    gpu.multiply_held(a, b, slot, acc) {unit} : fragment, token<matrix>
                                                 a product whose left operand is a fragment
     gpu.sum_rows(a, acc) {unit} : fragment      the product of a fragment, or of what was put into a stage, with ones
     gpu.wait_mma(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way
 Gone when lowering is done
-    gpu.stage(mem, at...) {depth, layout} : tile  a block wanted in shared memory    (pipeline, roles)
+    gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns
+                                                                                     (pipeline, roles)
     gpu.dot(a, b, acc) {unit}                   a product of such blocks, of stages, and until
                                                 `operands` of fragments              (pipeline, roles)
     gpu.reduce(x, axis...) {kind, axes, order}  as tile.reduce                       (reduce)
@@ -72,7 +78,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op, Value, attr, attr_tuple, define_op
 from tesserac.ir.forms import Guard, indices, operand_maps
 from tesserac.ir.passes import Level
-from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
+from tesserac.ir.types import INDEX, AxisType, IndexType, MemRefType, ScalarType, TileType
 from tesserac.ir.verify import require
 from tesserac.tile.gpu.matrix import MatrixUnit
 from tesserac.tile.gpu.shared import SharedLayout
@@ -148,6 +154,11 @@ def kernel_parameters(kernel: Op) -> list[Value]:
 
 def kernel_conditions(kernel: Op) -> tuple[Guard, ...]:
     return attr_tuple(kernel, "when", Guard)
+
+
+def is_persistent(kernel: Op) -> bool:
+    """Whether a block of threads runs one program after the other."""
+    return "persistent" in kernel.attrs
 
 
 def kernel_threads(kernel: Op) -> int:
@@ -244,6 +255,13 @@ def _verify_cast(op: Op) -> None:
     require((source.shape, source.layout) == (result.shape, result.layout), "keeps shape and layout", op)
 
 
+def _verify_round(op: Op) -> None:
+    _verify_cast(op)
+    made = op.operands[0].defining_op
+    wanted = made.attrs.get("narrow") if made is not None else None
+    require(wanted == fragment(op.result).dtype, "rounds what is made for it", op)
+
+
 def _verify_convert(op: Op) -> None:
     source, result = fragment(op.operands[0]), fragment(op.result)
     same = (source.shape, source.dtype, source.policy) == (result.shape, result.dtype, result.policy)
@@ -271,10 +289,17 @@ def _verify_copy(op: Op) -> None:
 
 def _verify_tensor_copy(op: Op) -> None:
     source, *at, ring, _, group = op.operands
-    require(isinstance(source.type, TensorMapType) and len(at) == 2, "reads a tensor map at two axes", op)
+    require(isinstance(source.type, TensorMapType), "reads a tensor map", op)
     assert isinstance(source.type, TensorMapType)
+    kinds = [isinstance(v.type, AxisType) for v in at]
+    require(kinds == [False] * (len(source.type.dims) - 2) + [True, True], "reads a block of rows and columns", op)
     require(source.type.dtype == stages(ring).dtype and op.result.type == COPY, "gives a copy token", op)
     require(barriers(group).count == stages(ring).depth, "needs one barrier per stage", op)
+
+
+def _verify_next(op: Op) -> None:
+    barriers(op.operands[0])
+    require([v.type for v in op.results] == [INDEX, INDEX], "gives a slot and a parity", op)
 
 
 def _verify_commit(op: Op) -> None:
@@ -362,7 +387,7 @@ def _verify_sum_rows(op: Op) -> None:
 def _verify_multiply_held(op: Op) -> None:
     left, right, acc = fragment(op.operands[0]), stages(op.operands[1]).layout, fragment(op.operands[3])
     fits = left.shape[1] == right.shape[0] and acc.shape == (left.shape[0], right.shape[1])
-    require(fits and acc == op.result.type, "shapes do not fit", op)
+    require(fits and [v.type for v in op.results] == [acc, MATRIX], "gives its accumulator and a token", op)
     matrix_unit_of(op)
 
 
@@ -383,6 +408,7 @@ define_op("gpu.full", pure=True)
 define_op("gpu.iota", pure=True)
 define_op("gpu.map", pure=True, verify=_verify_map)
 define_op("gpu.cast", pure=True, verify=_verify_cast)
+define_op("gpu.round", pure=True, verify=_verify_round)
 define_op("gpu.mask", pure=True, verify=_verify_same_type)
 define_op("gpu.fold", pure=True)
 define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)
@@ -402,6 +428,7 @@ define_op("gpu.wait", pure=False, verify=_verify_wait)
 define_op("gpu.tensor_copy", pure=False, verify=_verify_tensor_copy)
 define_op("gpu.expect", pure=False)
 define_op("gpu.await", pure=False)
+define_op("gpu.next", pure=False, verify=_verify_next)
 define_op("gpu.arrive", pure=False)
 define_op("gpu.barrier", pure=False)
 define_op("gpu.warp_barrier", pure=False)

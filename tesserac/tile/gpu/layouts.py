@@ -21,12 +21,13 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
 from tesserac.tile.dialect import Stage, kernel_memrefs, memref_type, tile_type
+from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
 from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
-from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar, is_narrow
+from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar
 from tesserac.types.dims import ONE
 
 DimMap = tuple[int | None, ...]
@@ -174,10 +175,6 @@ def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
     return matrix_unit(variant.unit if is_narrow(dot) else FMA, tile_type(dot.operands[0]).dtype, variant.warps)
 
 
-def sums_rows(dot: Op) -> bool:
-    """Whether a product is one with ones: the sums of the rows of its left operand, in the order of a chain."""
-    ones, columns = dot.operands[1].defining_op, tile_type(dot.result).shape[1]
-    return ones is not None and ones.name == "tile.full" and ones.attrs["value"] == 1 and columns == 1
 
 
 def lies_across(load: Op) -> bool:

@@ -21,6 +21,7 @@ from tesserac.tile.gpu.pipeline import pipeline_copies
 from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.roles import split_roles
 from tesserac.tile.gpu.rooms import add_rooms
+from tesserac.tile.gpu.rotate import rotate_products
 from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.split_running import split_running
@@ -53,11 +54,13 @@ def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
     expand_reductions(lowered)
     expand_conversions(lowered)
     place_scratch(lowered, variant.scratch)
-    if variant.unit == WGMMA:
-        split_roles(lowered, arch.shared_bytes)
-    elif variant.unit:
+    if variant.unit:
         place_operands(lowered)
-        pipeline_copies(lowered, arch.shared_bytes)
+        if variant.unit == WGMMA:
+            rotate_products(lowered)
+            split_roles(lowered, arch.shared_bytes)
+        else:
+            pipeline_copies(lowered, arch.shared_bytes)
     # Last: only now is all traffic through shared memory visible.
     insert_barriers(lowered)
     module = Module([lowered])

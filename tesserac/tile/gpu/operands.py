@@ -20,7 +20,7 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import AxisType
 from tesserac.tile.gpu.dialect import fragment, matrix_unit_of
-from tesserac.tile.gpu.matrix import MMA, MMA_LANES, MMA_REGISTERS, operand_layout
+from tesserac.tile.gpu.matrix import FMA, MMA, MMA_LANES, MMA_REGISTERS, WGMMA, operand_layout
 from tesserac.tile.gpu.types import FragmentType, StagesType
 
 Axes = tuple[Value | None, ...]
@@ -29,6 +29,7 @@ Axes = tuple[Value | None, ...]
 
 def place_operands(kernel: Op) -> None:
     """Changes the kernel in place."""
+    _drop_zeros(kernel)
     axes = _block_axes(kernel)
     placed: dict[tuple[Value, int], Value] = {}
     start = Builder.before(kernel.body.ops[0])
@@ -44,6 +45,25 @@ def place_operands(kernel: Op) -> None:
             dot.set_operand(position, placed[value, position])
         if _sums_rows(dot):
             _sum_rows(dot)
+
+
+def _drop_zeros(kernel: Op) -> None:
+    """A sum ends with `+ 0`, so that no zero is negative. Those of matrix units of narrow numbers never are (measured
+    on an H200: products of zeros of both signs, sums that cancel, terms that underflow)."""
+    for op in kernel.walk():
+        for value, arg in zip(op.operands, op.body.args, strict=True) if op.name == "gpu.map" else ():
+            made = value.defining_op
+            if made is None or made.name != "gpu.dot" or matrix_unit_of(made).name == FMA:
+                continue
+            for user, position in list(arg.uses):
+                if user.name == "scalar.add" and position == 0 and _is_plus_zero(user.operands[1]):
+                    user.result.replace_all_uses(arg)
+
+
+def _is_plus_zero(value: Value) -> bool:
+    made = value.defining_op
+    number = made.attrs["value"] if made is not None and made.name == "scalar.constant" else None
+    return isinstance(number, int | float) and number == 0 and math.copysign(1.0, number) > 0
 
 
 def _sums_rows(dot: Op) -> bool:
@@ -87,7 +107,9 @@ def _vanishes(value: Value) -> bool:
     known = [_constant_beyond(v) for v in op.operands]
     values: dict[Value, float | None] = dict(zip(op.body.args, known, strict=True))
     for inner in op.body.ops[:-1]:
-        values[inner.result] = _at_ends(inner, [values[v] for v in inner.operands])
+        number = inner.attrs["value"] if inner.name == "scalar.constant" else None
+        args = [values[v] for v in inner.operands]
+        values[inner.result] = float(number) if isinstance(number, int | float) else _at_ends(inner, args)
     return values[op.body.terminator.operands[0]] == 0.0
 
 
@@ -106,6 +128,8 @@ def _at_ends(op: Op, args: list[float | None]) -> float | None:
             return 0.0
         case "scalar.exp", [float(x)] if x == -math.inf:
             return 0.0
+        case "scalar.mul", [float(x), float(factor)] if x == -math.inf and factor > 0:
+            return x
         case "scalar.ldexp" | "scalar.round" | "scalar.cast", [float(x), *_] if x == 0.0:
             return 0.0
         case "scalar.select", [_, yes, no] if yes == no:
@@ -117,7 +141,7 @@ def _is_held(dot: Op) -> bool:
     """Whether the unit takes the left operand as it lies in registers."""
     layout, acc = fragment(dot.operands[0]).layout, fragment(dot.result).layout
     as_result = layout.registers[: len(MMA_REGISTERS)] == MMA_REGISTERS and layout.lanes == MMA_LANES
-    return matrix_unit_of(dot).name == MMA and as_result and layout.warps == acc.warps
+    return matrix_unit_of(dot).name in (MMA, WGMMA) and as_result and layout.warps == acc.warps
 
 
 def _stays_in_warp(left: Value, result: Value) -> bool:

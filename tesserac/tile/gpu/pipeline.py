@@ -19,7 +19,7 @@ barrier before them. A block that no loop moves is copied once, where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
@@ -84,13 +84,48 @@ def clone_coordinates(b: Builder, at: tuple[Value, ...], loop: Op, known: dict[V
     return [recompute(v) for v in at]
 
 
-def multiply(b: Builder, dot: Op, left: Staged, right: Staged, acc: Value) -> Value:
-    """The product of two staged operands, complete."""
-    types = [acc.type, MATRIX]
-    operands = (left.ring, left.slot, right.ring, right.slot, acc)
-    product = b.op("gpu.multiply", operands, types, {"unit": matrix_unit_of(dot)})
-    settled = (product.results[1], product.results[0])
-    return b.value("gpu.wait_mma", settled, acc.type, {"pending": 0}, hint=dot.result.name)
+def carry_more(loop: Op, inits: list[Value]) -> Op:
+    """A loop that also carries what its body, changed already, takes and yields behind the rest."""
+    body, operands = loop.body, (*loop.operands, *inits)
+    types, names = [v.type for v in operands[2:]], [v.name for v in loop.results]
+    moved = Block([v.type for v in body.args], [v.name for v in body.args])
+    for old, new in zip(body.args, moved.args, strict=True):
+        old.replace_all_uses(new)
+    for op in list(body.ops):
+        op.detach()
+        moved.append(op)
+    whole = Builder.before(loop).op("gpu.for", operands, types, {"step": integer(loop, "step")}, [moved], names)
+    for old, value in zip(loop.results, whole.results, strict=False):
+        old.replace_all_uses(value)
+    loop.erase()
+    return whole
+
+
+def multiplied(dot: Op, staged: Mapping[Value, Staged]) -> Value:
+    """The product of an operand in registers or a stage by one in a stage, complete, before where it stands."""
+    return settled(Builder.before(dot), issued(dot, staged), 0)
+
+
+def issued(dot: Op, staged: Mapping[Value, Staged]) -> Op:
+    """The product, under way."""
+    b, (left, right, acc) = Builder.before(dot), dot.operands
+
+    def place(value: Value) -> tuple[Value, ...]:
+        if isinstance(value.type, FragmentType):
+            return (value,)
+        there = staged.get(value) or Staged(value, dim_value(b, 0))
+        return there.ring, there.slot
+
+    name = "gpu.multiply_held" if isinstance(left.type, FragmentType) else "gpu.multiply"
+    operands = (*place(left), *place(right), acc)
+    names = (dot.result.name, "product")
+    return b.op(name, operands, [acc.type, MATRIX], {"unit": matrix_unit_of(dot)}, names=names)
+
+
+def settled(b: Builder, product: Op, pending: int) -> Value:
+    """The result of a product, once no more than `pending` later ones are under way."""
+    result, token = product.results
+    return b.value("gpu.wait_mma", (token, result), result.type, {"pending": pending}, hint=result.name)
 
 
 def _held_bytes(kernel: Op) -> int:
@@ -117,7 +152,7 @@ class _Pipeline:
             moving = [load for load in loads if _loop_of(load) is loop]
             _Ring(self, loop, moving).build()
         for dot in [op for op in self.kernel.walk() if op.name == "gpu.dot"]:
-            dot.result.replace_all_uses(self.multiplied(dot))
+            dot.result.replace_all_uses(multiplied(dot, self.staged))
             dot.erase()
         for load in loads:
             load.erase()
@@ -134,19 +169,6 @@ class _Pipeline:
         b.op("gpu.wait", (b.value("gpu.commit", (token,), GROUP),), attrs={"pending": 0})
         b.op("gpu.barrier")
         self.staged[load.result] = Staged(ring, slot)
-
-    def multiplied(self, dot: Op) -> Value:
-        b, (left, right, acc) = Builder.before(dot), dot.operands
-        there = self.place(dot, right)
-        if isinstance(left.type, FragmentType):
-            held = (left, there.ring, there.slot, acc)
-            return b.value("gpu.multiply_held", held, acc.type, {"unit": matrix_unit_of(dot)}, hint=dot.result.name)
-        return multiply(b, dot, self.place(dot, left), there, acc)
-
-    def place(self, dot: Op, value: Value) -> Staged:
-        if isinstance(value.type, StagesType):
-            return Staged(value, dim_value(Builder.before(dot), 0))
-        return self.staged[value]
 
 
 def _loop_of(load: Op) -> Op | None:
@@ -170,7 +192,8 @@ class _Ring:
         for ahead in range(self.depth - 1):
             place = index_op(before, "add", low, dim_value(before, ahead * self.step))
             groups.append(self.copy_group(before, place, dim_value(before, ahead)))
-        new = self.carrying(before, groups)
+        self.begin_round(groups)
+        new = carry_more(self.loop, groups)
         assert new.parent is not None
         behind = Builder.before(new.parent.ops[new.parent.place(new) + 1])
         if groups:
@@ -186,23 +209,6 @@ class _Ring:
             coordinates = clone_coordinates(b, tuple(at), self.loop, known)
             tokens.append(b.value("gpu.copy", (mem, *coordinates, ring, slot), COPY))
         return b.value("gpu.commit", tokens, GROUP, hint="group")
-
-    def carrying(self, before: Builder, groups: list[Value]) -> Op:
-        """The loop, which now also carries the groups of copies under way."""
-        self.begin_round(groups)
-        body, inits = self.loop.body, (*self.loop.operands, *groups)
-        types, names = [v.type for v in inits[2:]], [v.name for v in self.loop.results]
-        moved = Block([v.type for v in body.args], [v.name for v in body.args])
-        for old, new in zip(body.args, moved.args, strict=True):
-            old.replace_all_uses(new)
-        for op in list(body.ops):
-            op.detach()
-            moved.append(op)
-        loop = before.op("gpu.for", inits, types, {"step": self.step}, [moved], names)
-        for old, value in zip(self.loop.results, loop.results, strict=False):
-            old.replace_all_uses(value)
-        self.loop.erase()
-        return loop
 
     def begin_round(self, groups: list[Value]) -> None:
         body = self.loop.body

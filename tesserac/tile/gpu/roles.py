@@ -1,178 +1,258 @@
 """Pass `roles`: one warp group only copies, the others only compute; barriers in shared memory connect them.
 
-    ... gpu.tree(%segments, %zero) { ... gpu.for { %a = gpu.stage; %b = gpu.stage; gpu.dot } } ... gpu.store
-  becomes, with rings of d stages and barriers `full` and `empty` for each stage,
-    gpu.role {name = "consumer"} { all of it, but each round is
-        gpu.await(full, slot); gpu.multiply; gpu.wait_mma; gpu.arrive(empty, slot) }
-    gpu.role {name = "producer"} { one loop over all blocks, each round
-        gpu.await(empty, slot); gpu.expect(full, slot) {bytes}; gpu.tensor_copy ... }
+    %q = gpu.stage; gpu.tree(%segments, %zero) { ... gpu.for { %k = gpu.stage; gpu.dot(%q, %k) } } ... gpu.store
+  becomes, with a ring of stages and barriers `full` and `empty` for each of them,
+    gpu.role {name = "consumer"} { all of it, but where a product reads a stage
+        %slot, %parity = gpu.next(full); gpu.await(full, %slot, %parity)
+        gpu.multiply; gpu.wait_mma; gpu.arrive(empty, %slot) }
+    gpu.role {name = "producer"} { the same loops, with nothing in them but, for each stage,
+        %slot, %parity = gpu.next(empty); gpu.await(empty, %slot, 1 - %parity)
+        gpu.expect(full, %slot) {bytes}; gpu.tensor_copy ... }
 
-Block number i uses slot i % d in its phase i // d, on both sides. The producer runs ahead over the ends of segments.
+Both sides come to the blocks of a ring in one order, so that each needs to count only its own. The producer runs ahead
+over the ends of loops. Where programs keep a block and all have the same work, the kernel is persistent: what ends one
+program is done beside the copies of the next. Where work grows with a program's place, the last come first, so that no
+long one is left alone at the end. What one product reads of one round shares a barrier; a block that no loop moves is
+given back at the end. A product is waited for where its result is needed: at the end of a round, if only the next one
+does.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
-from tesserac.ir.types import INDEX, MemRefType
-from tesserac.tile.gpu.dialect import constant_index, integer, kernel_parameters, memory, stages
+from tesserac.ir.types import INDEX, AxisType, IndexType
+from tesserac.tile.gpu.dialect import integer, kernel_grid, kernel_parameters, memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
-from tesserac.tile.gpu.pipeline import Staged, clone_coordinates, fitting_depth, multiply, ring_type, staged_layout
-from tesserac.tile.gpu.shared import SharedLayout, tensor_box
+from tesserac.tile.gpu.pipeline import Staged, fitting_depth, issued, ring_type, settled, staged_layout
+from tesserac.tile.gpu.shared import tensor_box
 from tesserac.tile.gpu.types import COPY, BarriersType, TensorMapType
+from tesserac.types.dims import ONE
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 """With three warp groups these add up to what a block of 384 threads is given. Two groups have enough without it."""
 BARRIER_ROOM = 1024
+LOOPS = ("gpu.for", "gpu.tree")
 
 
 def split_roles(kernel: Op, shared_bytes: int) -> None:
     """Changes the kernel in place."""
-    loops = [op for op in kernel.walk() if op.name == "gpu.for" and any(o.name == "gpu.stage" for o in op.body.ops)]
-    if len(loops) != 1:
-        raise LoweringError("warp roles need exactly one loop with staged blocks")
-    _Split(kernel, loops[0], shared_bytes).build()
+    _Split(kernel, shared_bytes - BARRIER_ROOM).build()
 
 
 @dataclass(frozen=True)
-class _Slot:
-    """Where block number i lies, and the parity of its phase."""
+class _Group:
+    """The blocks that one product reads in one round. Groups of one `ring` use the same memory in turns."""
 
-    slot: Value
-    parity: Value
+    dot: Op
+    loads: list[Op]
+    once: bool
+    ring: object
+
+    @property
+    def bytes(self) -> int:
+        return sum(staged_layout(load).bytes for load in self.loads)
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Where the blocks of a group lie in turns, and the barriers that say so."""
+
+    rings: list[Value]
+    full: Value
+    empty: Value
 
 
 class _Split:
-    def __init__(self, kernel: Op, loop: Op, shared_bytes: int) -> None:
+    def __init__(self, kernel: Op, shared_bytes: int) -> None:
         self.kernel = kernel
-        self.loop = loop
-        self.dot, self.loads = _staged_operands(loop)
-        self.step = integer(loop, "step")
-        self.end = _whole_range(loop, self.step)
         self.consumers = integer(kernel, "warps")
-        self.depth = fitting_depth(self.loads, shared_bytes - BARRIER_ROOM)
-        self.maps = [_tensor_map(kernel, op, staged_layout(op)) for op in self.loads]
-        start = Builder.before(kernel.body.ops[0])
-        self.rings = [start.value("gpu.alloc", (), ring_type(op, self.depth), hint="ring") for op in self.loads]
-        self.full = start.value("gpu.alloc", (), BarriersType(self.depth, 1), hint="full")
-        self.empty = start.value("gpu.alloc", (), BarriersType(self.depth, self.consumers), hint="empty")
+        self.groups = _groups(kernel)
+        self.rooms = self.allocate(shared_bytes)
+        self.maps = {load: _tensor_map(kernel, load) for group in self.groups for load in group.loads}
+
+    def allocate(self, shared_bytes: int) -> dict[object, _Room]:
+        start, rooms = Builder.before(self.kernel.body.ops[0]), dict[object, _Room]()
+        owners = {group.ring: group for group in reversed(self.groups)}
+        moving = [load for group in owners.values() if not group.once for load in group.loads]
+        kept = sum(group.bytes for group in owners.values() if group.once)
+        depth = fitting_depth(moving, shared_bytes - kept)
+        # Two of what a program keeps, so that the next one need not wait for its end, unless copies get fewer by it.
+        ahead = 2 if kept and shared_bytes - 2 * kept >= depth * sum(staged_layout(op).bytes for op in moving) else 1
+        for ring, group in reversed(owners.items()):
+            count = ahead if group.once else depth
+            rings = [start.value("gpu.alloc", (), ring_type(load, count), hint="ring") for load in group.loads]
+            full = start.value("gpu.alloc", (), BarriersType(count, 1), hint="full")
+            empty = start.value("gpu.alloc", (), BarriersType(count, self.consumers), hint="empty")
+            rooms[ring] = _Room(rings, full, empty)
         start.op("gpu.barrier")
+        return rooms
 
     def build(self) -> None:
-        outer = _outermost(self.loop, self.kernel)
         body = self.kernel.body
-        place = body.place(outer)
-        work, last = body.ops[place:-1], body.ops[-1]
-        b = Builder.before(last)
-        end = self.whole_end(b)
+        if _work_varies(self.kernel):
+            self.kernel.attrs["descending"] = True
+        elif any(group.once for group in self.groups):
+            self.kernel.attrs["persistent"] = True
+        work, last = [op for op in body.ops[:-1] if op.name not in ("gpu.alloc", "gpu.barrier")], body.ops[-1]
+        producer = self.producer(work)
         consumer = self.consumer(work)
-        producer = self.producer(end)
         shared = self.consumers > WARPGROUP
-        self.role(b, "consumer", 0, self.consumers, CONSUMER_REGISTERS if shared else 0, consumer)
-        self.role(b, "producer", self.consumers, WARPGROUP, PRODUCER_REGISTERS if shared else 0, producer)
+        self.role(last, "consumer", 0, self.consumers, CONSUMER_REGISTERS if shared else 0, consumer)
+        self.role(last, "producer", self.consumers, WARPGROUP, PRODUCER_REGISTERS if shared else 0, producer)
         self.kernel.attrs["warps"] = self.consumers + WARPGROUP
 
-    def whole_end(self, b: Builder) -> Value:
-        """The end of the range as a value that the producer sees."""
-        made = self.end.defining_op
-        if made is None or made.name != "index.dim":
-            raise LoweringError("the end of the staged loop is not a size")
-        return b.add(clone_op(made, {})).result
-
-    def role(self, b: Builder, name: str, first: int, warps: int, registers: int, block: Block) -> None:
+    def role(self, before: Op, name: str, first: int, warps: int, registers: int, block: Block) -> None:
         attrs = {"name": name, "first": first, "warps": warps, "registers": registers}
-        b.op("gpu.role", (), (), attrs, [block])
+        Builder.before(before).op("gpu.role", (), (), attrs, [block])
+
+    # -- what computes
 
     def consumer(self, work: list[Op]) -> Block:
         block = Block()
         for op in work:
             op.detach()
             block.append(op)
-        before = Builder.before(self.dot)
-        here = self.slot(before, self.loop.body.args[0])
-        before.op("gpu.await", (self.full, here.slot, here.parity))
-        left, right = (Staged(ring, here.slot) for ring in self.rings)
-        result = multiply(before, self.dot, left, right, self.dot.operands[2])
-        before.op("gpu.arrive", (self.empty, here.slot))
-        self.dot.result.replace_all_uses(result)
-        self.dot.erase()
+        slots: dict[Value, Staged] = {}
+        for group in self.groups:
+            slots.update(self.awaited(group))
+        dots = [op for top in block.ops for op in top.walk() if op.name == "gpu.dot"]
+        products = {dot: issued(dot, slots) for dot in dots}
+        for dot, product in products.items():
+            self.settle(dot, product, slots)
+        for group in self.groups:
+            if group.once:
+                Builder(block).op("gpu.arrive", (self.rooms[group.ring].empty, slots[group.loads[0].result].slot))
+            for load in group.loads:
+                load.erase()
         Builder(block).op("gpu.end")
         return block
 
-    def producer(self, end: Value) -> Block:
+    def settle(self, dot: Op, product: Op, slots: dict[Value, Staged]) -> None:
+        """Waits for a product before its result is needed, and gives back what it read."""
+        needed = _first_use(dot)
+        b = Builder.before(needed)
+        assert dot.parent is not None
+        between = dot.parent.ops[dot.parent.place(dot) + 1 : dot.parent.place(needed)]
+        later = sum(op.name in ("gpu.multiply", "gpu.multiply_held") for op in between)
+        dot.result.replace_all_uses(settled(b, product, later))
+        for group in self.groups:
+            if group.dot is dot and not group.once:
+                b.op("gpu.arrive", (self.rooms[group.ring].empty, slots[group.loads[0].result].slot))
+        dot.erase()
+
+    def awaited(self, group: _Group) -> dict[Value, Staged]:
+        """Where the blocks of a group lie, once they are there."""
+        b, room = Builder.before(group.loads[-1] if group.once else group.dot), self.rooms[group.ring]
+        slot, parity = b.op("gpu.next", (room.full,), (INDEX, INDEX), names=("slot", "parity")).results
+        b.op("gpu.await", (room.full, slot, parity))
+        return {load.result: Staged(ring, slot) for load, ring in zip(group.loads, room.rings, strict=True)}
+
+    # -- what copies
+
+    def producer(self, work: list[Op]) -> Block:
         block = Block()
-        b = Builder(block, self.loop.span)
-        body = Block([INDEX], ["k"])
-        b.op("gpu.for", (dim_value(b, 0), end), (), {"step": self.step}, [body])
-        self.copies(Builder(body, self.loop.span), body.args[0], end)
-        b.op("gpu.end")
-        for load in self.loads:
-            load.erase()
+        self.copying(work, Builder(block, self.kernel.span), {})
+        Builder(block).op("gpu.end")
         return block
 
-    def copies(self, b: Builder, k: Value, end: Value) -> None:
-        known = {self.loop.body.args[0]: k, self.loop.operands[1]: end}
-        here = self.slot(b, k)
-        one = dim_value(b, 1)
-        b.op("gpu.await", (self.empty, here.slot, index_op(b, "sub", one, here.parity)))
-        size = sum(stages(ring).layout.bytes for ring in self.rings)
-        b.op("gpu.expect", (self.full, here.slot), attrs={"bytes": size})
-        for load, tensor_map, ring in zip(self.loads, self.maps, self.rings, strict=True):
-            at = clone_coordinates(b, load.operands[1:], self.loop, known)
-            b.value("gpu.tensor_copy", (tensor_map, *at, ring, here.slot, self.full), COPY)
-        b.op("gpu.yield")
+    def copying(self, ops: Iterable[Op], b: Builder, known: dict[Value, Value]) -> None:
+        """What copies of blocks need of `ops`: the loops around them, and where they lie."""
+        groups = {group.loads[-1]: group for group in self.groups}
+        for op in ops:
+            if op in groups:
+                self.copies(b, groups[op], known)
+            elif op.name in LOOPS and any(inner.name == "gpu.stage" for inner in op.walk()):
+                self.loop(op, b, known)
+            elif op.opdef.pure and op.results and all(isinstance(v.type, AxisType | IndexType) for v in op.results):
+                b.add(clone_op(op, known))
 
-    def slot(self, b: Builder, k: Value) -> _Slot:
-        number = index_op(b, "floor_div", k, dim_value(b, self.step), "number")
-        depth = dim_value(b, self.depth)
-        slot = index_op(b, "rem", number, depth, "slot")
-        parity = index_op(b, "rem", index_op(b, "floor_div", number, depth), dim_value(b, 2), "parity")
-        return _Slot(slot, parity)
+    def loop(self, op: Op, b: Builder, known: dict[Value, Value]) -> None:
+        """A loop that carries nothing but places; a tree's segments come one after the other."""
+        tree, source = op.name == "gpu.tree", op.regions[0].block
+        places = [] if tree else [i for i, v in enumerate(op.results) if isinstance(v.type, IndexType)]
+        ends = (dim_value(b, 0), op.operands[0]) if tree else op.operands[:2]
+        inits = [known.get(v, v) for v in (*ends, *(op.operands[2 + i] for i in places))]
+        args = [source.args[0], *(source.args[1 + i] for i in places)]
+        body = Block([INDEX] * len(args), [arg.name for arg in args])
+        known.update(zip(args, body.args, strict=True))
+        inner = Builder(body, op.span)
+        self.copying(source.ops[:-1], inner, known)
+        yielded = [source.terminator.operands[i] for i in places]
+        inner.op("gpu.yield", [known.get(v, v) for v in yielded])
+        step = {"step": 1 if tree else integer(op, "step")}
+        made = b.op("gpu.for", inits, [INDEX] * len(places), step, [body])
+        known.update(zip((op.results[i] for i in places), made.results, strict=True))
+
+    def copies(self, b: Builder, group: _Group, known: dict[Value, Value]) -> None:
+        room = self.rooms[group.ring]
+        slot, parity = b.op("gpu.next", (room.empty,), (INDEX, INDEX), names=("slot", "parity")).results
+        b.op("gpu.await", (room.empty, slot, index_op(b, "sub", dim_value(b, 1), parity)))
+        b.op("gpu.expect", (room.full, slot), attrs={"bytes": group.bytes})
+        for load, ring in zip(group.loads, room.rings, strict=True):
+            at = [known.get(v, v) for v in _by_stride(load)]
+            b.value("gpu.tensor_copy", (self.maps[load], *at, ring, slot, room.full), COPY)
 
 
-def _staged_operands(loop: Op) -> tuple[Op, list[Op]]:
-    """The product of a loop and the two staged blocks it multiplies."""
-    dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
-    loads = [op for op in loop.body.ops if op.name == "gpu.stage"]
-    if len(dots) != 1 or [v.defining_op for v in dots[0].operands[:2]] != loads:
-        raise LoweringError("a loop with staged blocks must multiply exactly two of them")
-    return dots[0], loads
+def _work_varies(kernel: Op) -> bool:
+    """Whether the place of a program says how far one of its loops goes."""
+    varying = set(kernel.body.args[: len(kernel_grid(kernel))])
+    ends = set[Value]()
+    for op in kernel.walk():
+        if not varying.isdisjoint(op.operands):
+            varying.update(v for v in op.results if isinstance(v.type, IndexType))
+        ends.update(op.operands[1:2] if op.name == "gpu.for" else ())
+    return not varying.isdisjoint(ends)
 
 
-def _tensor_map(kernel: Op, load: Op, layout: SharedLayout) -> Value:
+def _first_use(dot: Op) -> Op:
+    """The first operation of its block that reads the result of a product, or holds one that does."""
+    users = set()
+    for user, _ in dot.result.uses:
+        while user.parent is not dot.parent:
+            holder = user.parent.parent_op if user.parent is not None else None
+            assert holder is not None
+            user = holder
+        users.add(user)
+    assert dot.parent is not None
+    return min(users, key=dot.parent.place)
+
+
+def _groups(kernel: Op) -> list[_Group]:
+    found: dict[tuple[Block, Op], _Group] = {}
+    for load in [op for op in kernel.walk() if op.name == "gpu.stage"]:
+        dot = next(user for user, _ in load.result.uses)
+        assert load.parent is not None
+        ring = load.attrs.get("ring", load)
+        group = found.setdefault((load.parent, dot), _Group(dot, [], load.parent is kernel.body and ring is load, ring))
+        group.loads.append(load)
+    if all(group.once for group in found.values()):
+        raise LoweringError("warp roles need a loop with staged blocks")
+    return list(found.values())
+
+
+def _tensor_map(kernel: Op, load: Op) -> Value:
     """A new argument: how tensor copies read the memory of a staged block."""
     source = load.operands[0]
     mem = memory(source)
-    if source not in kernel_parameters(kernel) or not isinstance(source.type, MemRefType) or len(mem.dims) != 2:
-        raise LoweringError("tensor copies read matrices that are arguments")
-    ty = TensorMapType(mem.dims, mem.dtype, mem.policy, tensor_box(layout))
+    order = _stride_order(load)
+    dims, strides = (tuple(sizes[i] for i in order) for sizes in (mem.dims, mem.strides))
+    ty = TensorMapType(dims, strides, mem.dtype, mem.policy, tensor_box(staged_layout(load)))
     kernel.attrs["mapped"] = (*indices(kernel, "mapped"), kernel_parameters(kernel).index(source))
     return kernel.body.add_arg(ty, f"{source.name}_map")
 
 
-def _whole_range(loop: Op, step: int) -> Value:
-    """The end of the blocks that the loop walks, over all segments: they must follow each other without a gap."""
-    low, high = loop.operands[:2]
-    if constant_index(low) == 0:
-        return high
-    start, cut = low.defining_op, high.defining_op
-    if start is None or start.name != "index.mul" or cut is None or cut.name != "index.min":
-        raise LoweringError("the staged loop is not a run of segments")
-    lengths = [n for n in map(constant_index, start.operands) if n is not None]
-    if len(lengths) != 1 or lengths[0] % step:
-        raise LoweringError("segments are not whole blocks")
-    return next(v for v in cut.operands if v.defining_op is None or v.defining_op.name == "index.dim")
+def _stride_order(load: Op) -> list[int]:
+    """The dims of a memory: those at one place first, the dense one last."""
+    at, strides = load.operands[1:], memory(load.operands[0]).strides
+    return sorted(range(len(at)), key=lambda i: (isinstance(at[i].type, AxisType), strides[i] == ONE))
 
 
-def _outermost(loop: Op, kernel: Op) -> Op:
-    """The operation of the kernel's body that holds the loop."""
-    op = loop
-    while op.parent is not kernel.body:
-        holder = op.parent.parent_op if op.parent is not None else None
-        assert holder is not None
-        op = holder
-    return op
+def _by_stride(load: Op) -> list[Value]:
+    return [load.operands[1 + i] for i in _stride_order(load)]

@@ -69,12 +69,13 @@ def swizzle(offset: int) -> int:
 class Descriptor:
     """What wgmma must know of an operand besides its address: byte distances, and whether k is the slow dim.
 
-    `leading` is the distance between panels, `stride` between groups of eight rows, `step` between blocks of 16 terms.
+    `leading` is the distance between panels, `stride` between groups of eight rows. `steps` is where each block of 16
+    terms begins.
     """
 
     leading: int
     stride: int
-    step: int
+    steps: tuple[int, ...]
     transposed: bool
 
     @property
@@ -90,10 +91,12 @@ def descriptor(layout: SharedLayout, k_dim: int, k: int) -> Descriptor:
     if not layout.swizzled or layout.row_bytes != PANEL_BYTES:
         raise LoweringError("wgmma reads operands from 128-byte panels")
     if k_dim == 1:
-        if layout.shape[1] != layout.panel:
-            raise LoweringError("terms along rows must fit one panel")
-        return Descriptor(CHUNK_BYTES, ATOM_BYTES, k * layout.element, False)
-    return Descriptor(layout.panel_bytes, ATOM_BYTES, k * PANEL_BYTES, True)
+        # The swizzle of a row depends on its number alone, so the terms of a row go on in the next panel.
+        places = (divmod(first, layout.panel) for first in range(0, layout.shape[1], k))
+        steps = tuple(panel * layout.panel_bytes + inside * layout.element for panel, inside in places)
+        return Descriptor(CHUNK_BYTES, ATOM_BYTES, steps, False)
+    steps = tuple(first * PANEL_BYTES for first in range(0, layout.shape[0], k))
+    return Descriptor(layout.panel_bytes, ATOM_BYTES, steps, True)
 
 
 def tensor_box(layout: SharedLayout) -> tuple[int, int]:

@@ -3,7 +3,9 @@
     fragment<[128, 128], f32, r[1:1 0:8] l[1:2 1:4 0:1 0:2 0:4] w[0:64 1:32 1:64]>   a block spread over registers
     stages<4, [128, 64], bf16 @accum(f32), panel=64, swizzled>                       a ring of blocks in shared memory
     barriers<4, 8>                                  four barriers in shared memory, each passed by eight arrivals
-    tensor_map<[M, K], bf16 @accum(f32), box=[128, 64]>                how tensor copies read a memref; a parameter
+    tensor_map<[N, M, K], bf16 @accum(f32), strides=[M*K, K, 1], box=[128, 64]>
+                                                    how tensor copies read a memref, its dims in the order of their
+                                                    strides; a box is as long as one along all but the last two
 """
 
 from __future__ import annotations
@@ -63,13 +65,15 @@ class BarriersType:
 @dataclass(frozen=True)
 class TensorMapType:
     dims: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
     dtype: DType
     policy: Policy
     box: tuple[int, int]
 
     def __str__(self) -> str:
-        dims = ", ".join(map(str, self.dims))
-        return f"tensor_map<[{dims}], {element(self.dtype, self.policy)}, box=[{self.box[0]}, {self.box[1]}]>"
+        dims, strides = (", ".join(map(str, sizes)) for sizes in (self.dims, self.strides))
+        box = f"box=[{self.box[0]}, {self.box[1]}]"
+        return f"tensor_map<[{dims}], {element(self.dtype, self.policy)}, strides=[{strides}], {box}>"
 
 
 def _ints(text: str) -> tuple[int, ...]:
@@ -101,8 +105,9 @@ def _barriers(inner: str) -> Type:
 
 
 def _tensor_map(inner: str) -> Type:
-    dims, elem, box = split_top(inner)
-    return TensorMapType(parse_dims(dims), *parse_element(elem), _pair(box.removeprefix("box=")))
+    dims, elem, strides, box = split_top(inner)
+    layout = parse_dims(strides.removeprefix("strides="))
+    return TensorMapType(parse_dims(dims), layout, *parse_element(elem), _pair(box.removeprefix("box=")))
 
 
 register_type("fragment", _fragment)

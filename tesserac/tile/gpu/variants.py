@@ -17,10 +17,10 @@ from tesserac.ir.core import Op, Value, attr
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType, TileType
 from tesserac.tile.dialect import Config, memref_type, tile_type
+from tesserac.tile.gpu.asynchronous import is_narrow, takes_roles
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import FMA, FMA_PART, MMA, MMA_PART, WARPGROUP, WGMMA
 from tesserac.types.dims import ONE, Dim, product
-from tesserac.types.dtype import BF16, F16, F32
 
 ROW_ALIGNMENT = 16
 """Bytes to which tensor copies want rows aligned."""
@@ -83,10 +83,9 @@ def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config,
     warps = _row_warps(dots, plain.warps, narrow) if by_rows else plain.warps
     base = replace(plain, unit=MMA if narrow else FMA, levels=SHALLOW, by_rows=by_rows, warps=warps)
     fast = [base]
-    matrices = all(m is not None and len(m.dims) == 2 and m.strides == (m.dims[1], ONE) for m in sources)
-    if narrow and matrices and arch.tensor_copies and config.roles == "producer_consumer":
+    warps = config.warps - WARPGROUP
+    if arch.tensor_copies and config.roles == "producer_consumer" and takes_roles(kernel, warps):
         aligned = tuple(dict.fromkeys(g for mem in sources if mem is not None for g in _aligned(mem)))
-        warps = config.warps - WARPGROUP
         fast = [replace(base, unit=WGMMA, warps=warps, when=aligned), replace(base, suffix="_mma")]
     few = tuple(_few_segments(op) for op in kernel.walk() if op.name == "tile.tree")
     if not few:
@@ -103,9 +102,6 @@ def works_by_rows(kernel: Op) -> bool:
     return bool(dots) and (computed or any(op.name == "tile.reduce" for op in ops))
 
 
-def is_narrow(dot: Op) -> bool:
-    """Whether matrix units of 16-bit numbers take a product."""
-    return tile_type(dot.operands[0]).dtype in (BF16, F16) and tile_type(dot.result).dtype == F32
 
 
 def _row_warps(dots: list[Op], warps: int, narrow: bool) -> int:
@@ -123,11 +119,11 @@ def _source(operand: Value) -> MemRefType | None:
 def _aligned(mem: MemRefType) -> list[Guard]:
     """Rows must be a multiple of 16 bytes, and there must be some."""
     unit = Dim.const(ROW_ALIGNMENT * 8 // mem.dtype.bits)
-    row = mem.strides[0]
+    rows = [s for s in mem.strides if s != ONE]
+    some = [n for n in mem.dims if n.constant is None]
     return [
-        Guard("divides", unit, row, f"rows of {row} elements are 16-byte aligned"),
-        Guard("at_least", mem.dims[0], Dim.const(1), f"{mem.dims[0]} is not 0"),
-        Guard("at_least", mem.dims[1], Dim.const(1), f"{mem.dims[1]} is not 0"),
+        *(Guard("divides", unit, row, f"rows of {row} elements are 16-byte aligned") for row in rows),
+        *(Guard("at_least", size, Dim.const(1), f"{size} is not 0") for size in some),
     ]
 
 

@@ -1,0 +1,139 @@
+"""Pass `rotate`: a product that only carried values need is left to the next round, where it runs beside other work.
+
+    gpu.for(%low, %high, %acc) { ^(%i, %acc):
+        %s = gpu.dot(%q, gpu.stage(%k, %i), %zero)
+        %p = ... %s ...; %scaled = ... %acc ...; gpu.yield(gpu.dot(%p, gpu.stage(%v, %i), %scaled)) }
+  becomes, with %nowhere behind the end of the memory of v, where tensor copies read zeros,
+    %scaled, %p, %at = gpu.for(%low, %high, %acc, 0, %nowhere) { ^(%i, %before, %terms, %place):
+        %s = gpu.dot(%q, gpu.stage(%k, %i), %zero)
+        %acc = gpu.dot(%terms, gpu.stage(%v, %place), %before)
+        %p = ... %s ...; %scaled = ... %acc ...; gpu.yield(%scaled, %p, %i) }
+    %acc = gpu.dot(%p, gpu.stage(%v, %at), %scaled)
+
+Matrix units that run beside their warps have the product of the round before while those make %p of this one: what
+comes first is started first, so that to wait for %s is not to wait for %acc. All stages of v have one `ring`, in the
+order in which they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Op, Value, clone_op
+from tesserac.ir.index import dim_value
+from tesserac.ir.types import INDEX, AxisType
+from tesserac.tile.gpu.dialect import fragment, memory, scalar_of
+from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
+from tesserac.tile.gpu.types import FragmentType
+from tesserac.types.dims import Dim
+from tesserac.types.policy import NO_POLICY
+
+
+@dataclass(frozen=True)
+class _Late:
+    """The product of a loop that is left to the next round, what it is carried as, and the one that it waits behind."""
+
+    loop: Op
+    dot: Op
+    position: int
+    first: Op
+
+
+def rotate_products(kernel: Op) -> None:
+    """Changes the kernel in place."""
+    for number, late in enumerate(list(_late_products(kernel))):
+        _rotate(late, number)
+
+
+def _late_products(kernel: Op) -> Iterator[_Late]:
+    """Loops with two products, of which the second takes what is computed from the first, and is only carried on."""
+    for loop in [op for op in kernel.walk() if op.name == "gpu.for"]:
+        dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
+        if len(dots) != 2:
+            continue
+        first, dot = dots
+        uses = list(dot.result.uses)
+        carried = len(uses) == 1 and uses[0][0] is loop.body.terminator
+        if carried and isinstance(dot.operands[0].type, FragmentType) and _end_of_rows(dot) is not None:
+            yield _Late(loop, dot, uses[0][1], first)
+
+
+def _end_of_rows(dot: Op) -> Dim | None:
+    """Behind which place of the memory of a right operand there are no terms."""
+    load = dot.operands[1].defining_op
+    if load is None or load.name != "gpu.stage":
+        return None
+    dims = memory(load.operands[0]).dims
+    return next((size for size, at in zip(dims, load.operands[1:], strict=True) if isinstance(at.type, AxisType)), None)
+
+
+def _rotate(late: _Late, number: int) -> None:
+    loop, dot, body = late.loop, late.dot, late.loop.body
+    terms, load, scaled = dot.operands[0], dot.operands[1].defining_op, dot.operands[2]
+    end = _end_of_rows(dot)
+    assert load is not None and end is not None
+    before = Builder.before(loop)
+    nothing = before.value("gpu.full", (), fragment(terms), {"value": 0})
+    inits = [nothing, dim_value(before, end)]
+    carried, counter = body.args[1 + late.position], body.args[0]
+    left, place = body.add_arg(fragment(terms), "terms"), body.add_arg(INDEX, "place")
+    b = Builder.before(body.ops[body.place(late.first) + 1])
+    made = _product_at(b, late, number, left, place, carried)
+    for user, position in list(carried.uses):
+        if user is not made:
+            user.set_operand(position, made.result)
+    yielded = list(body.terminator.operands)
+    yielded[late.position] = scaled
+    body.terminator.set_operands([*yielded, terms, counter])
+    whole = carry_more(loop, inits)
+    _finish(whole, late, number)
+    _round_behind(terms, made.result)
+
+
+def _round_behind(terms: Value, product: Value) -> None:
+    """Rounds the terms of a round when the product of the round before is complete: it still reads those of its own, in
+    the registers that these will have."""
+    made, block = terms.defining_op, terms.owner.parent if isinstance(terms.owner, Op) else None
+    if made is None or block is None or made.name != "gpu.map" or fragment(terms).dtype.bytes != 2:
+        return
+    readers = [block.place(user) for user, _ in product.uses if user.parent is block]
+    behind = max(readers, default=0) + 1
+    if behind <= block.place(made) or any(block.place(user) < behind for user, _ in terms.uses if user.parent is block):
+        return
+    ty = fragment(terms)
+    wide = replace(ty, dtype=scalar_of(ty).dtype, policy=NO_POLICY)
+    b = Builder.before(made)
+    attrs = made.attrs | {"narrow": ty.dtype}
+    body = clone_op(made, {}).regions
+    exact = b.op("gpu.map", made.operands, (wide,), attrs, [region.block for region in body], names=(terms.name,))
+    rounded = Builder.before(block.ops[behind + 1]).value("gpu.round", (exact.result,), ty, hint=terms.name)
+    terms.replace_all_uses(rounded)
+    made.erase()
+
+
+def _finish(whole: Op, late: _Late, number: int) -> None:
+    """The product of the last round, behind the loop; all that has read the loop's result reads that."""
+    assert whole.parent is not None
+    result = whole.results[late.position]
+    users = list(result.uses)
+    b = Builder.before(whole.parent.ops[whole.parent.place(whole) + 1])
+    last = _product_at(b, late, number, whole.results[-2], whole.results[-1], result)
+    for user, position in users:
+        user.set_operand(position, last.result)
+    load = late.dot.operands[1].defining_op
+    late.dot.erase()
+    assert load is not None
+    load.erase()
+
+
+def _product_at(b: Builder, late: _Late, number: int, terms: Value, place: Value, acc: Value) -> Op:
+    """The product of the round at `place`."""
+    load = late.dot.operands[1].defining_op
+    assert load is not None and load.parent is not None and load.parent.parent_op is not None
+    mem, *at = load.operands
+    there = clone_coordinates(b, tuple(at), load.parent.parent_op, {load.parent.args[0]: place})
+    staged = b.value("gpu.stage", (mem, *there), load.result.type, load.attrs | {"ring": number})
+    return b.op("gpu.dot", (terms, staged, acc), (acc.type,), dict(late.dot.attrs))
