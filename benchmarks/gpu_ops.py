@@ -32,7 +32,7 @@ import numpy as np  # noqa: E402
 from benchmarks.bits import Array, digest, run_on_gpu  # noqa: E402
 
 Row = dict[str, Any]
-SMALL = {"B": 2, "M": 3, "N": 5}
+SMALL = {"B": 2, "M": 3, "N": 5, "K": 4}
 """Of the library's examples."""
 SIZES: dict[str, list[dict[str, int]]] = {
     "": [{"N": 300, "D": 40, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2000, "D": 1500, "K": 3000}],

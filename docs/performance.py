@@ -67,6 +67,7 @@ FILES = {
     "ad-memory": "memory of derivatives through loops",
     "algebra-aarch64": "linear algebra written naively, against the form by hand and PyTorch",
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
+    "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
     "bits": "which programs have the same bits on which machines",
     "checking-aarch64": "`tesserac check`: time for large files and projects",

@@ -268,3 +268,12 @@ def test_results_on_a_device(name: str, cases: object) -> None:
         result = function(*case.inputs)
         assert isinstance(result, np.ndarray)
         assert case.check(result) is None, case.name
+
+
+def test_what_a_call_is_checked_for_depends_on_its_sizes_alone() -> None:
+    """Launches of a factorisation shrink from step to step: how many programs they have is asked when they run."""
+    text = "def f(a: Tensor[N, N, f64]):\n    return cholesky(a)\n"
+    made = program_of(SourceFile("m.tess", text), "f", "sm_90a")
+    asked = [side for check in made.checks for side in (check.condition.left, check.condition.right)]
+    assert asked and all(side.symbols() <= {"N"} for side in asked)
+    assert any(kernel.programs.symbols() - {"N"} for kernel in made.kernels)

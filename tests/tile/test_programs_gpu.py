@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+import tessera
 from tesserac.base.source import SourceFile
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.place_kernels import placed_kernels
@@ -126,6 +127,14 @@ def test_terms_in_bf16_are_right_however_large_the_scores_are() -> None:
     assert np.all(run(np.float32([-np.inf, -500.0]), np.float32(0.0))[0] == 0)
 
 
+def test_rare_programs_give_their_bits_whatever_the_types_of_a_map() -> None:
+    """They go through memory of the thread, one element after the other."""
+    text = "def f(x: Tensor[N, f64]):\n    return cast(exp(x), f32), exp(cast(x, f32))\n"
+    x = np.concatenate([np.linspace(-800, 800, 2000), [np.inf, -np.inf, np.nan, 0.0]])
+    for got, wanted in zip(emulated(text)(x), tessera.compile(text).f(x), strict=True):
+        same_bits(got, np.asarray(wanted))
+
+
 def test_a_block_that_fits_no_unit_runs_as_its_meaning_and_says_why() -> None:
     file = SourceFile("m.tess", scheduled(PROGRAMS["product"], (1, 1, 1)))
     levels = SESSION.levels(file, SESSION.function(file, "f"), PLATFORMS[ARCH].schedule)
@@ -136,8 +145,6 @@ def test_a_block_that_fits_no_unit_runs_as_its_meaning_and_says_why() -> None:
 def test_numbers_of_bf16_keys_do_not_depend_on_the_blocks() -> None:
     """On this machine: the same rounding of terms whatever the blocks of keys are."""
     import ml_dtypes
-
-    import tessera
 
     rng = np.random.default_rng(3)
     shapes = ((2, 40, 64), (2, 300, 64), (2, 300, 64))

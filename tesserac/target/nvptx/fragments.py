@@ -115,11 +115,11 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     """The bodies with their rare programs: one after the other through memory of the thread, so that programs that
     hardly ever run are not most of the kernel."""
     rows = _arguments(ctx, op)
-    kinds = [value.type for value in rows[0]]
-    if len(rows) < MANY or not all(kind.is_float for kind in kinds):
+    kinds, result = [value.type for value in rows[0]], register_type(scalar_of(fragment(op.result)).dtype)
+    if len(rows) < MANY or not all(kind.is_float for kind in (*kinds, result)):
         return _bodies(ctx, op, None)
     b = ctx.b
-    rooms = [b.alloca(array(kind, len(rows)), VECTOR_BYTES) for kind in kinds]
+    *rooms, made = [b.alloca(array(kind, len(rows)), VECTOR_BYTES) for kind in (*kinds, result)]
     for number, row in enumerate(rows):
         for room, value in zip(rooms, row, strict=True):
             b.store(value, b.gep(value.type, room, number), value.type.bits // 8)
@@ -127,13 +127,12 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     def body(number: Value, _: list[Value]) -> list[Value]:
         places = [b.gep(kind, room, number) for kind, room in zip(kinds, rooms, strict=True)]
         args = [b.load(kind, place, kind.bits // 8) for kind, place in zip(kinds, places, strict=True)]
-        made = emit_body(ctx, op.body.args, op.body.ops, args, None, _rounded_to(op))
-        assert made.type == kinds[0]
-        b.store(made, places[0], made.type.bits // 8)
+        value = emit_body(ctx, op.body.args, op.body.ops, args, None, _rounded_to(op))
+        b.store(value, b.gep(result, made, number), result.bits // 8)
         return []
 
     flow.for_loop(b, const_i64(0), const_i64(len(rows)), const_i64(1), [], body)
-    return [b.load(kinds[0], b.gep(kinds[0], rooms[0], number), kinds[0].bits // 8) for number in range(len(rows))]
+    return [b.load(result, b.gep(result, made, number), result.bits // 8) for number in range(len(rows))]
 
 
 def _bodies(ctx: Context, op: Op, rare: Rare) -> list[Value]:

@@ -29,6 +29,7 @@ from tesserac.ir.forms import Guard, indices
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
 from tesserac.target.compile import CodegenError
+from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.guards import certain_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
@@ -40,6 +41,7 @@ from tesserac.target.sizes import implied_guards, size_of
 from tesserac.tile.gpu.dialect import integer, is_persistent, kernel_conditions, kernel_parameters, text
 from tesserac.tile.gpu.types import TensorMapType
 from tesserac.types.dims import Dim, product
+from tesserac.types.extents import largest
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,11 @@ def _checks(func: Op, kernels: Mapping[str, Op]) -> tuple[tuple[Check, ...], tup
             add([guard], op.span)
     for op, dims in certain_sizes(func, kernels):
         add(implied_guards(dim for dim in dims if dim.symbols() <= known), op.span)
-    used = [dim for dim in sizes_used([func, *kernels.values()]) if dim.symbols() <= known]
-    for size in telling(part for dim in [*used, *map(programs, kernels.values())] for part in possible_parts(dim)):
+    loops = loop_bounds(func)
+    sizes = [*sizes_used([func, *kernels.values()]), *map(programs, kernels.values())]
+    # Of one with a counter of a loop, what it is at most; where that is not known, each launch is looked at.
+    most = [dim for dim in (largest(dim, loops) for dim in sizes) if dim is not None and dim.symbols() <= known]
+    for size in telling(part for dim in most for part in possible_parts(dim)):
         found.setdefault(("fits", size, _LIMIT), HostSite("size", named_size(size), func.span))
     checks = tuple(Check(condition(*key), site) for site, key in enumerate(found))
     return checks, tuple(found.values())
