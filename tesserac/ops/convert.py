@@ -87,10 +87,10 @@ class Bitcast(Operator):
     derivative. `bitcast` of the library also takes dtypes of other sizes.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, i32]:
-        return op.bitcast(x, i32)
+        return op.bitcast_equal(x, i32)
     """
 
-    name = "bitcast"
+    name = "bitcast_equal"
     again = True
     batching = "leading"
     signatures = ("(x: R[*s], dtype: dtype) -> {dtype}[*s]",)
@@ -101,7 +101,7 @@ class Bitcast(Operator):
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
-        pairs = ((I32, "f32[3, 4]"), (F32, "i32[5]"), (I16, "bf16[2, 3]"), (F64, "u64[4]"), (BF16, "f16[3]"))
+        pairs = ((I32, "f32[3, 4]"), (F32, "i32[5]"), (I16, "bf16[2, 3]"), (F64, "u64[4]"), (I16, "f16[3]"))
         return [(cls(dtype), (operand,)) for dtype, operand in pairs]
 
     def mismatch(self, operands: Sequence[TensorType], same: SameSize) -> Mismatch | None:

@@ -89,7 +89,7 @@ def read_schedules(path: Path) -> Schedules:
     """Those of a file; none where there is no file. Raises DamagedSchedules."""
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Schedules()
     except (OSError, UnicodeDecodeError) as problem:
         raise DamagedSchedules(path, str(problem)) from None

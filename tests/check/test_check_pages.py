@@ -10,8 +10,9 @@ from tesserac.diag.pages import load_page, page_codes
 from tests.support.checking import diagnose, library
 from tests.support.page_checks import assert_page
 
-COMPILED = ("E0317", "E0512")
-"""What only shows where a program is compiled: `graph/test_expansion.py` and `test_requests.py` look at these."""
+COMPILED = ("E0317", "E0512", "E0513", "E0514")
+"""What only shows where a program is compiled: `graph/test_expansion.py`, `test_requests.py`, and those of schedules
+and their cache look at these."""
 DEVICES = r"E05[68]"
 """What only shows where a program meets a GPU: the rooms `runtime` and `target` look at these."""
 CODES = [

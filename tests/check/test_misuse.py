@@ -247,7 +247,6 @@ E0924 m.masked(A, np.ones(3, bool))                 `N` is 4
 E0922 m.narrow_(A)                                  float32
 E0922 m.narrow_(A.astype("u2"))                     uint16
 E0922 m.nibbles(A.astype("i1"))                     int8
-E0922 m.any_(A.astype("u2"))                        uint16
 E0922 m.any_(A.astype("O"))                         object
 E0922 m.any_(A.astype("g"))                         no dtype of the language
 E0922 m.any_(A.astype(">f4"))                       >f4

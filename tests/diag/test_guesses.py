@@ -20,7 +20,7 @@ def said(statement: str, dtype: str = "f32") -> str:
 
 @pytest.mark.parametrize(("statement", "guess"), [
     ("y = np.sum(x)", "N"), ("y = x * pi", "pinv"), ("y = rand(3)", "grad"), ("y = x * nan", "isnan"),
-    ("y = deform_conv2d(x, x)", "conv1d"), ("y = x.dot(x)", "det"), ("y = x + T2", "tf32"), ("x.add_(1.0)", "add"),
+    ("y = max_unpool3d(x, x)", "max_pool3d"), ("y = x.dot(x)", "det"), ("y = x + T2", "tf32"), ("x.add_(1.0)", "add"),
     ("y = nm(x)", "N"),
 ])  # fmt: skip
 def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> None:
@@ -30,7 +30,7 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
 @pytest.mark.parametrize(("statement", "advice"), [
     ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "here it is `None`"),
     ("y = np.sum(x)", "functions need no module"), ("y = rand(3)", "`uniform`"),
-    ("y = deform_conv2d(x, x)", "`conv2d`"),
+    ("y = max_unpool3d(x, x)", "`max_unpool2d`"),
     ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),
     ("y = vmap(rleu)(x)", "fix: relu"), ("y = sort(sum(x))", "example.tess"),
 ])  # fmt: skip
@@ -39,7 +39,7 @@ def test_what_is_said_instead(statement: str, advice: str) -> None:
 
 
 def test_a_dtype_that_is_not_there() -> None:
-    assert "there is no dtype `u16`" in said("y = x", "u16")
+    assert "there is no dtype `u128`" in said("y = x", "u128")
 
 
 def test_names_of_others_are_not_ours_and_lead_to_some_that_are() -> None:

@@ -28,6 +28,7 @@ from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value
 from tesserac.ir.passes import run_passes
+from tesserac.ops.convert import Bitcast
 from tesserac.ops.registry import OPERATORS, Array, Operator
 from tesserac.ops.shape import Permute, Reshape, Slice
 from tesserac.ops.unify import Mismatch, choose
@@ -194,7 +195,9 @@ def drawn_so(case: Case, sizes: Mapping[str, int]) -> tuple[list[Array], Array] 
     try:
         args = [operand(case, place, sizes, rng) for place in range(len(case.types))]
         with np.errstate(all="ignore"):
-            reference = concrete(case, sizes).reference(*(a if a.dtype.kind == "c" else wide(a) for a in args))
+            as_given = isinstance(case.operator, Bitcast)  # bits are those of the dtype
+            operands = [a if as_given or a.dtype.kind == "c" else wide(a) for a in args]
+            reference = concrete(case, sizes).reference(*operands)
     except (IndexError, ValueError):
         return None
     return args, np.asarray(reference)

@@ -172,7 +172,7 @@ def exponential(a: Tensor[N, N, f64], g: Tensor[N, N, f64]):
     return sum(g * ((v * exp(w)[None, :]) @ v.T))
 def vector(a: Tensor[N, N, f64], g: Tensor[N, N, f64]) where N >= 1:
     w, v = eigh(a)
-    return v[0, 0] * g[0, 0]
+    return sum(v[0] * g[0])
 """
 EQUAL += "".join(
     f"def d_{name}(a: Tensor[M, N, f64], g: Tensor[M, N, f64]) where M >= 1, N >= 1:\n    return grad({name})(a, g)\n"

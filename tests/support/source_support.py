@@ -13,6 +13,7 @@ from tesserac.check.infer import CheckResult, check_module
 from tesserac.graph.build import build_module
 from tesserac.graph.devices import alone
 from tesserac.graph.interp import run_function
+from tesserac.graph.passes.choose_forms import choose_forms
 from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.rules import apply_rules
@@ -57,7 +58,8 @@ def normal(seed: int, *shape: int) -> np.ndarray:
 def graph_of(checked: CheckResult) -> Op:
     """The function `f` of a module `m` in the Graph, with all that it calls inside but what it asserts and prints."""
     entries = {function.symbol for function in checked.module.functions}
-    module = run_passes(build_module(list(checked.functions.values()), entries), [apply_rules, inline], verify=True)
+    built = build_module(list(checked.functions.values()), entries)
+    module = run_passes(built, [apply_rules, inline, choose_forms], verify=True)
     function = module.lookup("m.f")
     for op in list(function.walk()):
         if op.name in ("form.assert", "form.print"):

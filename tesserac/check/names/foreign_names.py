@@ -44,8 +44,6 @@ WORDS = {
 
 
 ABSENT = {
-    "ctc_loss": "`cross_entropy` and `nll`",
-    "deform_conv2d": "`conv2d` and `grid_sample`",
     "lp_pool3d": "`lp_pool2d`",
     "max_unpool3d": "`max_unpool2d`",
 }
