@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import copysign
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Value
@@ -64,3 +65,15 @@ def finished(builder: Builder, kind: str, total: Value, result: TensorType) -> V
     inner.op("form.yield", (value,))
     attrs = {"maps": (tuple(range(len(source.shape))),)}
     return builder.value("tile.map", (total,), target, attrs, (block,), hint="total")
+
+
+def constant_scalar(value: Value) -> float | None:
+    """A number in the body of a map that is known while compiling."""
+    made = value.defining_op
+    number = made.attrs["value"] if made is not None and made.name == "scalar.constant" else None
+    return float(number) if isinstance(number, int | float) else None
+
+
+def is_plus_zero(value: Value) -> bool:
+    number = constant_scalar(value)
+    return number == 0.0 and copysign(1.0, number) > 0

@@ -52,6 +52,7 @@ WITHIN, EFFECT = "within", "effect"
 OF_LIBRARY = (WITHIN, EFFECT, FORM_OF, *WORDS)
 """What only the library may say."""
 METRICS = ("latency_ms", "throughput")
+"""What tuning looks for. For given sizes the two have one winner, so that either may be said."""
 
 
 @dataclass(frozen=True)

@@ -35,11 +35,19 @@ from tesserac.graph.applying import apply_operator
 from tesserac.graph.dialect import ALTERNATIVES, KERNEL_CALL, Alternative, alternatives_of, call_dims, program_of
 from tesserac.graph.passes.choose_rewrites import refusal, tell, undecided
 from tesserac.graph.passes.inline import erase_unreached, inline_call
-from tesserac.graph.passes.place_kernels import Tiles, kernel_calls, kernels_as_meant, mean, place_kernels, try_kernel
+from tesserac.graph.passes.place_kernels import (
+    Tiles,
+    keep_both,
+    kernel_calls,
+    kernels_as_meant,
+    mean,
+    place_kernels,
+    try_kernel,
+)
 from tesserac.graph.substitute import copy_block
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value
-from tesserac.ir.forms import SIZED, Guard
+from tesserac.ir.core import OPDEFS, Attr, Module, Op, Region, Value
+from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, Pass, run_passes
 from tesserac.ir.types import TensorType
@@ -158,18 +166,7 @@ def _branch(module: Module, function: Op, call: Op, guards: Sequence[Guard]) -> 
     builder, dims = Builder.before(call), call_dims(call)
     flags = [_flag(builder, guard, dims) for guard in guards]
     flag = reduce(lambda left, right: apply_operator(builder, BitAnd(), left, right), flags)
-    blocks, calls = [Block(), Block()], list[Op]()
-    types, names = [v.type for v in call.results], [v.name for v in call.results]
-    for block in blocks:
-        inside = Builder(block, call.span)
-        calls.append(inside.op(KERNEL_CALL, call.operands, types, call.attrs, (), names))
-        inside.op("form.yield", calls[-1].results)
-    cond = builder.op("form.cond", (flag,), types, {SIZED: True}, blocks, names)
-    for old, new in zip(call.results, cond.results, strict=True):
-        old.replace_all_uses(new)
-    call.erase()
-    mean(module, function, calls[1])
-    return calls[0]
+    return keep_both(module, function, call, flag)
 
 
 def _flag(builder: Builder, guard: Guard, dims: dict[str, Dim]) -> Value:

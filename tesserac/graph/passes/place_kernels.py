@@ -149,8 +149,12 @@ def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, 
 
 def _branch(module: Module, function: Op, call: Op, limits: Sequence[tuple[Dim, int]]) -> Op:
     """A kernel for sizes up to some limits, its meaning for larger ones: the call where the sizes are small."""
+    return keep_both(module, function, call, _all_within(Builder.before(call), limits))
+
+
+def keep_both(module: Module, function: Op, call: Op, flag: Value) -> Op:
+    """The call where a flag that sizes decide holds, which is given back; elsewhere what it means."""
     builder = Builder.before(call)
-    flag = _all_within(builder, limits)
     blocks, calls = [Block(), Block()], list[Op]()
     types, names = [v.type for v in call.results], [v.name for v in call.results]
     for block in blocks:

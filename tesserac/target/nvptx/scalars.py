@@ -7,7 +7,7 @@ functions are expanded from their programs in `numerics/`, primitive by primitiv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import copysign, inf
+from math import inf
 
 from tesserac.ir.core import Op, attr
 from tesserac.ir.core import Value as IRValue
@@ -27,6 +27,7 @@ from tesserac.target.llvm_types import F64 as DOUBLE
 from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context, register_type
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
+from tesserac.tile.bodies import constant_scalar, is_plus_zero
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, I64, DType
@@ -66,21 +67,10 @@ def _scaled_sum(op: Op) -> tuple[IRValue, IRValue] | None:
         return None
     total, factor = op.operands
     added = total.defining_op
-    scale = _constant_value(factor)
+    scale = constant_scalar(factor)
     if added is None or added.name != "scalar.add" or scale is None or not 0.0 < scale < inf:
         return None
-    return (added.operands[0], factor) if _is_plus_zero(added.operands[1]) else None
-
-
-def _constant_value(value: IRValue) -> float | None:
-    made = value.defining_op
-    number = made.attrs["value"] if made is not None and made.name == "scalar.constant" else None
-    return float(number) if isinstance(number, int | float) else None
-
-
-def _is_plus_zero(value: IRValue) -> bool:
-    number = _constant_value(value)
-    return number == 0.0 and copysign(1.0, number) > 0
+    return (added.operands[0], factor) if is_plus_zero(added.operands[1]) else None
 
 
 def yields_term(ops: Sequence[Op]) -> bool:
@@ -186,7 +176,7 @@ def _narrow_term(
 def _scaled_score(x: IRValue) -> tuple[IRValue, float]:
     """A score as something times a constant, which is part of its exponent."""
     made = x.defining_op
-    factor = _constant_value(made.operands[1]) if made is not None and made.name == "scalar.mul" else None
+    factor = constant_scalar(made.operands[1]) if made is not None and made.name == "scalar.mul" else None
     return (made.operands[0], factor) if made is not None and factor is not None and 0 < factor < inf else (x, 1.0)
 
 

@@ -19,6 +19,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import AxisType
+from tesserac.tile.bodies import constant_scalar, is_plus_zero
 from tesserac.tile.gpu.dialect import fragment, matrix_unit_of
 from tesserac.tile.gpu.matrix import FMA, MMA, MMA_LANES, MMA_REGISTERS, WGMMA, operand_layout
 from tesserac.tile.gpu.types import FragmentType, StagesType
@@ -56,14 +57,8 @@ def _drop_zeros(kernel: Op) -> None:
             if made is None or made.name != "gpu.dot" or matrix_unit_of(made).name == FMA:
                 continue
             for user, position in list(arg.uses):
-                if user.name == "scalar.add" and position == 0 and _is_plus_zero(user.operands[1]):
+                if user.name == "scalar.add" and position == 0 and is_plus_zero(user.operands[1]):
                     user.result.replace_all_uses(arg)
-
-
-def _is_plus_zero(value: Value) -> bool:
-    made = value.defining_op
-    number = made.attrs["value"] if made is not None and made.name == "scalar.constant" else None
-    return isinstance(number, int | float) and number == 0 and math.copysign(1.0, number) > 0
 
 
 def _sums_rows(dot: Op) -> bool:
@@ -107,9 +102,8 @@ def _vanishes(value: Value) -> bool:
     known = [_constant_beyond(v) for v in op.operands]
     values: dict[Value, float | None] = dict(zip(op.body.args, known, strict=True))
     for inner in op.body.ops[:-1]:
-        number = inner.attrs["value"] if inner.name == "scalar.constant" else None
-        args = [values[v] for v in inner.operands]
-        values[inner.result] = float(number) if isinstance(number, int | float) else _at_ends(inner, args)
+        number, args = constant_scalar(inner.result), [values[v] for v in inner.operands]
+        values[inner.result] = _at_ends(inner, args) if number is None else number
     return values[op.body.terminator.operands[0]] == 0.0
 
 
