@@ -23,7 +23,7 @@ from tesserac.driver.session import Session
 from tesserac.graph.passes.tune_products import product_digest, products
 from tesserac.ir.core import Op
 from tesserac.ir.forms import indices, tensor_type
-from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own
+from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own, kernel_pinned, setting_name
 from tesserac.schedule.machine import Machine
 from tesserac.tune.measure import Measured, measure
 from tesserac.tune.schedules import DamagedSchedules, Entry, Schedules, default_path, read_schedules
@@ -149,7 +149,10 @@ def _task(source: SourceFile, function: typed.TypedFunction, op: Op, machine: Ma
     if op.name == KERNEL:
         cuts = block_names(kernel_blocks(op))
         own = [block_name(block) for block in kernel_own(op)]
-        space = default_space(list(cuts), machine)
+        meant = {setting_name(block) for block in kernel_pinned(op)}
+        space = default_space([name for name in cuts if name not in meant], machine)
+        if not space:
+            raise UsageMistake(f"`{function.name}` means all of its blocks, so that there is nothing to tune")
         return _Task(source, function, str(op.attrs["digest"]), cuts, own, space, machine.arch)
     cuts = {name: Cut(Dim.sym(f"T_{name}"), size) for name, size in _sizes_of(op).items()}
     return _Task(source, function, product_digest(op), cuts, ["m", "n"], PRODUCT_SPACE, machine.arch)

@@ -22,7 +22,7 @@ from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.differentiation import E0702, E0720
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
-from tesserac.diag.codes.kernels import E0512, E0513, E0514, E0580
+from tesserac.diag.codes.kernels import E0513, E0514, E0580
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
 from tesserac.diag.codes.shapes import E0316, E0317
@@ -138,8 +138,6 @@ def _check_requests(reached: Iterable[typed.TypedFunction], entry: str, machine:
             named = {"request": request.text, "device": request.device.upper()}
             draft = sink.error(E0906, at=request.span, function=entry, arch=machine.arch, **named)
             draft.remark("a part that is placed on a device runs there or not at all")
-        elif request.blocks:
-            sink.error(E0512, at=request.span, label=request.text, function=request.blocks).remark(request.why)
         elif request.is_needed:
             sink.error(E0907, at=request.span, request=request.text).remark(request.why)
     if sink.has_errors:

@@ -7,7 +7,7 @@ many values as it has leaves.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tesserac.check.declarations.donation import donated_arguments
 from tesserac.check.model import typed
@@ -31,13 +31,13 @@ from tesserac.graph.built import (
 from tesserac.graph.dialect import ALTERNATIVES, NUMERICS, PROGRAM, Alternative, Program
 from tesserac.graph.printing import Pieces
 from tesserac.graph.rng_keys import KEY
-from tesserac.graph.substitute import copy_block
+from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Value
 from tesserac.ir.effects import NOTE, STANDARD_OUTPUT
 from tesserac.ir.index import dim_value
-from tesserac.ir.kernels import CUT, Cut
+from tesserac.ir.kernels import CUT, PINNED, Cut, block_loop
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.types import INDEX
 from tesserac.types.dims import ZERO, Dim
@@ -87,6 +87,7 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
     outer = Builder(Block(), function.span)
     func = outer.op("graph.func", (), (), attrs, (block,))
     func.detach()
+    _pin(func, dict(function.pinned))
     return func
 
 
@@ -94,7 +95,19 @@ def _program(program: typed.Program) -> Program:
     cuts = tuple(Cut(cut.block, cut.over) for cut in program.blocks)
     own, numbers, fixed = program.own, program.numbers, program.fixed
     tuned = tuple(name for name, _ in program.space)
-    return Program(program.symbol, program.leading, cuts, own, numbers, fixed, program.schedule, tuned)
+    schedule, pinned = program.schedule, program.pinned
+    return Program(program.symbol, program.leading, cuts, own, numbers, fixed, schedule, tuned, pinned)
+
+
+def _pin(program: Op, pinned: Mapping[str, int]) -> None:
+    """In the text of a kernel a block that it means is a number, and loops over its blocks say that number."""
+    sizes = {block: Dim.const(size) for block, size in pinned.items()}
+    for op in program.walk():
+        cut = block_loop(op)
+        if cut is not None and (cut.block.symbol or "") in pinned:
+            op.attrs[PINNED] = pinned[cut.block.symbol or ""]
+        elif op.name == "graph.size":
+            op.attrs["dim"] = substitute_attr(op.attrs["dim"], sizes)
 
 
 class _Body(Expressions):

@@ -87,7 +87,7 @@ _BESIDE = (NUMERICS, REPLAY, SCHEDULE, *ORDERED)
 class Program:
     """What a kernel does in one program: the function `symbol`, over blocks. See `form.kernel`; `leading` are the dims
     whose indices are a program each, `fixed` the sizes of the function that are known, `tuned` the settings of the
-    schedule that are only a first guess."""
+    schedule that are only a first guess, `pinned` the sizes of blocks that the result depends on."""
 
     symbol: str
     leading: tuple[Dim, ...]
@@ -97,6 +97,7 @@ class Program:
     fixed: tuple[tuple[str, Dim], ...]
     schedule: tuple[tuple[str, int | str], ...]
     tuned: tuple[str, ...]
+    pinned: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ checked first. Speed is not its purpose, but every form is vectorised, so whole 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -18,7 +19,17 @@ from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body,
 from tesserac.ir import forms, func
 from tesserac.ir.core import Block, Module, Op, Value, attr
 from tesserac.ir.forms import Broadcast, Guard, Permute, Reshape, Slice, Window, tensor_type
-from tesserac.ir.kernels import KERNEL, kernel_blocks, kernel_numbers, kernel_own, kernel_programs, kernel_split
+from tesserac.ir.kernels import (
+    KERNEL,
+    PINNED,
+    block_loop,
+    kernel_blocks,
+    kernel_numbers,
+    kernel_own,
+    kernel_pinned,
+    kernel_programs,
+    kernel_split,
+)
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.numerics.exact import Array
@@ -154,26 +165,52 @@ class Frame:
         low, high = (self._indices[v] for v in op.operands[:2])
         carried = [self._values[v] for v in op.operands[2:]]
         counter = attr(op, "counter", str)
+        cut, size = block_loop(op), op.attrs.get(PINNED)
         for i in range(low, high):
             self._sizes[counter] = self._indices[op.body.args[0]] = i
+            if cut is not None and isinstance(size, int):
+                self._sizes[cut.block.symbol or ""] = min(size, cut.over.evaluate(self._sizes) - i * size)
             carried = self.run(op.body, carried)
+        if cut is not None and isinstance(size, int):
+            self._sizes[cut.block.symbol or ""] = size
         return carried
 
     def _kernel(self, op: Op) -> list[Array]:
-        """A tile program at the schedule that is its meaning: one block spans its dim. Nothing has no blocks."""
-        own = kernel_own(op)
+        """A tile program at the schedule that is its meaning: one block spans its dim, unless its size is pinned.
+        Nothing has no blocks."""
+        own, pinned = kernel_own(op), kernel_pinned(op)
         for cut in kernel_blocks(op):
-            size = cut.over.evaluate(self._sizes)
-            self._sizes[cut.block.symbol or ""] = size if cut.block in own else max(size, 1)
+            size, block = cut.over.evaluate(self._sizes), cut.block.symbol or ""
+            self._sizes[block] = pinned.get(block, size if cut.block in own else max(size, 1))
         self._sizes.update(dict.fromkeys(kernel_numbers(op), 0))
         operands = [self._values[v] for v in op.operands]
         shapes = [tuple(d.evaluate(self._sizes) for d in tensor_type(v).dims) for v in op.results]
         results = [np.zeros(s, storage(tensor_type(v).dtype)) for s, v in zip(shapes, op.results, strict=True)]
         for program in range(kernel_programs(op).evaluate(self._sizes)):
             parts = [x[program] if apart else x for x, apart in zip(operands, kernel_split(op), strict=True)]
-            for result, tile in zip(results, self.run(op.body, parts), strict=True):
-                result[program] = tile
+            for starts in self._pinned_blocks(op):
+                tiles = zip(results, op.body.terminator.operands, self.run(op.body, parts), strict=True)
+                for result, value, tile in tiles:
+                    dims = zip(tensor_type(value).dims, tile.shape, strict=True)
+                    result[program][tuple(slice(s := starts.get(d, 0), s + n) for d, n in dims)] = tile
         return list(results)
+
+    def _pinned_blocks(self, op: Op) -> Iterator[dict[Dim, int]]:
+        """Where each of a program's own blocks begins that are pinned; their sizes are noted, the last may be less."""
+        pinned = kernel_pinned(op)
+        own = [
+            (cut, pinned[cut.block.symbol or ""], number)
+            for cut, number in zip(kernel_blocks(op), kernel_numbers(op), strict=True)
+            if cut.block in kernel_own(op) and cut.block.symbol in pinned
+        ]
+        whole = [cut.over.evaluate(self._sizes) for cut, _, _ in own]
+        counts = [range(-(-over // size)) for over, (_, size, _) in zip(whole, own, strict=True)]
+        for place in product(*counts):
+            starts = {}
+            for i, over, (cut, size, number) in zip(place, whole, own, strict=True):
+                starts[cut.block], self._sizes[number] = i * size, i
+                self._sizes[cut.block.symbol or ""] = min(size, over - i * size)
+            yield starts
 
     def _while(self, op: Op) -> list[Array]:
         test, body = (region.block for region in op.regions)

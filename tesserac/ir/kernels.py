@@ -9,8 +9,9 @@
         goes over the blocks of a dim. `schedule` has the settings that the program gives, as pairs; a target chooses
         the others. `digest` is by which tuning knows the program.
 
-A block at the end of its dim is cut there: its tiles have fewer elements, reductions and contractions fewer terms. No
-result depends on the sizes of blocks, so the meaning is that of one block that spans its dim.
+A block at the end of its dim is cut there: its tiles have fewer elements, reductions and contractions fewer terms.
+Results depend on the sizes of no blocks but those that are `pinned`: the meaning has these, and of any other dim one
+block that spans it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from tesserac.types.dims import Dim
 KERNEL = "form.kernel"
 CUT = "cut"
 """The attribute of a loop over the blocks of a dim."""
+PINNED = "pinned"
+"""Of such a loop the size of a whole block, where results depend on it; of a kernel the sizes of all such blocks."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,17 @@ def kernel_schedule(op: Op) -> dict[str, int | str]:
 def kernel_settings(op: Op) -> dict[str, int]:
     """Those of the settings that are numbers."""
     return {name: value for name, value in kernel_schedule(op).items() if isinstance(value, int)}
+
+
+def setting_name(block: str) -> str:
+    """What a schedule calls the size of a block: `m` of `T_m`."""
+    return block.removeprefix("T_").rstrip("_")
+
+
+def kernel_pinned(op: Op) -> dict[str, int]:
+    """The sizes of blocks on which results depend, by their symbols."""
+    pairs = [pair for pair in op.attrs.get(PINNED, ()) if isinstance(pair, tuple)]  # type: ignore[union-attr]
+    return {str(block): size for block, size in pairs if isinstance(size, int)}
 
 
 def program_space(kernel: Op) -> tuple[Dim, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own, kernel_schedule, kernel_settings
+from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own, kernel_schedule, kernel_settings, setting_name
 from tesserac.schedule.access import view_source
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.dialect import Loop, launch_ins, launch_space
@@ -91,8 +91,7 @@ def _warp_groups(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:
 
 
 def _setting(cut: Cut) -> str:
-    """What a schedule calls the size of a block: `m` of `T_m`."""
-    return (cut.block.symbol or "").removeprefix("T_").rstrip("_")
+    return setting_name(cut.block.symbol or "")
 
 
 # -------------------------------------------------------------------------------------------------- sizes of blocks

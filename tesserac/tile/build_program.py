@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
-from tesserac.ir.forms import Permute, contracted, indices, operand_maps, tensor_type
+from tesserac.ir.forms import contracted, indices, operand_maps, tensor_type
 from tesserac.ir.index import dim_value, index_op
-from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kernel_split
+from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kernel_pinned, kernel_split
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
@@ -31,6 +30,7 @@ from tesserac.tile.dialect import Config, Stage, compute_scalar, tile_type
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant
+from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed, varying_symbols
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import DType
@@ -39,26 +39,6 @@ WHOLE = 512
 """The most elements that a dim may have that a program takes whole."""
 SYMBOLIC = 256
 """The same of a dim that only a run knows the size of."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """An argument of the region: the launch operand that it is, and how it lies there; `lead` is the stride from one
-    program to the next."""
-
-    operand: int
-    lead: Dim
-    access: Access
-
-
-@dataclass(frozen=True)
-class BlockAxis:
-    """A block that is being worked on: where it starts, as an index and in terms of sizes, and its axis."""
-
-    block: Dim
-    start: Value
-    said: Dim
-    axis: Value
 
 
 class Program:
@@ -71,6 +51,8 @@ class Program:
             cut.block: loop.block for cut, loop in zip(cuts, launch_loops(launch)[1:], strict=True)
         }
         self.over = {cut.block: cut.over for cut in cuts}
+        self.meant = {Dim.sym(block) for block in kernel_pinned(self.kernel)}
+        """Blocks on which results depend: what is made of one is made of it alone."""
         self.limits: dict[Dim, int] = {}
         """Sizes that only a run knows, and what they must not exceed."""
         self.block = Block()
@@ -84,7 +66,7 @@ class Program:
         self._known: list[dict[object, Value]] = [{}]
         self._views: dict[object, Value] = {}
         self._sources = self._read_sources()
-        self._varying = _varying_symbols(self.kernel)
+        self._varying = varying_symbols(self.kernel)
 
     # ----------------------------------------------------------------------------------------------------- the kernel
 
@@ -180,10 +162,10 @@ class Program:
     def _argument(self, source: Source, access: Access, dims: Dims) -> tuple[tuple[int, MemRefType], Dim]:
         """The memory of an access that begins at the blocks' starts, and the rest of its offset. The types of arguments
         mention no block."""
-        offset = access.offset
+        offset = self._sized(access.offset)
         for dim, stride in zip(dims, access.strides, strict=True):
             if dim in self.axes:
-                offset = offset - self.axes[dim].said * stride
+                offset = offset - self._sized(self.axes[dim].said * stride)
         if self.varies(offset):
             raise NoTiles("a block that does not begin where its loop says")
         mem = memory(self.launch.operands[source.operand])
@@ -266,11 +248,13 @@ class Program:
 
     def size(self, dim: Dim | int) -> Value:
         """The value of a size, which may vary with what the program works on."""
-        expression = (Dim.const(dim) if isinstance(dim, int) else dim).substitute(
-            {block.symbol or "": Dim.const(size) for block, size in self.sizes.items()}
-        )
+        expression = self._sized(Dim.const(dim) if isinstance(dim, int) else dim)
         known = self.known(expression)
         return known if known is not None else self.remember(expression, self._size(expression))
+
+    def _sized(self, dim: Dim) -> Dim:
+        """With the sizes that blocks have."""
+        return dim.substitute({block.symbol or "": Dim.const(size) for block, size in self.sizes.items()})
 
     def _size(self, dim: Dim) -> Value:
         for name, (index, step) in self.counters.items():
@@ -280,12 +264,17 @@ class Program:
             slope = dim.substitute({name: ONE}) - rest
             if slope * Dim.sym(name) + rest != dim:
                 raise NoTiles(f"a size {dim} that is not linear in a number of blocks")
-            scaled = slope.constant
-            if scaled is None or scaled % step:
-                raise NoTiles(f"a size {dim} that counts blocks")
-            part = index_op(self.builder, "mul", index, self.size(scaled // step)) if scaled != step else index
+            part = self._times(index, step, slope)
             return part if rest == ZERO else index_op(self.builder, "add", part, self.size(rest))
         return dim_value(self.builder, dim)
+
+    def _times(self, index: Value, step: int, slope: Dim) -> Value:
+        """So many times the number of a block; `index` is where it begins."""
+        scaled = slope.constant
+        if scaled is None or scaled % step:
+            number = index_op(self.builder, "floor_div", index, self.size(step))
+            return number if slope == ONE else index_op(self.builder, "mul", number, self.size(slope))
+        return index if scaled == step else index_op(self.builder, "mul", index, self.size(scaled // step))
 
     # --------------------------------------------------------------------------------------------------------- values
 
@@ -340,7 +329,7 @@ class Program:
         if places is None:
             raise NoTiles("a view of a computed tile that is no permutation")
         source = self.value(view.operands[0])
-        return self.mapped([source], [places], tensor_type(view.result), _identity, view.result.name)
+        return self.mapped([source], [places], tensor_type(view.result), identity, view.result.name)
 
     def mapped(
         self,
@@ -377,7 +366,7 @@ class Program:
     def contract(self, op: Op, value: Value) -> Value:
         """A product over a whole dim: one chain."""
         terms = self.summed(op)
-        if terms in self.sizes:
+        if terms in self.sizes and terms not in self.meant:
             raise NoTiles("a product over a block that its loop does not continue")
         left, right = self.factors(op)
         accum, rows = op.attrs["accum"], tensor_type(value).dims
@@ -396,7 +385,7 @@ class Program:
             raise NoTiles("a product that is not one of two matrices")
         terms = tensor_type(op.operands[0]).dims[lhs.index(summed[0])]
         length = (order if isinstance(order, Chain) else CONTRACTION).length
-        if terms not in self.sizes and self.extent(terms) > length:
+        if (terms not in self.sizes or terms in self.meant) and self.extent(terms) > length:
             raise NoTiles("a product of several segments")
         return terms
 
@@ -418,25 +407,8 @@ class Program:
         key = ("ordered", value, wanted == tuple(reversed(has)))
         known = self._views.get(key)
         if known is None:
-            known = self._views[key] = _transposed(op, value)
+            known = self._views[key] = transposed(op, value)
         return known
-
-
-def _varying_symbols(kernel: Op) -> set[str]:
-    """Sizes and numbers of blocks, and counters of loops."""
-    counters = {str(op.attrs["counter"]) for op in kernel.walk() if op.name == "form.loop"}
-    return {*(cut.block.symbol or "" for cut in kernel_blocks(kernel)), *kernel_numbers(kernel), *counters}
-
-
-def _identity(builder: Builder, args: list[Value]) -> Value:
-    return args[0]
-
-
-def _transposed(op: Op, value: Value) -> Value:
-    """A view of a matrix with its dims exchanged, beside the form that reads it so."""
-    ty = tensor_type(value)
-    result = TensorType(ty.dims[::-1], ty.dtype, ty.policy)
-    return Builder.before(op).value("form.view", (value,), result, {"view": Permute((1, 0))}, hint=value.name)
 
 
 _MAKERS: dict[str, Callable[[Program, Op, Value], Value]] = {

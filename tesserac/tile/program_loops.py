@@ -64,6 +64,8 @@ def build_loop(program: Program, op: Op, value: Value) -> Value:
     if cut.block in program.axes:
         raise NoTiles("a loop over blocks inside another one over the same")
     _make_invariants(program, op)
+    if cut.block in program.meant:
+        return _one_by_one(program, op, cut, value)
     joins = [_joined(program, op, cut, position) for position in range(len(op.results))]
     inits = [program.value(v) for v in op.operands[2:]]
     segment = _segment(joins)
@@ -75,6 +77,18 @@ def build_loop(program: Program, op: Op, value: Value) -> Value:
     for result, total, join in zip(op.results, totals, joins, strict=True):
         done = total if join.product is None else finished(program.builder, "sum", total, tensor_type(result))
         program.remember(result, done)
+    found = program.known(value)
+    assert found is not None
+    return found
+
+
+def _one_by_one(program: Program, op: Op, cut: Cut, value: Value) -> Value:
+    """A loop over blocks that are meant: what one makes of what is carried is made as it stands, in order."""
+    inits = [program.value(v) for v in op.operands[2:]]
+    joins = [Joined(yielded) for yielded in op.body.terminator.operands]
+    totals = _chain(program, op, cut, joins, program.size(0), Ends(None, program.size(cut.over)), inits)
+    for result, total in zip(op.results, totals, strict=True):
+        program.remember(result, total)
     found = program.known(value)
     assert found is not None
     return found

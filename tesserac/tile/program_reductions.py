@@ -27,8 +27,10 @@ def build_reduce(program: Program, op: Op, value: Value) -> Value:
     order = op.attrs.get("order")
     if kind in ORDERED_KINDS:
         limit = order.block if isinstance(order, Blocks) else REDUCTION.block
-        if any(dims[axis] in program.sizes for axis in axes):
+        if any(dims[axis] in program.sizes and dims[axis] not in program.meant for axis in axes):
             raise NoTiles("a sum over a block")
+        if len(axes) > 1 and any(dims[axis].constant is None for axis in axes):
+            raise NoTiles("a sum over several dims that may not be full")
         if prod(program.extent(dims[axis]) for axis in axes) > limit:
             raise NoTiles(f"a sum over more than {limit} elements")
     accum = op.attrs["accum"]

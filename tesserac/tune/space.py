@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from math import ceil, prod
 
-from tesserac.ir.kernels import Cut
+from tesserac.ir.kernels import Cut, setting_name
 from tesserac.schedule.machine import Machine
 from tesserac.types.dims import Dim
 
@@ -63,4 +63,4 @@ def block_names(cuts: Sequence[Cut]) -> dict[str, Cut]:
 
 
 def block_name(block: Dim) -> str:
-    return (block.symbol or "").removeprefix("T_").rstrip("_")
+    return setting_name(block.symbol or "")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-import tessera
 from tests.support.checking import check_text
 
 HEAD = "@kernel\ndef f(x: KTile[M, N, f32], y: KTile[N, L, f32]):\n    T = tile.context()\n"
@@ -58,11 +56,3 @@ def test_block_dependent(lines: str, block: str, expression: str) -> None:
     [found] = check_text(HEAD + lines).diagnostics
     assert found.code == "E0511", found.title
     assert block in found.title and expression in found.title
-
-
-def test_a_pinned_block_is_checked_and_not_run() -> None:
-    text = (HEAD + OWN + "    return softmax(t)\n").replace("@kernel", "@kernel.schedule(Schedule(block=(64, 64)))")
-    module = tessera.compile(text)
-    with pytest.raises(tessera.TesseraError) as caught:
-        module.f(np.ones((2, 3), "f4"), np.ones((3, 2), "f4"))
-    assert caught.value.code == "E0512"

@@ -120,7 +120,7 @@ def test_the_name_of_a_graph_is_shown(tmp_path) -> None:  # type: ignore[no-unty
     assert "graph: attention\n" in inspect(Session(), f"{path}:f", None, "cpu:aarch64").output
 
 
-@pytest.mark.parametrize("code", ["E0906", "E0907", "E0512"])
+@pytest.mark.parametrize("code", ["E0906", "E0907"])
 def test_the_pages_programs_do_what_they_say(code: str) -> None:
     found = programs(code)
     with pytest.raises(tessera.TesseraError) as caught:

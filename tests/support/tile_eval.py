@@ -365,9 +365,12 @@ class _Program:
         return [store(args[0], ty.dtype, ty.policy)]
 
     def tile_reduce(self, op: Op, args: list[object]) -> list[object]:
-        (axis,), source = indices(op, "axes"), tile_type(op.operands[0])
+        axes, source = indices(op, "axes"), tile_type(op.operands[0])
         x = convert(args[0], compute_dtype(source.dtype, source.policy))
-        x = np.moveaxis(x, axis, -1)[..., : args[1].count]
+        for axis, valid in zip(axes, args[1:], strict=True):
+            x = np.take(x, range(valid.count), axis)
+        x = np.moveaxis(x, axes, range(-len(axes), 0))
+        x = x.reshape(*x.shape[: -len(axes)], -1)
         match op.attrs["kind"]:
             case "sum":
                 return [block_sum(x, op.attrs["order"])]

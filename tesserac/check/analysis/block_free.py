@@ -1,7 +1,7 @@
 """Whether what a kernel gives can depend on the sizes of its blocks.
 
-Enters: the program of a kernel, and what its blocks cut. Leaves: the first expression by which the result would depend
-on a block. Values are followed by marks: what reduces or contracts over a block of a loop is a part of the whole, and
+Enters: the program of a kernel, and what its blocks cut. Leaves: the expressions by which the result would depend on a
+block. Values are followed by marks: what reduces or contracts over a block of a loop is a part of the whole, and
 the loop may add it to what it carries, or take the largest or smallest; anything else that is made of a part, or of
 what is carried before the loop ends, is the block's and not the problem's.
 """
@@ -40,13 +40,13 @@ class Dependence:
     how: str
 
 
-def block_dependence(kernel: Kernel, program: typed.TypedFunction, find: Find) -> Dependence | None:
-    """The first dependence on `T.m`, `T.n` or `T.k`; None for a kernel that is block-free."""
+def block_dependences(kernel: Kernel, program: typed.TypedFunction, find: Find) -> list[Dependence]:
+    """All dependences on `T.m`, `T.n` or `T.k`, in order; none of a kernel that is block-free."""
     walk = _Blocks(kernel, find)
     for mark in leaves(walk.body(program, {})):
         if mark.problem is not None:
             walk.wrong(mark.problem.at, mark.problem.what, mark.problem.why)
-    return walk.found[0] if walk.found else None
+    return walk.found
 
 
 class _Blocks(Walk):
@@ -103,10 +103,12 @@ class _Blocks(Walk):
             return None
         name = expression.op.name
         problems = [mark.problem for operand in operands for mark in leaves(operand) if mark.problem is not None]
-        for block in filter(None, map(self._block, _mixed(expression))):
-            if not problems and name in PARTS and self._is_part(block):
-                return Mark(Problem(expression.span, block, "is of one block alone", kind=PARTS[name]))
-            return self.wrong(expression.span, block, "works within one block")
+        mixed = list(dict.fromkeys(filter(None, map(self._block, _mixed(expression)))))
+        if len(mixed) == 1 and not problems and name in PARTS and self._is_part(mixed[0]):
+            return Mark(Problem(expression.span, mixed[0], "is of one block alone", kind=PARTS[name]))
+        if mixed:
+            *_, mark = (self.wrong(expression.span, block, "works within one block") for block in mixed)
+            return mark
         if not problems:
             return None
         kinds = sorted(problem.kind for problem in problems)
@@ -204,7 +206,7 @@ def _mixed(expression: typed.Apply) -> Iterator[Dim]:
     if op.name in ("cut", "insert"):
         yield from _boxed(expression, shapes[0])
     elif op.name == "arange":
-        yield from (getattr(op, name) for name in ("start", "stop"))
+        yield from (size for name in ("start", "stop") if (size := getattr(op, name)) is not None)
     elif op.name == "matmul":
         yield shapes[0][-1]
     elif (axes := _axes(op, len(shapes[0]) if shapes else 0)) is not None:

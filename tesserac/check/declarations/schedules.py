@@ -17,7 +17,7 @@ from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.requests import NOT_FETCHED, NOT_RESCHEDULED, NOT_TILED, NOT_VECTORIZED, ask
 from tesserac.check.values.tuples import make_value
-from tesserac.diag.codes.kernels import E0507
+from tesserac.diag.codes.kernels import E0507, E0516
 from tesserac.types.ty import (
     BoolType,
     ErrorType,
@@ -152,11 +152,23 @@ def scheduled(body: Body, type_: TransformType, called: typed.Expr) -> typed.Exp
     assert isinstance(given, RecordType)
     if isinstance(called, typed.Call):
         own = settings_of(given)
+        _check_meant(body, called, dict(own))
         kept = tuple(pair for pair in called.schedule if pair[0] not in dict(own))
         return replace(called, schedule=(*kept, *own))
     if not isinstance(called.type, ErrorType):
         ask(body, called.span, NOT_RESCHEDULED)
     return called
+
+
+def _check_meant(body: Body, called: typed.Call, settings: dict[str, int | str]) -> None:
+    """A schedule may not change what a kernel means."""
+    function = body.rules.known(called.function)
+    for block, size in function.program.pinned if function is not None and function.program is not None else ():
+        name = block.removeprefix("T_").rstrip("_")
+        given = settings.get(name, size)
+        if given != size and function is not None:
+            named = {"block": f"T.{name}", "given": str(given), "kernel": function.name, "size": str(size)}
+            body.sink.error(E0516, at=called.span, **named).remark("its result depends on them")
 
 
 def _is_number(type_: Type) -> bool:

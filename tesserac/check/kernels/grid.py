@@ -1,6 +1,8 @@
-"""The grid of a kernel: calls of its program, one for every index of the leading dims.
+"""The grid of a kernel: calls of its program, one for every index of the leading dims and every block that is meant.
 
-Enters: a program and the parameters of the kernel. Leaves: statements that run it, and the result put together.
+Enters: a program and the parameters of the kernel. Leaves: statements that run it, and the result put together. Blocks
+that the result does not depend on span their dims. Of those that it does, all but the last are whole: a loop over them,
+and one of at most one iteration for what is left.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from tesserac.base.source import Span
 from tesserac.check.instances.binding import substitute_type
 from tesserac.check.instances.conform import conform, expected_storage
 from tesserac.check.model import typed
-from tesserac.check.model.kernel_state import TILE_RANK
+from tesserac.check.model.kernel_state import TILE_RANK, Kernel
 from tesserac.check.model.specs import Signature, TensorSpec, TypeSpec
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body, is_static
@@ -22,6 +24,7 @@ from tesserac.ops.convert import Cast
 from tesserac.ops.create import Zeros
 from tesserac.ops.shape import Reshape, Slice
 from tesserac.ops.update import Insert
+from tesserac.types.blocks import block_parts
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.ty import Aggregate, IntType, TensorType, TupleType, Type
 
@@ -35,23 +38,29 @@ class Grid:
 
 
 def grid(
-    types: Sequence[Type],
-    signature: Signature,
-    sizes: dict[str, Dim],
-    program: typed.TypedFunction,
-    leading: tuple[Dim, ...],
+    types: Sequence[Type], signature: Signature, kernel: Kernel, program: typed.TypedFunction, leading: tuple[Dim, ...]
 ) -> Grid:
-    """`sizes` are those of the blocks."""
+    """All programs of a kernel, in order."""
+    own = [block for block in kernel.cuts if block in kernel.own and block in kernel.meant]
     index = _free_name("program", program.symbols)
-    span = program.span
-    own = Dim.sym(index) if leading else None
+    span, lead = program.span, Dim.sym(index) if leading else None
     params = zip(signature.parameters, types, strict=True)
-    args = [_part(typed.Local(type_, span, p.name), own, span) for p, type_ in params]
-    dims = tuple((name, sizes.get(name, Dim.sym(name))) for name in program.symbols)
+    args = tuple(_part(typed.Local(type_, span, p.name), lead, span) for p, type_ in params)
     reads = tuple(param.name for param in program.reads)
-    result = substitute_type(program.result, sizes)
-    call = typed.Call(result, span, program.symbol, tuple(args), dims, reads)
-    return Grid((), call) if own is None else _loop(call, index, leading, span)
+    call = typed.Call(program.result, span, program.symbol, args, (), reads)
+    if lead is None and not own:
+        return Grid((), _with_sizes(call, program.symbols, _spanning(kernel)))
+    return _Programs(kernel, program, call, index, leading).run(own)
+
+
+def _spanning(kernel: Kernel) -> dict[str, Dim]:
+    """The sizes of blocks: where the kernel means them, loops over them say what they are."""
+    return kernel.sizes() | {block.symbol or "": block for block in kernel.meant}
+
+
+def _with_sizes(call: typed.Call, symbols: Sequence[str], sizes: dict[str, Dim]) -> typed.Call:
+    dims = tuple((name, sizes.get(name, Dim.sym(name))) for name in symbols)
+    return replace(call, type=substitute_type(call.type, sizes), dims=dims)
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:
@@ -82,35 +91,73 @@ def reshaped(value: typed.Expr, dims: tuple[Dim, ...], span: Span) -> typed.Expr
     return typed.Apply(replace(value.type, dims=dims), span, Reshape(dims), (value,))
 
 
-def _loop(call: typed.Call, index: str, leading: tuple[Dim, ...], span: Span) -> Grid:
-    """The tiles of all programs, each put in its place."""
-    several = isinstance(call.type, TupleType)
-    tiles = call.type.items if isinstance(call.type, TupleType) else (call.type,)
-    made = typed.Local(call.type, span, "tiles$")
-    start: list[typed.Stmt] = []
-    iteration: list[typed.Stmt] = [typed.Bind(span, made.name, call)]
-    outs: list[typed.Local] = []
-    for position, tile in enumerate(tiles):
-        assert isinstance(tile, TensorType)
-        whole = replace(tile, dims=(product(leading), *tile.dims))
-        out = typed.Local(whole, span, f"out${position}")
-        value = typed.Item(tile, span, made, position) if several else made
-        zeros = typed.Apply(whole, span, Zeros(whole.dims, whole.dtype, whole.policy), ())
-        start.append(typed.Bind(span, out.name, zeros))
-        iteration.append(typed.Bind(span, out.name, _put(out, value, Dim.sym(index), span)))
-        outs.append(out)
-    bounds = [typed.Static(IntType(bound), span) for bound in (ZERO, product(leading))]
-    carried = tuple(typed.Carried(out.name, out.type) for out in outs)
-    loop = typed.For(span, index, bounds[0], bounds[1], 1, tuple(iteration), carried)
-    results = [reshaped(out, (*leading, *_dims(out)[1:]), span) for out in outs]
-    return Grid((*start, loop), make_tuple(results, span) if several else results[0])
+class _Programs:
+    """Loops over programs, whose tiles are put in their places."""
 
+    def __init__(
+        self, kernel: Kernel, program: typed.TypedFunction, call: typed.Call, index: str, leading: tuple[Dim, ...]
+    ) -> None:
+        self._kernel, self._program, self._call = kernel, program, call
+        self._index, self._leading, self._span = index, leading, program.span
+        result = program.result
+        self._tiles = result.items if isinstance(result, TupleType) else (result,)
+        first = (product(leading),) if leading else ()
+        self._outs = [
+            typed.Local(replace(tile, dims=(*first, *tile.dims)), self._span, f"out${position}")
+            for position, tile in enumerate(substitute_type(tile, kernel.sizes()) for tile in self._tiles)
+            if isinstance(tile, TensorType)
+        ]
 
-def _put(out: typed.Local, tile: typed.Expr, index: Dim, span: Span) -> typed.Expr:
-    dims = _dims(tile)
-    row = reshaped(tile, (ONE, *dims), span)
-    insert = Insert((index, *(ZERO for _ in dims)), (1,) * (len(dims) + 1))
-    return typed.Apply(out.type, span, insert, (out, row))
+    def run(self, own: Sequence[Dim]) -> Grid:
+        span, several = self._span, isinstance(self._program.result, TupleType)
+        begun = [typed.Bind(span, out.name, self._zeros(out)) for out in self._outs]
+        loops = self._over(list(own), _spanning(self._kernel), {})
+        if self._leading:
+            loops = (self._loop(self._index, ZERO, product(self._leading), loops),)
+        rest = 1 if self._leading else 0
+        results = [reshaped(out, (*self._leading, *_dims(out)[rest:]), span) for out in self._outs]
+        return Grid((*begun, *loops), make_tuple(results, span) if several else results[0])
+
+    def _zeros(self, out: typed.Local) -> typed.Expr:
+        assert isinstance(out.type, TensorType)
+        return typed.Apply(out.type, self._span, Zeros(out.type.dims, out.type.dtype, out.type.policy), ())
+
+    def _loop(self, index: str, start: Dim, stop: Dim, block: typed.Block) -> typed.For:
+        bounds = [typed.Static(IntType(bound), self._span) for bound in (start, stop)]
+        carried = tuple(typed.Carried(out.name, out.type) for out in self._outs)
+        return typed.For(self._span, index, bounds[0], bounds[1], 1, block, carried)
+
+    def _over(self, own: list[Dim], sizes: dict[str, Dim], starts: dict[Dim, Dim]) -> typed.Block:
+        """All blocks of dims that the kernel means: those that are whole, and the rest."""
+        if not own:
+            return self._iteration(sizes, starts)
+        block, over = own[0], self._kernel.cuts[own[0]].size
+        loops = []
+        for part, (first, last, size) in enumerate(block_parts(over, self._kernel.meant[block])):
+            name = _free_name(f"{self._kernel.number(block)}_{part}{len(starts)}", self._program.symbols)
+            inner = sizes | {block.symbol or "": size, self._kernel.number(block): Dim.sym(name)}
+            begins = starts | {block: Dim.sym(name) * self._kernel.meant[block]}
+            loops.append(self._loop(name, first, last, self._over(own[1:], inner, begins)))
+        return tuple(loops)
+
+    def _iteration(self, sizes: dict[str, Dim], starts: dict[Dim, Dim]) -> typed.Block:
+        call = _with_sizes(self._call, self._program.symbols, sizes)
+        made = typed.Local(call.type, self._span, "tiles$")
+        block: list[typed.Stmt] = [typed.Bind(self._span, made.name, call)]
+        several = isinstance(call.type, TupleType)
+        for position, (out, tile) in enumerate(zip(self._outs, self._tiles, strict=True)):
+            assert isinstance(tile, TensorType)
+            type_ = substitute_type(tile, sizes)
+            value = typed.Item(type_, self._span, made, position) if several else made
+            places = [starts.get(dim, ZERO) for dim in tile.dims]
+            block.append(typed.Bind(self._span, out.name, self._put(out, value, places)))
+        return tuple(block)
+
+    def _put(self, out: typed.Local, tile: typed.Expr, places: Sequence[Dim]) -> typed.Expr:
+        if self._leading:
+            tile, places = reshaped(tile, (ONE, *_dims(tile)), self._span), [Dim.sym(self._index), *places]
+        insert = Insert(tuple(places), (1,) * len(places))
+        return typed.Apply(out.type, self._span, insert, (out, tile))
 
 
 def _dims(value: typed.Expr) -> tuple[Dim, ...]:

@@ -12,11 +12,12 @@ See Note [One block spans its dim].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.base.source import Span
-from tesserac.check.analysis.block_free import block_dependence
+from tesserac.check.analysis.block_free import block_dependences
+from tesserac.check.analysis.reach import children
 from tesserac.check.analysis.walking import Find
 from tesserac.check.declarations.schedules import int_settings, settings_of
 from tesserac.check.guards.guarding import require_guard
@@ -33,9 +34,9 @@ from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import check_effects
 from tesserac.check.values.tuples import make_tuple
-from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511, E0523
+from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511, E0515, E0523
 from tesserac.ops.convert import Wide
-from tesserac.types.dims import Dim, product
+from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import Aggregate, RecordType, TensorType, Type, parts, sizes_in, with_parts
 
@@ -48,8 +49,10 @@ def check_kernel(
     symbol: str,
     schedule: RecordType | None,
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = (),
+    meant: Collection[str] = (),
 ) -> typed.TypedFunction | None:
-    """Checks a kernel for these types. None after errors. The program is left among the functions of the body."""
+    """Checks a kernel for these types, of which some blocks are `meant`. None after errors. The program is left among
+    the functions of the body."""
     inner = tuple(map(_of_one_program, types))
     enter(body, signature, types, spans)
     names = tuple(dict.fromkeys((*signature.symbols, *symbols_of(types))))
@@ -57,6 +60,7 @@ def check_kernel(
     body.kernel = kernel = new_kernel(names, int_settings(schedule))
     kernel.said_schedule = settings_of(schedule) if schedule is not None else ()
     kernel.space = space
+    kernel.meant = {kernel.blocks[name]: kernel.settings[name] for name in meant}
     leading = _leading(body, signature, types)
     entered = _enter_tiles(body, signature, inner, kernel)
     given = dict(body.scope.bindings)
@@ -67,12 +71,14 @@ def check_kernel(
     check_effects(body, signature.node)
     result = result_type(body)
     _check_blocks(body, kernel, result)
+    _check_meant(body, kernel, block)
     if body.has_failed:
         return None
     sizes = (*names, *_block_names(kernel))
     program = typed_function(body, signature, inner, f"{symbol}.program", block, result, sizes, ())
+    program = replace(program, pinned=_pinned(kernel))
     body.functions.append(program)
-    value = grid(types, signature, kernel.sizes(), program, leading)
+    value = grid(types, signature, kernel, program, leading)
     block, whole = value.block, declared(body, spec, value.result)
     if body.has_failed:
         return None
@@ -93,25 +99,29 @@ def _program(kernel: Kernel, program: typed.TypedFunction, leading: tuple[Dim, .
     numbers = tuple(kernel.number(block) for block, _ in cuts)
     chosen = {*(block.symbol for block, _ in cuts), *numbers}
     fixed = tuple((name, size) for name, size in kernel.sizes().items() if name not in chosen)
-    return typed.Program(program.symbol, leading, blocks, own, numbers, fixed, kernel.said_schedule, kernel.space)
+    schedule, space = kernel.said_schedule, kernel.space
+    return typed.Program(program.symbol, leading, blocks, own, numbers, fixed, schedule, space, _pinned(kernel))
 
 
-def is_block_free(body: Body, find: Find, pins: frozenset[str]) -> bool:
-    """Whether a kernel's result depends on no block, which a schedule may choose; else says where. A kernel that pins
-    such a block means it, and is told of where it is compiled."""
+def _pinned(kernel: Kernel) -> tuple[tuple[str, int], ...]:
+    """The blocks that the kernel means, and their sizes."""
+    return tuple((block.symbol or "", size) for block, size in kernel.meant.items() if block in kernel.cuts)
+
+
+def meant_blocks(body: Body, find: Find, pins: frozenset[str]) -> tuple[str, ...] | None:
+    """The blocks that a kernel's result depends on, all of which its own schedule must pin; None after a diagnostic. A
+    schedule chooses any other."""
     kernel, program = body.kernel, body.functions[-1]
-    found = None if kernel is None else block_dependence(kernel, program, find)
-    if found is None:
-        return True
-    if found.block in pins:
-        why = "every target must use the blocks that its `Schedule` pins"
-        body.requests.append(typed.Request(f"this {found.how}", found.at, why, blocks=program.name))
-        return True
-    shown = code_at(body, found.at)
-    draft = body.sink.error(E0511, at=found.at, block=found.block, expression=shown, how=found.how)
+    found = [] if kernel is None else block_dependences(kernel, program, find)
+    free = next((one for one in found if one.block not in pins), None)
+    if free is None:
+        return tuple(dict.fromkeys(one.block.removeprefix("T.") for one in found))
+    shown = code_at(body, free.at)
+    draft = body.sink.error(E0511, at=free.at, block=free.block, expression=shown, how=free.how)
     draft.remark("a schedule chooses blocks, and no schedule changes a result")
     draft.remark("load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`, and add what they give")
-    return False
+    draft.remark(f"or pin {free.block} where the kernel means blocks of one size: `@kernel.schedule(Schedule(...))`")
+    return None
 
 
 def _of_one_program(type_: Type) -> Type:
@@ -194,10 +204,48 @@ def _check_blocks(body: Body, kernel: Kernel, result: Type) -> None:
             body.sink.error(E0505, at=span, block=kernel.block_name(block))
 
 
+def _check_meant(body: Body, kernel: Kernel, block: typed.Block) -> None:
+    """A block that is meant, and of which no program has its own, has a size only inside a loop over its blocks: the
+    last of them may be smaller than the others."""
+    for meant in kernel.meant.keys() - kernel.own.keys():
+        found = None if body.has_failed else _outside(block, meant)
+        if found is not None:
+            name = kernel.block_name(meant)
+            body.sink.error(E0515, at=found.span, block=name).remark(f"make it inside the loop over blocks of {name}")
+
+
+def _outside(block: typed.Block, meant: Dim) -> typed.Expr | None:
+    """The first expression outside all loops over blocks of a size whose type has that size."""
+    waiting: list[object] = [block]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, typed.For) and part.cut is not None and part.cut.block == meant:
+            waiting.append(tuple(typed.Local(c.type, part.span, c.name) for c in part.carried))
+        elif isinstance(part, typed.Node) and isinstance(part.type, TensorType) and meant in part.type.dims:
+            return part  # type: ignore[return-value]
+        else:
+            waiting += reversed(list(children(part)))
+    return None
+
+
 def _guards(body: Body, signature: Signature, kernel: Kernel) -> tuple[typed.Guard, ...]:
-    sizes = kernel.sizes()
+    """What the program asks of sizes; of blocks that are meant it is asked of whole ones, and of the last."""
+    ends = [kernel.sizes() | {block.symbol or "": last for block, (_, last) in _ends(kernel).items()}]
+    if kernel.meant:
+        ends.append(kernel.sizes() | {block.symbol or "": whole for block, (whole, _) in _ends(kernel).items()})
     found = where_guards(body, signature)
-    return tuple(replace(g, left=g.left.substitute(sizes), right=g.right.substitute(sizes)) for g in found)
+    asked = (replace(g, left=g.left.substitute(end), right=g.right.substitute(end)) for end in ends for g in found)
+    return tuple(dict.fromkeys(asked))
+
+
+def _ends(kernel: Kernel) -> dict[Dim, tuple[Dim, Dim]]:
+    """The sizes of the blocks that are meant: of a whole one, and of the last."""
+    sizes: dict[Dim, tuple[Dim, Dim]] = {}
+    for block, size in kernel.meant.items():
+        if block in kernel.cuts:
+            over = kernel.cuts[block].size
+            sizes[block] = Dim.const(size), over - (over.ceil_div(size) - ONE) * size
+    return sizes
 
 
 def _block_names(kernel: Kernel) -> list[str]:

@@ -149,7 +149,7 @@ def _numbered(
         return None
     if not bind_block(body, kernel, block, size, number.span):
         return None
-    return Range(Dim.sym(counter) * block, block)
+    return Range(kernel.counted_start(counter), block)
 
 
 def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span) -> bool:
@@ -215,7 +215,7 @@ def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if counter is None or block is None:
         body.sink.error(E0520, at=number.span)
         return body.error(callee.span)
-    return indices(kernel, block, Dim.sym(counter) * block, callee.span)
+    return indices(kernel, block, kernel.counted_start(counter), callee.span)
 
 
 # ------------------------------------------------------------------------------------------- products and reductions

@@ -1,4 +1,4 @@
-"""What a function promises and demands beside its code: guards, params, promises, requests, devices.
+"""What a function promises and demands beside its code: guards, params, promises, requests, devices, tile programs.
 
 Enters: nothing. Leaves: parts of a `TypedFunction`; read as `typed.Guard` and so on.
 """
@@ -87,14 +87,56 @@ class Across:
 @dataclass(frozen=True)
 class Request:
     """What a function asks of where or how it runs. It must run on `device` if it names one; one that `is_needed` has
-    no target yet that honours it, nor has the kernel `blocks` that means its blocks; any other is a hint that is not
-    taken. `why` is the reason of that."""
+    no target yet that honours it; any other is a hint that is not taken. `why` is the reason of that."""
 
     text: str
     span: Span
     why: str
     device: str = ""
     is_needed: bool = False
-    blocks: str = ""
     number: int | None = None
     """Of the device, where it is said."""
+
+
+Settings = tuple[tuple[str, int | str], ...]
+"""Of a schedule, by name: numbers as such, all else as it is written."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A dim of size `over` that is cut into blocks of size `block`, a symbol that a schedule gives a number."""
+
+    block: Dim
+    over: Dim
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a kernel does in one program: the function `symbol`, whose sizes of blocks are symbols. There is a program
+    for every index of the `leading` dims and every block of the dims that the grid cuts: `own` are those, `blocks` all
+    that are cut, each with the symbol that numbers its blocks; `fixed` are symbols that no schedule chooses.
+    `schedule` is what the kernel's own says, `space` the values to try of what it leaves to tuning, `pinned` the sizes
+    of the blocks that it means."""
+
+    symbol: str
+    leading: tuple[Dim, ...]
+    blocks: tuple[Cut, ...]
+    own: tuple[Dim, ...]
+    numbers: tuple[str, ...]
+    fixed: tuple[tuple[str, Dim], ...]
+    schedule: Settings
+    space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
+    pinned: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A kernel that implements a function: `symbol` is a function of the same parameters that calls it; empty, and
+    `why` says why, where it does not take them. Only for a `target`, if that is said; `within` is how far it may be
+    from the function, None where both have the same bits."""
+
+    kernel: str
+    symbol: str
+    target: str
+    within: float | None
+    why: str

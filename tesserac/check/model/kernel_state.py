@@ -41,7 +41,8 @@ class Kernel:
     loaded, and the indices of their rows and columns: what is said of those is said of the problem. `said` is what the
     library says of calls: that they give parts of a dim, or join them. `turning` are the counters of the loops over
     blocks around what is being checked. `said_schedule` is all that its schedule says, `settings` what of that are
-    numbers, `space` the values to try of what is left to tuning."""
+    numbers, `space` the values to try of what is left to tuning. `meant` are blocks that the result depends on, with
+    the sizes that the schedule pins: the last block of a dim may have fewer elements, positions count whole ones."""
 
     blocks: dict[str, Dim]
     settings: dict[str, int]
@@ -58,6 +59,7 @@ class Kernel:
     turning: list[str] = field(default_factory=list)
     said_schedule: typed.Settings = ()
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
+    meant: dict[Dim, int] = field(default_factory=dict)
 
     def context(self) -> RecordType:
         """The value of `tile.context()`."""
@@ -72,11 +74,19 @@ class Kernel:
     def start(self, block: Dim) -> Dim:
         """Where the block that is being worked on begins: that of a loop around, or this program's."""
         counter = next((name for name in reversed(self.turning) if self.counters[name] == block), None)
-        return self.own_start(block) if counter is None else Dim.sym(counter) * block
+        return self.own_start(block) if counter is None else self.counted_start(counter)
+
+    def counted_start(self, counter: str) -> Dim:
+        """Where the block begins that a loop has come to."""
+        return Dim.sym(counter) * self.nominal(self.counters[counter])
+
+    def nominal(self, block: Dim) -> Dim:
+        """The size of a block that is whole: a number where the kernel means it."""
+        return Dim.const(self.meant[block]) if block in self.meant else block
 
     def own_start(self, block: Dim) -> Dim:
         """Where this program's block begins."""
-        return ZERO if block == self.blocks["d"] else Dim.sym(self.number(block)) * block
+        return ZERO if block == self.blocks["d"] else Dim.sym(self.number(block)) * self.nominal(block)
 
     def number(self, block: Dim) -> str:
         """The symbol for which of the blocks is this program's: `P_m` of `T_m`."""

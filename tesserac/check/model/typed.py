@@ -23,11 +23,15 @@ from tessera.stream import STREAM as STREAM
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model.contracts import Across as Across
+from tesserac.check.model.contracts import Alternative as Alternative
+from tesserac.check.model.contracts import Cut as Cut
 from tesserac.check.model.contracts import Form as Form
 from tesserac.check.model.contracts import Guard as Guard
 from tesserac.check.model.contracts import Param as Param
+from tesserac.check.model.contracts import Program as Program
 from tesserac.check.model.contracts import Promise as Promise
 from tesserac.check.model.contracts import Request as Request
+from tesserac.check.model.contracts import Settings as Settings
 from tesserac.check.model.contracts import balanced as balanced
 from tesserac.check.model.contracts import rule_text
 from tesserac.ops.registry import GuardKind as GuardKind
@@ -77,8 +81,6 @@ class Coerce(Node):
 
     value: Expr
 
-
-Settings = tuple[tuple[str, int | str], ...]  # of a schedule, by name: numbers as such, all else as it is written
 
 @dataclass(frozen=True, eq=False)
 class Apply(Node):
@@ -324,14 +326,6 @@ class LoopMemory:
     max_steps: Dim | None = None
 
 
-@dataclass(frozen=True)
-class Cut:
-    """A dim of size `over` that is cut into blocks of size `block`, a symbol that a schedule gives a number."""
-
-    block: Dim
-    over: Dim
-
-
 @dataclass(frozen=True, eq=False)
 class For:
     """`for index in range(start, stop, step)`; bounds are ints.
@@ -369,36 +363,6 @@ Block = tuple[Stmt, ...]
 # ------------------------------------------------------------------------------------------------- functions
 
 
-@dataclass(frozen=True)
-class Program:
-    """What a kernel does in one program: the function `symbol`, whose sizes of blocks are symbols. There is a program
-    for every index of the `leading` dims and every block of the dims that the grid cuts: `own` are those, `blocks` all
-    that are cut, each with the symbol that numbers its blocks; `fixed` are symbols that no schedule chooses.
-    `schedule` is what the kernel's own says, `space` the values to try of what it leaves to tuning."""
-
-    symbol: str
-    leading: tuple[Dim, ...]
-    blocks: tuple[Cut, ...]
-    own: tuple[Dim, ...]
-    numbers: tuple[str, ...]
-    fixed: tuple[tuple[str, Dim], ...]
-    schedule: Settings
-    space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """A kernel that implements a function: `symbol` is a function of the same parameters that calls it; empty, and
-    `why` says why, where it does not take them. Only for a `target`, if that is said; `within` is how far it may be
-    from the function, None where both have the same bits."""
-
-    kernel: str
-    symbol: str
-    target: str
-    within: float | None
-    why: str
-
-
 @dataclass(frozen=True, eq=False)
 class TypedFunction:
     """One function, or one instantiation of a generic one: fixed dtypes, policies and ranks, any dims.
@@ -412,7 +376,7 @@ class TypedFunction:
     by block. `forward` is the rule of what it implements, `backward` that where there is only one for reverse mode.
     `collectives` are the axes across which it and its callees communicate. `requests` are what its own text asks of
     where and how it runs. `graph` is what `@graph.module` calls it. `alternatives` are the kernels of the program that
-    implement it.
+    implement it. `pinned` are the sizes of blocks that the program of a kernel means.
     """
 
     symbol: str
@@ -438,6 +402,7 @@ class TypedFunction:
     requests: tuple[Request, ...] = ()
     graph: str = ""
     alternatives: tuple[Alternative, ...] = ()
+    pinned: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

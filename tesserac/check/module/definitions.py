@@ -16,7 +16,7 @@ from tesserac.check.declarations.donation import with_donation
 from tesserac.check.instances.checking import check_instance
 from tesserac.check.instances.verify import verified
 from tesserac.check.kernels.implementing import implementing
-from tesserac.check.kernels.programs import check_kernel, is_block_free
+from tesserac.check.kernels.programs import check_kernel, meant_blocks
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature
 from tesserac.check.state.body import Body
@@ -51,12 +51,9 @@ def _check_kind(
     symbol: str,
     said: Decorations,
 ) -> typed.TypedFunction | None:
-    for effect in said.effects:
-        body.add_effect(effect, signature.node.name_span)
+    _note_effects(body, signature, said)
     if is_kernel(signature.node):
-        function = check_kernel(body, signature, types, spans, symbol, said.schedule, said.space)
-        if function is not None and not is_block_free(body, body.rules.known, said.pins):
-            return None
+        function = _check_kernel(body, signature, types, spans, symbol, said)
         if function is not None and said.implements is not None:
             function = implementing(body, signature, function, said.implements, said.tolerance)
     else:
@@ -70,3 +67,26 @@ def _check_kind(
     function = replace(function, within=said.within, graph=said.graph, requests=asked)
     function = with_donation(body, function, said.donated)
     return function if said.bounds is None else verified(body, function, said.bounds, body.rules.known)
+
+
+def _note_effects(body: Body, signature: Signature, said: Decorations) -> None:
+    for effect in said.effects:
+        body.add_effect(effect, signature.node.name_span)
+
+
+def _check_kernel(
+    body: Body,
+    signature: Signature,
+    types: tuple[Type, ...],
+    spans: dict[str, list[Span]],
+    symbol: str,
+    said: Decorations,
+) -> typed.TypedFunction | None:
+    """A kernel whose result depends on blocks means them: it is checked again, with their sizes."""
+    function = check_kernel(body, signature, types, spans, symbol, said.schedule, said.space)
+    meant = None if function is None else meant_blocks(body, body.rules.known, said.pins)
+    if not meant:
+        return None if meant is None else function
+    body.restart()
+    _note_effects(body, signature, said)
+    return check_kernel(body, signature, types, spans, symbol, said.schedule, said.space, meant)

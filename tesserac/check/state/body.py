@@ -50,6 +50,12 @@ class Body:
         self.asked: list[typed.Derivative] = []
         self.requests: list[typed.Request] = []
 
+    def restart(self) -> None:
+        """Forgets all that was found in this body, which is checked once more."""
+        fresh = Body(self.rules, Sink(), self.name)
+        fresh.at_definition, fresh.at_call = self.at_definition, self.at_call
+        vars(self).update(vars(fresh))
+
     @property
     def parts(self) -> tuple[object, ...]:
         """All that changes while a body is checked, beside itself."""

@@ -220,18 +220,20 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
 
 
 def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> list[typed.Stmt]:
-    """A loop over blocks has one iteration: a block spans its dim, see Note [One block spans its dim] in
-    `programs.py`."""
+    """A loop over blocks has one iteration: a block spans its dim, see Note [One block spans its dim] in `programs.py`;
+    one over blocks that the kernel means has an iteration for each."""
     block = read_block_range(body, call)
     if block is None or body.kernel is None:
         return []
     counter = _index_symbol(body, target.id)
     body.kernel.counters[counter] = block
     body.kernel.turning.append(counter)
-    *before, loop = _counted(body, node, target, (ZERO, ONE, 1), call.span)
+    over = body.kernel.cuts[block].size
+    count = over.ceil_div(body.kernel.meant[block]) if block in body.kernel.meant else ONE
+    *before, loop = _counted(body, node, target, (ZERO, count, 1), call.span)
     body.kernel.turning.pop()
     assert isinstance(loop, typed.For)
-    cut = typed.Cut(block, body.kernel.cuts[block].size)
+    cut = typed.Cut(block, over)
     return [*before, replace(loop, cut=cut)]
 
 

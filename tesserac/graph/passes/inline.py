@@ -46,6 +46,7 @@ from tesserac.graph.dialect import (
     set_schedule,
 )
 from tesserac.graph.expansion import limit_calls
+from tesserac.graph.pinned_blocks import split_pinned
 from tesserac.graph.substitute import copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, VerifyError, attr, tuple_of
@@ -156,8 +157,10 @@ def inline_call(call: Op, callee: Op, caller: Op, told: str | None = None) -> No
     assert block is not None
     mode = call.attrs.get(NUMERICS)
     asserting = None if library_name(caller.symbol, caller.span) else told or library_name(callee.symbol, callee.span)
+    copies = []
     for op in callee.body.ops[:-1]:
         copy = block.insert(block.place(call), copy_op(op, values, dims))
+        copies.append(copy)
         behind(copy, call)
         if asserting is not None:
             attribute(copy, asserting, call.span)
@@ -168,6 +171,7 @@ def inline_call(call: Op, callee: Op, caller: Op, told: str | None = None) -> No
         replacement.name = replacement.name or old.name
         old.replace_all_uses(replacement)
     call.erase()
+    split_pinned(copies)
 
 
 def _fresh_counters(callee: Op, caller: Op, dims: dict[str, Dim]) -> dict[str, Dim]:

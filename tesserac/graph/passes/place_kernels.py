@@ -38,7 +38,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value
 from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.index import dim_value
-from tesserac.ir.kernels import KERNEL, block_loop, spanning
+from tesserac.ir.kernels import KERNEL, PINNED, block_loop, setting_name, spanning
 from tesserac.ir.passes import GRAPH, Pass, pass_, run_passes
 from tesserac.ir.types import TensorType
 from tesserac.ops.compare import BitAnd, LessEqual
@@ -220,6 +220,8 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
         "numbers": program.numbers,
         "schedule": _settings(program, call, tiles.tuned(digest, dims)),
     }
+    if program.pinned:
+        attrs[PINNED] = program.pinned
     sizes = spanning(Op(OPDEFS[KERNEL], (), (), attrs))
     types = [_whole(tensor_type(v), programs, sizes) for v in body.terminator.operands]
     operands = [_flat(Builder.before(call), value, programs) for value in call.operands]
@@ -228,12 +230,13 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
 
 def _settings(program: Program, call: Op, found: Mapping[str, int]) -> Attr:
     """What the call says goes before what the kernel says itself, and that before what tuning found; first guesses of a
-    space come last."""
+    space come last. Blocks that the kernel means are what it says."""
     said = call.attrs.get(SCHEDULE, ())
     assert isinstance(said, tuple)
     guessed = {name: value for name, value in program.schedule if name in program.tuned}
     own = {name: value for name, value in program.schedule if name not in program.tuned}
-    return tuple(sorted({**guessed, **found, **own, **dict(said)}.items()))
+    meant = {setting_name(block): size for block, size in program.pinned}
+    return tuple(sorted({**guessed, **found, **own, **dict(said), **meant}.items()))
 
 
 def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType:

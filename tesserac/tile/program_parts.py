@@ -1,0 +1,52 @@
+"""What a tile program is put together of: where arguments lie, the blocks that are being worked on.
+
+Enters: a kernel over blocks, in forms. Leaves: parts that `build_program.py` reads.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import Permute, tensor_type
+from tesserac.ir.kernels import kernel_blocks, kernel_numbers
+from tesserac.ir.types import TensorType
+from tesserac.schedule.access import Access
+from tesserac.types.dims import Dim
+
+
+@dataclass(frozen=True)
+class Source:
+    """An argument of the region: the launch operand that it is, and how it lies there; `lead` is the stride from one
+    program to the next."""
+
+    operand: int
+    lead: Dim
+    access: Access
+
+
+@dataclass(frozen=True)
+class BlockAxis:
+    """A block that is being worked on: where it starts, as an index and in terms of sizes, and its axis."""
+
+    block: Dim
+    start: Value
+    said: Dim
+    axis: Value
+
+
+def varying_symbols(kernel: Op) -> set[str]:
+    """Sizes and numbers of blocks, and counters of loops."""
+    counters = {str(op.attrs["counter"]) for op in kernel.walk() if op.name == "form.loop"}
+    return {*(cut.block.symbol or "" for cut in kernel_blocks(kernel)), *kernel_numbers(kernel), *counters}
+
+
+def identity(builder: Builder, args: list[Value]) -> Value:
+    return args[0]
+
+
+def transposed(op: Op, value: Value) -> Value:
+    """A view of a matrix with its dims exchanged, beside the form that reads it so."""
+    ty = tensor_type(value)
+    result = TensorType(ty.dims[::-1], ty.dtype, ty.policy)
+    return Builder.before(op).value("form.view", (value,), result, {"view": Permute((1, 0))}, hint=value.name)
