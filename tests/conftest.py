@@ -1,6 +1,6 @@
-"""Shared test set-up: `--update` re-blesses golden files, `--thorough` runs every sweep whole; hypothesis has no time
-limits, since machines are noisy, and draws the same examples on every run but a thorough one; the garbage collector
-runs seldom."""
+"""Shared test set-up: `--update` re-blesses golden files, `--thorough` runs every sweep whole, `--part` chooses what is
+run of the sweeps that take turns; hypothesis has no time limits, since machines are noisy, and draws the same examples
+on every run but a thorough one; the garbage collector runs seldom."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
-from tests.support import folding, levels, sampling
+from tests.support import folding, levels, rotation, sampling
 
 pytest_plugins = ("tests.support.costs",)
 
@@ -25,15 +26,37 @@ settings.load_profile("brief")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite golden files with what the code gives now")
     parser.addoption("--thorough", action="store_true", help="every case of every sweep, and more random programs")
+    parser.addoption("--part", type=int, help=f"which of {rotation.PARTS} parts is run of the sweeps that take turns")
     parser.addoption("--case", default="", help="only the cases of folded tests whose names contain this text")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     _share_bytecode(config)
     folding.only = config.getoption("--case")
+    rotation.choose_part(config.getoption("--part"))
     if config.getoption("--thorough"):
         sampling.thorough = True
         settings.load_profile("thorough")
+    else:
+        _draw_the_same_everywhere()
+
+
+def _draw_the_same_everywhere() -> None:
+    """Hypothesis takes constants out of all modules that happen to be loaded, so that what it draws depends on the tests
+    that ran before; and reading the compiler for them takes seconds in each worker."""
+    providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(rotation.header())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whoever names tests gets them."""
+    named = config.getoption("keyword") or any("::" in arg for arg in config.args)
+    if not (named or sampling.thorough):
+        config.hook.pytest_deselected(items=rotation.select(items))
 
 
 def _share_bytecode(config: pytest.Config) -> None:

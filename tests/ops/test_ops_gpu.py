@@ -64,6 +64,7 @@ def whole_program(lowered: Module, gpu: GpuPlatform) -> GpuProgram:
     return gpu_program(lowered, "f", gpu, lambda span: ("", 0, 0), name="f", returns_tuple=False)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("operator", "types"), spread(of_each_operator(CASES, 1), 60))
 def test_threads_give_the_bits_of_the_forms(operator: Operator, types: tuple[str, ...]) -> None:
     tensors, rng = [parse_type(t) for t in types], np.random.default_rng(0)
@@ -96,12 +97,14 @@ def test_every_element_type_lowers(operator: Operator, types: list[TensorType], 
     assert whole_program(lowered, gpu).steps is not None
 
 
+@pytest.mark.one_in(3)
 @needs_ptxas
 @pytest.mark.parametrize(("operator", "types", "arch"), list(with_arches(spread(CASES, 40))))
 def test_operators_assemble(operator: Operator, types: tuple[str, ...], arch: str) -> None:
     assert_assembles(program_of_operator(operator, types, arch))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("path", "node", "arch"), list(with_arches(spread(FUNCTIONS, 24))))
 def test_functions_of_the_library_lower(path: str, node: ast.FunctionDef, arch: str) -> None:
     doc = inspect.cleandoc(node.doc or "")

@@ -39,6 +39,7 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype("f4")
 
 
+@pytest.mark.one_in(2)
 @by_example
 def test_run(path: Path, capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
     assert cli.main(cli.runner, "tessera", ["run", str(path)]) == 0
@@ -58,6 +59,7 @@ def test_the_page_of_examples_names_it(path: Path) -> None:
     assert f"(../examples/{path.name})" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if "\ntest " in p.read_text("utf-8")], ids=lambda path: path.stem)
 def test_their_own_tests_pass(path: Path) -> None:
     assert cli.main(cli.compiler, "tesserac", ["test", str(path)]) == 0
@@ -180,6 +182,7 @@ def layer_in_numpy(block: object, x: np.ndarray, heads: int) -> np.ndarray:
     return x + gelu @ b["down"] + b["down_bias"]
 
 
+@pytest.mark.one_in(6)
 def test_gpt2_of_124_million_weights() -> None:
     """The logits are those of NumPy in float64 within 1e-4, relative to the largest."""
     m = load("gpt2")

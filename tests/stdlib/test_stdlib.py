@@ -2,6 +2,7 @@
 and compiled, with the same bits."""
 
 import inspect
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,9 +17,11 @@ from tesserac.syntax import ast
 from tesserac.syntax.fmt import format_source
 from tesserac.syntax.parse import parse_module
 from tests.support.cpu_kernels import same_bits
-from tests.support.source_support import compile_to_forms, library
+from tests.support.folding import folded
+from tests.support.source_support import check_text, compile_to_forms, library
 
 
+@cache
 def public_functions() -> list[tuple[str, ast.FunctionDef]]:
     found = []
     for path, text in stdlib_files().items():
@@ -34,17 +37,28 @@ def test_the_library_has_no_diagnostics() -> None:
     assert [d for checked in library() for d in checked.diagnostics] == []
 
 
-@pytest.mark.parametrize("path", sorted(stdlib_files()))
+@folded("path", sorted(stdlib_files()))
 def test_files_are_in_the_one_style(path: str) -> None:
     text = stdlib_files()[path]
     assert format_source(SourceFile(path, text)).text == text, "tesserac fmt brings it into shape"
 
 
+def example_of(node: ast.FunctionDef) -> str:
+    doc = inspect.cleandoc(node.doc or "")
+    return doc[doc.index("def ") :]
+
+
+@folded(("path", "node"), FUNCTIONS)
+def test_examples_use_what_they_explain(path: str, node: ast.FunctionDef) -> None:
+    example = example_of(node)
+    assert f"{node.name}(" in example.partition("\n")[2]
+    assert not check_text(example, "m", library()).diagnostics
+
+
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("path", "node"), FUNCTIONS)
 def test_examples_run(path: str, node: ast.FunctionDef) -> None:
-    doc = inspect.cleandoc(node.doc or "")
-    example = doc[doc.index("def ") :]
-    assert f"{node.name}(" in example.partition("\n")[2], "an example uses what it explains"
+    example = example_of(node)
     module = compile_to_forms(example)
     (function,) = module.ops
     sizes = {"B": 2, "M": 3, "N": 5}

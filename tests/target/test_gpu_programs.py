@@ -61,12 +61,14 @@ def test_every_program_has_sizes() -> None:
     assert set(re.findall(r"^def ([a-z]\w*)", BITS.text, re.MULTILINE)) == set(bits_cases.SIZES)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "arch"), some_of_each(product(bits_cases.SIZES, PLATFORMS), key=itemgetter(0)))
 def test_programs_lower(name: str, arch: str) -> None:
     made = program_of(BITS, name, arch)
     assert made.kernels and made.signature.name == name
 
 
+@pytest.mark.one_in(3)
 @needs_ptxas
 @pytest.mark.parametrize(
     "name", ["softmax_columns", "whole_numbers", "sums_of_two", "pointwise_f64", "rounded", "views", "by_sign"]
