@@ -42,13 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _draw_the_same_everywhere() -> None:
-    """Hypothesis takes constants out of all modules that happen to be loaded, so that what it draws depends on the tests
-    that ran before; and reading the compiler for them takes seconds in each worker."""
+    """Hypothesis takes constants out of all modules that happen to be loaded, so that what it draws depends on what ran
+    before; and to read the compiler for them takes seconds in each worker."""
     providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    terminalreporter.write_line(rotation.header())
+    terminalreporter.write_line(rotation.summary())
 
 
 @pytest.hookimpl(trylast=True)

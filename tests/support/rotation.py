@@ -1,9 +1,9 @@
 """Sweeps that take turns: `@pytest.mark.one_in(4)` runs a quarter of the cases of a test, another quarter at another
 commit, and all of them under `--thorough`.
 
-Which part it is comes from the commit, so that a commit has one answer; the head of the report names it, and
-`pytest --part N` asks for another. A sweep is cut into parts by the places of its cases; a test without parameters is
-one case, at a place that its name gives. The dear half of a sweep does not fall on one part: neighbours are often alike.
+Which part it is comes from the commit, so that a commit has one answer; the summary names it, and `pytest --part N`
+asks for another. A sweep is cut by the places of its cases, since neighbours often cost alike; one without parameters
+is one case, at a place that its name gives.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _of_commit() -> int:
     return int(commit, 16) % PARTS
 
 
-def header() -> str:
+def summary() -> str:
     if sampling.thorough:
         return "sweeps: every case"
     return f"sweeps: part {part()} of {PARTS}, by the commit; --part N asks for another, --thorough for all"
