@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.analysis.reach import called
 from tesserac.check.model.typed import Request, TypedFunction
 from tesserac.check.state.requests import NOT_SCHEDULED, NOT_TILED
 from tesserac.commands import names
@@ -58,7 +59,8 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
     tiled = {symbol for symbol, why in told if not why}
     about = source_lines(levels.source, function.name) + signature(function)
     about += not_taken(session, reached, tiled, asked_places(levels.shared))
-    about += kernel_choices(levels.choices(), reached)
+    known = {other.symbol: other for other in reached}
+    about += kernel_choices(levels.choices(), called([function], known.__getitem__).values())
     return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in told)
 
 
@@ -66,12 +68,13 @@ def _runs(why: str) -> str:
     return f"runs as its meaning: {why}" if why else "runs as tiles"
 
 
-def kernel_choices(told: list[tuple[str, str, bool, str]], reached: Iterable[TypedFunction]) -> str:
-    """Which kernels calls take of those that implement what is called, and why not the others."""
+def kernel_choices(told: list[tuple[str, str, bool, str]], functions: Iterable[TypedFunction]) -> str:
+    """Which kernels calls take of those that implement what is called, and why not the others. `functions` are all that
+    the program calls."""
     words = {True: "takes", False: "does not take"}
     lines = [f"`{callee}` {words[taken]} kernel `{name}`: {why}\n" for callee, name, taken, why in told]
     known = {callee for callee, *_ in told}
-    for function in reached:
+    for function in functions:
         for way in function.alternatives if function.symbol not in known else ():
             lines.append(f"`{function.symbol}` does not take kernel `{way.kernel}`: {DIFFERENTIATED}\n")
     return "".join(lines)

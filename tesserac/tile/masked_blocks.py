@@ -3,9 +3,10 @@
     s = where(columns <= rows, s, -INF)     in a loop over blocks of columns: none behind the program's last row counts
 
 Enters: a loop over blocks, in forms. Leaves: bounds of its dim outside of which nothing that the loop carries changes.
-Two things are proved. Where the condition is false for a whole block, the masked tile is -inf throughout; and with
--inf in its place every carried value comes out of the body as it went in: followed from form to form by what is known
-of tiles, which is that they are one number, or a carried value as it was, or nothing.
+Two things are proved. Where the condition is false for a whole block, all tiles that it masks are one number
+throughout, -inf or 0; and with that in their place every carried value comes out of the body as it went in: followed
+from form to form by what is known of tiles, which is that they are one number, or a carried value as it was, or
+nothing.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ Fact = Known | Carried | None
 
 
 class _Facts:
-    """What is known of the values of a loop's body, if `masked` is -inf throughout."""
+    """What is known of the values of a loop's body, if masked ones are these numbers throughout."""
 
-    def __init__(self, loop: Op, masked: Value) -> None:
+    def __init__(self, loop: Op, masked: Mapping[Value, Known]) -> None:
         self._facts: dict[Value, Fact] = {arg: Carried(arg) for arg in loop.body.args[1:]}
-        self._facts[masked] = Known(-inf)
+        self._facts |= masked
 
     def of(self, value: Value) -> Fact:
         if value not in self._facts:
@@ -143,31 +144,40 @@ class Bound:
 def bounds_of(loop: Op, block: Dim) -> list[Bound]:
     """Conditions on a position in the dim whose blocks a loop goes over, outside of which nothing changes. Positions
     are those in the problem where the start of a block is added to them, as `tile.col_index` does."""
-    found: list[Bound] = []
+    masked: dict[Bound, dict[Value, Known]] = {}
     for op in loop.body.ops:
-        test = _mask(op)
-        if test is None:
+        mask = _mask(op)
+        if mask is None:
             continue
-        bounds = [bound for condition in _conjuncts(test, op) for bound in _bounds(condition, block)]
-        if bounds and _unchanged(loop, op.result):
-            found += bounds
-    return found
+        for condition in _conjuncts(mask.test, op):
+            for bound in _bounds(condition, block):
+                masked.setdefault(bound, {})[op.result] = mask.otherwise
+    return [bound for bound, values in masked.items() if _unchanged(loop, values)]
 
 
-def _unchanged(loop: Op, masked: Value) -> bool:
+def _unchanged(loop: Op, masked: Mapping[Value, Known]) -> bool:
     facts = _Facts(loop, masked)
     ends = zip(loop.body.args[1:], loop.body.terminator.operands, strict=True)
     return all(facts.of(value) == Carried(arg) for arg, value in ends)
 
 
-def _mask(op: Op) -> Value | None:
-    """The condition of a map that gives -inf where it does not hold."""
+@dataclass(frozen=True)
+class _Mask:
+    """The condition of a map that gives one number where it does not hold."""
+
+    test: Value
+    otherwise: Known
+
+
+def _mask(op: Op) -> _Mask | None:
     made = op.body.terminator.operands[0].defining_op if op.name == "form.map" else None
     if made is None or made.name != "scalar.select":
         return None
     otherwise = made.operands[2].defining_op
-    is_mask = otherwise is not None and otherwise.name == "scalar.constant" and otherwise.attrs["value"] == -inf
-    return made.operands[0] if is_mask else None
+    number = otherwise.attrs["value"] if otherwise is not None and otherwise.name == "scalar.constant" else None
+    if not isinstance(number, int | float) or number not in (-inf, 0.0):
+        return None
+    return _Mask(made.operands[0], Known(float(number)))
 
 
 def _conjuncts(test: Value, op: Op) -> Iterator[tuple[Value, Op]]:

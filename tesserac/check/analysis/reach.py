@@ -12,16 +12,34 @@ def reachable(
     roots: Iterable[typed.TypedFunction], find: Callable[[str], typed.TypedFunction]
 ) -> dict[str, typed.TypedFunction]:
     """The functions given and all that they call, by symbol; a callee may stand after its caller."""
+    return _reached(roots, find, _needs)
+
+
+def called(
+    roots: Iterable[typed.TypedFunction], find: Callable[[str], typed.TypedFunction]
+) -> dict[str, typed.TypedFunction]:
+    """The same, less what only derivatives and other forms of these need."""
+    return _reached(roots, find, lambda call: [call.function])
+
+
+def _reached(
+    roots: Iterable[typed.TypedFunction],
+    find: Callable[[str], typed.TypedFunction],
+    needs: Callable[[typed.Call], list[str]],
+) -> dict[str, typed.TypedFunction]:
     reached: dict[str, typed.TypedFunction] = {}
     waiting = list(roots)
     while waiting:
         function = waiting.pop(0)
         if function.symbol not in reached:
             reached[function.symbol] = function
-            for call in _calls(function.body):
-                rules = [*(rule.function for rule in call.rules), *(form.function for form in call.forms)]
-                waiting += [find(symbol) for symbol in (call.function, *rules)]
+            waiting += [find(symbol) for call in _calls(function.body) for symbol in needs(call)]
     return reached
+
+
+def _needs(call: typed.Call) -> list[str]:
+    rules, forms = (rule.function for rule in call.rules), (form.function for form in call.forms)
+    return [call.function, *rules, *forms]
 
 
 def _calls(body: typed.Block) -> Iterator[typed.Call]:

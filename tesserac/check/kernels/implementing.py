@@ -82,15 +82,17 @@ def implementing(
 
 
 def _with_rule(body: Body, function: typed.TypedFunction, meaning: typed.Expr) -> typed.TypedFunction:
-    """The kernel with the derivative of its meaning."""
+    """The kernel with the derivatives of its meaning."""
+    made = function
     if (back := backward_rule(function, meaning)) is not None:
         body.functions.append(back)
-        return replace(function, backward=back.symbol)
-    if has_tangent(function.result):
+        made = replace(made, backward=back.symbol)
+    has_forward = isinstance(meaning, typed.Call) and any(rule.forward for rule in meaning.rules)
+    if has_tangent(function.result) and (back is None or has_forward):
         rule = forward_rule(function, meaning)
         body.functions.append(rule)
-        return replace(function, forward=rule.symbol)
-    return function
+        made = replace(made, forward=rule.symbol)
+    return made
 
 
 def _call(signature: Signature, meaning: ast.Expr) -> ast.Call:
@@ -102,9 +104,7 @@ def _call(signature: Signature, meaning: ast.Expr) -> ast.Call:
     return ast.Call(meaning.span, meaning, arguments)
 
 
-def _differs(
-    body: Body, function: typed.TypedFunction, meaning: ast.Expr, inner: Body, expected: typed.Expr
-) -> bool:
+def _differs(body: Body, function: typed.TypedFunction, meaning: ast.Expr, inner: Body, expected: typed.Expr) -> bool:
     """Whether the kernel and its meaning have different types or effects: reported."""
     text = body.rules.text(meaning.span)
     wrong = next((d for d in inner.sink.diagnostics if d.severity is Severity.ERROR), None)

@@ -6,13 +6,14 @@ Enters: a kernel, and a call of its meaning with the kernel's parameters. Leaves
     def rule(x, ..., y, dx, ...): return jvp(meaning, (x, ...), (dx, ...))[1]
 
 The value stays what the kernel computes; only changes of it go by its meaning. Where that has a `@vjp_of` rule alone,
-so has the kernel.
+so has the kernel; where it has both, both are the kernel's.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.state.body import is_static
 from tesserac.check.values.tangents import has_tangent, tangent_type
@@ -52,15 +53,13 @@ def forward_rule(kernel: typed.TypedFunction, meaning: typed.Expr) -> typed.Type
 
 
 def backward_rule(kernel: typed.TypedFunction, meaning: typed.Expr) -> typed.TypedFunction | None:
-    """The rule of a kernel whose meaning has one for reverse mode alone, which is then the kernel's too,
+    """The rule of a kernel whose meaning has one for reverse mode, which is then the kernel's too,
 
         def rule(x, ..., y, dy): return rule_of_meaning(x, ..., y, dy)
 
-    None where the meaning has another, or is given something else than the kernel's parameters."""
-    rules = meaning.rules if isinstance(meaning, typed.Call) else ()
-    given = [arg.name if isinstance(arg, typed.Local) else "" for arg in getattr(meaning, "args", ())]
-    same = given == [param.name for param in kernel.params] and meaning.type == kernel.result
-    if len(rules) != 1 or rules[0].forward or not same:
+    None where the meaning has none, or is given something else than the kernel's parameters."""
+    rules = [rule for rule in meaning.rules if not rule.forward] if isinstance(meaning, typed.Call) else []
+    if len(rules) != 1 or not isinstance(meaning, typed.Call) or not _is_given(meaning, kernel):
         return None
     (rule,), span = rules, kernel.span
     changes = [tangent_type(param.type) for param in kernel.params if has_tangent(param.type)]
@@ -70,10 +69,24 @@ def backward_rule(kernel: typed.TypedFunction, meaning: typed.Expr) -> typed.Typ
         typed.Param("result$", kernel.result, span),
         typed.Param("dresult$", tangent_type(kernel.result), span),
     )
-    args = tuple(typed.Local(param.type, span, param.name) for param in params)
+    args = tuple(_own(param, span) for param in params)
     back = typed.Call(result, span, rule.function, args, rule.dims)
     symbol = f"{kernel.symbol}.backward"
     return replace(kernel, symbol=symbol, params=params, result=result, body=(typed.Return(span, back),), closed=False)
+
+
+def _is_given(meaning: typed.Call, kernel: typed.TypedFunction) -> bool:
+    """Whether a call has the parameters of a kernel as they are, and gives what it gives."""
+    if len(meaning.args) != len(kernel.params) or meaning.type != kernel.result:
+        return False
+    return all(
+        arg.type == param.type if is_static(param.type) else isinstance(arg, typed.Local) and arg.name == param.name
+        for arg, param in zip(meaning.args, kernel.params, strict=True)
+    )
+
+
+def _own(param: typed.Param, span: Span) -> typed.Expr:
+    return typed.Static(param.type, span) if is_static(param.type) else typed.Local(param.type, span, param.name)
 
 
 def stored(wanted: Type, value: typed.Expr) -> typed.Expr:

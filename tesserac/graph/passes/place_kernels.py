@@ -154,16 +154,17 @@ def _branch(module: Module, function: Op, call: Op, limits: Sequence[tuple[Dim, 
 
 def keep_both(module: Module, function: Op, call: Op, flag: Value) -> Op:
     """The call where a flag that sizes decide holds, which is given back; elsewhere what it means."""
-    builder = Builder.before(call)
+    builder, wanted = Builder.before(call), _wanted(call)
     blocks, calls = [Block(), Block()], list[Op]()
     types, names = [v.type for v in call.results], [v.name for v in call.results]
     for block in blocks:
         inside = Builder(block, call.span)
         calls.append(inside.op(KERNEL_CALL, call.operands, types, call.attrs, (), names))
-        inside.op("form.yield", calls[-1].results)
-    cond = builder.op("form.cond", (flag,), types, {SIZED: True}, blocks, names)
-    for old, new in zip(call.results, cond.results, strict=True):
-        old.replace_all_uses(new)
+        inside.op("form.yield", [calls[-1].results[position] for position in wanted])
+    kept, called = [types[position] for position in wanted], [names[position] for position in wanted]
+    cond = builder.op("form.cond", (flag,), kept, {SIZED: True}, blocks, called)
+    for position, new in zip(wanted, cond.results, strict=True):
+        call.results[position].replace_all_uses(new)
     call.erase()
     mean(module, function, calls[1])
     return calls[0]
@@ -187,7 +188,8 @@ def _name(callee: Op) -> str:
 def _replace(call: Op, kernel: Op) -> None:
     builder = Builder.before(call)
     builder.add(kernel)
-    for made, wanted in zip(kernel.results, call.results, strict=True):
+    for made, position in zip(kernel.results, _wanted(call), strict=True):
+        wanted = call.results[position]
         wanted.replace_all_uses(_stored(builder, made, tensor_type(wanted)))
     call.erase()
 
@@ -207,7 +209,8 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     """The tile program of a call, which stands nowhere yet."""
     dims = call_dims(call)
     leading = tuple(dim.substitute(dims) for dim in program.leading)
-    body = _program_body(module, program, dims, tiles.passes)
+    wanted = _wanted(call)
+    body = _program_body(module, program, dims, tiles.passes, wanted)
     digest = str(module.lookup(str(call.attrs["callee"])).attrs.get(DIGEST, ""))
     programs = product(leading) if leading else ONE
     attrs: dict[str, Attr] = {
@@ -225,7 +228,13 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     sizes = spanning(Op(OPDEFS[KERNEL], (), (), attrs))
     types = [_whole(tensor_type(v), programs, sizes) for v in body.terminator.operands]
     operands = [_flat(Builder.before(call), value, programs) for value in call.operands]
-    return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, [v.name for v in call.results])
+    names = [call.results[position].name for position in wanted]
+    return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, names)
+
+
+def _wanted(call: Op) -> list[int]:
+    """The results that somebody reads: what nobody does, no program computes. The first says what the grid is."""
+    return [position for position, value in enumerate(call.results) if value.uses or not position]
 
 
 def _settings(program: Program, call: Op, found: Mapping[str, int]) -> Attr:
@@ -262,13 +271,19 @@ def _stored(builder: Builder, value: Value, wanted: TensorType) -> Value:
     return value
 
 
-def _program_body(module: Module, program: Program, dims: dict[str, Dim], passes: Sequence[Pass]) -> Block:
-    """The program with the sizes of the call, in forms; its sizes of blocks stay symbols."""
+def _program_body(
+    module: Module, program: Program, dims: dict[str, Dim], passes: Sequence[Pass], wanted: Sequence[int]
+) -> Block:
+    """The program with the sizes of the call, in forms; its sizes of blocks stay symbols. It gives the results that are
+    wanted."""
     function = module.lookup(program.symbol)
     for op in kernel_calls(function):
         mean(module, function, op)
     fixed = {name: dim.substitute(dims) for name, dim in program.fixed}
     block = copy_block(function.body, {}, {**dims, **fixed})
+    end = block.terminator
+    block.append(Op(end.opdef, [end.operands[position] for position in wanted], (), end.attrs, span=end.span))
+    end.erase()
     for loop in [op for outer in block.ops for op in outer.walk()]:
         cut = block_loop(loop)
         if cut is not None:

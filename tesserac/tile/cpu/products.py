@@ -16,7 +16,7 @@ import math
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import operand_maps
-from tesserac.ir.types import INDEX
+from tesserac.ir.types import INDEX, AxisType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.nests import Copy, lower_sinks
@@ -150,21 +150,25 @@ def _operand_axis(ctx: Context, operand: Value, dim: int) -> Axis | None:
     if op is None:
         raise LoweringError("an operand of a product is carried by its loop")
     match op.name:
-        case "tile.load":
-            return _loaded_axis(ctx, op, dim)
+        case "tile.load" | "tile.iota":
+            return _axis_before(ctx, op, [v for v in op.operands if isinstance(v.type, AxisType)][dim])
+        case "tile.full":
+            return None
         case "tile.map":
             followed = zip(op.operands, operand_maps(op), strict=True)
             found = [_operand_axis(ctx, v, places.index(dim)) for v, places in followed if dim in places]
             return next((axis for axis in found if axis is not None), None)
         case "tile.cast":
             return _operand_axis(ctx, op.operands[0], dim)
+        case "tile.dot":
+            return _operand_axis(ctx, op.operands[dim], dim)
     raise LoweringError("rows and columns of a product in a loop must be known before it", op)
 
 
-def _loaded_axis(ctx: Context, load: Op, dim: int) -> Axis:
-    axis = ctx.axes.get([v for v in load.operands[1:] if v.type != INDEX][dim])
+def _axis_before(ctx: Context, op: Op, neutral: Value) -> Axis:
+    axis = ctx.axes.get(neutral)
     if axis is None:
-        raise LoweringError("rows and columns of a product in a loop must be known before it", load)
+        raise LoweringError("rows and columns of a product in a loop must be known before it", op)
     return axis
 
 
