@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import tesserac.ops  # noqa: F401  (fills the registry)
+from docs.canonical import canonical_table
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
@@ -89,7 +90,7 @@ def reference() -> dict[str, str]:
     for group, members in groupby(found, key=lambda section: section.group):
         parts += [f"## {group}\n", *(section.listed() for section in members), ""]
     names = sum(len(section.entries) for section in found)
-    index = "\n".join([HEAD, f"{names} names.\n", *parts])
+    index = "\n".join([HEAD, f"{names} names.\n", canonical_table(), *parts])
     return {"operators.md": index} | {f"operators/{section.file}": section.text() for section in found}
 
 
@@ -142,6 +143,7 @@ def library_sections() -> Iterator[Section]:
     for path, text in stdlib_files().items():
         module = parse_module(SourceFile(path, text)).module
         entries = [_entry(item, text) for item in module.items if _is_public(item)]
+        entries += [entry for item in module.items for entry in _aliases(item)]
         folder, _, name = path.removesuffix(".tess").partition("/")
         yield Section(folder, name, _first_paragraph(module.doc), tuple(entries))
 
@@ -156,6 +158,13 @@ def _entry(item: ast.Item, text: str) -> Entry:
     head = re.search(rf"^{word} {item.name}\b(.*?):\n", text, re.MULTILINE | re.DOTALL)
     assert head is not None, f"{item.name} stands somewhere else than its text"
     return Entry(item.name, (f"{'' if word == 'def' else 'struct '}{item.name}{head[1]}",), item.doc or "")
+
+
+def _aliases(item: ast.Item) -> Iterator[Entry]:
+    """`rope = rotary_embedding`: another name of what has a name."""
+    match item:
+        case ast.ConstDef(targets=[ast.Name(id=name)], value=ast.Name(id=of)) if not name.startswith("_"):
+            yield Entry(name, (f"{name} = {of}",), f"Another name of `{of}`.")
 
 
 def _first_paragraph(doc: str | None) -> str:

@@ -34,6 +34,7 @@ class MatMul(Operator):
     linear = "each"
     mixes_fp8 = True
     accumulates = True
+    more_options = {"epilogue": "gemm", "bias": "gemm", "residual": "gemm"}
     signatures = (
         "(x: N[s..., m, k], y: N[s..., k, n]) -> dot(N)[s..., m, n]",
         "(x: N[*s, m, k], y: N[k]) -> dot(N)[*s, m]",

@@ -8,7 +8,7 @@ One operator is one class, and its instances are uses of it: the fields are its 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from operator import eq
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -69,6 +69,8 @@ class Operator(ABC):
     signatures: ClassVar[tuple[str, ...]]
     parsed: ClassVar[tuple[Signature, ...]]
     surface: ClassVar[bool] = True  # whether programs may call it by name
+    more_options: ClassVar[Mapping[str, str]] = {}
+    """Options that a function of the library around the operator has, and its name: a call with one is a call of it."""
     mixes_fp8: ClassVar[bool] = False
     accumulates: ClassVar[bool] = False
     again: ClassVar[bool] = False  # whether it costs little where its operands are there: pointwise, or a view

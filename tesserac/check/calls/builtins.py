@@ -15,9 +15,10 @@ from tesserac.check.kernels import tiles
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
 from tesserac.check.operators.apply import apply_operator
+from tesserac.check.operators.calls import call_operator
 from tesserac.check.operators.keys import key_of, next_key
 from tesserac.check.operators.pattern_calls import call_pattern
-from tesserac.check.operators.statics import read_dtype
+from tesserac.check.operators.statics import read_axis, read_dtype
 from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
@@ -135,7 +136,18 @@ def _result_storage(body: Body, callee: Callee) -> DTypeType | None:
 
 
 def _transpose(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
-    return transpose(body, given["x"], callee)
+    """Of the last two dims, or by an order as NumPy's, or of two axes as PyTorch's."""
+    value, order, other = given["x"], given.get("order"), given.get("other")
+    if order is None:
+        return transpose(body, value, callee)
+    if other is None:
+        return call_operator(body, Permute, [Arg(None, v.span, v) for v in (value, order)], callee)
+    first, second = (read_axis(body, axis.type, axis.span, value) for axis in (order, other))
+    if first is None or second is None or not isinstance(value.type, TensorType):
+        return body.error(callee.span)
+    exchanged = {first: second, second: first}
+    moved = tuple(exchanged.get(axis, axis) for axis in range(value.type.rank))
+    return apply_operator(body, Permute(moved), [value], callee.at, callee.span)
 
 
 def transpose(body: Body, value: typed.Expr, callee: Callee) -> typed.Expr:
@@ -171,7 +183,7 @@ _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "len": ((_X,), _len),
     "ceil_div": ((Slot("a", True, False), Slot("b", True, False)), _ceil_div),
     "narrow": ((_X, Slot("dtype", False, False)), _narrow),
-    "transpose": ((_X,), _transpose),
+    "transpose": ((_X, Slot("order", False, False), Slot("other", False, False)), _transpose),
     "key": ((Slot("seed", True, False),), _key),
     "next_key": ((), _next_key),
 }

@@ -51,6 +51,7 @@ from tesserac.check.values.methods import method_of_struct
 from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.check.values.type_values import dtype_call
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
+from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.ty import (
     DictType,
@@ -181,6 +182,8 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
             return extreme(body, op.name, args, callee)
         case OperatorRef(op) if op.name in EXTREMES and _are_values(args):
             return _of_two(body, op.name, args, callee)
+        case OperatorRef(op) if (fuller := _with_options(body, op, args)) is not None:
+            return call_function(body, fuller, args, callee)
         case OperatorRef(op):
             return call_operator(body, op, args, callee)
         case BuiltinRef(name):
@@ -194,6 +197,13 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
         case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
+
+
+def _with_options(body: Body, op: type[Operator], args: Sequence[Arg]) -> FunctionRef | None:
+    """The library's function around an operator, where an argument is an option that only the function has."""
+    found = next((op.more_options[arg.name] for arg in args if arg.name and arg.name in op.more_options), None)
+    meaning = None if found is None else body.rules.library(found)
+    return meaning if isinstance(meaning, FunctionRef) else None
 
 
 def _call_known(body: Body, name: str, args: list[Arg], callee: Callee) -> typed.Expr:

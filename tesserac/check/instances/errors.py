@@ -13,6 +13,7 @@ from dataclasses import replace
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
+from tesserac.check.model.specs import ScalarSpec
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import fits_dtype, scalar_fits
 from tesserac.check.provenance.declared import show_declared
@@ -83,7 +84,7 @@ def _report_argument(
 ) -> None:
     """What the library does not take: a number that no element can be, or the argument with its dtype or its lack of
     dims, then what that breaks."""
-    misfit = next(_misfits(body, ref, types, values), None)
+    misfit = next(_misfits(body, ref, types, values, callee.at.file), None)
     if misfit is not None:
         fits_dtype(body, misfit[0], misfit[1], values)
         return
@@ -100,13 +101,16 @@ def _report_argument(
 
 
 def _misfits(
-    body: Body, ref: FunctionRef, types: tuple[Type, ...], values: Sequence[typed.Expr]
+    body: Body, ref: FunctionRef, types: tuple[Type, ...], values: Sequence[typed.Expr], file: str
 ) -> Iterator[tuple[typed.Expr, DType]]:
     """Plain numbers of the call, each with the dtype of a tensor beside it that cannot be it, where with one that can
-    the body would be right."""
+    the body would be right. What is declared a bool is no element, and a default no mistake of the call."""
     dtypes = dict.fromkeys(type_.dtype for type_ in types if isinstance(type_, TensorType))
+    parameters = body.rules.signature(ref.owner, ref.name).parameters
     for place, value in enumerate(values):
-        if not isinstance(types[place], _NUMBERS) or not body.rules.text(value.span):
+        spec = parameters[place].spec
+        is_flag = isinstance(spec, ScalarSpec) and spec.kind == "bool"
+        if not isinstance(types[place], _NUMBERS) or value.span.file != file or is_flag:
             continue
         for dtype in dtypes:
             tried = (*types[:place], _number_of(dtype), *types[place + 1 :])

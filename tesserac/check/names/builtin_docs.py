@@ -22,7 +22,10 @@ _LANGUAGE = {
     "int": ("int(n)", "A compile-time integer."),
     "print": ("print(values...)", "Prints when the program runs, in order. It has the effect `io`."),
     "narrow": ("narrow(y)", "Rounds once, to the dtype that the function returns."),
-    "transpose": ("transpose(x)", "Swaps the last two dims, as `x.T` does."),
+    "transpose": (
+        "transpose(x), transpose(x, (2, 0, 1)), transpose(x, 0, 1)",
+        "Swaps the last two dims, as `x.T` does; or puts all into an order, as `permute`; or swaps two.",
+    ),
     "len": ("len(x)", "The first size of a tensor, or the number of items of a tuple."),
     "ceil_div": ("ceil_div(n, k)", "The quotient of two sizes, rounded up."),
     "isinstance": ("isinstance(x, Type)", "Whether a value is of a type; known while compiling."),
