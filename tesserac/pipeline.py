@@ -27,6 +27,7 @@ from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.match_kernels import match_kernels
 from tesserac.graph.passes.narrow_operands import narrow_operands
 from tesserac.graph.passes.place_kernels import Tuned, kernels_as_meant, place_kernels, untuned
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
@@ -59,6 +60,7 @@ CALL_PASSES: tuple[Pass, ...] = (
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
     algebra,  # products that derivatives brought; before sizes are fixed, since a call's sizes decide nothing
     digest_programs,  # of kernels, while their sizes are symbols
+    match_kernels,  # what kernels implement, wherever it stands by now, in derivatives too
 )
 PROGRAM_PASSES: tuple[Pass, ...] = (
     unroll_unit_loops,  # loops over blocks that span their dim; constants and sizes in their bodies become known

@@ -75,7 +75,7 @@ def kernel_choices(told: list[tuple[str, str, bool, str]], functions: Iterable[T
     lines = [f"`{callee}` {words[taken]} kernel `{name}`: {why}\n" for callee, name, taken, why in told]
     known = {callee for callee, *_ in told}
     for function in functions:
-        for way in function.alternatives if function.symbol not in known else ():
+        for way in function.alternatives if function.symbol not in known and not function.pattern else ():
             lines.append(f"`{function.symbol}` does not take kernel `{way.kernel}`: {DIFFERENTIATED}\n")
     return "".join(lines)
 

@@ -72,6 +72,11 @@ PROGRAM = "program"
 """The attribute of a kernel's function that says what it does block by block."""
 ALTERNATIVES = "alternatives"
 """The attribute of a function that kernels implement."""
+PATTERN = "pattern"
+"""Of a function: a value that is computed as its body says may be computed by its alternatives. It is how a program
+writes what that computes."""
+MEANS = "means"
+"""The same of a function that was found in a program."""
 MEANT = "meant"
 """Of a call that is computed as the body of its function says: of a kernel that is differentiated, since the derivative
 needs that anyway; of what a kernel is compared with."""
@@ -79,7 +84,7 @@ REPLAY = "replay"
 """Of an operator that computes once more what is not kept; equal numbers may be merged."""
 
 
-_BESIDE = (NUMERICS, REPLAY, SCHEDULE, *ORDERED)
+_BESIDE = (MEANT, NUMERICS, REPLAY, SCHEDULE, *ORDERED)
 """Attributes of operations that are no fields of their operators."""
 
 
@@ -142,6 +147,13 @@ def set_schedule(op: Op, settings: Attr | None) -> None:
     for inner in op.walk() if settings is not None else ():
         if inner.name in (CALL, CUSTOM, KERNEL_CALL):
             inner.attrs.setdefault(SCHEDULE, settings)
+
+
+def set_meant(op: Op) -> None:
+    """Operators of a function whose call is computed as its body says are so too."""
+    for inner in op.walk():
+        if is_operator(inner):
+            inner.attrs[MEANT] = True
 
 
 def set_numerics(op: Op, mode: Attr | None) -> None:

@@ -26,7 +26,7 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.state.body import Body
-from tesserac.check.state.requests import NOT_KEPT_THERE, NOT_OF_OPERATORS, NOT_SCHEDULED, ask
+from tesserac.check.state.requests import NOT_KEPT_THERE, NOT_SCHEDULED, ask
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0201, E0299
@@ -248,8 +248,6 @@ def _implements(body: Body, node: ast.Call, found: Decorations) -> Decorations:
         if not isinstance(function, FunctionType):
             _wrong(body, given["implements"], "implements", "a function", function)
             return found
-        if not isinstance(body.rules.meaning(given["implements"]), FunctionRef):
-            ask(body, node.span, NOT_OF_OPERATORS, "@")
     else:
         for name, says in _OF_IMPLEMENTERS.items():
             if name in given:

@@ -19,7 +19,7 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.model.specs import Signature
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body
-from tesserac.check.transforms.meaning_rule import backward_rule, forward_rule
+from tesserac.check.transforms.meaning_rule import backward_rule, forward_rule, stored
 from tesserac.check.values.tangents import has_tangent
 from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.codes.kernels import E0509
@@ -29,10 +29,13 @@ from tesserac.ops.compare import BitAnd, BitOr, Equal, LessEqual, NotEqual
 from tesserac.ops.elementwise import Abs, Maximum, Mul, Sub
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
+from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, F64
 from tesserac.types.ty import Aggregate, FloatType, TensorType, Type, parts
 
 _RANDOM = "random"
+MEANT, BY = ".meant", ".by"
+"""What is added to the symbol of a kernel for what it implements, and for a function that calls it."""
 
 
 def implementing(
@@ -62,6 +65,8 @@ def implementing(
     else:
         function = _with_rule(body, function, expected)
     function = replace(function, guards=tuple(guards), reads=tuple(reads.values()))
+    if not reads and not function.effects:
+        expected = _with_pattern(body, function, expected, body.rules.text(meaning.span))
     if of_library(function.span.file):
         return function  # its own tests compare the two
     bits = "the bits" if tolerance is None else f"to {tolerance:g} the values"
@@ -79,6 +84,23 @@ def implementing(
             yield typed.Assert(function.span, every(body, same, function.span), said)
 
     return with_checks(body, function, "alone", checks)
+
+
+def _with_pattern(body: Body, kernel: typed.TypedFunction, meaning: typed.Expr, text: str) -> typed.Expr:
+    """Leaves what the kernel implements among the functions of the body, and a call of the kernel: who finds the first
+    in a program may compute the second. The meaning as a call of it."""
+    span = kernel.span
+    plain = replace(kernel, program=None, closed=False, forward="", backward="", exported=False, requests=())
+    args = tuple(typed.Local(param.type, span, param.name) for param in kernel.params)
+    dims = tuple((name, Dim.sym(name)) for name in kernel.symbols)
+    call = typed.Call(kernel.result, span, kernel.symbol, args, dims)
+    by = replace(plain, symbol=f"{kernel.symbol}{BY}", body=(typed.Return(span, call),))
+    shown = (typed.Return(span, stored(kernel.result, meaning)),)
+    pattern = replace(plain, symbol=f"{kernel.symbol}{MEANT}", body=shown, guards=(), pattern=text)
+    body.functions += [by, pattern]
+    if isinstance(meaning, typed.Call):
+        return meaning
+    return typed.Call(kernel.result, span, pattern.symbol, args, dims, meant=True)
 
 
 def _with_rule(body: Body, function: typed.TypedFunction, meaning: typed.Expr) -> typed.TypedFunction:

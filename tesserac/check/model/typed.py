@@ -376,7 +376,8 @@ class TypedFunction:
     by block. `forward` is the rule of what it implements, `backward` that where there is only one for reverse mode.
     `collectives` are the axes across which it and its callees communicate. `requests` are what its own text asks of
     where and how it runs. `graph` is what `@graph.module` calls it. `alternatives` are the kernels of the program that
-    implement it. `pinned` are the sizes of blocks that the program of a kernel means.
+    implement it. `pinned` are the sizes of blocks that the program of a kernel means. A `pattern`
+    is what a kernel implements, as the program writes it, wherever that stands.
     """
 
     symbol: str
@@ -403,6 +404,7 @@ class TypedFunction:
     graph: str = ""
     alternatives: tuple[Alternative, ...] = ()
     pinned: tuple[tuple[str, int], ...] = ()
+    pattern: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,16 @@ a call that the library makes takes a kernel of the program too.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from tesserac.base.resources import of_library
 from tesserac.check.analysis.reach import reachable
+from tesserac.check.kernels.implementing import BY, MEANT
 from tesserac.check.model import typed
 from tesserac.check.module.alternatives import Implementer, is_instance, with_alternatives
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names.refs import FunctionRef
+from tesserac.check.names.resolve import implemented
 
 
 def with_implementers(
@@ -31,7 +35,9 @@ def with_implementers(
         new = reachable(made, checker.find)
         waiting += [other for symbol, other in new.items() if symbol not in reached and other.name in names]
         reached = {**new, **reached, function.symbol: function}
-    return reached
+    patterns = [pattern for module in checker.imported() for pattern in _patterns(module)]
+    made = [checker.find(way.symbol) for pattern in patterns for way in pattern.alternatives]
+    return {**reachable([*patterns, *made], checker.find), **reached} if patterns else reached
 
 
 def implementers(checker: ModuleChecker) -> Iterator[tuple[FunctionRef, Implementer]]:
@@ -52,3 +58,18 @@ def _with_kernels(
             if is_instance(function, ref.owner, signature):
                 return with_alternatives(function, signature, ways)
     return function, []
+
+
+def _patterns(module: ModuleChecker) -> Iterator[typed.TypedFunction]:
+    """What kernels of a module implement, each with the kernel as its alternative: operators, and in a program
+    functions, whose bodies may stand written out."""
+    for name, node in module.names.functions.items():
+        meaning, said = implemented(node), module.decorations(name)
+        of_function = meaning is not None and isinstance(module.meaning(meaning), FunctionRef)
+        if meaning is None or (of_function and (of_library(node.span.file) or said.tolerance is not None)):
+            continue
+        function = module.own_instance(name, module.representatives(name)[0]).function
+        pattern = None if function is None else module.known(f"{function.symbol}{MEANT}")
+        if pattern is not None and function is not None and said.is_known:
+            way = typed.Alternative(name, f"{function.symbol}{BY}", said.target, said.tolerance, "")
+            yield replace(pattern, alternatives=(way,))

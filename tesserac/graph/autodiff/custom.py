@@ -67,6 +67,9 @@ class Functions:
         known = {*(function.symbol for function in self._module.ops), *self.mapped.values()}
         return next(name for i in count(1) if (name := f"{symbol}{i}") not in known)
 
+    def lookup(self, symbol: str) -> Op:
+        return self._module.lookup(symbol)
+
     def add(self, function: Op) -> None:
         self._module.block.append(function)
 

@@ -8,12 +8,25 @@ cotangent is the sum over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tesserac.graph.autodiff.dialect import smooth
-from tesserac.graph.dialect import FORWARD_RULE, REVERSE_RULE, own_arguments
+from tesserac.graph.dialect import (
+    ALTERNATIVES,
+    FORWARD_RULE,
+    PROGRAM,
+    REVERSE_RULE,
+    Program,
+    alternatives_of,
+    call_dims,
+    own_arguments,
+    program_of,
+)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.kernels import Cut
 
 if TYPE_CHECKING:
     from tesserac.graph.batching.rules import Mapping
@@ -26,6 +39,7 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
     body = (op.attrs["callee"], op.attrs["dims"])
     functions = mapping.functions
     attrs["callee"] = _mapped_function(mapping, functions.whole, body, op.operands, flags)
+    _keep_kernels(mapping, op, flags, functions.lookup(str(attrs["callee"])))
     own = own_arguments(op)
     flags = flags[: len(own)]
     tangents = [flag for flag, v in zip(flags, own, strict=True) if smooth([v])]
@@ -40,6 +54,39 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
         attrs[REVERSE_RULE] = (symbol, ())
     types = [mapping.mapped_type(v.type) for v in op.results]
     return mapping.builder.op(op.name, operands, types, attrs, (), [v.name for v in op.results])
+
+
+def _keep_kernels(mapping: Mapping, op: Op, flags: Sequence[bool], mapped: Op) -> None:
+    """A kernel that is mapped has one more dim of programs, and what kernels implement has mapped kernels."""
+    functions, dims = mapping.functions, call_dims(op)
+    callee = functions.lookup(str(op.attrs["callee"]))
+    program = program_of(callee)
+    if program is not None and PROGRAM not in mapped.attrs and _has_programs(mapping, op, flags, program):
+        mapped.attrs[PROGRAM] = replace(
+            program,
+            leading=(mapping.size, *(dim.substitute(dims) for dim in program.leading)),
+            blocks=tuple(Cut(cut.block, cut.over.substitute(dims)) for cut in program.blocks),
+            fixed=(*dims.items(), *((name, dim.substitute(dims)) for name, dim in program.fixed)),
+        )
+    ways = []
+    for way in alternatives_of(callee) if ALTERNATIVES not in mapped.attrs else ():
+        symbol = way.symbol
+        if symbol:
+            called = (symbol, op.attrs["dims"])
+            symbol = _mapped_function(mapping, functions.whole, called, op.operands, flags)
+        guards = tuple(replace(g, left=g.left.substitute(dims), right=g.right.substitute(dims)) for g in way.guards)
+        ways.append(replace(way, symbol=symbol, guards=guards))
+    if ways:
+        mapped.attrs[ALTERNATIVES] = tuple(ways)
+
+
+def _has_programs(mapping: Mapping, op: Op, flags: Sequence[bool], program: Program) -> bool:
+    """Whether every operand has a part for each program, or is the same for all of them."""
+    tiles = [tensor_type(arg).rank for arg in mapping.functions.lookup(program.symbol).body.args]
+    leads = [tensor_type(value).rank - rank for value, rank in zip(op.operands, tiles, strict=True)]
+    own = len(program.leading)
+    each = zip(flags, leads, tiles, strict=True)
+    return all(lead == own and rank > 0 if flag else lead == 0 for flag, lead, rank in each)
 
 
 def _mapped_function(

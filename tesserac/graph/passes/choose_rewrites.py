@@ -33,7 +33,16 @@ After:
 
 from __future__ import annotations
 
-from tesserac.graph.dialect import CUSTOM, FORWARD_RULE, MEANT, REVERSE_RULE, Alternative, alternatives_of, call_dims
+from tesserac.graph.dialect import (
+    CUSTOM,
+    FORWARD_RULE,
+    MEANS,
+    MEANT,
+    REVERSE_RULE,
+    Alternative,
+    alternatives_of,
+    call_dims,
+)
 from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import Guard
@@ -123,6 +132,6 @@ def tell(function: Op, callee: Op, way: Alternative, taken: bool, why: str) -> N
     """Notes what became of an alternative, each once."""
     told = function.attrs.get(CHOSEN, ())
     assert isinstance(told, tuple)
-    entry = (callee.symbol.removesuffix(MEANING), way.kernel, taken, why)
+    entry = (callee.attrs.get(MEANS, callee.symbol.removesuffix(MEANING)), way.kernel, taken, why)
     if entry not in told:
         function.attrs[CHOSEN] = (*told, entry)

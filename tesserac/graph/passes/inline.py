@@ -36,12 +36,14 @@ from tesserac.graph.dialect import (
     KERNEL_CALL,
     MEANT,
     NUMERICS,
+    PATTERN,
     PROGRAM,
     REVERSE_RULE,
     SCHEDULE,
     alternatives_of,
     call_dims,
     program_of,
+    set_meant,
     set_numerics,
     set_schedule,
 )
@@ -74,7 +76,7 @@ def inline(module: Module) -> Module:
 
 def erase_unreached(module: Module) -> None:
     """Drops functions that no entry needs: what calls with rules of their own name is needed still."""
-    needed = [function for function in module.ops if function.attrs["entry"] is True]
+    needed = [function for function in module.ops if function.attrs["entry"] is True or PATTERN in function.attrs]
     for function in needed:
         program = program_of(function)
         symbols = [] if program is None else [program.symbol]
@@ -155,7 +157,7 @@ def inline_call(call: Op, callee: Op, caller: Op, told: str | None = None) -> No
     values: dict[Value, Value] = dict(zip(callee.body.args, call.operands, strict=True))
     block = call.parent
     assert block is not None
-    mode = call.attrs.get(NUMERICS)
+    mode, compared = call.attrs.get(NUMERICS), MEANT in call.attrs and PATTERN in callee.attrs
     asserting = None if library_name(caller.symbol, caller.span) else told or library_name(callee.symbol, callee.span)
     copies = []
     for op in callee.body.ops[:-1]:
@@ -165,6 +167,8 @@ def inline_call(call: Op, callee: Op, caller: Op, told: str | None = None) -> No
         if asserting is not None:
             attribute(copy, asserting, call.span)
         set_numerics(copy, mode)
+        if compared:
+            set_meant(copy)
         set_schedule(copy, call.attrs.get(SCHEDULE))
     for old, new in zip(call.results, callee.body.terminator.operands, strict=True):
         replacement = values[new]

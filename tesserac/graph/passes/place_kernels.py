@@ -49,8 +49,6 @@ from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.dtype import I64
 from tesserac.types.policy import NO_POLICY
 
-TILE_RANK = 2
-"""Dims of a tensor before its last two are a program each."""
 PLACED = "kernels"
 """The attribute of a function that tells of its kernels: the name of each, and why it does not run as tiles, if so."""
 
@@ -213,10 +211,11 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     body = _program_body(module, program, dims, tiles.passes, wanted)
     digest = str(module.lookup(str(call.attrs["callee"])).attrs.get(DIGEST, ""))
     programs = product(leading) if leading else ONE
+    ranks = [tensor_type(arg).rank for arg in module.lookup(program.symbol).body.args]
     attrs: dict[str, Attr] = {
         "name": str(call.attrs["callee"]),
         "programs": programs,
-        "split": tuple(tensor_type(value).rank > TILE_RANK for value in call.operands),
+        "split": tuple(tensor_type(v).rank > rank for v, rank in zip(call.operands, ranks, strict=True)),
         "blocks": substitute_attr(program.blocks, dims),
         "own": program.own,
         "digest": digest,
@@ -227,7 +226,8 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
         attrs[PINNED] = program.pinned
     sizes = spanning(Op(OPDEFS[KERNEL], (), (), attrs))
     types = [_whole(tensor_type(v), programs, sizes) for v in body.terminator.operands]
-    operands = [_flat(Builder.before(call), value, programs) for value in call.operands]
+    flat = Builder.before(call)
+    operands = [_flat(flat, value, programs, rank) for value, rank in zip(call.operands, ranks, strict=True)]
     names = [call.results[position].name for position in wanted]
     return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, names)
 
@@ -252,12 +252,12 @@ def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType
     return TensorType((programs, *(dim.substitute(sizes) for dim in tile.dims)), tile.dtype, tile.policy)
 
 
-def _flat(builder: Builder, value: Value, programs: Dim) -> Value:
-    """An operand with its leading dims as one."""
+def _flat(builder: Builder, value: Value, programs: Dim, rank: int) -> Value:
+    """An operand with the dims before those of one program as one."""
     ty = tensor_type(value)
-    if ty.rank <= TILE_RANK:
+    if ty.rank <= rank:
         return value
-    dims = (programs, *ty.dims[-TILE_RANK:])
+    dims = (programs, *ty.dims[ty.rank - rank :])
     return value if dims == ty.dims else apply_operator(builder, Reshape(dims), value)
 
 

@@ -36,7 +36,7 @@ from tesserac.graph.autodiff.expand import expand_jvp, expand_vjp
 from tesserac.graph.autodiff.linear import erase_unused, replace_results
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.batching.expand import expand_vmap
-from tesserac.graph.dialect import CUSTOM, KERNEL_CALL, alternatives_of, program_of
+from tesserac.graph.dialect import CUSTOM, KERNEL_CALL, PATTERN, alternatives_of, program_of
 from tesserac.graph.expansion import limit_body
 from tesserac.graph.passes.cse import merge_equal
 from tesserac.graph.passes.inline import custom_symbols, erase_unreached
@@ -63,7 +63,8 @@ def expand_transforms(module: Module, observe: Observe | None) -> Module:
     expanded: set[Op] = set()
     for function in list(module.ops):
         _expand(module, function, expanded, observe)
-    waiting = [function for function in module.ops if function.attrs["entry"] is True]
+    waiting = [function for function in module.ops if function.attrs["entry"] is True or PATTERN in function.attrs]
+    waiting += [module.lookup(way.symbol) for function in waiting for way in alternatives_of(function) if way.symbol]
     for function in waiting:
         dissolve(function, Functions(module, counters(function)))
         open_checkpoints(function)
