@@ -101,7 +101,7 @@ def _told_once(said: Sequence[Diagnostic]) -> list[Diagnostic]:
     is_lost = any(d.code in _PROJECT_FILE for d in said)
     kept: dict[object, Diagnostic] = {}
     for diagnostic in said:
-        if is_lost and diagnostic.code == E0209.id and _NO_MODULE.match(diagnostic.title):
+        if is_lost and diagnostic.code == E0209.id and _NO_MODULE.search(diagnostic.title):
             continue
         circle = frozenset(step.span for step in diagnostic.because) if diagnostic.code == E0947.id else diagnostic
         kept.setdefault(circle, diagnostic)

@@ -320,7 +320,7 @@ class AllToAll(Collective):
 
 
 def _divides(operator: Collective, dim: Dim) -> Need:
-    problem = f"`{operator.name}` gives each of {operator.devices} devices an equal part of a dim, and {dim} has none"
+    problem = f"`{operator.name}` gives {operator.devices} devices equal parts of a dim, which {dim} has not"
     return Need("divides", operator.devices, dim, problem)
 
 

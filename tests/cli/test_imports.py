@@ -94,11 +94,11 @@ def test_a_session_sees_it_too(program: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "title"),
     [
-        ("from layers import Linaer\n", "E0209", "`layers` has no `Linaer`"),
+        ("from layers import Linaer\n", "E0209", "invalid import: `layers` has no `Linaer`"),
         ("from layers import _private\n", "E0946", "`_private` is private to `layers`"),
-        ("from nowhere import f\n", "E0209", "there is no module `nowhere`"),
-        ("import parts.config\n", "E0209", "a module in a folder needs a name here"),
-        ("from broken import f\n", "E0209", "`broken` has an error"),
+        ("from nowhere import f\n", "E0209", "invalid import: there is no module `nowhere`"),
+        ("import parts.config\n", "E0209", "invalid import: a module in a folder needs a name here"),
+        ("from broken import f\n", "E0209", "invalid import: `broken` has an error"),
         ("import circle\n", "E0947", "these files import each other: main -> circle -> main"),
         ("import main\n", "E0947", "these files import each other: main -> main"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tesserac.base.source import SourceFile
@@ -35,6 +37,11 @@ def test_a_code_is_declared_once_and_named_after_itself() -> None:
     ]
     assert all(name == code.id for name, code in declared)
     assert len(declared) == len(codes.ALL)
+
+
+def test_every_code_has_a_title_of_its_own() -> None:
+    """Words that its messages share, so that a title can be searched for."""
+    assert not [code.id for code in codes.ALL.values() if not re.search(r"[a-z]", re.sub(r"\{\w+\}", "", code.title))]
 
 
 @pytest.mark.parametrize("code", page_codes())

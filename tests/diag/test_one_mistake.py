@@ -104,16 +104,16 @@ def h(s: S[Rows], x: Tensor[n, f32]):
 
 def test_a_name_that_is_no_size_is_told_once_in_a_file() -> None:
     found = errors(LOWER)
-    assert [d.title for d in found] == ["`n` is not a size", "`k` is not a size"]
+    assert [d.title for d in found] == ["invalid annotation: `n` is not a size", "invalid annotation: `k` is not a size"]
     assert [len(d.secondary) for d in found] == [2, 2]
 
 
 def test_a_size_that_is_misspelt_is_told_once() -> None:
     found = errors("def f(x: Tensor[N, head, f32], heads: int) -> Tensor[head, f32]:\n    return x[0] + float(head)\n")
-    assert [d.title for d in found] == ["`head` is not a size"]
+    assert [d.title for d in found] == ["invalid annotation: `head` is not a size"]
     assert found[0].fixes
 
 
 def test_a_size_of_the_result_alone_is_told_once() -> None:
     found = errors("def f(x: Tensor[N, f32]) -> Tensor[m, f32] where m > 2:\n    return x\n")
-    assert [d.title for d in found] == ["`m` is not a size"]
+    assert [d.title for d in found] == ["invalid annotation: `m` is not a size"]

@@ -147,7 +147,7 @@ def _axis(body: Body, callee: Callee, given: Given) -> tuple[str, Dim]:
         raise _Refused
     axis = value.type.value
     if not axis.isidentifier():
-        _problem(body, value.span, f'"{axis}" cannot name an axis: that is written as the name of a variable is')
+        _problem(body, value.span, f'"{axis}" is no name, so not the name of an axis')
         raise _Refused
     if mesh is not None and not _is_mesh(mesh.type):
         _problem(body, mesh.span, f"`mesh` takes a `dist.Mesh`, not {type_text(mesh.type)}")

@@ -141,9 +141,10 @@ def _solve(
     if not open_ and body.facts.same(known, dim):
         return True
     shown = f"axis `{group[0]}`" if len(group) == 1 else f"`({' '.join(group)})`" if group else "`1`"
-    relation = "does not divide" if open_ else "is not"
-    problem = f"{shown} of the pattern does not fit: {dim_text(known)} {relation} {dim_text(dim)}"
-    draft = body.sink.error(E0418, at=written.span, label=f"{shown} is dim {place}", problem=problem)
+    verb = "does not divide" if open_ else "is not"
+    relation = f"{dim_text(known)} {verb} {dim_text(dim)}"
+    label = f"{shown} is dim {place}"
+    draft = body.sink.error(E0418, at=written.span, label=label, axis=shown, relation=relation)
     draft.note(x.span, dims_text(x.type.dims))
     show_declared(body, draft, x)
     return False

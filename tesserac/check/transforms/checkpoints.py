@@ -93,7 +93,7 @@ def memory_of_sizes(body: Body, loop: Span) -> LoopMemory | None:
 def memory_of_run(body: Body, loop: Span) -> LoopMemory | None:
     """For a loop whose iterations the run counts."""
     if body.flow.memory is not None and body.flow.memory.slots is not None:
-        problem = "`slots` is for loops over a range of sizes; this one ends when data say so"
+        problem = "`slots` needs a loop over a range of sizes; data end this one"
         draft = body.sink.error(E0710, at=loop, problem=problem)
         draft.remark("say `every=` or `max_steps=`; without either, memory does not grow with the iterations")
         return None

@@ -71,7 +71,7 @@ def _check_linear(body: Body, rule: typed.Rule, tangents: int) -> None:
     if fault is None or function is None:
         return
     at = fault.at if fault.at.file == function.span.file else function.span
-    problem = f"`{function.name}` is not linear in its tangents, as a `@jvp_of` rule must be"
+    problem = f"`{function.name}` is not linear in its tangents"
     draft = body.sink.error(E0705, at=at, label=fault.why if at == fault.at else "", problem=problem)
     for param in function.params[-tangents:]:
         draft.note(param.span, "a tangent")
@@ -134,7 +134,7 @@ def _check_effects(sink: Sink, rule: typed.TypedFunction, of: typed.TypedFunctio
     known = {across.axis for across in of.collectives} if of is not None else set()
     more = [across.axis for across in rule.collectives if across.axis not in known]
     if rule.effects - {COLLECTIVE} or rule.reads:
-        problem = f"`{rule.name}` does more than compute: a rule has no effects and reads no params"
+        problem = f"`{rule.name}` has effects or reads params"
         _refuse(sink, callee, rule.span, problem, ())
     elif more:
         problem = f'`{rule.name}` communicates across "{more[0]}", which `{callee.name}` does not'
