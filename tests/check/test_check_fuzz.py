@@ -72,6 +72,7 @@ def test_mutants_are_checked_or_refused(text: str, random: random.Random, count:
         assert render(diagnostic, sources)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", TEXTS, ids=[path.stem for path in sorted(FOLDER.glob("*.tess"))])
 def test_every_prefix_is_checked(text: str) -> None:
     """What an editor sends while a program is typed, every few characters."""

@@ -330,6 +330,7 @@ def piped(text: str, tmp_path: Path, *options: str) -> subprocess.CompletedProce
     return subprocess.run(line, cwd=ROOT, env=variables, input=text, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.one_in(2)
 def test_a_pipe_has_no_prompts_and_a_status(tmp_path: Path) -> None:
     done = piped("x = ones(2)\ndef f(a):\n    b = a * 3.0\n\n    return b\nf(x)\n", tmp_path, "--threads", "1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "Tensor[2, f32]\n[3., 3.]\n", "")
@@ -416,6 +417,7 @@ def test_a_person_at_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
     assert "f(ones(2))" in (tmp_path / "tessera" / "history").read_text()
 
 
+@pytest.mark.one_in(2)
 def test_ctrl_c_stops_the_computation_and_not_the_session(terminal: Terminal) -> None:
     terminal.wait_for("tessera> ")
     terminal.type("x = ones(64, 64); n = 2\n")

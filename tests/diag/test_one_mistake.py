@@ -104,7 +104,7 @@ def h(s: S[Rows], x: Tensor[n, f32]):
 
 def test_a_name_that_is_no_size_is_told_once_in_a_file() -> None:
     found = errors(LOWER)
-    assert [d.title for d in found] == ["invalid annotation: `n` is not a size", "invalid annotation: `k` is not a size"]
+    assert [d.title for d in found] == [f"invalid annotation: `{name}` is not a size" for name in "nk"]
     assert [len(d.secondary) for d in found] == [2, 2]
 
 

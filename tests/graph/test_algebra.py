@@ -117,6 +117,7 @@ def grown(rng: random.Random, depth: int) -> tuple[str, Any]:
     )
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_random_operator_is_its_matrix(seed: int) -> None:
     rng = random.Random(seed)
@@ -302,6 +303,7 @@ def test_spectral_radius_to_the_last_places(matrix: Any, radius: float, scale: f
     assert np.isclose(module.f(matrix * scale), radius * scale, rtol=8e-16, atol=0)
 
 
+@pytest.mark.one_in(3)
 def test_spectral_forms_and_functions() -> None:
     m, d, v = V["M"], V["d"], V["x"]
     module = tessera.compile(SPECTRA)
@@ -322,6 +324,7 @@ def test_spectral_forms_and_functions() -> None:
     assert not sizes[4] and sizes[5]
 
 
+@pytest.mark.one_in(3)
 def test_complex_functions_and_measures() -> None:
     module = tessera.compile(SPECTRA)
     c, v, z = V["C"], V["x"], np.complex128(3 + 4j)
@@ -421,6 +424,7 @@ def largest_gone(m: Tensor[N, N, f32], v: Tensor[N, f32]): return rest(spectral(
 """
 
 
+@pytest.mark.one_in(3)
 def test_a_type_says_what_numbers_an_operator_has() -> None:
     module = tessera.compile(TYPED)
     m, v = V["M"].astype("f4"), V["x"].astype("f4")

@@ -270,6 +270,7 @@ def solve_numbers() -> dict[str, Any]:
     return {**values, **found, "e": abs(found["e"]) + 1, "f": found["f"] + 9 * np.eye(16, dtype="f4")}
 
 
+@pytest.mark.one_in(3)
 def test_systems_of_structure_are_solved_by_it() -> None:
     """Numbers of the dense systems; the interpreter has the same bits."""
     values = solve_numbers()

@@ -126,6 +126,7 @@ def test_exp_frac_of_f64_is_within_its_bound(limit: float) -> None:
 
 
 # Fits of f64 take longer and differ from those of f32 only in their number of terms.
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("fit", [f for f in FITS if f.dtype == "f32"], ids=lambda fit: fit.name)
 def test_coefficients_are_those_of_the_fit(fit: Fit) -> None:
     assert tuple(fit_rounded(fit)[0]) == TABLE[fit.name, "f32"]

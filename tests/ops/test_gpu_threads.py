@@ -117,6 +117,7 @@ def test_orders_are_stable(size: int) -> None:
     compare("order", numbers(1, size))
 
 
+@pytest.mark.one_in(3)
 def test_computed_places() -> None:
     compare("rows_at", numbers(9, 70), places(9, 33))
     compare("put", numbers(9, 70), places(9, 33), numbers(33, 70))

@@ -125,6 +125,7 @@ def narrowed(ty: TensorType, dtype: DType, policy: Policy) -> TensorType:
     return TensorType(ty.dims, C64) if ty.dtype.is_complex else TensorType(ty.dims, dtype, policy)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("operator", "types", "dtype", "policy"), of_each_operator(narrow_cases(), 2))
 def test_narrow_gradients_are_those_of_f64(
     operator: Operator, types: list[TensorType], dtype: DType, policy: Policy

@@ -76,6 +76,7 @@ def operands(size: int) -> list[np.ndarray]:
 CASES = IN_PLACE | SAVED | COPIED
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_results_are_the_same_in_other_memory(case: tuple[list[str], str]) -> None:
     text = program(*case, "a, b")

@@ -79,7 +79,7 @@ def program() -> Any:
     return compile_to_forms("\n".join(lines) + "\n")
 
 
-@folded("text, dtype", [(text, dtype) for text in CASES for dtype in ("f32", "f64")])
+@folded("text, dtype", [(text, dtype) for text in CASES for dtype in ("f32", "f64")], one_in=3)
 def test_log_densities(text: str, dtype: str) -> None:
     """Within 16 units of the result, of 1 or of what the parameters are rounded to."""
     density, _ = CASES[text]
@@ -116,7 +116,7 @@ def _grid(text: str) -> Array:
 A, B = np.float64(1.25), np.float64(2.5)
 
 
-@folded("text", CONTINUOUS)
+@folded("text", CONTINUOUS, one_in=3)
 def test_entropies_and_divergences_are_integrals(text: str) -> None:
     number, x = NAMES.index(text), _grid(text)
     own, other = run_function(program(), f"m.f64_{number}", [x, A, B])
@@ -130,7 +130,7 @@ def test_entropies_and_divergences_are_integrals(text: str) -> None:
         np.testing.assert_allclose(apart, np.trapezoid(excess, x), rtol=1e-3, err_msg=text)
 
 
-@folded("text", CONTINUOUS)
+@folded("text", CONTINUOUS, one_in=3)
 def test_samples_have_the_distribution(text: str) -> None:
     number, x = NAMES.index(text), _grid(text)
     own, _ = run_function(program(), f"m.f64_{number}", [x, A, B])

@@ -11,6 +11,8 @@ import pytest
 
 import tessera
 
+pytestmark = pytest.mark.one_in(3)
+
 RNG = np.random.default_rng(2)
 N = 12
 A = RNG.normal(size=(N, N)) + 4 * np.eye(N)

@@ -79,7 +79,7 @@ ELSEWHERE = ITERATED | SOLVERS | OF_QUANTILES | STEPPED
 FUNCTIONS = [pytest.param(node, id=node.name) for _, node in public_functions() if node.name not in ELSEWHERE]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("node", FUNCTIONS)
 def test_derivatives_of_examples(node: ast.FunctionDef) -> None:
     checked, accuracy = example(node)

@@ -11,6 +11,8 @@ import pytest
 import tessera
 from tests.support.sampling import spread
 
+pytestmark = pytest.mark.one_in(6)
+
 SQUARE = {
     "solve": "solve(a, w)",
     "inv": "inv(a)",

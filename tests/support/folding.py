@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import rotation
+
 only = ""
 """Set by `--case`."""
 
@@ -26,16 +28,17 @@ Names = Callable[[Any], object] | Sequence[str] | None
 
 
 def folded(
-    names: str | Sequence[str], cases: Cases, ids: Names = None
+    names: str | Sequence[str], cases: Cases, ids: Names = None, one_in: int = 1
 ) -> Callable[[Test], Test]:
     """Runs the test for every case; `names` are its parameters, as for `parametrize`. Cases that take time to find are
-    a function: they are found when the test runs, not when it is collected."""
+    a function: they are found when the test runs, not when it is collected. Of `one_in` cases one runs at a commit, as
+    `rotation.py` says."""
     parameters = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
     def fold(test: Test) -> Test:
         @functools.wraps(test)
         def all_cases(**fixtures: Any) -> None:
-            _run_all(test, parameters, cases, ids, fixtures)
+            _run_all(test, parameters, _chosen(cases, one_in), ids, fixtures)
 
         signature = inspect.signature(test)
         kept = [parameter for name, parameter in signature.parameters.items() if name not in parameters]
@@ -45,11 +48,11 @@ def folded(
     return fold
 
 
-def _run_all(test: Test, parameters: Sequence[str], cases: Cases, ids: Names, fixtures: dict[str, Any]) -> None:
-    every = list(cases() if callable(cases) else cases)
-    assert every, "there are no cases"
+def _run_all(
+    test: Test, parameters: Sequence[str], cases: Sequence[tuple[int, Any]], ids: Names, fixtures: dict[str, Any]
+) -> None:
     failures, skips = [], []
-    for i, case in enumerate(every):
+    for i, case in cases:
         values, name = _case(case, i, len(parameters), ids)
         if only not in name:
             continue
@@ -60,9 +63,16 @@ def _run_all(test: Test, parameters: Sequence[str], cases: Cases, ids: Names, fi
         except (Exception, pytest.fail.Exception) as error:
             failures.append((name, "".join(traceback.format_exception(error))))
     if failures:
-        pytest.fail(_told(failures, len(every)), pytrace=False)
-    if len(skips) == len(every):
+        pytest.fail(_told(failures, len(cases)), pytrace=False)
+    if len(skips) == len(cases):
         pytest.skip(skips[0])
+
+
+def _chosen(cases: Cases, one_in: int) -> list[tuple[int, Any]]:
+    """With their places among all."""
+    every = list(enumerate(cases() if callable(cases) else cases))
+    assert every, "there are no cases"
+    return every if only or len(every) < one_in else [case for case in every if rotation.is_turn(case[0], one_in)]
 
 
 def _told(failures: Sequence[tuple[str, str]], count: int) -> str:

@@ -242,7 +242,7 @@ def devices_along(body: Body, axis: str, size: Dim, at: Span) -> Iterator[None]:
     if not own.keys() - {axis} and COLLECTIVE not in effects:
         body.doing.effects.pop(COLLECTIVE, None)
     if found is not None and not body.facts.same(found.devices, size):
-        problem = f'collectives inside are across another number of devices along "{axis}"'
+        problem = f'the collectives inside have another number of devices along "{axis}"'
         label = f"{dim_text(size)} devices here, {dim_text(found.devices)} inside"
         body.sink.error(E0604, at=at, label=label, problem=problem)
         raise NoAxis

@@ -5,7 +5,7 @@ from tesserac.diag.diagnostic import Code
 E0601 = Code("E0601", "`{function}` says `uses {declared}` but has effect `{effect}`")
 E0602 = Code("E0602", "`{name}` is not an effect")
 E0603 = Code("E0603", "invalid placement or mode: {problem}")
-E0604 = Code("E0604", "invalid mesh or layout: {problem}")
+E0604 = Code("E0604", "invalid distribution: {problem}")
 E0605 = Code("E0605", 'devices along "{axis}" may disagree on whether they come to `{name}`')
 E0606 = Code("E0606", "this loop never ends")
 E0607 = Code("E0607", "`{name}` can only be used in {place}")

@@ -2,7 +2,7 @@
 
 from tesserac.diag.diagnostic import Code
 
-E0801 = Code("E0801", "the operators do not fit: `{name}`: {sizes}")
+E0801 = Code("E0801", "operator `{name}`: {sizes}")
 E0802 = Code("E0802", "invalid operand: {problem}")
 E0803 = Code("E0803", "`{name}` needs the size of this operator")
 E0804 = Code("E0804", "a property is missing: {problem}")
