@@ -9,6 +9,7 @@ installed. Needs a CUDA device.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import threading
@@ -16,7 +17,9 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -340,29 +343,41 @@ def timed(run: Callable[[], object], count: int = 2000, wait: Callable[[], objec
 
 def check_commands() -> None:
     names = sorted(path.name for path in (ROOT / "examples").glob("*.tess"))
-    with ThreadPoolExecutor(4) as pool:
-        for line in pool.map(_on_both, names):
+    workers = max(2, (os.cpu_count() or 2) - 1)
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
+        for line in pool.map(partial(_on_both, Path(folder)), names):
             print(line, flush=True)
 
 
-def _on_both(name: str) -> str:
-    """Whether an example prints the same on a CPU and on a GPU."""
-    outputs = []
-    for device in ("cpu", "cuda"):
-        command = [sys.executable, "-c", "from tesserac.cli import tessera; raise SystemExit(tessera())"]
-        arguments = ["run", str(ROOT / "examples" / name), "--device", device]
-        start = time.perf_counter()
-        try:
-            done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=70, check=False)
-        except subprocess.TimeoutExpired:
-            return f"    FAIL {name}: no end after 70 s on {device}"
-        outputs.append((done.returncode, done.stdout, done.stderr, time.perf_counter() - start))
-    (status, text, _, took), (other, again, said, on_gpu) = outputs
+def _on_both(folder: Path, name: str) -> str:
+    """Whether an example prints the same on a CPU and on a GPU, and its `main` returns the same bits."""
+    (status, text, _, took), (other, again, said, on_gpu) = (_ran(folder, name, device) for device in ("cpu", "cuda"))
     if status:
         return f"    --   {name}: no main"
     if other:
         return f"    FAIL {name}: {' | '.join(said.strip().splitlines()[:6])}"
-    return f"    {'ok  ' if text == again else 'FAIL'} {name} prints the same on both; {took:.1f} and {on_gpu:.1f} s"
+    texts, bits = text == again, _saved(folder, name, "cpu") == _saved(folder, name, "cuda")
+    told = "the same" if texts and bits else "other bits" if texts else "another text"
+    return f"    {'ok  ' if texts and bits else 'FAIL'} {name}: {told} on both; {took:.1f} and {on_gpu:.1f} s"
+
+
+def _ran(folder: Path, name: str, device: str) -> tuple[int, str, str, float]:
+    command = [sys.executable, "-c", "from tesserac.cli import tessera; raise SystemExit(tessera())"]
+    target = folder / f"{name}.{device}.npz"
+    arguments = ["run", str(ROOT / "examples" / name), "--device", device, "--save", str(target)]
+    start = time.perf_counter()
+    try:
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=90, check=False)
+    except subprocess.TimeoutExpired:
+        return 1, "", "no end after 90 s", time.perf_counter() - start
+    printed = done.stdout.replace(str(target), "")
+    return done.returncode, printed, done.stderr, time.perf_counter() - start
+
+
+def _saved(folder: Path, name: str, device: str) -> list[tuple[str, str, tuple[int, ...], bytes]]:
+    """The arrays that `main` returned."""
+    with np.load(folder / f"{name}.{device}.npz") as held:
+        return [(key, held[key].dtype.name, held[key].shape, held[key].tobytes()) for key in sorted(held.files)]
 
 
 CHECKS = {name.removeprefix("check_"): run for name, run in globals().items() if name.startswith("check_")}
