@@ -10,6 +10,7 @@ from tessera.devices import Gpu, gpu
 from tessera.dtypes import numpy_dtype
 from tessera.gpu_call import PreparedCall
 from tessera.gpu_effects import checked_symbols
+from tessera.gpu_host import CompiledHost
 from tessera.gpu_launch import variant
 from tessera.gpu_program import GpuProgram, Kernel, Launch
 
@@ -28,7 +29,7 @@ class GpuCall:
         self._gpu = device()
         self._gpu.check_arch(program.signature.name, program.arch)
         with self._gpu.lock, self._gpu.entered():
-            self._call = PreparedCall(self._gpu, program, self.symbols)
+            self._call = PreparedCall(CompiledHost(self._gpu, program), self.symbols)
             self._inputs = [uploaded(self._gpu, array, 0, "an input") for array in arrays]
             self._outputs = [self._result(place) for place in range(len(program.signature.results))]
 
@@ -53,7 +54,7 @@ class GpuCall:
             self._start()
 
     def _start(self) -> None:
-        self._call.run([array.address for array in self._inputs], [array.address for array in self._outputs], 0)
+        self._call.run([array.address for array in (*self._inputs, *self._outputs)], 0)
 
     def results(self) -> tuple[Any, ...]:
         """The outputs, in the memory of the host."""

@@ -83,11 +83,16 @@ def _invoke(signature: Signature, function: NativeFunction, words: Sequence[int]
     status = ctypes.create_string_buffer(STATUS_SIZE)
     code = function(ctypes.addressof(block), ctypes.addressof(status))
     if code == STATUS_INTERRUPTED:
-        restore = ctypes.pythonapi.PyErr_Restore
-        restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
-        restore(*struct.unpack_from("<3Q", status.raw, STATUS_RAISED))  # raises what a handler of a signal did
+        restore_raised(status.raw)
     if code != STATUS_OK:
         raise failed_status(signature, status.raw, symbols)
+
+
+def restore_raised(status: bytes) -> None:
+    """Raises what a handler of a signal did, which has ended a call."""
+    restore = ctypes.pythonapi.PyErr_Restore
+    restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
+    restore(*struct.unpack_from("<3Q", status, STATUS_RAISED))
 
 
 def bind_symbols(signature: Signature, shapes: Sequence[Shape]) -> dict[str, int]:

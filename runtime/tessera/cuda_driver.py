@@ -84,6 +84,10 @@ PROTOTYPES: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 """Every function that is used, with the types of its parameters. All return a status."""
 
+PUSH, POP, LAUNCH, REPLAY = "cuCtxPushCurrent", "cuCtxPopCurrent", "cuLaunchKernelEx", "cuGraphLaunch"
+READ, COPY, WAIT = "cuMemcpyDtoHAsync", "cuMemcpyDtoDAsync", "cuStreamSynchronize"
+"""Functions that compiled code calls by itself."""
+
 NEWER = frozenset({"cuTensorMapEncodeTiled"})
 """Functions that a driver may lack: only kernels for later GPUs need them."""
 
@@ -112,17 +116,21 @@ class Driver:
 
     def __init__(self, resolve: Resolve) -> None:
         self._functions: dict[str, Callable[..., int]] = {}
+        self._addresses: dict[str, int] = {}
         for name, parameters in PROTOTYPES.items():
             address = resolve(name)
             if address:
+                self._addresses[name] = address
                 self._functions[name] = ctypes.CFUNCTYPE(c_int, *parameters)(address)
             elif name not in NEWER:
                 raise Unavailable(f"the driver has no `{name}`: it is older than CUDA 12.0")
-        self.launch_kernel = self._functions["cuLaunchKernelEx"]
-        """(address of a LaunchConfig, function, address of parameters, None) -> status"""
-        self._push, self._pop = self._functions["cuCtxPushCurrent"], self._functions["cuCtxPopCurrent"]
+        self._push, self._pop = self._functions[PUSH], self._functions[POP]
         self._popped = c_uint64()
         self._popped_at = ctypes.addressof(self._popped)
+
+    def address(self, name: str) -> int:
+        """Where a function begins, for compiled code that calls it."""
+        return self._addresses[name]
 
     def call(self, name: str, *arguments: object) -> None:
         """Raises DriverError where the function fails."""
@@ -285,9 +293,6 @@ class Driver:
         made = c_uint64()
         self.call(name, *arguments, ctypes.addressof(made))
         return made.value
-
-    def replay(self, executable: int, stream: int) -> None:
-        self.call("cuGraphLaunch", executable, stream)
 
     def forget_graph(self, executable: int) -> None:
         self.call("cuGraphExecDestroy", executable)

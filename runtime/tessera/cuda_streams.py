@@ -8,7 +8,9 @@ imported: a library that the process does not have cannot have made an array.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,15 +21,50 @@ DEFAULT = 0
 LIBRARIES = ("torch", "cupy")
 
 
+def current(gpu: Gpu) -> int:
+    """The stream of a call whose arrays no other library has made."""
+    chosen = chosen_stream(gpu) if _chosen.is_used else None
+    if chosen is not None:
+        return chosen
+    return library_stream(gpu, "torch") or DEFAULT if "torch" in sys.modules else DEFAULT
+
+
+class _Chosen(threading.local):
+    """The streams that this thread has chosen, the last one counts; `is_used` where any thread ever has."""
+
+    is_used = False
+
+    def __init__(self) -> None:
+        self.streams: list[tuple[int, int]] = []
+
+
+_chosen = _Chosen()
+
+
+def chosen_stream(gpu: Gpu) -> int | None:
+    """The stream that was chosen for a device."""
+    return next((stream for index, stream in reversed(_chosen.streams) if index == gpu.index), None)
+
+
+@contextmanager
+def choose(gpu: Gpu, stream: int) -> Iterator[None]:
+    """Inside, on this thread, calls run on a stream."""
+    _Chosen.is_used = True
+    _chosen.streams.append((gpu.index, stream))
+    try:
+        yield
+    finally:
+        _chosen.streams.pop()
+
+
 def call_stream(gpu: Gpu, values: Iterable[object]) -> int:
     """The current stream of the library that made one of these; else torch's, where the process uses it."""
-    if not any(library in sys.modules for library in LIBRARIES):
-        return DEFAULT
-    for value in values:
-        stream = library_stream(gpu, type(value).__module__.partition(".")[0])
-        if stream is not None:
-            return stream
-    return library_stream(gpu, "torch") or DEFAULT
+    if any(library in sys.modules for library in LIBRARIES):
+        for value in values:
+            stream = library_stream(gpu, type(value).__module__.partition(".")[0])
+            if stream is not None:
+                return stream
+    return current(gpu)
 
 
 def library_stream(gpu: Gpu, library: str) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn
 
 from tessera import cuda_streams
 from tessera.devices import Gpu, find_device
@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 
     from tessera.arguments import Array
 
-Form: TypeAlias = tuple[int, str, tuple[int, ...]]
-"""The number of the device, the name of the dtype, the shape."""
+_forms: dict[tuple[int, str, tuple[int, ...]], int] = {}
+
+
+def form_number(gpu: Gpu, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> int:
+    """One number for each device, dtype and shape, so that a call compares numbers."""
+    return _forms.setdefault((gpu.index, dtype.name, shape), len(_forms) + 1)
+
+
 SMALL_COPY = 1024
 """Bytes of the host's memory up to which the driver has read it once a copy is started."""
 
@@ -43,9 +49,8 @@ class DeviceArray:
         dtype: np.dtype[np.generic],
         owner: object,
         stream: int,
-        *,
         is_readonly: bool = False,
-        form: Form | None = None,
+        form: int = 0,
     ) -> None:
         self.gpu = gpu
         self.address = address
@@ -54,8 +59,8 @@ class DeviceArray:
         self.owner = owner
         self.stream = stream
         self.is_readonly = is_readonly
-        self.form = form or (gpu.index, dtype.name, shape)
-        """All that says which code a call with it means."""
+        self.form = form or form_number(gpu, dtype, shape)
+        """The number of all that says which code a call with it means."""
 
     @property
     def device(self) -> str:

@@ -61,7 +61,7 @@ class Gpu:
         self.lock = threading.RLock()
         self.broken = ""
         try:
-            self._context = driver.retain_context(index)
+            self.context = driver.retain_context(index)
         except DriverError as error:
             raise failure(NO_GPU, f"{self.name} cannot be used: {error}") from None
 
@@ -74,7 +74,8 @@ class Gpu:
     @cached_property
     def recording(self) -> int:
         """A stream on which nothing runs, for recording graphs."""
-        return self.driver.make_stream()
+        with self.entered() as driver:
+            return driver.make_stream()
 
     @cached_property
     def capability(self) -> tuple[int, int]:
@@ -125,7 +126,7 @@ class Gpu:
         if self.broken:
             raise self._is_broken()
         try:
-            self.driver.push(self._context)
+            self.driver.push(self.context)
         except DriverError as error:
             raise self.failed(error) from None
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from tessera.artifact import Artifact, read_signature, unreadable
-from tessera.container import Row, pack, unpack
+from tessera.container import Row, image_of, image_row, pack, unpack
+from tessera.errors import WRONG_MACHINE, failure
 from tessera.gpu_program import (
     Argument,
     Assert,
@@ -36,11 +37,15 @@ from tessera.gpu_program import (
     While,
     Workspace,
 )
+from tessera.image import Image
+from tessera.loader import machine
 from tessera.returned import Returned, read_returned
 from tessera.signature import Signature
 from tessera.sizes import read_size
 
-_KIND = "gpu function 3"
+_KIND = "gpu function 4"
+MACHINES = ("aarch64", "x86_64")
+"""Those that a function in a bundle may be called on."""
 
 
 class GpuArtifact(NamedTuple):
@@ -52,6 +57,8 @@ class GpuArtifact(NamedTuple):
     params: tuple[str, ...] = ()
     demands: tuple[str, ...] = ()
     places: tuple[int, ...] = ()
+    machines: tuple[str, ...] = ()
+    """The machines that it is kept for; none is this one."""
 
     @property
     def signature(self) -> Signature:
@@ -61,11 +68,14 @@ class GpuArtifact(NamedTuple):
         """With the PTX of all kernels."""
         program = self.program
         kernels = [_kernel_row(kernel) for kernel in program.kernels]
+        images = [program.host(name) for name in self.machines or (machine(),)] if not self.demands else []
         content = [
             _KIND, program.signature, program.arch, program.buffers, kernels, program.checks, _rows(program.steps),
-            self.returned, self.params, self.demands, self.places,
+            list(map(image_row, images)), self.returned, self.params, self.demands, self.places,
         ]  # fmt: skip
-        return pack(content, [*(kernel.code().encode() for kernel in program.kernels), *program.tables])
+        codes = [kernel.code().encode() for kernel in program.kernels]
+        parts = [part for image in images for part in (image.text, image.data)]
+        return pack(content, [*codes, *parts, *program.tables])
 
 
 AnyArtifact: TypeAlias = Artifact | GpuArtifact
@@ -85,8 +95,10 @@ def read_gpu_artifact(data: bytes, source: str) -> GpuArtifact:
 
 
 def _program(row: Row, blobs: list[bytes]) -> GpuProgram:
-    signature, arch, buffers, kernels, checks, steps = row
-    codes, tables = blobs[: len(kernels)], blobs[len(kernels) :]
+    signature, arch, buffers, kernels, checks, steps, hosts = row
+    codes, rest = blobs[: len(kernels)], blobs[len(kernels) :]
+    parts, tables = rest[: 2 * len(hosts)], rest[2 * len(hosts) :]
+    images = [image_of(host, *parts[2 * i : 2 * i + 2]) for i, host in enumerate(hosts)]
     return GpuProgram(
         read_signature(signature),
         arch,
@@ -94,8 +106,19 @@ def _program(row: Row, blobs: list[bytes]) -> GpuProgram:
         tuple(_kernel(row, code.decode()) for row, code in zip(kernels, codes, strict=True)),
         tuple(Check(_condition(condition), site) for condition, site in checks),
         _steps(steps),
+        _host_of({image.machine: image for image in images}),
         tuple(tables),
     )
+
+
+def _host_of(images: dict[str, Image]) -> Callable[[str], Image]:
+    def host(name: str) -> Image:
+        if name not in images:
+            made = " and ".join(images) or "no machine"
+            raise failure(WRONG_MACHINE, f"compiled to be called on {made}, but this machine is {name}")
+        return images[name]
+
+    return host
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

@@ -1,98 +1,125 @@
 """Calls of a GPU program with some sizes: prepared once, then run with any arrays of these sizes.
 
-Enters: a device, a program, sizes; then addresses and a stream. Leaves: work on the stream. All memory but inputs and
-outputs is one block of workspace, which the call takes and gives back. Calls that repeat, addresses included, are
+Enters: a compiled host program, sizes; then addresses and a stream. Leaves: work on the stream. All memory but inputs
+and outputs is one block of workspace, which the call takes and gives back. Calls that repeat, addresses included, are
 replayed as a graph. See Note [Graphs].
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from tessera import gpu_abi
 from tessera.cuda_driver import DriverError
 from tessera.devices import Gpu
 from tessera.gpu_effects import NO_BAD_INDEX
-from tessera.gpu_launch import State, aligned
-from tessera.gpu_memory import Block
-from tessera.gpu_program import CheckIndices, GpuProgram
-from tessera.gpu_steps import Preparation
+from tessera.gpu_host import CompiledHost
+from tessera.gpu_memory import Block, rounded_size
 
 FEWEST_REPLAYED, MOST_REPLAYED = 2, 4096
 """Launches: a graph of one costs what the launch costs, one of very many takes long to make."""
 MOST_GRAPHS = 8
+ALIGNMENT = 256
+"""Bytes, of what lies beside other things in a workspace."""
 
 
 class PreparedCall:
-    """A program at some sizes on one device. `run` needs the lock and the context of the device."""
+    """A program at some sizes on one device. `run` needs the lock of the device."""
 
-    def __init__(self, gpu: Gpu, program: GpuProgram, symbols: Mapping[str, int]) -> None:
-        self.gpu = gpu
-        self.program = program
-        self._what = f"`{program.signature.name}`"
-        self._made = Preparation(gpu, program, symbols)
-        self._actions = self._made.actions(program.steps, self._made.symbols)
-        self._places, self.workspace = self._laid_out()
-        self._fixed = self._fixed_addresses()
-        numbers = list(enumerate(program.buffers))
-        self._inputs = [(number, b.slot) for number, b in numbers if b.role == "input"]
-        self._outputs = [(number, b.slot) for number, b in numbers if b.role == "output"]
-        numbered = enumerate(program.buffers)
-        self._cleared = [(number, self._made.bytes_of(b)) for number, b in numbered if b.role == "status"]
-        launches = self._actions.launches
-        self._graphs: _Graphs | None = None
-        if launches is not None and FEWEST_REPLAYED <= launches <= MOST_REPLAYED:
-            self._graphs = _Graphs(gpu)
+    def __init__(self, host: CompiledHost, symbols: Mapping[str, int]) -> None:
+        """Needs the lock and the context of the device."""
+        self.host, self.symbols = host, symbols
+        self.block = host.new_block()
+        signature = host.program.signature
+        given = gpu_abi.ARGS_FIRST + len(signature.parameters) + len(signature.results)
+        self._given, values = struct.Struct(f"<{given}q"), [symbols[name] for name in signature.symbols]
+        self.arguments = bytearray(8 * (given + len(values)))
+        struct.pack_into(f"<{len(values)}q", self.arguments, self._given.size, *values)
+        self.args = ctypes.addressof((ctypes.c_char * len(self.arguments)).from_buffer(self.arguments))
+        self._template, self.workspace = self._laid_out()
+        self._room_size = rounded_size(self.workspace) if self.workspace else 0
+        self.block.words[gpu_abi.TEMPLATE] = ctypes.addressof(self._template)
+        words = host.program.status_words()[1]
+        cleared = NO_BAD_INDEX.to_bytes(8, "little", signed=True) * words
+        self.block.words[gpu_abi.CLEAR] = table(host.gpu, cleared) if words else 0
+        self._is_watched = host.program.looks()
+        self._graphs: _Graphs | None = None if self._is_watched else _Graphs(self)
 
-    def _laid_out(self) -> tuple[list[tuple[int, int]], int]:
-        """Where in the workspace buffers lie, and its size. Those that share a slot share the memory."""
-        sizes: dict[tuple[str, int], int] = {}
-        own = [(n, b) for n, b in enumerate(self.program.buffers) if b.role in ("workspace", "status")]
-        keys = {number: (b.role, b.slot if b.role == "workspace" else number) for number, b in own}
-        for number, buffer in own:
-            sizes[keys[number]] = max(sizes.get(keys[number], 0), self._made.bytes_of(buffer))
-        starts, total = {}, 0
-        for key, size in sizes.items():
-            starts[key] = total
-            total += aligned(size)
-        return [(number, starts[keys[number]]) for number, _ in own], total
+    def _laid_out(self) -> tuple[ctypes.Array[ctypes.c_int64], int]:
+        """The template of addresses, and the size of the workspace. Buffers that share a slot share the memory; the
+        words of bad indices lie side by side."""
+        program, sizes = self.host.program, dict[int, int]()
+        for buffer in program.buffers:
+            if buffer.role == "workspace":
+                sizes[buffer.slot] = max(sizes.get(buffer.slot, 0), buffer.bytes_at(self.symbols))
+        starts, total = dict[int, int](), 0
+        for slot, size in sizes.items():
+            starts[slot] = total
+            total += -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+        words, count = program.status_words()
+        places = (ctypes.c_int64 * max(len(program.buffers), 1))()
+        for number, buffer in enumerate(program.buffers):
+            if buffer.role == "constant":
+                places[number] = table(self.host.gpu, program.tables[buffer.slot])
+            elif buffer.role == "status":
+                places[number] = total + 8 * words[number]
+            elif buffer.role == "workspace":
+                places[number] = starts[buffer.slot]
+        return places, total + 8 * count
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], stream: int) -> None:
-        """Starts everything; waits only where the program has something to look at."""
-        memory = self.gpu.memory
-        room = memory.allocate(self.workspace, stream, self._what) if self.workspace else None
-        state = State(self.gpu, self._addresses(inputs, outputs, room), stream, self._what)
-        if self._graphs is None:
-            self._start(state)
+    def run(self, addresses: Sequence[int], stream: int) -> None:
+        """Starts everything; waits only where the program has something to look at. `addresses` are those of the
+        inputs, then of the outputs."""
+        if self._room_size:
+            room = self.host.gpu.memory.take(self._room_size, stream, self.host.what)
+            self._given.pack_into(self.arguments, 0, stream, room.address, *addresses)
         else:
-            self._graphs.run(self._start, state)
-        if state.told:
-            self._made.look(state)
+            self._given.pack_into(self.arguments, 0, stream, 0, *addresses)
+        if self._graphs is None:
+            self.start()
+        else:
+            self._graphs.run(bytes(self.arguments[8 : self._given.size]), stream)
 
-    def _addresses(self, inputs: Sequence[int], outputs: Sequence[int], room: Block | None) -> list[int]:
-        found = self._fixed.copy()
-        for number, slot in self._inputs:
-            found[number] = inputs[slot]
-        for number, slot in self._outputs:
-            found[number] = outputs[slot]
-        if room is not None:
-            for number, start in self._places:
-                found[number] = room.address + start
-        return found
+    def start(self) -> None:
+        """Starts what `run` has put in place, launch by launch, and looks where there is something to look at."""
+        host, block = self.host, self.block
+        host.running = block
+        code = host.entry(self.args, block.at)
+        if code or self._is_watched or block.room is not None:
+            self.finish(code)
 
-    def _fixed_addresses(self) -> list[int]:
-        """Those of tables; 0 where each call has another, or a step gives it."""
-        tables, buffers = self.program.tables, self.program.buffers
-        return [table(self.gpu, tables[b.slot]) if b.role == "constant" else 0 for b in buffers]
+    def finish(self, code: int) -> int:
+        """What comes after a call that has to be looked after; gives the bytes that each launch had for itself."""
+        block = self.block
+        try:
+            left = block.is_left(code, self.symbols)
+            self.count()
+            if left:
+                block.look(self.symbols)
+                self.count()
+        finally:
+            held = block.take_room()
+        return held
 
-    def _start(self, state: State) -> None:
-        for number, size in self._cleared:
-            if size:
-                clear = table(self.gpu, NO_BAD_INDEX.to_bytes(8, "little", signed=True) * (size // 8))
-                self.gpu.driver.copy(state.addresses[number], clear, size, state.stream)
-        self._actions(state)
+    def count(self) -> None:
+        self.host.gpu.memory.copied_out += self.block.words[gpu_abi.FETCHED]
+        self.block.words[gpu_abi.FETCHED] = 0
+
+    def record(self, stream: int) -> None:
+        """As `start`, while a stream is recorded."""
+        struct.pack_into("<q", self.arguments, 0, stream)
+        self.block.start(self.args, self.symbols)
+
+    def launched(self) -> int:
+        """How many launches the last call had."""
+        return self.block.words[gpu_abi.LAUNCHES]
+
+    def forget_graphs(self) -> None:
+        self._graphs = None
 
 
 class _Graph(NamedTuple):
@@ -100,56 +127,84 @@ class _Graph(NamedTuple):
 
     executable: int
     held: tuple[Block, ...]
-    told: tuple[tuple[CheckIndices, tuple[int, ...]], ...]
+    told: bytes
 
 
 class _Graphs:
     """The graphs of one prepared call, by the addresses of its buffers; None for addresses that were met once."""
 
-    def __init__(self, gpu: Gpu) -> None:
-        self._gpu = gpu
-        self._known: OrderedDict[tuple[int, ...], _Graph | None] = OrderedDict()
+    def __init__(self, prepared: PreparedCall) -> None:
+        self._prepared = prepared
+        self._gpu = prepared.host.gpu
+        self._known: OrderedDict[bytes, _Graph | None] = OrderedDict()
+        self._last: tuple[bytes, _Graph | None] = (b"", None)
         self._scratch = 0
-        self._is_possible = True
 
-    def run(self, start: Callable[[State], None], state: State) -> None:
-        """Does what `start` does: by replaying it, where it was done with the same addresses twice before."""
-        key = tuple(state.addresses)
-        if not self._is_possible or key not in self._known:
-            start(state)
-            self._scratch = max(self._scratch, state.room.size if state.room is not None else 0)
-            self._remember(key, None)
-            return
-        graph = self._known[key] or self._recorded(start, state)
-        if graph is None:
-            start(state)
-            return
-        self._remember(key, graph)
-        self._gpu.driver.replay(graph.executable, state.stream)
-        state.told = list(graph.told)
+    def run(self, key: bytes, stream: int) -> None:
+        """Does what the prepared call does: by replaying it, where it was done with the same addresses twice before."""
+        last, graph = self._last
+        if key != last:
+            if key not in self._known:
+                self._run_first(key)
+                return
+            graph = self._known[key] or self._recorded(stream)
+            if graph is None:
+                self._prepared.forget_graphs()  # the driver does not record it, so that it is not tried again
+                self._prepared.start()
+                return
+            self._remember(key, graph)
+        assert graph is not None
+        block = self._prepared.block
+        block.replay(graph.executable, stream)
+        if graph.told:
+            block.tell(graph.told, stream)
+            self._prepared.finish(gpu_abi.LEFT_TO_LOOK)
 
-    def _recorded(self, start: Callable[[State], None], state: State) -> _Graph | None:
-        """None where the driver does not record it; then it is not tried again."""
-        driver, stream = self._gpu.driver, self._gpu.recording
-        copy = State(self._gpu, list(state.addresses), stream, state.what)
-        if self._scratch:
-            copy.need(self._scratch)
+    def _run_first(self, key: bytes) -> None:
+        prepared = self._prepared
+        prepared.host.running = prepared.block
+        code = prepared.host.entry(prepared.args, prepared.block.at)
+        if not FEWEST_REPLAYED <= prepared.launched() <= MOST_REPLAYED:
+            prepared.forget_graphs()
+        self._scratch = max(self._scratch, prepared.finish(code))
+        self._remember(key, None)
+
+    def _recorded(self, stream: int) -> _Graph | None:
+        """None where the driver does not record it."""
+        host, own, block = self._prepared.host, self._gpu.recording, self._prepared.block
+        host.mapped.clear()
+        held, room = list(host.held.values()), self._room(own)
+        self._gpu.enter()
         try:
-            with driver.captured(stream) as made:
-                start(copy)
+            with self._gpu.driver.captured(own) as made:
+                self._prepared.record(own)
         except DriverError:
-            self._is_possible = False
             return None
-        held = [*copy.held, *([copy.room] if copy.room is not None else [])]
-        return _Graph(made[0], tuple(held), tuple(copy.told))
+        finally:
+            self._gpu.driver.pop()
+            block.take_room()
+            struct.pack_into("<q", self._prepared.arguments, 0, stream)
+        told = block.told() if block.words[gpu_abi.TOLD] else b""
+        return _Graph(made[0], (*held, *host.mapped, *room), told)
 
-    def _remember(self, key: tuple[int, ...], graph: _Graph | None) -> None:
+    def _room(self, stream: int) -> tuple[Block, ...]:
+        """Memory for launches, which a recorded call cannot ask for."""
+        host, block = self._prepared.host, self._prepared.block
+        if not self._scratch:
+            return ()
+        block.give_room(host.gpu.memory.allocate(self._scratch, stream, host.what))
+        assert block.room is not None
+        return (block.room,)
+
+    def _remember(self, key: bytes, graph: _Graph | None) -> None:
         self._known[key] = graph
         self._known.move_to_end(key)
+        self._last = (key, graph) if graph is not None else (b"", None)
         if len(self._known) > MOST_GRAPHS:
             _, forgotten = self._known.popitem(last=False)
             if forgotten is not None:
-                self._gpu.driver.forget_graph(forgotten.executable)
+                with self._gpu.entered() as driver:
+                    driver.forget_graph(forgotten.executable)
 
 
 _tables: dict[tuple[int, bytes], Block] = {}

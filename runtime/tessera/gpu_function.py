@@ -16,7 +16,7 @@ from tessera import cuda_streams
 from tessera.arguments import AnyArray, placed_arrays_of
 from tessera.call import bind_symbols, result_shape
 from tessera.cuda_driver import DriverError
-from tessera.device_array import DeviceArray, Form, uploaded
+from tessera.device_array import DeviceArray, form_number, uploaded
 from tessera.devices import Gpu
 from tessera.donation import check_apart
 from tessera.dtypes import numpy_dtype
@@ -24,6 +24,7 @@ from tessera.errors import WRONG_DEVICE, failure
 from tessera.gpu_artifact import GpuArtifact
 from tessera.gpu_call import PreparedCall
 from tessera.gpu_effects import checked_symbols
+from tessera.gpu_host import CompiledHost
 from tessera.gpu_memory import Block, rounded_size
 from tessera.outputs import OUT, flat_outputs, placed_outputs
 
@@ -39,7 +40,7 @@ class _Result(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    form: Form
+    form: int
     size: int
     """Bytes to allocate."""
 
@@ -61,11 +62,12 @@ class GpuFunction:
         self.params = artifact.params
         self._program = artifact.program
         self._gpu = gpu
+        self._host: CompiledHost | None = None
         self._what = f"`{self.signature.name}`"
         self._takes_out = all(p.name != OUT for p in self.signature.parameters)
         self._dtypes = [numpy_dtype(result.dtype) for result in self.signature.results]
         self._plans: OrderedDict[tuple[tuple[int, ...], ...], _Plan] = OrderedDict()
-        self._quick: dict[tuple[object, ...], _Plan] = {}
+        self._quick: dict[tuple[int, ...], _Plan] = {}
         self._is_donated, self._returns_tuple = bool(self.signature.donated), self.signature.returns_tuple
         gpu.check_arch(self.signature.name, self._program.arch)
 
@@ -73,25 +75,33 @@ class GpuFunction:
         """A call; one with arrays of the device whose sizes were met before is not checked again."""
         if kwargs or self._is_donated:
             return self(*args, **kwargs)
-        arrays, is_resident = [], False
+        key = tuple([value.form if type(value) is DeviceArray else 0 for value in args])
+        plan = self._quick.get(key)
+        if plan is not None:
+            found = self._resident(plan, args)  # type: ignore[arg-type]
+            return tuple(found) if self._returns_tuple else found[0]
+        return self._first_fast(args)
+
+    def _first_fast(self, args: Sequence[object]) -> object:
+        """A call of `fast` with sizes that were not met before, or with arrays of other libraries."""
+        arrays = []
         for value in args:
             array = value if isinstance(value, DeviceArray) else _on_device(value)
             if array is None:
                 return self(*args)
             arrays.append(array)
-            is_resident = is_resident or type(array) is DeviceArray
-        if not is_resident:
+        if not any(type(array) is DeviceArray for array in arrays):
             return self(*args)
-        key = tuple([array.form for array in arrays])
-        plan = self._quick.get(key)
+        found = tuple([array.form for array in arrays])
+        plan = self._quick.get(found)
         if plan is None:
             result = self(*arrays)
-            self._keep_quick(key, tuple(array.shape for array in arrays))
+            self._keep_quick(found, tuple(array.shape for array in arrays))
             return result
-        found = self._resident(plan, arrays)
-        return tuple(found) if self._returns_tuple else found[0]
+        made = self._resident(plan, arrays)
+        return tuple(made) if self._returns_tuple else made[0]
 
-    def _keep_quick(self, key: tuple[object, ...], shapes: tuple[tuple[int, ...], ...]) -> None:
+    def _keep_quick(self, key: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]) -> None:
         if len(self._quick) >= MOST_SIZES:
             self._quick.clear()
         self._quick[key] = self._plans[shapes]
@@ -139,7 +149,8 @@ class GpuFunction:
             symbols = checked_symbols(self._program, shapes)
             results = tuple(self._described(place, symbols) for place in range(len(self._dtypes)))
             with self._gpu.lock, self._gpu.entered():
-                prepared = PreparedCall(self._gpu, self._program, symbols)
+                self._host = self._host or CompiledHost(self._gpu, self._program)
+                prepared = PreparedCall(self._host, symbols)
             found = self._plans[shapes] = _Plan(symbols, prepared, results)
             if len(self._plans) > MOST_SIZES:
                 self._plans.popitem(last=False)
@@ -148,7 +159,7 @@ class GpuFunction:
     def _described(self, place: int, symbols: Mapping[str, int]) -> _Result:
         shape, dtype = result_shape(self.signature, place, symbols), self._dtypes[place]
         size = rounded_size(math.prod(shape) * dtype.itemsize)
-        return _Result(shape, dtype, (self._gpu.index, dtype.name, shape), size)
+        return _Result(shape, dtype, form_number(self._gpu, dtype, shape), size)
 
     def _targets(self, plan: _Plan, arrays: Sequence[AnyArray]) -> list[AnyArray | None]:
         """The arrays of results that are not to be made on the device: those of the host, and given ones."""
@@ -172,7 +183,7 @@ class GpuFunction:
                 stream = self._stream(arrays)
                 inputs = [self._input(array, stream) for array in arrays]
                 outputs = self._outputs(plan, targets, arrays, stream)
-                plan.prepared.run([a.address for a in inputs], [a.address for a in outputs], stream)
+                plan.prepared.run([array.address for array in (*inputs, *outputs)], stream)
                 return self._finish(outputs, targets, stream)
             except DriverError as error:
                 raise gpu.failed(error, self._what) from None
@@ -183,28 +194,28 @@ class GpuFunction:
         """As `_run`, where all arguments lie on the device and all results are made there."""
         gpu = self._gpu
         with gpu.lock:
-            gpu.enter()
+            if gpu.broken:
+                gpu.enter()  # says so
+            stream = self._stream(arrays)
+            addresses = []
+            for array in arrays:
+                if array.stream != stream:
+                    array.ready_on(stream)
+                addresses.append(array.address)
+            outputs = [self._new(result, stream) for result in plan.results]
+            addresses += [output.address for output in outputs]
             try:
-                stream = self._stream(arrays)
-                addresses = []
-                for array in arrays:
-                    if array.stream != stream:
-                        array.ready_on(stream)
-                    addresses.append(array.address)
-                outputs = [self._new(result, stream) for result in plan.results]
-                plan.prepared.run(addresses, [output.address for output in outputs], stream)
-                return outputs
+                plan.prepared.run(addresses, stream)
             except DriverError as error:
                 raise gpu.failed(error, self._what) from None
-            finally:
-                gpu.driver.pop()
+            return outputs
 
     def _stream(self, arrays: Sequence[AnyArray]) -> int:
         """That of the library whose arrays these are, else the current one."""
         for array in arrays:
             if isinstance(array, DeviceArray) and type(array.owner) is not Block:
                 return array.stream
-        return cuda_streams.call_stream(self._gpu, ())
+        return cuda_streams.current(self._gpu)
 
     def _input(self, array: AnyArray, stream: int) -> DeviceArray:
         if isinstance(array, DeviceArray):
@@ -229,7 +240,7 @@ class GpuFunction:
 
     def _new(self, result: _Result, stream: int) -> DeviceArray:
         block = self._gpu.memory.take(result.size, stream, self._what)
-        return DeviceArray(self._gpu, block.address, result.shape, result.dtype, block, stream, form=result.form)
+        return DeviceArray(self._gpu, block.address, result.shape, result.dtype, block, stream, False, result.form)
 
     def _finish(
         self, outputs: Sequence[DeviceArray], targets: Sequence[AnyArray | None], stream: int

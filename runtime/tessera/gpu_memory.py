@@ -70,7 +70,7 @@ _NOWHERE: frozenset[int] = frozenset()
 
 
 class Memory:
-    """That of one device. All methods need its lock and its context."""
+    """That of one device. All methods need its lock."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
@@ -87,9 +87,13 @@ class Memory:
         return self.take(rounded_size(size), stream, what)
 
     def take(self, rounded: int, stream: int, what: str) -> Block:
-        """The same for a size that is rounded already."""
-        if self._dropped:
-            self.collect()
+        """The same for a size that is rounded already. A steady loop gets what it has just let go, at no cost."""
+        dropped = self._dropped
+        while dropped:
+            freed = dropped.popleft()
+            if freed[1] == rounded and freed[2] == stream and not freed[3]:
+                return Block(dropped, freed[0], rounded, stream)
+            self._take_back(freed)
         kept = self._free.get((stream, rounded))
         if kept:
             address = kept.pop()
@@ -106,18 +110,25 @@ class Memory:
             self.trim(0)
         if self._in_use + size > self.limit:
             raise self._exhausted(size, what)
+        made = self._asked(size)
+        if made is None:
+            self.trim(0)
+            made = self._asked(size)
+        if made is None:
+            raise self._exhausted(size, what)
+        return made
+
+    def _asked(self, size: int) -> int | None:
+        """Memory from the device; None where it has none."""
+        self._gpu.enter()
         try:
             return self._gpu.driver.allocate(size)
         except DriverError as error:
             if error.status != OUT_OF_MEMORY:
                 raise
-        self.trim(0)
-        try:
-            return self._gpu.driver.allocate(size)
-        except DriverError as error:
-            if error.status != OUT_OF_MEMORY:
-                raise
-            raise self._exhausted(size, what) from None
+            return None
+        finally:
+            self._gpu.driver.pop()
 
     def _exhausted(self, size: int, what: str) -> TesseraError:
         told = self.told()
@@ -134,7 +145,8 @@ class Memory:
 
     def told(self) -> DeviceMemory:
         self.collect()
-        free, total = self._gpu.driver.memory_info()
+        with self._gpu.entered() as driver:
+            free, total = driver.memory_info()
         return DeviceMemory(
             self._gpu.name, self._in_use, self._cached, self._peak, self._blocks, self.limit, free, total,
             self.copied_in, self.copied_out,
@@ -143,34 +155,41 @@ class Memory:
     def collect(self) -> None:
         """Takes back what is no longer referred to."""
         while self._dropped:
-            address, size, stream, others = self._dropped.popleft()
-            self._in_use -= size
-            self._blocks -= 1
-            self._cached += size
-            for other in others:
-                self._wait_for(other, stream)
-            self._free.setdefault((stream, size), []).append(address)
+            self._take_back(self._dropped.popleft())
+
+    def _take_back(self, freed: _Freed) -> None:
+        address, size, stream, others = freed
+        self._in_use -= size
+        self._blocks -= 1
+        self._cached += size
+        for other in others:
+            self._wait_for(other, stream)
+        self._free.setdefault((stream, size), []).append(address)
         if self._cached > self._total // CACHED_PART:
             self.trim(self._total // CACHED_PART)
 
     def _wait_for(self, other: int, own: int) -> None:
+        self._gpu.enter()
         try:
             self._gpu.driver.order(other, own)
         except DriverError:  # its owner has destroyed the stream, perhaps while something still ran on it
             self._gpu.driver.synchronize()
+        finally:
+            self._gpu.driver.pop()
 
     def trim(self, keep: int) -> None:
         """Gives cached memory back to the device until at most `keep` bytes are left; the largest blocks go first."""
         if self._cached <= keep:
             return
-        self._gpu.driver.synchronize()
-        for key in sorted(self._free, key=lambda key: -key[1]):
-            addresses = self._free[key]
-            while addresses and self._cached > keep:
-                self._gpu.driver.free(addresses.pop())
-                self._cached -= key[1]
-            if not addresses:
-                del self._free[key]
+        with self._gpu.entered() as driver:
+            driver.synchronize()
+            for key in sorted(self._free, key=lambda key: -key[1]):
+                addresses = self._free[key]
+                while addresses and self._cached > keep:
+                    driver.free(addresses.pop())
+                    self._cached -= key[1]
+                if not addresses:
+                    del self._free[key]
 
 
 def synchronize(device: object) -> None:

@@ -1,16 +1,17 @@
 """A host program for a GPU as plain data: buffers, kernels and what to launch in which order.
 
-The compiler writes it, `cuda.py` runs it. Sizes are expressions over the symbols of the signature and, inside loops,
-over the names of their counters. A launch names its kernel in several variants; the first whose conditions hold of the
-sizes runs, and all give the same bits.
+The compiler writes it, and with it the machine code that does what it says (`gpu_abi.py`). Sizes are expressions over
+the symbols of the signature and, inside loops, over the names of their counters. A launch names its kernel in several
+variants; the first whose conditions hold of the sizes runs, and all give the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from tessera.dtypes import numpy_dtype
+from tessera.image import Image
 from tessera.signature import Signature
 from tessera.sizes import Size, SizeError
 
@@ -93,9 +94,13 @@ class Buffer(NamedTuple):
     sizes: tuple[Size, ...]
     dtype: str
 
+    @property
+    def itemsize(self) -> int:
+        return numpy_dtype(self.dtype).itemsize
+
     def bytes_at(self, symbols: Mapping[str, int]) -> int:
         """Its size in bytes; none where a size has no value, so that no call with these sizes comes to its use."""
-        total = numpy_dtype(self.dtype).itemsize
+        total = self.itemsize
         try:
             for size in self.sizes:
                 total *= max(0, size.evaluate(symbols))
@@ -215,5 +220,58 @@ class GpuProgram(NamedTuple):
     kernels: tuple[Kernel, ...]
     checks: tuple[Check, ...]
     steps: Steps
+    host: Callable[[str], Image]
+    """Gives the steps as code for a machine, `x86_64` or `aarch64`."""
     tables: tuple[bytes, ...] = ()
     """What the buffers of role `constant` hold."""
+
+    def status_words(self) -> tuple[dict[int, int], int]:
+        """Where in one row of words each buffer of role `status` begins, and how many words there are."""
+        starts, total = dict[int, int](), 0
+        for number, buffer in enumerate(self.buffers):
+            if buffer.role == "status":
+                starts[number] = total
+                total += buffer.bytes_at({}) // 8
+        return starts, total
+
+    def checked_places(self) -> tuple[CheckIndices, ...]:
+        """The places whose kernels tell of bad indices, in the order of the program."""
+        return tuple(dict.fromkeys(step for step in walk(self.steps) if isinstance(step, CheckIndices)))
+
+    def looks(self) -> bool:
+        """Whether the host looks at the device before all is started; at bad indices it looks behind it."""
+        return any(isinstance(step, While | Cond | Assert | Print) for step in walk(self.steps))
+
+    def tensor_maps(self) -> dict[tuple[tuple[int, ...], int, int], TensorMap]:
+        """The tensor maps of all launches, by variants, kernel and position of the parameter. Code numbers them in this
+        order."""
+        launched = dict.fromkeys(step.kernels for step in walk(self.steps) if isinstance(step, Launch))
+        return {
+            (variants, kernel, position): parameter
+            for variants in launched
+            for kernel in variants
+            for position, parameter in enumerate(self.kernels[kernel].parameters)
+            if isinstance(parameter, TensorMap)
+        }
+
+
+def walk(steps: Steps) -> Iterator[Step]:
+    """The steps, and all inside them."""
+    for step in steps:
+        yield step
+        for inner in _inner(step):
+            yield from walk(inner)
+
+
+def _inner(step: Step) -> tuple[Steps, ...]:
+    match step:
+        case Select(_, arms):
+            return arms
+        case Loop(_, _, _, body):
+            return (body,)
+        case While(test, _, body):
+            return (test, body)
+        case Cond(_, yes, no):
+            return (yes, no)
+        case _:
+            return ()

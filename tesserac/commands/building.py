@@ -12,7 +12,7 @@ from tessera.artifact import CPU_TARGET
 from tessera.bundle import Bundle
 from tessera.errors import TesseraError
 from tessera.files import write_file
-from tessera.gpu_artifact import AnyArtifact
+from tessera.gpu_artifact import MACHINES, AnyArtifact
 from tessera.signing import signed
 from tesserac.base.source import SourceFile
 from tesserac.commands import names
@@ -83,7 +83,8 @@ def _compiled(
 ) -> AnyArtifact:
     if isinstance(target, CpuTarget):
         return session.artifact(source, one.function, target.platform, sizes)
-    return artifact_for_gpu(session, source, one.function, target.platform, sizes)
+    made = artifact_for_gpu(session, source, one.function, target.platform, sizes)
+    return made._replace(machines=MACHINES)
 
 
 def _signed(bundle: Bundle, key: str) -> bytes:

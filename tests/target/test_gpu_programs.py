@@ -17,7 +17,7 @@ import tesserac.schedule.dialect  # noqa: F401  (register the operations of rand
 from benchmarks import bits_cases, gpu_cases
 from tessera.devices import gpu
 from tessera.errors import TesseraError
-from tessera.gpu_artifact import GpuArtifact, read_gpu_artifact
+from tessera.gpu_artifact import MACHINES, GpuArtifact, read_gpu_artifact
 from tessera.gpu_effects import checked_symbols
 from tessera.gpu_function import GpuFunction
 from tessera.gpu_program import (
@@ -33,6 +33,7 @@ from tessera.gpu_program import (
     While,
     Workspace,
 )
+from tessera.image import Image
 from tessera.returned import VALUE
 from tessera.sizes import Size
 from tesserac.base.source import SourceFile
@@ -178,10 +179,14 @@ def test_conditions(kind: str, left: int, right: int, expected: bool) -> None:
 # --- files and calls ----------------------------------------------------------------------------------------------
 
 
+def _nowhere(name: str) -> Image:
+    raise AssertionError(name)
+
+
 def kept(made: GpuProgram) -> GpuProgram:
-    artifact = GpuArtifact(made, VALUE, ("w",), ("N",), (1,))
+    artifact = GpuArtifact(made, VALUE, ("w",), (), (1,), MACHINES)
     again = read_gpu_artifact(artifact.to_bytes(), "a file")
-    assert again[1:] == artifact[1:]
+    assert again[1:5] == artifact[1:5]
     return again.program
 
 
@@ -191,8 +196,10 @@ def test_a_program_survives_as_a_file(name: str) -> None:
     again = kept(made)
     assert [k.code() for k in again.kernels] == [k.code() for k in made.kernels]
 
+    assert [again.host(name) for name in MACHINES] == [made.host(name) for name in MACHINES]
+
     def without_code(whole: GpuProgram) -> GpuProgram:
-        return whole._replace(kernels=tuple(k._replace(code=str) for k in whole.kernels))
+        return whole._replace(kernels=tuple(k._replace(code=str) for k in whole.kernels), host=_nowhere)
 
     assert without_code(again) == without_code(made)
 

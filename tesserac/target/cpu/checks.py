@@ -29,11 +29,11 @@ def emit_guard(b: Builder, guard: Guard, symbols: Symbols) -> tuple[Value, Value
         return b.icmp("ult", left, b.maximum_int(right, const_i64(0))), left, right
     if guard.kind == "divides":
         positive = b.icmp("sgt", left, const_i64(0))
-        return b.binary("and", positive, _divides(b, left, right)), left, right
+        return b.binary("and", positive, divides(b, left, right)), left, right
     raise ValueError(f"a guard of kind {guard.kind} has no rule")
 
 
-def _divides(b: Builder, divisor: Value, dividend: Value) -> Value:
+def divides(b: Builder, divisor: Value, dividend: Value) -> Value:
     nonzero = b.icmp("ne", divisor, const_i64(0))
     safe = b.select(nonzero, divisor, const_i64(1))
     whole = b.icmp("eq", b.binary("srem", dividend, safe), const_i64(0))
@@ -78,7 +78,7 @@ def solve(b: Builder, equation: Equation, extent: Value, symbols: Symbols, leave
     most = b.fadd(b.fmul(magnitude(b, factor), magnitude(b, extent)), magnitude(b, offset))
     if_return(b, b.fcmp("uge", most, const_float(F64, LARGEST)), leave)
     scaled = b.sub(b.mul(factor, extent), offset)
-    if_return(b, negated(b, _divides(b, scale, scaled)), leave)
+    if_return(b, negated(b, divides(b, scale, scaled)), leave)
     value = b.binary("sdiv", scaled, scale)
     if_return(b, b.icmp("slt", value, const_i64(0)), leave)
     return value

@@ -7,16 +7,22 @@ function of its own, so that whoever wants to look at a level stops there.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
 
 from tessera.artifact import Artifact
 from tessera.gpu_artifact import GpuArtifact
 from tessera.gpu_program import GpuProgram
+from tessera.image import Image
 from tessera.returned import Returned
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Pass, run_passes
 from tesserac.schedule import machine as schedule_machine
 from tesserac.target.artifact import Locate, signature_of
+from tesserac.target.compile import AARCH64, X86_64_V3, Machine, host_machine
+from tesserac.target.cpu.system import machine_of
+from tesserac.target.nvptx.host_code import host_image
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
 from tesserac.target.nvptx.ptx import emit_ptx
@@ -93,15 +99,32 @@ def gpu_program(
     is first needed."""
     func = lowered.lookup(entry)
     planned = plan(func, kernels_of(lowered), gpu.tiles.name)
-    return GpuProgram(
+    made = GpuProgram(
         signature_of(func, name, planned.sites, locate, returns_tuple),
         gpu.tiles.name,
         planned.buffers,
         planned.kernels,
         planned.checks,
         planned.steps,
+        _no_host,
         planned.tables,
     )
+    return made._replace(host=cache(lambda machine: host_image(made, host_machine_of(machine))))
+
+
+def _no_host(machine: str) -> Image:
+    raise AssertionError(f"a program without steps has no code for {machine}")
+
+
+def host_machine_of(name: str) -> Machine:
+    """What the code that starts kernels is made for: this machine, or the least of another family."""
+    here = host_machine()
+    made = here if machine_of(here.triple) == name else HOSTS[name]
+    return replace(made, level=0)  # it calls the driver, and computes next to nothing
+
+
+HOSTS = {"aarch64": AARCH64, "x86_64": X86_64_V3}
+"""The machines that a program kept in a file may be started from."""
 
 
 def gpu_artifact(
@@ -115,5 +138,5 @@ def gpu_artifact(
 
 def unsized_gpu_artifact(unsized: Artifact, gpu: GpuPlatform, params: tuple[str, ...]) -> GpuArtifact:
     """What a caller must know of a function that is compiled for each value of some sizes."""
-    program = GpuProgram(unsized.signature, gpu.tiles.name, (), (), (), ())
+    program = GpuProgram(unsized.signature, gpu.tiles.name, (), (), (), (), _no_host)
     return GpuArtifact(program, unsized.returned, params, unsized.demands)
