@@ -44,6 +44,7 @@ struct Net[I, H, O]:
         return self.c(self.a(x))
 
 def double(x: Tensor[N, f32]): return x + x
+def halved(x: Tensor[N, f32]): return x * 0.5
 def rows(x: Tensor[M, N, f32]): return softmax(x)
 def product(a: Tensor[M, K, f32], b: Tensor[K, N, f32]): return a @ b
 def half(a: Tensor[M, K, bf16 @accum(f32)], b: Tensor[K, N, bf16 @accum(f32)]): return a @ b
@@ -201,7 +202,14 @@ def check_torch() -> None:
     made = torch.from_dlpack(gpu.half(*halves))
     is_near = torch.allclose(made.float(), (halves[0] @ halves[1]).float(), atol=0.2)
     expect(made.dtype == torch.bfloat16 and is_near, "bf16")
-    raises("E0567", lambda: gpu.rows(torch.ones(4, 8, device="cuda").T), "strides")
+    wide = torch.arange(3 * 40 * 50, dtype=torch.float32, device="cuda").reshape(3, 40, 50)
+    views = {
+        "transposed": wide[0].T, "every second": wide[1][::2, 1::3], "repeated": wide[2][:1].expand(7, 50),
+        "middle": wide[:, 5],
+    }  # fmt: skip
+    for name, view in views.items():
+        same(gpu.rows(view.contiguous()).numpy(), gpu.rows(view).numpy(), f"strides: {name}")
+    streams_and_copies(gpu)
     raises("E0921", lambda: gpu.double(torch.ones(4, device="cuda", requires_grad=True)), "a tensor with a gradient")
     raises("E0563", lambda: tessera.compile(PROGRAM).double(t), "a CPU function")
     out = torch.empty(1000, device="cuda")
@@ -210,6 +218,39 @@ def check_torch() -> None:
     frozen = tessera.freeze(tessera.to_device(np.ones(4, np.float32)))
     expect(torch.equal(torch.from_dlpack(gpu.double(frozen)).cpu(), torch.full((4,), 2.0)), "a frozen array")
     del back, viewed, out, made
+
+
+def streams_and_copies(gpu: Any) -> None:
+    import torch
+
+    one, other = tessera.Stream(), tessera.Stream()
+    x = tessera.to_device(np.ones(1 << 22, np.float32))
+    with tessera.stream(one):
+        y = x
+        for _ in range(50):
+            y = gpu.double(gpu.halved(y))
+    with tessera.stream(other):
+        z = gpu.double(y)
+    expect(bool((z.numpy() == 2.0).all()), "an array that one stream writes and another reads")
+    done = one.record()
+    done.wait(other)
+    done.synchronize()
+    expect(done.done(), "an event that has passed")
+    tessera.barrier()
+    future = gpu.double.call_async(gpu.double.call_async(x))
+    expect(bool((future.result().numpy() == 4.0).all()), "futures in turn")
+    raises("E0927", lambda: gpu.picked.call_async(x, np.array([1 << 30], np.int32)).result(), "a future that fails")
+    with tessera.stream(torch.cuda.Stream()):
+        expect(bool((gpu.double(x).numpy() == 2.0).all()), "on a stream of torch's, chosen")
+    big = np.arange(1 << 24, dtype=np.float32)
+    start = time.perf_counter()
+    there = tessera.to_device(big)
+    tessera.synchronize()
+    middle = time.perf_counter()
+    back = there.numpy()
+    ended = time.perf_counter()
+    speeds = [big.nbytes / took / 1e9 for took in (middle - start, ended - middle)]
+    expect(bool((back == big).all()), f"64 MiB there and back, {speeds[0]:.1f} and {speeds[1]:.1f} GB/s")
 
 
 def check_cupy() -> None:

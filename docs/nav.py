@@ -38,6 +38,7 @@ GUIDES = (
     ("What runs where", "where.md"),
     ("From Python", "embedding.md"),
     ("GPUs", "gpu.md"),
+    ("The memory model of GPUs", "gpu-memory-model.md"),
     ("Modules and projects", "modules.md"),
     ("Testing", "testing.md"),
     ("Watching a run", "tracing.md"),

@@ -19,19 +19,21 @@ from tessera.version import __version__
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from typing import SupportsIndex
 
     from tessera.arguments import Array
     from tessera.gpu_memory import DeviceMemory
     from tessera.module import Module
+    from tessera.streams import Event, Stream
 
     Key = str | os.PathLike[str]
     """The path of a public key, as PEM."""
 
 __all__ = [
-    "Scaled", "TesseraError", "__version__", "compile", "device_memory", "freeze", "get_num_threads", "load", "pack_i4",
-    "release_device_memory", "set_device_memory_limit", "set_num_threads", "synchronize", "to_device", "to_host",
-    "trace", "unpack_i4",
+    "Event", "Scaled", "Stream", "TesseraError", "__version__", "barrier", "compile", "device_memory", "freeze",
+    "get_num_threads", "load", "pack_i4", "release_device_memory", "set_device_memory_limit", "set_num_threads",
+    "stream", "synchronize", "to_device", "to_host", "trace", "unpack_i4",
 ]  # fmt: skip
 
 
@@ -100,6 +102,30 @@ def release_device_memory(device: str = "cuda") -> None:
     from tessera.gpu_memory import release
 
     release(device)
+
+
+def stream(on: object) -> AbstractContextManager[None]:
+    """Inside `with tessera.stream(s):` calls of this thread run on a stream: a `tessera.Stream()`, or one of torch or
+    CuPy."""
+    from tessera.streams import stream as chosen
+
+    return chosen(on)
+
+
+def barrier(device: str = "cuda") -> None:
+    """What any stream of a GPU is given from now on comes after all that was started on any of them."""
+    from tessera.streams import barrier as ordered
+
+    ordered(device)
+
+
+def __getattr__(name: str) -> object:
+    """Classes that only users of GPUs need, imported when they are asked for."""
+    if name in ("Event", "Stream"):
+        from tessera import streams
+
+        return getattr(streams, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def trace(*modes: str) -> None:

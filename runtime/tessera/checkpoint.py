@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tessera.errors import BAD_CHECKPOINT, UNREADABLE_FILE, TesseraError, failure, kind_of, reason_of
 from tessera.files import write_file
+from tessera.random_stream import read_seed
 from tessera.safetensors import encode_safetensors, read_safetensors
-from tessera.stream import read_seed
 from tessera.structs import StructValue
 
 if TYPE_CHECKING:

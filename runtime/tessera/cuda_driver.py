@@ -18,6 +18,7 @@ CUDA_VERSION = 12000
 """The meaning of the functions that is asked for: that of CUDA 12.0, which later drivers keep."""
 NOT_FOUND = 500
 OUT_OF_MEMORY = 2
+NOT_READY = 600
 
 Resolve = Callable[[str], int]
 """The address of a function of the driver; 0 where it has none of that name."""
@@ -53,6 +54,7 @@ PROTOTYPES: dict[str, tuple[type, ...]] = {
     "cuMemGetInfo": (_OUT, _OUT),
     "cuMemAlloc": (_OUT, _SIZE),
     "cuMemFree": (c_uint64,),
+    "cuMemHostAlloc": (_OUT, _SIZE, c_uint),
     "cuMemcpyHtoDAsync": (c_uint64, c_void_p, _SIZE, _HANDLE),
     "cuMemcpyDtoHAsync": (c_void_p, c_uint64, _SIZE, _HANDLE),
     "cuMemcpyDtoDAsync": (c_uint64, c_uint64, _SIZE, _HANDLE),
@@ -74,6 +76,7 @@ PROTOTYPES: dict[str, tuple[type, ...]] = {
     "cuGraphDestroy": (_HANDLE,),
     "cuGraphExecDestroy": (_HANDLE,),
     "cuEventCreate": (_OUT, c_uint),
+    "cuEventQuery": (_HANDLE,),
     "cuEventRecord": (_HANDLE, _HANDLE),
     "cuEventSynchronize": (_HANDLE,),
     "cuEventElapsedTime": (_OUT, _HANDLE, _HANDLE),
@@ -93,7 +96,7 @@ NEWER = frozenset({"cuTensorMapEncodeTiled"})
 
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
 """Attributes of a device: its compute capability, and how many blocks of threads it runs at once at least."""
-_MAX_DYNAMIC_SHARED = 8
+_MAX_DYNAMIC_SHARED, _PORTABLE = 8, 1
 _POINTER_DEVICE, _NON_BLOCKING, _NO_TIMING, _THREAD_LOCAL = 9, 1, 2, 1
 _JIT_LOG, _JIT_LOG_BYTES, _LOG_BYTES = 5, 6, 4096
 
@@ -209,6 +212,10 @@ class Driver:
     def allocate(self, size: int) -> int:
         return self._handle("cuMemAlloc", size)
 
+    def allocate_pinned(self, size: int) -> int:
+        """Memory of the host that devices copy by themselves, there until the process ends."""
+        return self._handle("cuMemHostAlloc", size, _PORTABLE)
+
     def free(self, address: int) -> None:
         self.call("cuMemFree", address)
 
@@ -263,12 +270,41 @@ class Driver:
 
     def order(self, earlier: int, later: int) -> None:
         """What is started on the stream `later` from now on waits for all that was started on `earlier`."""
-        event = self._handle("cuEventCreate", _NO_TIMING)
+        event = self.recorded(earlier)
         try:
-            self.call("cuEventRecord", event, earlier)
-            self.call("cuStreamWaitEvent", later, event, 0)
+            self.wait_for(later, event)
         finally:
             self.call("cuEventDestroy", event)  # the driver keeps it until it has passed
+
+    def make_event(self) -> int:
+        return self._handle("cuEventCreate", _NO_TIMING)
+
+    def record(self, event: int, stream: int) -> None:
+        """The event is now behind all that was started on a stream."""
+        self.call("cuEventRecord", event, stream)
+
+    def recorded(self, stream: int) -> int:
+        """A new event behind all that was started on a stream."""
+        event = self.make_event()
+        self.record(event, stream)
+        return event
+
+    def wait_for(self, stream: int, event: int) -> None:
+        """What is started on a stream from now on comes after the event."""
+        self.call("cuStreamWaitEvent", stream, event, 0)
+
+    def has_passed(self, event: int) -> bool:
+        status = self._functions["cuEventQuery"](event)
+        if status not in (0, NOT_READY):
+            raise self.error("cuEventQuery", status)
+        return status == 0
+
+    def finish(self, event: int) -> None:
+        """Waits for an event."""
+        self.call("cuEventSynchronize", event)
+
+    def forget_event(self, event: int) -> None:
+        self.call("cuEventDestroy", event)
 
     def is_capturing(self, stream: int) -> bool:
         return self._number("cuStreamIsCapturing", stream) != 0

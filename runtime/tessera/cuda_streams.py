@@ -59,7 +59,8 @@ def choose(gpu: Gpu, stream: int) -> Iterator[None]:
 
 def call_stream(gpu: Gpu, values: Iterable[object]) -> int:
     """The current stream of the library that made one of these; else torch's, where the process uses it."""
-    if any(library in sys.modules for library in LIBRARIES):
+    chosen = chosen_stream(gpu) if _chosen.is_used else None
+    if chosen is None and any(library in sys.modules for library in LIBRARIES):
         for value in values:
             stream = library_stream(gpu, type(value).__module__.partition(".")[0])
             if stream is not None:

@@ -94,9 +94,8 @@ class DeviceArray:
         """Fills a contiguous array of the host that has this shape and dtype."""
         if not self.nbytes:
             return
-        with self.gpu.lock, self.gpu.entered() as driver:
-            driver.copy_out(array.ctypes.data, self.address, self.nbytes, self.stream)
-            driver.wait(self.stream)
+        with self.gpu.lock, self.gpu.entered():
+            self.gpu.staging.copy_out(array.ctypes.data, self.address, self.nbytes, self.stream)
             self.gpu.memory.copied_out += self.nbytes
 
     def item(self) -> object:
@@ -209,10 +208,9 @@ def uploaded(gpu: Gpu, array: Array, stream: int, what: str) -> DeviceArray:
     """A copy of a contiguous array of the host, which may change afterwards. Needs lock and context."""
     made = empty(gpu, array.shape, array.dtype, stream, what)
     if array.nbytes:
-        gpu.driver.copy_in(made.address, array.ctypes.data, array.nbytes, stream)
+        copy = gpu.driver.copy_in if array.nbytes <= SMALL_COPY else gpu.staging.copy_in
+        copy(made.address, array.ctypes.data, array.nbytes, stream)
         gpu.memory.copied_in += array.nbytes
-        if array.nbytes > SMALL_COPY:
-            gpu.driver.wait(stream)
     return made
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -38,6 +39,7 @@ from tessera.errors import (
 
 if TYPE_CHECKING:
     from tessera.gpu_memory import Memory
+    from tessera.gpu_staging import Staging
 
 CPU = "cpu"
 _GPU_NAME = re.compile(r"cuda(?::(0|[1-9]\d{0,3}))?")
@@ -60,6 +62,10 @@ class Gpu:
         self.name = f"cuda:{index}"
         self.lock = threading.RLock()
         self.broken = ""
+        self.streams: list[int] = []
+        """All that were made for users; `idle_streams` are those that nobody holds any more, as `idle_events` are."""
+        self.idle_streams: deque[int] = deque()
+        self.idle_events: deque[int] = deque()
         try:
             self.context = driver.retain_context(index)
         except DriverError as error:
@@ -70,6 +76,20 @@ class Gpu:
         from tessera.gpu_memory import Memory
 
         return Memory(self)
+
+    @cached_property
+    def staging(self) -> Staging:
+        from tessera.gpu_staging import Staging
+
+        return Staging(self)
+
+    def take_stream(self) -> int:
+        """A stream that nobody holds. Needs the lock."""
+        if self.idle_streams:
+            return self.idle_streams.popleft()
+        with self.entered() as driver:
+            self.streams.append(driver.make_stream())
+        return self.streams[-1]
 
     @cached_property
     def recording(self) -> int:

@@ -27,15 +27,17 @@ from tessera.interface import (
     with_sizes,
 )
 from tessera.outputs import OUT
+from tessera.random_stream import STREAM, Stream, key_array
 from tessera.reading import Reader, reader_of
 from tessera.returned import assemble, is_flat
-from tessera.stream import STREAM, Stream, key_array
 from tessera.structs import StructValue
 from tessera.tracing import Transcript, Wanted
 from tessera.values import Flattening
 from tessera.weights import Weights
 
 if TYPE_CHECKING:
+    from tessera.devices import Gpu
+    from tessera.futures import CallFuture
     from tessera.gpu_function import GpuFunction
 
 Compiled: TypeAlias = "CompiledFunction | GpuFunction"
@@ -49,6 +51,7 @@ class Surroundings(Protocol):
     structs: dict[str, StructInterface]
     weights: Weights
     stream: Stream
+    gpu: Gpu | None
 
     def make_struct(self, struct: str, fields: dict[str, object]) -> StructValue: ...
 
@@ -128,6 +131,13 @@ class Function:
 
     def _dispatch(self, *args: object, **kwargs: object) -> object:
         return self._run(args, kwargs, None)
+
+    def call_async(self, *args: object, **kwargs: object) -> CallFuture:
+        """The same call, made beside what the caller goes on with: a future of its result. The arguments are not to be
+        changed until then; futures of earlier calls may stand for their results."""
+        from tessera.futures import call_async
+
+        return call_async(self.__call__, self._home.gpu, args, kwargs)
 
     def with_key(self, key: int, *args: object) -> object:
         """The result for these arguments, where random numbers come from `key`."""

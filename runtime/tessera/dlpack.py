@@ -16,7 +16,7 @@ from tessera import cuda_streams
 from tessera.device_array import DeviceArray
 from tessera.devices import Gpu, gpu
 from tessera.dtypes import numpy_dtype
-from tessera.errors import NOT_IN_ORDER, WRONG_DTYPE, failure
+from tessera.errors import WRONG_DTYPE, failure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,8 +104,9 @@ def _from_capsule(own: Gpu, value: Any, stream: int) -> DeviceArray:
     if name is None or tensor.lanes != 1:
         raise failure(WRONG_DTYPE, f"a {type(value).__name__} has a dtype that the language has not")
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
-    _check_order(value, shape, strides)
     address = (tensor.data or 0) + tensor.byte_offset
+    if not is_in_order(shape, strides):
+        return _copied_in_order(own, address, shape, strides or (), numpy_dtype(name), stream)
     return DeviceArray(own, address, shape, numpy_dtype(name), owner, stream, is_readonly=is_readonly)
 
 
@@ -127,17 +128,33 @@ def _taken(capsule: object) -> tuple[_Managed | _Versioned, bool]:
     raise BufferError("its capsule has been read already")
 
 
-def _check_order(value: object, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> None:
-    """Elements must lie one behind the other; `strides` count elements."""
+def is_in_order(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool:
+    """Whether elements lie one behind the other; `strides` count elements."""
     expected = 1
+    if 0 in shape:
+        return True
     for size, stride in reversed(list(zip(shape, strides or (), strict=False))):
-        if size == 0:
-            return
         if size != 1 and stride != expected:
-            note = "make it contiguous first: `x.contiguous()` in torch, `cupy.ascontiguousarray(x)` in CuPy"
-            message = f"a {type(value).__name__} on a GPU has strides {strides} for the shape {shape}"
-            raise failure(NOT_IN_ORDER, message, (note,))
+            return False
         expected *= size
+    return True
+
+
+def _copied_in_order(
+    own: Gpu,
+    address: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[np.generic],
+    stream: int,
+) -> DeviceArray:
+    """Memory of its own with the elements one behind the other. What is written to it does not reach the other library:
+    it is read-only. The library may use the old memory again only behind the copy, which is so on its stream."""
+    from tessera.gpu_strides import in_order
+
+    made = in_order(own, address, shape, strides, dtype, stream)
+    made.is_readonly = True
+    return made
 
 
 def _from_interface(value: object, interface: dict[str, Any]) -> DeviceArray:
@@ -147,7 +164,7 @@ def _from_interface(value: object, interface: dict[str, Any]) -> DeviceArray:
     dtype: np.dtype[np.generic] = np.dtype(interface["typestr"])
     shape = tuple(map(int, interface["shape"]))
     strides = interface.get("strides")
-    _check_order(value, shape, None if strides is None else tuple(step // dtype.itemsize for step in strides))
+    steps = None if strides is None else tuple(step // dtype.itemsize for step in strides)
     address, is_readonly = interface["data"]
     own = gpu(_device_of(address))
     with own.lock, own.entered() as driver:
@@ -155,6 +172,8 @@ def _from_interface(value: object, interface: dict[str, Any]) -> DeviceArray:
         theirs = cuda_streams.from_protocol(interface.get("stream") or cuda_streams.NOBODY)
         if theirs not in (None, stream):
             driver.order(theirs, stream)
+        if not is_in_order(shape, steps):
+            return _copied_in_order(own, address, shape, steps or (), dtype, stream)
     return DeviceArray(own, address, shape, dtype, value, stream, is_readonly=bool(is_readonly))
 
 

@@ -247,7 +247,6 @@ class GpuFunction:
     ) -> list[AnyArray]:
         """The results, each in the array that it is for."""
         results: list[AnyArray] = []
-        is_read = False
         for output, target in zip(outputs, targets, strict=True):
             if target is None or target is output:
                 results.append(output)
@@ -255,12 +254,9 @@ class GpuFunction:
             if isinstance(target, DeviceArray):
                 _take(target, output, stream)
             elif target.nbytes:
-                self._gpu.driver.copy_out(target.ctypes.data, output.address, target.nbytes, stream)
+                self._gpu.staging.copy_out(target.ctypes.data, output.address, target.nbytes, stream)
                 self._gpu.memory.copied_out += target.nbytes
-                is_read = True
             results.append(target)
-        if is_read:
-            self._gpu.driver.wait(stream)
         return results
 
     def _result(self, results: Sequence[AnyArray]) -> object:

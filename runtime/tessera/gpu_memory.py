@@ -8,6 +8,7 @@ turn it is].
 from __future__ import annotations
 
 from collections import deque
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tessera.cuda_driver import OUT_OF_MEMORY, DriverError
@@ -87,16 +88,18 @@ class Memory:
         return self.take(rounded_size(size), stream, what)
 
     def take(self, rounded: int, stream: int, what: str) -> Block:
-        """The same for a size that is rounded already. A steady loop gets what it has just let go, at no cost."""
-        dropped = self._dropped
-        while dropped:
-            freed = dropped.popleft()
-            if freed[1] == rounded and freed[2] == stream and not freed[3]:
-                return Block(dropped, freed[0], rounded, stream)
-            self._take_back(freed)
+        """The same for a size that is rounded already. See Note [The lowest first]."""
         kept = self._free.get((stream, rounded))
+        if self._dropped:
+            if len(self._dropped) == 1:
+                address, size, on, others = self._dropped[0]
+                if size == rounded and on == stream and not others and not (kept and kept[0] < address):
+                    self._dropped.popleft()
+                    return Block(self._dropped, address, rounded, stream)
+            self.collect()
+            kept = self._free.get((stream, rounded))
         if kept:
-            address = kept.pop()
+            address = heappop(kept)
             self._cached -= rounded
         else:
             address = self._new(rounded, what)
@@ -164,7 +167,7 @@ class Memory:
         self._cached += size
         for other in others:
             self._wait_for(other, stream)
-        self._free.setdefault((stream, size), []).append(address)
+        heappush(self._free.setdefault((stream, size), []), address)
         if self._cached > self._total // CACHED_PART:
             self.trim(self._total // CACHED_PART)
 
@@ -243,6 +246,12 @@ def _shown(size: int) -> str:
     return f"{size} bytes"
 
 
+# Note [The lowest first]
+# Of free blocks of one size the one with the lowest address is given out. So a loop that allocates and frees in the
+# same way each time soon has the same addresses in every second iteration, whatever came before: a call that repeats
+# its addresses is replayed as a graph. A block that was just let go is the lowest one if no lower one is free; then
+# nothing has to be counted.
+#
 # Note [Whose turn it is]
 # Work on one stream happens in the order in which it was started, so memory that is freed may be given out again at
 # once, as long as its next user is on the same stream. That is why free blocks are kept by stream. A block that was

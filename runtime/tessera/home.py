@@ -17,7 +17,7 @@ from tessera.dispatch import Function
 from tessera.errors import NO_SUCH_FUNCTION, PLACED_ELSEWHERE, MissingFunctionError, failure, render
 from tessera.function import CompiledFunction, Unsized
 from tessera.interface import TEST_PREFIX, Kind, ModuleInterface, Specialization, StructInterface
-from tessera.stream import Stream, fold_in, key_array, read_seed
+from tessera.random_stream import Stream, fold_in, key_array, read_seed
 from tessera.structs import StructValue, struct_class
 from tessera.tracing import Wanted
 from tessera.weights import Weights

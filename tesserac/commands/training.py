@@ -19,7 +19,7 @@ import tessera
 from tessera.checkpoint import Checkpoint, encode_checkpoint, leaves_of, load_checkpoint, save_checkpoint, write_whole
 from tessera.errors import NO_SUCH_FUNCTION, WRONG_ARGUMENTS, failure
 from tessera.module import Function
-from tessera.stream import fold_in, read_seed
+from tessera.random_stream import fold_in, read_seed
 from tesserac.base.dataclass import dataclass
 from tesserac.commands.loss_plot import loss_plot
 from tesserac.commands.outcome import FAULT, MISTAKES, OK, UsageMistake

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tessera.stream import Stream
+from tessera.random_stream import Stream
 from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import NO_SPAN, SourceFile, Span

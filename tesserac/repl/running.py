@@ -13,7 +13,7 @@ import numpy as np
 
 from tessera.dispatch import Compiled
 from tessera.function import CompiledFunction
-from tessera.stream import STREAM, Stream, key_array
+from tessera.random_stream import STREAM, Stream, key_array
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.model.typed import TypedFunction

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tessera
-from tessera.stream import STEP, fold_in
+from tessera.random_stream import STEP, fold_in
 from tesserac.graph.interp import run_function
 from tesserac.numerics.elementary import program
 from tesserac.numerics.program import evaluate

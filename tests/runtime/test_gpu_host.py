@@ -358,8 +358,6 @@ def test_the_array_interface_goes_both_ways(fake: FakeCuda, module) -> None:  # 
     assert (told["shape"], told["typestr"], told["data"], told["version"]) == ((6,), "<f4", (x.address, False), 3)
     other = type("Numba", (), {"__cuda_array_interface__": told})()
     assert np.array_equal(module.double(other).numpy(), X + X)
-    strided = type("Numba", (), {"__cuda_array_interface__": {**told, "shape": (3,), "strides": (8,)}})()
-    assert code_of(lambda: module.double(strided)) == "E0567"
     with pytest.raises(AttributeError):
         _ = tessera.to_device(X.astype(ml_dtypes.bfloat16)).__cuda_array_interface__
 

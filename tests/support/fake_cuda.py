@@ -35,7 +35,7 @@ MULTIPROCESSORS = 4
 
 
 class FakeCuda:
-    """`calls` counts the functions that were called, `launched` lists the kernels that ran."""
+    """`calls` counts the functions that were called, `launched` lists the kernels that ran, `launched_on` where."""
 
     def __init__(self, *, devices: int = 1, capability: tuple[int, int] = (9, 0), bytes_: int = 1 << 30) -> None:
         self.devices, self.capability, self.total = devices, capability, bytes_
@@ -43,8 +43,10 @@ class FakeCuda:
         self.failing: dict[str, int] = {}
         self.calls: Counter[str] = Counter()
         self.launched: list[str] = []
+        self.launched_on: list[int | None] = []
         self.contexts: list[int] = []
         self.memory: dict[int, ctypes.Array[ctypes.c_char]] = {}
+        self.pinned: list[ctypes.Array[ctypes.c_char]] = []
         self._made = 1000
         self._modules: dict[int, str] = {}
         self._functions: dict[int, tuple[str, int]] = {}
@@ -125,6 +127,10 @@ class FakeCuda:
         _write(out, ctypes.addressof(room))
         return 0
 
+    def cuMemHostAlloc(self, out: int, size: int, flags: int) -> None:
+        self.pinned.append(ctypes.create_string_buffer(size))
+        _write(out, ctypes.addressof(self.pinned[-1]))
+
     def cuMemFree(self, address: int) -> int:
         return 0 if self.memory.pop(address, None) is not None else INVALID
 
@@ -172,10 +178,11 @@ class FakeCuda:
         launch = LaunchConfig.from_address(config)
         places = (ctypes.c_void_p * count).from_address(parameters) if count else ()
         values = [ctypes.c_int64.from_address(place or 0).value for place in places]
-        programs, threads = launch.grid_x, launch.block_x
+        programs, threads, launch_stream = launch.grid_x, launch.block_x, launch.stream
 
         def run() -> None:
             self.launched.append(name)
+            self.launched_on.append(launch_stream)
             if name in self.kernels:
                 self.kernels[name](values, programs, threads)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tessera.stream import STREAM as STREAM
+from tessera.random_stream import STREAM as STREAM
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model.contracts import Across as Across

@@ -1,4 +1,4 @@
-"""E0910-E0939, E0949: compiled code that cannot be loaded or called; E0560-E0569: devices. The runtime, which stands
+"""E0910-E0939, E0949: compiled code that cannot be loaded or called; E0560-E0570: devices. The runtime, which stands
 alone, raises them."""
 
 from tesserac.diag.diagnostic import Code
@@ -10,9 +10,9 @@ E0563 = Code("E0563", "argument `{name}` of `{function}` lies on {device}, and t
 E0564 = Code("E0564", "{device} has no memory for {size} bytes that {what} needs")
 E0565 = Code("E0565", "{device} is broken by a fault: {reason}")
 E0566 = Code("E0566", "this array lies on {device}, and is not copied without being asked")
-E0567 = Code("E0567", "an array on a GPU has strides {strides} for the shape {shape}")
 E0568 = Code("E0568", "`{path}` was built for {built}, not for {wanted}")
 E0569 = Code("E0569", "a part of `{function}` is placed on {place}, and the module was loaded for {device}")
+E0570 = Code("E0570", "{kind} is not a stream of a GPU")
 E0910 = Code("E0910", "cannot use the compiled file `{path}`: {reason}")
 E0911 = Code("E0911", "compiled for {built}, but this machine is {here}")
 E0912 = Code("E0912", "the system refused {what}: {reason}")
