@@ -32,7 +32,7 @@ def form_number(gpu: Gpu, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -
     return _forms.setdefault((gpu.index, dtype.name, shape), len(_forms) + 1)
 
 
-SMALL_COPY = 1024
+SMALL_COPY = 1 << 16
 """Bytes of the host's memory up to which the driver has read it once a copy is started."""
 
 
