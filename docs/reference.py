@@ -29,10 +29,10 @@ written in Tessera, in `stdlib`. Each is also a method of its first argument (`x
 Every example here is compiled and run by the tests, and gives the bits of the interpreter.
 
 The signatures of operators are those that the checker reads. An element is a class of dtypes: `N` numbers, `F` floats,
-`I` integers, `L` bools and integers, `R` real numbers, `E` anything; `acc(E)` is what sums of it give, `dot(N)` what
-products give, `wide(E)` its accumulation type. A dim is a variable, `*s` any number of equal dims, `s...` any number
-that broadcast, `{dims}` what the text says. A parameter without brackets is known while compiling; an axis is a
-position or the name of a dim.
+`I` integers, `L` bools and integers, `R` real numbers, `V` numbers and bools, `E` anything; `acc(V)` is what sums of it
+give, `dot(N)` what products give, `wide(E)` its accumulation type. A dim is a variable, `*s` any number of equal dims,
+`s...` any number that broadcast, `{dims}` what the text says. A parameter without brackets is known while compiling; an
+axis is a position or the name of a dim.
 
 A derivative is the change of the result for a change `dx` of the operand x. An operator that is linear changes as its
 operands do. A step has the derivative 0, at its jumps as well. Gradients of complex numbers are those of JAX: nothing

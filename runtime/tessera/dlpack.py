@@ -29,6 +29,7 @@ _CODES = {
     "uint8": (1, 8), "uint16": (1, 16), "uint32": (1, 32), "uint64": (1, 64),
     "float16": (2, 16), "float32": (2, 32), "float64": (2, 64), "bfloat16": (4, 16),
     "complex64": (5, 64), "complex128": (5, 128), "bool": (6, 8), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8),
+    "float8_e8m0fnu": (14, 8),
 }  # fmt: skip
 """DLPack's code and bits of each dtype."""
 _DTYPES = {code: name for name, code in _CODES.items()}

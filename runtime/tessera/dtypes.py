@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"})
+_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float8_e8m0fnu", "int4", "uint4"})
 
 _WIDE = frozenset({
     "float64", "float32", "float16", "complex64", "complex128", "bool",

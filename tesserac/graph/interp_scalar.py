@@ -72,7 +72,7 @@ def _arithmetic_in_narrow(name: str, args: list[Array], dtype: DType, result: DT
     be harmless; only a fused sum can fall between."""
     if name == "fma":
         return narrow_fma(*args)
-    wide = [convert(a, F64 if dtype.is_float else I64) if a.dtype != np.bool_ else a for a in args]
+    wide = [convert(a, F64 if dtype.is_float or dtype.is_stored else I64) if a.dtype != np.bool_ else a for a in args]
     return convert(np.asarray(_ARITHMETIC[name](*wide)), result)
 
 

@@ -6,6 +6,8 @@ Enters: an array of any dtype in its NumPy form. Leaves: an array in the NumPy f
   inf, or NaN where it has none; `saturate` clamps there instead (NaN stays NaN)
 - float to integer: towards zero; out of range saturates; NaN gives 0
 - integer to integer: wraps; to bool: not equal to zero
+- to fp4: nearest, ties to even; beyond the largest it, for the format has nothing else, and NaN gives 0
+- to e8m0: the nearest power of two, ties upwards; from 2^127.5 on NaN, and so are 0 and what is negative
 - tf32 is stored as f32: only `round_to_tf32`, which contractions apply to their operands, shortens it
 """
 
@@ -43,6 +45,8 @@ def convert(x: Array, dtype: DType, *, saturate: bool = False) -> Array:
     if x.dtype == target and not saturate:
         return x
     with np.errstate(all="ignore"):
+        if dtype.is_stored:
+            return _to_stored(_as_f64(x), dtype, target, saturate)
         if dtype.is_float:
             return _to_float(x, dtype, target, saturate)
         if dtype.is_integer and _is_float(x.dtype):
@@ -50,8 +54,15 @@ def convert(x: Array, dtype: DType, *, saturate: bool = False) -> Array:
         return x.astype(target)
 
 
+def code_of(number: float, dtype: DType) -> int:
+    """The bits of a float of a byte or less."""
+    return int(convert(np.asarray([number], np.float64), dtype).view(np.uint8)[0])
+
+
 def nearest(number: float, dtype: DType) -> float:
     """One number as `convert` makes it a float, without an array."""
+    if dtype.is_stored:
+        return float(convert(np.asarray([number], np.float64), dtype)[0])
     if dtype.bits == 64 or number == 0.0 or math.isnan(number):
         return number
     rounded = number
@@ -76,6 +87,28 @@ def _to_float(x: Array, dtype: DType, target: np.dtype[Any], saturate: bool) -> 
         rounded = _round(wide, dtype.significand, LOWEST_EXPONENT[target.name])
         return _limit(rounded, dtype, saturate).astype(target)
     return _limit(x.astype(target), dtype, saturate)
+
+
+def _as_f64(x: Array) -> Array:
+    """Numbers that round to a few bits as x does: a long integer loses its last 12 bits, the highest of which then
+    tells whether there were any."""
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        any_low = (x & x.dtype.type(0xFFF)) != 0
+        kept = (x >> x.dtype.type(12) << x.dtype.type(12)) | np.where(any_low, 0x800, 0).astype(x.dtype)
+        x = np.where(np.abs(x.astype(np.float64)) > 2.0**52, kept, x)
+    return np.asarray(x, np.float64)
+
+
+def _to_stored(x: Array, dtype: DType, target: np.dtype[Any], saturate: bool) -> Array:
+    """By way of the code, which is the bits."""
+    if dtype.is_scale:
+        fraction, exponent = np.frexp(np.where(x > 0, x, 1.0))
+        code = np.maximum(exponent - 1 + (fraction >= 0.75), -127) + 127  # a fraction is at least a half
+        none = np.isnan(x) | (x <= 0) | ((np.isinf(x) | (code > 254)) & (not saturate))
+        return np.where(none, 255, np.minimum(code, 254)).astype(np.uint8).view(target)
+    size = np.minimum(np.abs(_round(np.where(np.abs(x) < 8.0, x, 8.0), dtype.significand, 0)), dtype.largest)
+    signed = np.where(np.isnan(x), 0.0, np.copysign(size, x))
+    return signed.astype(target)
 
 
 def _round(x: Array, significand: int, lowest_exponent: int) -> Array:

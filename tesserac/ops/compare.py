@@ -17,7 +17,7 @@ from tesserac.ops.lowering import Scalars, pointwise, scalar_dtype
 from tesserac.ops.registry import Array, register
 from tesserac.types.ty import TensorType
 
-_ANY = ("(x: E[s...], y: E[s...]) -> bool[s...]",)
+_ANY = ("(x: V[s...], y: V[s...]) -> bool[s...]",)
 _ORDERED = ("(x: R[s...], y: R[s...]) -> bool[s...]",)
 _TWO_LOGICAL = ("(x: L[s...], y: L[s...]) -> L[s...]",)
 _ONE_LOGICAL = ("(x: L[*s]) -> L[*s]",)

@@ -93,7 +93,7 @@ class Bitcast(Operator):
     name = "bitcast_equal"
     again = True
     batching = "leading"
-    signatures = ("(x: R[*s], dtype: dtype) -> {dtype}[*s]",)
+    signatures = ("(x: B[*s], dtype: dtype) -> {dtype}[*s]",)
     differential = "0"
 
     dtype: DType

@@ -54,7 +54,7 @@ class CumSum(Cumulative):
     """
 
     name, kind, accumulates, ordered = "cumsum", "sum", True, True
-    signatures = ("(x: E[*s, n], axis: axis = -1) -> acc(E)[*s, n]",)
+    signatures = ("(x: V[*s, n], axis: axis = -1) -> acc(V)[*s, n]",)
     linear = "jointly"
 
     def transpose(
@@ -78,7 +78,7 @@ class CumProd(Cumulative):
     """
 
     name, kind, accumulates, ordered = "cumprod", "prod", True, True
-    signatures = ("(x: E[*s, n], axis: axis = -1) -> acc(E)[*s, n]",)
+    signatures = ("(x: V[*s, n], axis: axis = -1) -> acc(V)[*s, n]",)
 
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]

@@ -95,7 +95,7 @@ class Sum(Reduction):
     """
 
     name, kind = "sum", "sum"
-    signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
+    signatures = ("(x: V[*s], axis: axes = None, keep: bool = False) -> acc(V)[{dims}]",)
     linear = "jointly"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
@@ -165,7 +165,7 @@ class Prod(Reduction):
     """
 
     name, kind = "prod", "prod"
-    signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> acc(E)[{dims}]",)
+    signatures = ("(x: V[*s], axis: axes = None, keep: bool = False) -> acc(V)[{dims}]",)
 
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]

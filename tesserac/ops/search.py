@@ -163,7 +163,7 @@ class CountNonzero(Reduction):
     """
 
     name, kind, accumulates = "count_nonzero", "sum", False
-    signatures = ("(x: E[*s], axis: axes = None, keep: bool = False) -> i64[{dims}]",)
+    signatures = ("(x: V[*s], axis: axes = None, keep: bool = False) -> i64[{dims}]",)
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:

@@ -28,7 +28,8 @@ StaticKind = Literal["axis", "axes", "dims", "order", "bool", "int", "size", "nu
 STATIC_KINDS: tuple[StaticKind, ...] = ("axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype")
 
 ELEMENT_CLASSES = {
-    "N": "fiuc", "F": "f", "I": "iu", "L": "iub", "E": "fiucb", "R": "fiu", "A": "fc", "C": "c", "O": "fiub",
+    "N": "fiuc", "F": "f", "I": "iu", "L": "iub", "E": "fiucbs", "V": "fiucb", "R": "fiu", "A": "fc", "C": "c",
+    "O": "fiub", "B": "fius",
 }  # fmt: skip
 """The dtype kinds that each class of element variables allows."""
 ANY_ELEMENT = "E"

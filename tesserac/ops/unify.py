@@ -20,7 +20,7 @@ from tesserac.ops.signature import (
     TensorPattern,
 )
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.dtype import BOOL, I32, I64, U64, DType, complex_of, component
+from tesserac.types.dtype import BOOL, F32, I32, I64, U64, DType, complex_of, component
 from tesserac.types.policy import NO_POLICY, Policy, compute_dtype
 from tesserac.types.ty import TensorType
 
@@ -264,6 +264,6 @@ def result_storage(function: str, storage: Storage) -> Storage:
         assert whole is not None, f"no complex numbers of {dtype}"
         return whole, NO_POLICY
     if function == "wide":
-        return compute_dtype(dtype, policy), NO_POLICY
+        return F32 if dtype.is_stored else compute_dtype(dtype, policy), NO_POLICY
     assert not function, f"no element function {function}"
     return storage

@@ -8,7 +8,8 @@ from typing import Literal
 
 from tesserac.base.dataclass import dataclass
 
-Kind = Literal["f", "i", "u", "b", "c"]
+Kind = Literal["f", "i", "u", "b", "c", "s"]
+"""Floats, integers, bools, complex numbers; and what is only stored, and cast to be computed with."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class DType:
     @property
     def lowest(self) -> float:
         """The least finite number: minus the largest, of signed integers one less."""
+        if self.is_scale:
+            return 1 / self.largest
         return 0 if self.kind in ("u", "b") else -self.largest - (1 if self.kind == "i" else 0)
 
     @property
@@ -41,7 +44,18 @@ class DType:
     def tiny(self) -> float:
         """The least positive number that is not subnormal. A format without infinities has its last exponent more."""
         highest = frexp(self.largest)[1] - 1
-        return 2.0 ** (2 - highest if self.name == "fp8_e4m3" else 1 - highest)
+        if self.is_scale:
+            return self.lowest
+        return 2.0 ** (1 - highest if self.has_inf else 2 - highest)
+
+    @property
+    def has_inf(self) -> bool:
+        return self.name not in ("fp8_e4m3", "fp4_e2m1", "fp8_e8m0")
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a cast can say that there is no number: fp4 gives 0, and for what is too large its largest."""
+        return self.kind in ("f", "c") or self.is_scale
 
     @property
     def is_float(self) -> bool:
@@ -57,6 +71,16 @@ class DType:
         return self.is_integer and self.bits == 4
 
     @property
+    def is_stored(self) -> bool:
+        """Whether it is a format of storage alone: moved, cast, and not computed with."""
+        return self.kind == "s"
+
+    @property
+    def is_scale(self) -> bool:
+        """Whether its numbers are powers of two, without a sign and without 0."""
+        return self.kind == "s" and self.significand == 1
+
+    @property
     def is_complex(self) -> bool:
         return self.kind == "c"
 
@@ -67,7 +91,7 @@ class DType:
     def holds(self, value: int | float) -> bool:
         """Whether a literal may take this dtype: an int that fits, or a float where fractions exist."""
         if isinstance(value, float):
-            return self.kind in ("f", "c")
+            return self.kind in ("f", "c", "s")
         if self.kind == "b":
             return False
         return self.lowest <= value <= self.largest
@@ -99,6 +123,8 @@ BF16 = _float("bf16", 16, 8, (2 - 2.0**-7) * 2.0**127, "bfloat16")
 F16 = _float("f16", 16, 11, 65504.0, "float16")
 FP8_E4M3 = _float("fp8_e4m3", 8, 4, 448.0, "float8_e4m3fn")
 FP8_E5M2 = _float("fp8_e5m2", 8, 3, 57344.0, "float8_e5m2")
+FP4_E2M1 = DType("fp4_e2m1", "s", 4, 2, 6.0, "float4_e2m1fn")
+FP8_E8M0 = DType("fp8_e8m0", "s", 8, 1, 2.0**127, "float8_e8m0fnu")
 I64, I32, I16, I8, I4 = (_integer("i", bits) for bits in (64, 32, 16, 8, 4))
 U64, U32, U16, U8, U4 = (_integer("u", bits) for bits in (64, 32, 16, 8, 4))
 BOOL = DType("bool", "b", 8, 1, 1, "bool")
@@ -106,7 +132,7 @@ C64 = DType("c64", "c", 64, 24, _LARGEST_F32, "complex64")
 C128 = DType("c128", "c", 128, 53, _LARGEST_F64, "complex128")
 
 ALL: tuple[DType, ...] = (
-    F64, F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, I64, I32, I16, I8, I4,
+    F64, F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, FP4_E2M1, FP8_E8M0, I64, I32, I16, I8, I4,
     U64, U32, U16, U8, U4, BOOL, C64, C128,
 )  # fmt: skip
 
@@ -127,6 +153,10 @@ def _spellings(dtype: DType) -> tuple[str, ...]:
         exponent = dtype.name.removeprefix("fp8_")
         usual = ("fp8",) if dtype is FP8_E4M3 else ()  # the format of weights and activations
         return dtype.name, f"fp8({exponent})", f"f8{exponent}", f"float8_{exponent}", *usual
+    if dtype.is_stored:
+        bits, exponent = dtype.name.removeprefix("fp").split("_")
+        usual = ("e8m0",) if dtype.is_scale else ("fp4",)
+        return dtype.name, f"fp{bits}({exponent})", f"f{bits}{exponent}", f"float{bits}_{exponent}", *usual
     families = {"f": ("f", "fp", "float"), "i": ("i", "int"), "u": ("u", "uint"), "c": ("c", "complex")}
     if dtype is TF32 or dtype is BOOL:
         return (dtype.name,)

@@ -64,6 +64,8 @@ def fitting(dtype: DType, policy: Policy) -> Policy:
     """`policy`, where values of `dtype` can have it. Raises PolicyError."""
     if policy.stochastic_round and not (dtype.is_float and dtype.bits < 32):
         raise PolicyError(f"`@stochastic_round` is a policy of f16, bf16 and the fp8 formats, not of {dtype}")
+    if dtype.is_stored and policy != NO_POLICY:
+        raise PolicyError(f"{dtype} is a format of storage, which has no policies: cast it to compute with it")
     if policy.accum is not None and dtype.is_float and not policy.accum.is_float:
         raise PolicyError(f"`@accum({policy.accum})`: values of {dtype} accumulate in a float")
     return policy

@@ -145,7 +145,7 @@ def bound(types: Sequence[TensorType], result: TensorType) -> float:
 
 def close(got: Array, expected: Array, types: Sequence[TensorType], result: TensorType) -> None:
     if not result.dtype.is_float:
-        assert np.array_equal(wide(got), wide(convert(np.asarray(expected), result.dtype)))
+        assert np.array_equal(wide(got), wide(convert(np.asarray(expected), result.dtype)), equal_nan=True)
         return
     with np.errstate(over="ignore"):
         fitting = wide(convert(np.asarray(expected, np.float64), result.dtype, saturate=result.policy.saturate))

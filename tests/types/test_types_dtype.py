@@ -29,6 +29,7 @@ POLICIES = st.builds(
         ("fp32", "f32"), ("F32", "f32"), ("float64", "f64"), ("BF16", "bf16"), ("bfloat16", "bf16"), ("fp16", "f16"),
         ("fp8(e4m3)", "fp8_e4m3"), ("FP8(E5M2)", "fp8_e5m2"), ("fp8_e4m3", "fp8_e4m3"), ("int8", "i8"),
         ("INT8", "i8"), ("uint8", "u8"), ("complex64", "c64"), ("tf32", "tf32"), ("bool", "bool"),
+        ("fp4", "fp4_e2m1"), ("float4_e2m1", "fp4_e2m1"), ("e8m0", "fp8_e8m0"), ("fp8(e8m0)", "fp8_e8m0"),
     ],
 )  # fmt: skip
 def test_spellings(spelling: str, name: str) -> None:
@@ -42,8 +43,8 @@ def test_not_a_dtype(text: str) -> None:
     assert dtypes.lookup(text) is None
 
 
-def test_there_are_twenty_and_numpy_knows_them() -> None:
-    assert len({dtype.name for dtype in dtypes.ALL}) == 20
+def test_there_are_22_and_numpy_knows_them() -> None:
+    assert len({dtype.name for dtype in dtypes.ALL}) == 22
     for dtype in dtypes.ALL:
         assert numpy_dtype(dtype).itemsize * 8 >= dtype.bits
 

@@ -74,7 +74,7 @@ def written(operator: str) -> str:
 def kinds_text(kinds: str) -> str:
     names = {
         "w": "f32 and f64", "f": "floats", "i": "integers", "u": "unsigned integers", "b": "bools",
-        "c": "complex numbers",
+        "c": "complex numbers", "s": "formats of storage",
     }  # fmt: skip
     words = [names[kind] for kind in kinds if not (kind == "u" and "i" in kinds)]
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]

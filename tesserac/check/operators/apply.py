@@ -200,7 +200,7 @@ def scalar_fits(ty: Type, dtype: DType) -> bool:
         return dtype.kind != "b" and (value is None or dtype.holds(value))
     if isinstance(ty, RunIntType):
         return dtype.kind != "b"
-    return dtype.kind in "fc" if isinstance(ty, FloatType) else dtype.kind == "b"
+    return dtype.kind in "fcs" if isinstance(ty, FloatType) else dtype.kind == "b"
 
 
 def _suggest_floats(body: Body, draft: Draft, dtype: DType, beside: Sequence[typed.Expr]) -> None:

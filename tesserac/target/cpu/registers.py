@@ -7,6 +7,7 @@ with integers, so every processor gives the same bits.
 
 from __future__ import annotations
 
+from tesserac.numerics.narrow import code_of
 from tesserac.target.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import (
@@ -41,6 +42,8 @@ _REGISTERS = {
     dt.F16: F32,
     dt.FP8_E4M3: F32,
     dt.FP8_E5M2: F32,
+    dt.FP4_E2M1: I8,
+    dt.FP8_E8M0: I8,
     dt.I64: I64,
     dt.I32: I32,
     dt.I16: I16,
@@ -202,4 +205,6 @@ def _to_odd(b: Builder, value: Value, error: Value) -> Value:
 def constant(dtype: DType, value: bool | int | float) -> Value:
     """A scalar constant in a register. Narrow floats are rounded by `round_register` where they are used."""
     type_ = register_type(dtype)
+    if dtype.is_stored:
+        return const_int(type_, code_of(float(value), dtype))
     return const_float(type_, float(value)) if type_.is_float else const_int(type_, int(value))

@@ -20,9 +20,11 @@ from tesserac.target.cpu.registers import (
     widen,
     wrap_nibble,
 )
+from tesserac.target.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F32, F64, I8, Value, const_float, const_int, like
 from tesserac.target.scalar_rows import FLOAT, Row, absolute, intrinsic, whole_rows
+from tesserac.types import dtype as dt
 from tesserac.types.dtype import BOOL, U4, DType
 
 
@@ -59,6 +61,10 @@ def emit_cast(b: Builder, value: Value, source: DType, target: DType) -> Value:
     """A value of one dtype as another, rounded once; float to integer saturates, integers wrap."""
     if source == target:
         return value
+    if source.is_stored:
+        return emit_cast(b, widen_fp8(b, value, source), dt.F32, target)
+    if target.is_stored:
+        return narrow_fp8(b, _rounded_to_odd(b, value, source), target)
     if target == BOOL:
         zero = const_float(value.type, 0.0) if source.is_float else const_int(value.type, 0)
         return b.fcmp("une", value, zero) if source.is_float else b.icmp("ne", value, zero)
@@ -67,6 +73,16 @@ def emit_cast(b: Builder, value: Value, source: DType, target: DType) -> Value:
     if target.is_float:
         return _from_integer(b, value, source, target)
     return _between_integers(b, value, source, target)
+
+
+def _rounded_to_odd(b: Builder, value: Value, source: DType) -> Value:
+    """A number of any kind as an f32 that rounds to fewer bits as the number itself does."""
+    if source.is_float:
+        return to_single(b, value) if value.type.scalar == F64 else value
+    if source == BOOL or source.bits < 32:
+        return emit_cast(b, value, source, dt.F32)
+    short = value if source.bits == 32 else top_bits(b, value, source)
+    return to_single(b, emit_cast(b, short, source, dt.F64))
 
 
 def emit_bitcast(b: Builder, value: Value, source: DType, target: DType) -> Value:

@@ -29,9 +29,10 @@ _FLOATS = {F32: lt.F32, F64: lt.F64, TF32: lt.F32, BF16: lt.BF16, F16: lt.F16, F
 
 
 def register_type(dtype: DType) -> LType:
-    """How an element is held in a register: an 8-bit float as it is stored, an i4 in a byte with its sign extended."""
-    if dtype in _FLOATS:
-        return _FLOATS[dtype]
+    """How an element is held in a register: a float of 8 bits or less as it is stored, an i4 in a byte with its sign
+    extended."""
+    if dtype in _FLOATS or dtype.is_stored:
+        return _FLOATS.get(dtype, lt.I8)
     if dtype == BOOL:
         return lt.I1
     if dtype.is_integer:

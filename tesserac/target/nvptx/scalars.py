@@ -15,7 +15,7 @@ from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.numerics.exponential import LIFT
 from tesserac.numerics.formats import format_of, parts
-from tesserac.numerics.narrow import storage
+from tesserac.numerics.narrow import code_of
 from tesserac.numerics.program import Program
 from tesserac.target.cpu.registers import narrow_fma, wrap_nibble
 from tesserac.target.cpu.scalars import limit_nibble, top_bits
@@ -224,8 +224,8 @@ def _dtype(value: IRValue) -> DType:
 
 def constant(dtype: DType, value: float | int) -> Value:
     ty = register_type(dtype)
-    if dtype.is_fp8:
-        return const_int(ty, int(storage(dtype).type(value).view("uint8")))
+    if dtype.is_fp8 or dtype.is_stored:
+        return const_int(ty, code_of(value, dtype))
     return const_float(ty, float(value)) if dtype.is_float else const_int(ty, int(value))
 
 
@@ -330,8 +330,10 @@ def convert(b: Builder, value: Value, source: DType, to: DType, policy: Policy =
         raise LoweringError(f"rounding{policy} on a GPU")
     if source == to:
         return value
-    if source.is_fp8:
+    if source.is_fp8 or source.is_stored:
         return convert(b, widen_fp8(b, value, source), F32, to, policy)
+    if to.is_stored:
+        return narrow_fp8(b, _single_to_round(b, value, source), to)
     if source.is_float and to.is_float:
         return _float_to_float(b, value, source, to, policy)
     if source.is_float:
@@ -339,6 +341,15 @@ def convert(b: Builder, value: Value, source: DType, to: DType, policy: Policy =
     if to.is_float:
         return _integer_to_float(b, value, source, to)
     return _integer_to_integer(b, value, source, to)
+
+
+def _single_to_round(b: Builder, value: Value, source: DType) -> Value:
+    """A number of any kind as an f32 that rounds to fewer bits as the number itself does."""
+    if source.is_float and source.bits <= 32:
+        return convert(b, value, source, F32)
+    if source.bits > 32 and source.is_integer:
+        value = top_bits(b, value, source)
+    return _to_odd_single(b, value if source == F64 else convert(b, value, source, F64))
 
 
 def bitcast(b: Builder, value: Value, to: DType) -> Value:
