@@ -46,6 +46,17 @@ INPUTS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "gemm_32_4096": lambda: (normal(32, 4096), normal(4096, 4096)),
     "gemm_odd": lambda: (normal(37, 1003), normal(1003, 777)),
     "batched": lambda: (normal(64, 128, 128), normal(64, 128, 128)),
+    "gemm_512": lambda: (normal(512, 512), normal(512, 512)),
+    "gemm_2048": lambda: (normal(2048, 2048), normal(2048, 2048)),
+    "conv_64_56": lambda: (normal(1, 64, 56, 56), normal(64, 64, 3, 3)),
+    "conv_256_14": lambda: (normal(1, 256, 14, 14), normal(256, 256, 3, 3)),
+    "conv_16_32": lambda: (normal(1, 16, 32, 32), normal(16, 16, 3, 3)),
+    "conv_batch": lambda: (normal(8, 64, 28, 28), normal(64, 64, 3, 3)),
+    "conv_strided": lambda: (normal(1, 64, 56, 56), normal(128, 64, 3, 3)),
+    "conv_1x1": lambda: (normal(1, 64, 56, 56), normal(64, 64, 1, 1)),
+    "depthwise": lambda: (normal(1, 64, 56, 56), normal(64, 1, 3, 3)),
+    "conv_grad_image": lambda: (normal(1, 64, 56, 56), normal(64, 64, 3, 3), normal(1, 64, 56, 56)),
+    "conv_grad_weights": lambda: (normal(1, 64, 56, 56), normal(64, 64, 3, 3), normal(1, 64, 56, 56)),
     "add_4x4": lambda: (normal(4, 4), normal(4, 4)),
     "solve_512": lambda: (normal(512, 512, dtype="f8"), normal(512, 1, dtype="f8")),
     "cholesky_512": lambda: (normal(512, 512, dtype="f8") @ normal(512, 512, dtype="f8").T + np.eye(512),),
@@ -55,13 +66,16 @@ INPUTS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "solves_64x8": lambda: (normal(64, 8, 8, dtype="f8"), normal(64, 8, 1, dtype="f8")),
 }
 PRODUCTS = tuple(name for name in INPUTS if name.startswith("gemm"))
+CONVOLUTIONS = ("conv_64_56", "conv_256_14", "conv_16_32", "conv_batch")
+WINDOWED = tuple(name for name in INPUTS if name.startswith(("conv", "depthwise")))
+"""Rows that only torch has."""
 
 
 def tessera_call(row: str, inputs: tuple[Any, ...], threads: int) -> Call:
     import tessera
 
     tessera.set_num_threads(threads)
-    name = "gemm" if row in PRODUCTS else row
+    name = "gemm" if row in PRODUCTS else "conv" if row in CONVOLUTIONS else row
     function = getattr(tessera.load(Path(__file__).with_name("table.tess")), name)
     return lambda: function(*inputs)
 
@@ -99,6 +113,7 @@ def torch_call(row: str, inputs: tuple[Any, ...], threads: int) -> Call:
     import torch  # type: ignore[import-not-found,unused-ignore]
 
     torch.set_num_threads(threads)
+    conv, back = torch.nn.functional.conv2d, torch.nn.grad
     calls: dict[str, Callable[..., Any]] = {
         "sum_all": torch.sum,
         "sum_rows": lambda x: x.sum(1),
@@ -117,7 +132,13 @@ def torch_call(row: str, inputs: tuple[Any, ...], threads: int) -> Call:
         "eigh_128": torch.linalg.eigh,
         "svd_128": lambda a: torch.linalg.svd(a, full_matrices=False),
         "solves_64x8": torch.linalg.solve,
+        "conv_strided": lambda x, w: conv(x, w, padding=1, stride=2),
+        "conv_1x1": conv,
+        "depthwise": lambda x, w: conv(x, w, padding=1, groups=64),
+        "conv_grad_image": lambda x, w, g: back.conv2d_input(x.shape, w, g, padding=1),
+        "conv_grad_weights": lambda x, w, g: back.conv2d_weight(x, w.shape, g, padding=1),
         **dict.fromkeys(PRODUCTS, torch.matmul),
+        **dict.fromkeys(CONVOLUTIONS, lambda x, w: conv(x, w, padding=1)),
     }
     given = [torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in inputs]
     return lambda: calls[row](*given)
@@ -170,7 +191,7 @@ LIBRARIES = {"tessera": tessera_call, "numpy": numpy_call, "torch": torch_call, 
 
 
 def peers_of(row: str) -> tuple[str, ...]:
-    return ("numba",) if row in NUMBA else ("numpy", "torch")
+    return ("numba",) if row in NUMBA else ("torch",) if row in WINDOWED else ("numpy", "torch")
 
 
 def best_time(call: Call, threads: int) -> float:

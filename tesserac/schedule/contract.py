@@ -8,6 +8,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
 from tesserac.schedule.cost import element_bytes, nominal
+from tesserac.schedule.cuts import cut_product
 from tesserac.schedule.dialect import launch_ins, launch_loops, launch_space, memory
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
@@ -17,6 +18,7 @@ from tesserac.schedule.reason import because
 from tesserac.schedule.space import computing, read_reach
 from tesserac.schedule.tiles import (
     FEWEST_ROWS_BLOCK,
+    ROWS_UNIT,
     Block,
     Problem,
     accumulator_block,
@@ -28,7 +30,7 @@ from tesserac.types.dims import ONE, product
 from tesserac.types.dtype import BF16, F16, F32, F64
 from tesserac.types.policy import compute_dtype
 
-PACK_ROWS, PACK_COLUMNS = 256, 192
+PACK_ROWS, PACK_COLUMNS = 64, 192
 MOST_STAGES = 4
 UNIFORM_WARPS = 8
 WARPGROUP = 4
@@ -59,6 +61,9 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
         because(launch, f"blocks of {block} of the sum stay near while iterations pass")
     else:
         because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
+    if machine.packs_operands and given is None:
+        cut_product(launch, (machine.register_rows, machine.register_columns), rows_first=problem.laid_out)
+        because(launch, "smaller ones where threads would have nothing to do")
 
 
 def schedule_fewest_rows(launch: Op) -> None:
@@ -68,6 +73,7 @@ def schedule_fewest_rows(launch: Op) -> None:
         split(launch, loop, size)
     for operand in (0, 1):
         stage(launch, operand, "rows", 1)
+    cut_product(launch, (block.rows, ROWS_UNIT), rows_first=False)
     because(launch, f"at most {block.rows} rows: the right operand is read as it lies, in blocks of {block}")
 
 

@@ -22,7 +22,8 @@ class Machine:
 
     `packs_operands`: operands of products are copied into panels; elsewhere they are staged as they lie. `panel_bytes`
     are those of a row of a left block: a panel of the right operand of as many rows stays in the first cache, and the
-    left panels pass beside it. `columns` are rows of different sums that a program walks side by side where neighbours
+    left panels pass beside it. `register_rows` x `register_columns` of a product are kept in registers at once: blocks
+    are cut there. `columns` are rows of different sums that a program walks side by side where neighbours
     in memory belong to different sums, `cheap_rows` those that a program of a map takes where an element is little
     work. `carries_sums`: a program takes a block of a sum through the iterations of a loop. `takes_arguments`: results
     may lie in the memory of arguments, which are not copied to a device. `compiles_loops`: loops of small launches are
@@ -46,6 +47,8 @@ class Machine:
     compiles_loops: bool
     folds_places: bool
     panel_bytes: int = 0
+    register_rows: int = 0
+    register_columns: int = 0
     warps: int = 0
     column_warps: int = 0
     registers: int = 0
@@ -56,11 +59,11 @@ class Machine:
         return self.arch == "sm_90a"
 
 
-def _cpu(arch: str, near_bytes: int, panel_bytes: int) -> Machine:
+def _cpu(arch: str, near_bytes: int, panel_bytes: int, registers: tuple[int, int]) -> Machine:
     return Machine(
         arch, "cpu", 4, near_bytes, flops_per_byte=4, nominal=1024, packs_operands=True,
         columns=64, cheap_rows=8, carries_sums=True, takes_arguments=True, compiles_loops=True, folds_places=True,
-        panel_bytes=panel_bytes,
+        panel_bytes=panel_bytes, register_rows=registers[0], register_columns=registers[1],
     )  # fmt: skip
 
 
@@ -76,9 +79,9 @@ WARPS = 4
 REGISTERS = 96
 """Elements that a thread of a GPU may hold in registers at once."""
 
-AARCH64 = _cpu("aarch64", 64 * 1024, 2048)
-X86_64_V3 = _cpu("x86-64-v3", 32 * 1024, 1024)
-X86_64_V4 = _cpu("x86-64-v4", 48 * 1024, 1024)
+AARCH64 = _cpu("aarch64", 64 * 1024, 2048, (8, 12))
+X86_64_V3 = _cpu("x86-64-v3", 32 * 1024, 1024, (6, 16))
+X86_64_V4 = _cpu("x86-64-v4", 48 * 1024, 1024, (12, 32))
 SM_80 = _gpu("sm_80", 108, 163 * 1024, 12)
 SM_89 = _gpu("sm_89", 128, 99 * 1024, 40)
 SM_90A = _gpu("sm_90a", 132, 227 * 1024, 16)

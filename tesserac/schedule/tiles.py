@@ -2,6 +2,7 @@
 
 A program computes `rows` x `columns` of the result and walks k in steps of `depth`. Time is counted in multiply-adds of
 one core: waves of programs, each with its products, the copying of its operands and the traffic of its accumulators.
+On a CPU a launch cuts blocks further where threads would be idle (`cuts.py`), so there the work of all programs counts.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class Problem:
 
 
 CPU_ROWS = (24, 48, 96, 192)
-CPU_COLUMNS = (96, 192, 384, 768)
-"""Multiples of every register block's height and width, so that no panel belongs to two programs."""
+CPU_COLUMNS = (96, 192, 384)
+"""Multiples of every register block's height and width, so that no panel belongs to two programs; the panels of the
+largest block stay in the second cache."""
 VECTOR_RATE, COPY_RATE, LOAD_RATE = 8.0, 0.5, 4.0
 """Per cycle of a CPU core: multiply-adds, elements copied into panels, elements read from the second cache."""
 
@@ -56,8 +58,10 @@ FEW_ROWS_COLUMNS = 1024
 
 FEWEST_ROWS = 8
 """Up to so many rows, laying out the right operand costs more than it saves even block by block."""
-FEWEST_ROWS_BLOCK = Block(FEWEST_ROWS, 512, 512)
-"""Narrow enough that the rows of a matrix of weights are work for all cores."""
+FEWEST_ROWS_BLOCK = Block(FEWEST_ROWS, 4096, 512)
+"""As wide as most matrices of weights: memory is read in long runs, and the sums of a row stay near."""
+ROWS_UNIT = 64
+"""Columns in whole groups of vectors, where threads share a row."""
 
 ASYNC_BLOCKS, WARP_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64)), ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
@@ -67,10 +71,12 @@ PROGRAM_START = 2.0e6
 
 
 def candidates(problem: Problem, machine: Machine) -> list[Block]:
-    """Blocks to choose from. Each block of rows packs a right operand that is not laid out: it had better be one."""
+    """Blocks to choose from. Each block of rows packs a right operand that is not laid out: it had better be one. Of
+    one that is laid out, blocks are not so large that a few more or less of them show."""
     if machine.packs_operands:
         depth = machine.panel_bytes // element_bytes(problem.accum)
-        rows = CPU_ROWS if problem.laid_out else [m for m in CPU_ROWS if m >= min(problem.rows, CPU_ROWS[-2])]
+        few = [m for m in CPU_ROWS if m >= min(problem.rows, CPU_ROWS[-2])]
+        rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS
     shapes = narrow if problem.dtype.bits == 16 else WIDE_BLOCKS
@@ -120,11 +126,9 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
     right_rate = LOAD_RATE if problem.laid_out else COPY_RATE
     copies = block.rows * problem.terms / COPY_RATE + block.columns * problem.terms / right_rate
     rounds = 2 * block.rows * block.columns * (problem.terms / block.depth) / LOAD_RATE
-    # Cores take programs as they come free and blocks at the edge are cut, so waves are not whole; half a program is
-    # lost while the last ones finish.
-    covered = count * block.rows * block.columns
-    cut = problem.leads * problem.rows * problem.columns / covered
-    return (count * cut / machine.cores + 0.5) * (products / VECTOR_RATE + copies + rounds)
+    # Blocks at the edge are cut.
+    cut = problem.leads * problem.rows * problem.columns / (count * block.rows * block.columns)
+    return count * cut * (products / VECTOR_RATE + copies + rounds)
 
 
 def best_block(problem: Problem, machine: Machine) -> Block:

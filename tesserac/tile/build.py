@@ -15,6 +15,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Module, Op
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
+from tesserac.schedule.cuts import CUT, cut_of
 from tesserac.schedule.dialect import launch_kind, launch_portion, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
@@ -135,6 +136,8 @@ def _launch(host: Op, launch: Op, made: _Built) -> None:
     attrs: dict[str, Attr] = {"kernel": made.kernel.symbol}
     if made.touched != whole:
         attrs["touched"] = made.touched
+    if (cut := cut_of(launch)) is not None:
+        attrs[CUT] = cut
     builder.op("tile.launch", [*operands, *told], (), attrs)
     for check, status in zip(checks, told, strict=True):
         with builder.spanned(check.span):

@@ -17,6 +17,7 @@ from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TileType
 from tesserac.schedule.access import Dims
 from tesserac.schedule.cost import body_work
+from tesserac.schedule.cuts import COLUMNS, ROWS, cut_of
 from tesserac.schedule.dialect import (
     Loop,
     launch_loops,
@@ -71,11 +72,11 @@ class Frame:
     def enter_grid(self, always_axes: Sequence[int] = (), parts: Dim | None = None) -> None:
         """One grid axis per parallel loop; a loop in blocks has an axis as coordinate, as have `always_axes`, of
         whatever size. Where rows are cut into `parts`, the last axis counts those."""
-        pids: dict[int, Value] = {}
+        pids, steps = dict[int, Value](), self._steps()
         for number, loop in enumerate(self.loops):
             if loop.kind == "parallel" and (loop.size != ONE or number in always_axes):
                 pids[number] = self.block.add_arg(INDEX, f"p{len(pids)}")
-                self.grid.append(loop.size.ceil_div(loop.block))
+                self.grid.append(loop.size.ceil_div(steps.get(number, loop.block)))
         if parts is not None:
             self.part = self.block.add_arg(INDEX, "part")
             self.grid.append(parts)
@@ -88,8 +89,18 @@ class Frame:
             if loop.block == 1 and number not in always_axes:
                 self.at[number] = pid
             else:
-                start = index_op(self.builder, "mul", pid, self.size(loop.block))
-                self.at[number] = self.axis(loop, start)
+                step = self.size(steps.get(number, loop.block))
+                start = index_op(self.builder, "mul", pid, step)
+                self.at[number] = self.axis(loop, start, self._stop(loop, start, step) if number in steps else None)
+
+    def _steps(self) -> dict[int, Dim]:
+        """How far apart the blocks of a product stand that its launch cuts, by loop."""
+        if self.matrix is None or cut_of(self.launch) is None:
+            return {}
+        return {self.matrix[0]: Dim.sym(ROWS), self.matrix[1]: Dim.sym(COLUMNS)}
+
+    def _stop(self, loop: Loop, start: Value, step: Value) -> Value:
+        return index_op(self.builder, "min", index_op(self.builder, "add", start, step), self.size(loop.size))
 
     def axis(self, loop: Loop, start: Value, stop: Value | None = None) -> Value:
         """Up to a block of indices of a loop, from `start`."""

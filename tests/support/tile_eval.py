@@ -26,8 +26,11 @@ from tesserac.tile.dialect import fold_operands, grid, memref_type, tile_type
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, TF32
 from tesserac.types.policy import compute_dtype
+from tests.support.cuts import block_sizes
 
 POISON = 77
+THREADS = 3
+"""Among which launches are cut."""
 NO_BAD_INDEX = -(2**63)
 
 
@@ -112,7 +115,7 @@ class _Host:
 
     def _tile_launch(self, op: Op) -> None:
         kernel = self.module.lookup(op.attrs["kernel"])
-        run_kernel(kernel, [self.env[v] for v in op.operands], self.sizes)
+        run_kernel(kernel, [self.env[v] for v in op.operands], {**self.sizes, **block_sizes(op, self.sizes, THREADS)})
 
     def _schedule_loop(self, op: Op) -> None:
         low, high = (self.env[v] for v in op.operands)

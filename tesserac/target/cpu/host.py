@@ -112,7 +112,7 @@ class _Host:
 
         def free() -> None:
             if block is not None:
-                call_imported(b, "libc.free", [block])
+                call_imported(b, "pool.pool_give", [block])
 
         def leave(code: int, op: Op, values: Sequence[Value]) -> None:
             free()
@@ -179,25 +179,25 @@ class _Host:
         return choose(b, small, lambda: [const_i64(1)], ask)[0]
 
     def _allocate(self, threads: Value, per_worker: Value) -> tuple[Value | None, Value]:
-        """Takes the workspace from the system and places the buffers in it; gives what to free, and the scratch."""
+        """Takes the workspace and places the buffers in it; gives what to give back, and the scratch."""
         b, starts = self.b, [const_i64(0)]
         for size in self.plan.slots:
             starts.append(_sum(b, starts[-1], emit_dim(b, size, self.symbols)))
         total = _sum(b, starts[-1], b.mul(per_worker, threads))
-        block, start = (None, zero(PTR)) if total.number == 0 else self._malloc(total)
+        block = None if total.number == 0 else self._taken(total)
+        start = zero(PTR) if block is None else block
         for op in self.workspaces:
             self.values[op.result] = b.gep(I8, start, starts[slot_of(op)])
         return block, b.gep(I8, start, starts[-1])
 
-    def _malloc(self, total: Value) -> tuple[Value, Value]:
-        """(what to free, the first aligned address in it)"""
+    def _taken(self, total: Value) -> Value:
+        """Memory at a cache line, or the end of the call."""
         b = self.b
-        block = call_imported(b, "libc.malloc", [_sum(b, total, const_i64(ALIGNMENT))], PTR)
+        block = call_imported(b, "pool.pool_take", [total], PTR)
         site, status = self.sites.add("workspace", TOO_LARGE, self.func.span), self.function.args[1]
         failed = b.icmp("eq", block, zero(PTR))
         if_return(b, failed, lambda: return_status(b, status, STATUS_OUT_OF_MEMORY, site, [total]))
-        address = b.add(b.cast("ptrtoint", block, I64), const_i64(ALIGNMENT - 1))
-        return block, b.cast("inttoptr", b.binary("and", address, const_i64(-ALIGNMENT)), PTR)
+        return block
 
 
 def _sum(b: Builder, left: Value, right: Value) -> Value:

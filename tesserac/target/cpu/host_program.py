@@ -16,12 +16,13 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, attr, attr_tuple
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
+from tesserac.schedule.cuts import cut_of
 from tesserac.schedule.dialect import Predicate, memory
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import certain_uses, kernel_sizes, sizes_at
 from tesserac.target.cpu.interrupts import is_stopped
-from tesserac.target.cpu.launches import launcher
+from tesserac.target.cpu.launches import INLINE_ELEMENTS, emit_blocks, launcher
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
 from tesserac.target.cpu.status import Sites
@@ -48,6 +49,9 @@ def elements_touched(launch: Op) -> Dim:
 
 class Runner(Protocol):
     """How the kernels of a host program are run, and how it is found out whether the call is to end."""
+
+    def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
+        """The symbols that a launch gives its kernel beside those of the program."""
 
     def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
         """Runs all programs of a launch."""
@@ -222,15 +226,16 @@ class HostProgram:
 
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
-        self.runner.start(self.b, op, kernel, self._context(op, kernel), self.symbols)
+        symbols = {**self.symbols, **self.runner.blocks(self.b, op, self.symbols)}
+        self.runner.start(self.b, op, kernel, self._context(op, kernel, symbols), symbols)
 
-    def _context(self, op: Op, kernel: Op) -> Value:
+    def _context(self, op: Op, kernel: Op, given: Mapping[str, Value]) -> Value:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""
         b = self.b
         symbols = kernel.attrs["symbols"]
         assert isinstance(symbols, tuple)
         words = [self._memory(v) for v in op.operands]
-        words += [self.symbols[str(name)] for name in symbols]
+        words += [given[str(name)] for name in symbols]
         words += [self.scratch, self.per_worker]
         context = b.alloca(array(I64, len(words)), 8)
         for i, word in enumerate(words):
@@ -325,6 +330,12 @@ class PoolRunner:
     threads: Value
     status: Value
     stop: Callable[[], None]
+
+    def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
+        if cut_of(launch) is None:
+            return {}
+        small = b.icmp("ult", emit_dim(b, elements_touched(launch), symbols), const_i64(INLINE_ELEMENTS))
+        return emit_blocks(b, launch, symbols, b.select(small, const_i64(1), self.threads))
 
     def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
         programs = emit_dim(b, product(grid(kernel)), symbols)

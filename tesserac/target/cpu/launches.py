@@ -1,22 +1,29 @@
-"""The function that every launch of a host program calls: how its programs are divided among threads.
+"""The functions that launches of a host program call: how their programs are divided among threads.
 
     void tessera.launch(ptr kernel, ptr context, i64 programs, i64 touched, i64 threads, ptr status)
+        runs them; in a call that was stopped it does nothing
+    {i64, i64} tessera.blocks(i64 leads, ...)
+        how large the blocks of a product are (`schedule/cuts.py`)
 
-In a call that was stopped it does nothing.
-
-One for all launches: a step of training has hundreds, and what is written for each of them LLVM translates for each.
+One of each for all launches: a step of training has hundreds, and what is written for each of them LLVM translates for
+each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from tesserac.ir.core import Op
+from tesserac.schedule.cuts import COLUMNS, PARAMETERS, ROWS, block_rule, cut_of
 from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported
-from tesserac.target.dims import ceil_div
+from tesserac.target.dims import ceil_div, emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import if_return
-from tesserac.target.llvm_types import I1, I64, PTR, VOID, const_i64
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I1, I64, PTR, VOID, Value, const_i64, structure, undefined
 
-LAUNCH = "tessera.launch"
+LAUNCH, BLOCKS = "tessera.launch", "tessera.blocks"
 INLINE_ELEMENTS = 1 << 15
 """A launch that touches fewer elements than this runs on the calling thread: waking others would take longer."""
 CHUNKS_PER_THREAD = 4
@@ -45,4 +52,29 @@ def _launcher(module: Module) -> Function:
     call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, most, status])
     call_imported(b, "pool.pool_poll", [status], I1)
     b.ret()
+    return function
+
+
+def emit_blocks(b: Builder, launch: Op, symbols: Mapping[str, Value], threads: Value) -> dict[str, Value]:
+    """The symbols that a launch gives its kernel: rows and columns of a block, where it cuts a product."""
+    cut = cut_of(launch)
+    if cut is None:
+        return {}
+    (first, most_first, unit_first), (second, most_second, unit_second) = cut.sides()
+    sizes = [emit_dim(b, size, symbols) for size in (cut.leads, first, second)]
+    numbers = [const_i64(n) for n in (most_first, most_second, unit_first, unit_second)]
+    both = b.call(b.module.find_function(BLOCKS) or _blocks(b.module), [*sizes, *numbers, threads])
+    blocks = [b.extract_value(both, place, I64) for place in range(2)]
+    return dict(zip((ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS), blocks, strict=True))
+
+
+def _blocks(module: Module) -> Function:
+    pair = structure(I64, I64)
+    parameters = [I64] * len(PARAMETERS)
+    function = module.function(BLOCKS, pair, parameters, attributes=HOST_ATTRIBUTES, linkage="internal")
+    b, made = function.builder, undefined(pair)
+    given = dict(zip(PARAMETERS, function.args, strict=True))
+    for place, rule in enumerate(block_rule()):
+        made = b.insert_value(made, emit_dim(b, rule, given), place)
+    b.ret(made)
     return function

@@ -21,6 +21,9 @@ from tesserac.target.llvm_types import Value, const_i64, zero
 BLOCKS_TOGETHER = 8
 """Blocks filled from one row before the next row: long runs of the source, few enough streams to memory."""
 
+SQUARE = 4
+"""Rows and columns that are exchanged at a time: eight shuffles of registers of four, which every processor has."""
+
 ROWS_AHEAD = 4
 """How many rows ahead a block is asked for: a processor does not foresee so many interleaved streams of stores."""
 
@@ -105,14 +108,14 @@ class _Pack:
     def _blocks_across(self, head: Value, blocks: Value, first: Value) -> None:
         """Vectors along the rows, one per column of the block, transposed into its rows."""
         b = self.b
-        whole = b.binary("and", self.depth, const_i64(-self.lanes))
+        whole = b.binary("and", self.depth, const_i64(-SQUARE))
 
         def block(p: Value, _: list[Value]) -> Sequence[Value]:
             column = b.add(head, b.mul(p, const_i64(self.width)))
             columns = Lanes(tuple(b.add(column, const_i64(c)) for c in range(self.width)))
 
             def rows(k: Value, _: list[Value]) -> Sequence[Value]:
-                mode = Mode(self.lanes, self.width)
+                mode = Mode(SQUARE, self.width)
                 values = self._evaluate([Run(k, (0,) * self.width), columns], mode)
                 self._store_transposed(self._block_row(b.add(first, p), b.add(self.row, k)), values)
                 return []
@@ -128,24 +131,23 @@ class _Pack:
                 for_loop(b, const_i64(0), const_i64(self.width), const_i64(1), [], one)
                 return []
 
-            for_loop(b, const_i64(0), whole, const_i64(self.lanes), [], rows)
+            for_loop(b, const_i64(0), whole, const_i64(SQUARE), [], rows)
             for_loop(b, whole, self.depth, const_i64(1), [], row)
             return []
 
         for_loop(b, const_i64(0), blocks, const_i64(1), [], block)
 
     def _store_transposed(self, target: Value, columns: Sequence[Value]) -> None:
-        """`columns[c]` holds rows 0, 1, ... of column c; in memory a row is contiguous."""
-        b, lanes = self.b, self.lanes
-        if self.width % lanes or lanes != 4:
-            for c, column in enumerate(columns):
-                for lane in range(lanes):
-                    place = b.gep(self.element, target, lane * self.width + c)
-                    b.store(b.extract(column, lane), place, self.align)
-            return
-        for c in range(0, self.width, lanes):
-            for lane, row in enumerate(self._transposed(columns[c : c + lanes])):
+        """`columns[c]` holds rows 0, 1, ... of column c; in memory a row is contiguous. Columns beside whole squares go
+        one by one."""
+        b, whole = self.b, self.width - self.width % SQUARE
+        for c in range(0, whole, SQUARE):
+            for lane, row in enumerate(self._transposed(columns[c : c + SQUARE])):
                 b.store(row, b.gep(self.element, target, lane * self.width + c), self.align)
+        for c in range(whole, self.width):
+            for lane in range(SQUARE):
+                place = b.gep(self.element, target, lane * self.width + c)
+                b.store(b.extract(columns[c], lane), place, self.align)
 
     def _transposed(self, x: Sequence[Value]) -> list[Value]:
         """Four vectors of four, rows for columns, in eight shuffles."""

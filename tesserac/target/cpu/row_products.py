@@ -4,7 +4,7 @@
                               for each row i:       c[i] = fma(a[i, k + 3], b[3], ... fma(a[i, k], b[0], c[i]))
 
 Sums stand in scratch, which stays in the first cache; each is one ascending chain. Four rows of the matrix are read at
-a time: more of them share a set of the cache where the matrix is a power of two wide. The next four are asked for
+a time: more of them share a set of the cache where the matrix is a power of two wide. What comes next is asked for
 ahead. The function is shared by all products of a module with the same types.
 """
 
@@ -23,6 +23,8 @@ from tesserac.tile.cpu.dialect import row_product_operands
 from tesserac.types.dtype import DType
 
 STEPS, PARTS = 4, 4
+AHEAD = 64
+"""Columns between what is used and what is asked for."""
 _PARAMETERS = (PTR, I64, I64, PTR, I64, PTR, I64, I64, I64, I64, I64)
 
 
@@ -136,11 +138,14 @@ class _RowProduct:
         return widen(self.b, value, self.right)
 
     def _ask_ahead(self, starts: Sequence[Value], column: Value) -> None:
-        """For the same columns of the next rows; behind the end of the matrix that does no harm."""
+        """For what is read AHEAD columns later, which may be in the next rows; behind the end of the matrix that does
+        no harm."""
         b, stored = self.b, memory_type(self.right)
-        ahead = b.add(column, b.mul(self.pitch, const_i64(STEPS)))
+        later = b.add(column, const_i64(AHEAD))
+        next_rows = b.add(b.sub(later, self.columns), b.mul(self.pitch, const_i64(STEPS)))
+        place = b.select(b.icmp("slt", later, self.columns), later, next_rows)
         for start in starts:
-            b.prefetch(b.gep(stored, start, ahead))
+            b.prefetch(b.gep(stored, start, place))
 
     def _row(self, i: Value, k: Value, column: Value, read: Sequence[Sequence[Value]], lanes: int) -> None:
         b, stored = self.b, memory_type(self.left)

@@ -27,6 +27,7 @@ from tesserac.schedule.dialect import memory
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.host_program import HostProgram, is_register, kernel_name, register_bits
 from tesserac.target.cpu.kernels import emit_kernel
+from tesserac.target.cpu.launches import emit_blocks
 from tesserac.target.cpu.status import return_status
 from tesserac.target.cpu.system import imported
 from tesserac.target.dims import emit_dim
@@ -181,6 +182,9 @@ class _InlineRunner:
     left: Value
     """Where it is kept how many iterations there are until the next look for signals."""
     stop: Callable[[], None]
+
+    def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
+        return emit_blocks(b, launch, symbols, const_i64(1))
 
     def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
         programs = emit_dim(b, product(grid(kernel)), symbols)

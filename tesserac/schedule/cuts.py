@@ -1,0 +1,81 @@
+"""Blocks of a product as a call wants them: a schedule says how large they are at most, a launch how large they are.
+
+How many programs a product is cut into depends on its sizes and on the number of threads, which only a run knows. So
+rows and columns of a block are two symbols of the kernel, bound when it is launched: whole register blocks, as many as
+share the work evenly among all threads. Where a block is cut never shows in a result.
+
+    37 x 777, at most 96 x 384, register blocks of 12 x 32:   1 thread    37 x 384 three times
+                                                              16 threads  37 x 64 thirteen times
+"""
+
+from __future__ import annotations
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.attributes import register_attribute
+from tesserac.ir.core import Op
+from tesserac.schedule.dialect import launch_loops
+from tesserac.types.dims import Dim, product
+
+ROWS, COLUMNS = "block.rows", "block.columns"
+"""The symbols of a kernel."""
+
+CUT = "cut"
+"""The attribute of a launch, and of the `tile.launch` that it becomes."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`leads` products of `rows` x `columns`. A block has at most `most_rows` x `most_columns` of them, and whole
+    units; where there are too few blocks, rows are cut first, or columns."""
+
+    leads: Dim
+    rows: Dim
+    columns: Dim
+    most_rows: int
+    most_columns: int
+    unit_rows: int
+    unit_columns: int
+    rows_first: bool
+
+    def sides(self) -> list[tuple[Dim, int, int]]:
+        """Size, largest block and unit of the side that is cut first, and of the other."""
+        rows, columns = (
+            (self.rows, self.most_rows, self.unit_rows),
+            (self.columns, self.most_columns, self.unit_columns),
+        )
+        return [rows, columns] if self.rows_first else [columns, rows]
+
+
+register_attribute("product_cut", Cut)
+
+PARAMETERS = ("leads", "first", "second", "most_first", "most_second", "unit_first", "unit_second", "threads")
+
+
+def block_rule() -> tuple[Dim, Dim]:
+    """The block of the side that is cut first, and of the other, of the parameters. With the largest blocks the
+    programs take so many rounds of all threads; as many programs as fill these rounds are wanted."""
+    leads, first, second, most_first, most_second, unit_first, unit_second, threads = map(Dim.sym, PARAMETERS)
+    rounds = (leads * first.ceil_div(most_first) * second.ceil_div(most_second)).ceil_div(threads)
+    wanted = (threads * rounds).max(1)
+    beside = (leads * second.ceil_div(most_second)).max(1)
+    one = _block(first, most_first, unit_first, wanted.ceil_div(beside))
+    left = wanted.floor_div((leads * first.ceil_div(one)).max(1)).max(1)
+    return one, _block(second, most_second, unit_second, left)
+
+
+def _block(size: Dim, most: Dim, unit: Dim, count: Dim) -> Dim:
+    """Whole units of a side that is cut into about `count` blocks."""
+    return (unit * size.ceil_div(unit * count)).max(unit).min(most)
+
+
+def cut_product(launch: Op, units: tuple[int, int], *, rows_first: bool) -> None:
+    """Leaves the blocks of a product to its launch; those that it has now are the largest."""
+    *outer, rows, columns, _ = launch_loops(launch)
+    leads = product([loop.size for loop in outer if loop.kind == "parallel"])
+    launch.attrs[CUT] = Cut(leads, rows.size, columns.size, rows.block, columns.block, *units, rows_first)
+
+
+def cut_of(op: Op) -> Cut | None:
+    cut = op.attrs.get(CUT)
+    assert cut is None or isinstance(cut, Cut)
+    return cut

@@ -1,0 +1,77 @@
+"""Products cut into as many programs as a call has threads for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tessera
+from tesserac.schedule.cuts import PARAMETERS, block_rule
+from tesserac.schedule.machine import MACHINES
+from tesserac.tile.cpu.target import BY_ARCH
+from tesserac.types.dtype import F32
+from tests.support.sampling import examples
+
+SOURCE = """
+def product(a: Tensor[M, K, f32], b: Tensor[K, N, f32]) -> Tensor[M, N, f32]:
+    return a @ b
+
+def batched(a: Tensor[B, M, K, f32], b: Tensor[B, K, N, f32]) -> Tensor[B, M, N, f32]:
+    return a @ b
+
+
+def weights(x: Tensor[N, M, f32], w: Tensor[M, K, f32]) -> Tensor[M, K, f32]:
+    return grad(lambda w: sum(gelu(x @ w)))(w)
+"""
+SHAPES = [
+    [(1, 300), (300, 700)], [(7, 65), (65, 1030)], [(37, 1003), (1003, 777)], [(96, 40), (40, 400)],
+    [(97, 130), (130, 33)], [(200, 4100), (4100, 50)], [(0, 8), (8, 500)], [(500, 0), (0, 70)], [(300, 200), (200, 0)],
+]  # fmt: skip
+BATCHES = [[(5, 33, 70), (5, 70, 129)], [(1, 128, 128), (1, 128, 128)], [(0, 40, 40), (0, 40, 40)]]
+THREADS = (1, 2, 3, 16, 61)
+
+sizes, blocks = st.integers(0, 5000), st.integers(1, 9)
+
+
+@given(sizes, sizes, sizes, blocks, blocks, blocks, blocks, st.integers(1, 200))
+@examples(200)
+def test_blocks_are_whole_units_that_fill_the_threads(
+    leads: int, first: int, second: int, m: int, n: int, unit_first: int, unit_second: int, threads: int
+) -> None:
+    most = (m * unit_first, n * unit_second)
+    given = dict(zip(PARAMETERS, (leads, first, second, *most, unit_first, unit_second, threads), strict=True))
+    one, two = (rule.evaluate(given) for rule in block_rule())
+    assert 0 < one <= most[0] and one % unit_first == 0
+    assert 0 < two <= most[1] and two % unit_second == 0
+    programs = leads * -(-first // one) * -(-second // two)
+    units = leads * -(-first // unit_first) * -(-second // unit_second)
+    assert programs >= min(units, threads) // 2, "half the threads at least, where there is work for them"
+
+
+@pytest.mark.parametrize("arch", BY_ARCH)
+def test_blocks_are_cut_where_register_blocks_are(arch: str) -> None:
+    machine, micro = MACHINES[arch], BY_ARCH[arch].micro(F32)
+    assert (machine.register_rows, machine.register_columns) == (micro.rows, micro.columns)
+
+
+def test_bits_are_those_of_one_thread() -> None:
+    module, rng = tessera.compile(SOURCE), np.random.default_rng(0)
+    calls = [(module.product, shapes) for shapes in SHAPES] + [(module.batched, shapes) for shapes in BATCHES]
+    calls.append((module.weights, [(40, 300), (300, 70)]))
+    before = tessera.get_num_threads()
+    try:
+        for function, shapes in calls:
+            arguments = [rng.standard_normal(shape).astype("f4") for shape in shapes]
+            found = [_on(threads, function, arguments) for threads in THREADS]
+            assert len(set(found)) == 1, shapes
+    finally:
+        tessera.set_num_threads(before)
+
+
+def _on(threads: int, function: Callable[..., np.ndarray], arguments: list[np.ndarray]) -> bytes:
+    tessera.set_num_threads(threads)
+    return np.asarray(function(*arguments)).tobytes()

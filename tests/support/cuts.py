@@ -1,0 +1,21 @@
+"""What a launch gives its kernel where it cuts a product, without compiling it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tesserac.ir.core import Op
+from tesserac.schedule.cuts import COLUMNS, PARAMETERS, ROWS, block_rule, cut_of
+
+
+def block_sizes(launch: Op, sizes: Mapping[str, int], threads: int) -> dict[str, int]:
+    """The symbols of the kernel that are not of the program."""
+    cut = cut_of(launch)
+    if cut is None:
+        return {}
+    (first, most_first, unit_first), (second, most_second, unit_second) = cut.sides()
+    numbers = [size.evaluate(dict(sizes)) for size in (cut.leads, first, second)]
+    numbers += [most_first, most_second, unit_first, unit_second, threads]
+    given = dict(zip(PARAMETERS, numbers, strict=True))
+    names = (ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS)
+    return {name: rule.evaluate(given) for name, rule in zip(names, block_rule(), strict=True)}
