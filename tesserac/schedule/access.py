@@ -22,6 +22,8 @@ from tesserac.ir.types import row_major
 from tesserac.types.dims import ONE, ZERO, Dim, product
 
 Dims = tuple[Dim, ...]
+Digits = tuple[tuple[Dim, Dim], ...]
+"""Size and stride of each of several dims that are walked as one index, the last one fastest."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,11 @@ def access_through(views: Sequence[Op], base: Value) -> Access | None:
     return access
 
 
+def has_strides(value: Value) -> bool:
+    base, views = view_source(value)
+    return access_through(views, base) is not None
+
+
 def view_access(op: Op, access: Access) -> Access | None:
     """One view applied to where its operand lies."""
     view = op.attrs["view"]
@@ -86,6 +93,32 @@ def view_access(op: Op, access: Access) -> Access | None:
             strides_or_none = _reshaped(source, access.strides, result)
             return None if strides_or_none is None else Access(access.offset, strides_or_none)
     raise AssertionError(f"no rule for the view {view}")
+
+
+def grouped_access(value: Value) -> tuple[Dim, tuple[Digits, ...]] | None:
+    """The offset, and for each dim those that a reshape made it of, where that reshape merges dims which are no run in
+    memory; None where what it reshapes has no strides, or where it splits dims."""
+    base, views = view_source(value)
+    if not views or not isinstance(views[-1].attrs["view"], Reshape):
+        return None
+    source, result = tensor_type(views[-1].operands[0]).dims, tensor_type(value).dims
+    access, runs = access_through(views[:-1], base), reshape_runs(source, result)
+    if access is None or runs is None or any(len(given) != 1 for _, given in runs):
+        return None
+    groups: list[Digits] = [((ONE, ZERO),)] * len(result)
+    for taken, (place,) in runs:
+        groups[place] = _joined([(source[i], access.strides[i]) for i in taken])
+    return access.offset, tuple(groups)
+
+
+def _joined(digits: Sequence[tuple[Dim, Dim]]) -> Digits:
+    """Neighbours that are one run in memory are one dim."""
+    found: list[tuple[Dim, Dim]] = []
+    for size, stride in digits:
+        if found and found[-1][1] == size * stride:
+            size = found.pop()[0] * size
+        found.append((size, stride))
+    return tuple(found)
 
 
 def keeps_memory(view: Op) -> bool:

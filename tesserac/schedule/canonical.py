@@ -6,7 +6,9 @@ becomes
     y' = contract(x', w') {lhs = [0, 2], rhs = [2, 1], out = [0, 1]};  y = reshape(y') [b, s, h, e]
 
 Indices of both operands and the result lead, one grid axis each; a batch index that one operand only repeats belongs to
-the other. The last index of the result is one of the right operand's, which may be the first one: the columns of the
+the other. Those of the right operand that come first in the result lead too, as the images of a convolution: the left
+operand serves each of them, the right one and the result stay as they lie. Indices of size 1 belong nowhere. The last
+index of the result is one of the right operand's, which may be the first one: the columns of the
 product are then neighbours in memory. The contracted indices keep the order of the operand that was the left one, and
 the folded axes that of the reduced one: the sequence that is summed, hence every bit, is the same.
 """
@@ -19,9 +21,12 @@ from tesserac.ir.forms import Broadcast, Permute, Reshape, contract_dims, contra
 from tesserac.ir.types import TensorType
 from tesserac.schedule.access import Dims, is_view
 from tesserac.schedule.legality import IllegalSchedule
-from tesserac.types.dims import Dim, product
+from tesserac.types.dims import ONE, Dim, product
 
 Labels = tuple[int, ...]
+
+FEWEST_COLUMNS = 32
+"""Of a product that is one of many with the same left operand: with fewer, all of them are one product."""
 
 
 def single_fold(op: Op) -> list[Op]:
@@ -55,18 +60,41 @@ def matrix_product(op: Op) -> list[Op]:
     if len(out) > len(lead) and next(i for i in reversed(out) if i not in lead) in lhs:
         left, lhs, right, rhs = right, rhs, left, lhs  # a product of numbers is that of the same two exchanged
         _exchange_blocks(op)
-    rows = tuple(i for i in out if i in lhs and i not in rhs)
-    columns = tuple(i for i in out if i not in lhs)
+    real = tuple(i for i in out if sizes[i] != ONE)
+    first = _first_of_right(real, lhs, rhs, sizes)
+    lead = tuple(i for i in real if i in lead or i in first)
+    rows = tuple(i for i in real if i in lhs and i not in lead)
+    columns = tuple(i for i in real if i in rhs and i not in lead)
     builder = Builder.before(op)
-    leads: list[Labels] = [(i,) for i in lead]
-    a, made_a = _arranged(builder, left, lhs, [*leads, rows, summed])
-    b, made_b = _arranged(builder, right, rhs, [*leads, summed, columns])
+    left_units, right_units = (_units(labels, out, sizes) for labels in (lhs, rhs))
+    a, made_a = _arranged(builder, left, lhs, [*((i,) for i in lead if i in lhs), (*left_units, *rows), summed])
+    b, made_b = _arranged(builder, right, rhs, [*((i,) for i in lead), summed, (*right_units, *columns)])
     op.set_operands((a, b))
     places = tuple(range(len(lead)))
+    shared = tuple(place for place, i in enumerate(lead) if i in lhs)
     m, n, k = len(lead), len(lead) + 1, len(lead) + 2
-    op.attrs.update({"lhs": (*places, m, k), "rhs": (*places, k, n), "out": (*places, m, n)})
+    op.attrs.update({"lhs": (*shared, m, k), "rhs": (*places, k, n), "out": (*places, m, n)})
     dims = (*(sizes[i] for i in lead), _size(sizes, rows), _size(sizes, columns))
-    return made_a + made_b + _give_result(op, dims, (*lead, *rows, *columns), out)
+    return made_a + made_b + _give_result(op, dims, _with_units((*lead, *rows, *columns), out, real), out)
+
+
+def _units(labels: Labels, out: Labels, sizes: dict[int, Dim]) -> Labels:
+    """Indices of size 1 that an operand has of the result."""
+    return tuple(i for i in labels if i in out and sizes[i] == ONE)
+
+
+def _with_units(labels: Labels, out: Labels, real: Labels) -> Labels:
+    """The indices of the product with those of size 1 among them: as in the result, where that is the order."""
+    return out if labels == real else (*(i for i in out if i not in real), *labels)
+
+
+def _first_of_right(real: Labels, lhs: Labels, rhs: Labels, sizes: dict[int, Dim]) -> Labels:
+    """Indices of the right operand alone that the result has before all of the left one's, if enough columns are
+    left."""
+    own = [i for i in real if not (i in lhs and i in rhs)]
+    count = next((place for place, i in enumerate(own) if i in lhs), 0)
+    left = _size(sizes, tuple(i for i in own[count:] if i in rhs)).constant
+    return tuple(own[:count]) if left is None or left >= FEWEST_COLUMNS else ()
 
 
 def _operands(op: Op, out: set[int], summed: set[int]) -> list[tuple[Value, Labels]]:

@@ -84,6 +84,8 @@ def can_read_rows(launch: Op) -> bool:
     right, ty = read_reach(launch, contract, 1), tensor_type(contract.operands[1])
     if any(op.name == "form.accumulate" for op in computing(launch)) or right is None or right.panels:
         return False
+    if right.digits or (left := read_reach(launch, contract, 0)) is None or left.digits:
+        return False
     floats = ty.dtype in READ_AS_ROWS and compute_dtype(ty.dtype, ty.policy) in (F32, F64)
     same = tensor_type(contract.operands[0]).dtype == ty.dtype
     return floats and same and right.strides[-2] == ONE

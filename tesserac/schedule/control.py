@@ -16,6 +16,7 @@ from functools import partial
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
+from tesserac.schedule.access import has_strides
 from tesserac.schedule.carry import (
     carry_on,
     compute_views,
@@ -26,6 +27,7 @@ from tesserac.schedule.carry import (
     place_branch,
     place_carried,
 )
+from tesserac.schedule.direct import read_directly
 from tesserac.schedule.fuse import fuse_maps
 from tesserac.schedule.group import Group
 from tesserac.schedule.host import HostProgram
@@ -44,6 +46,7 @@ def run_block(
     """Launches and control flow of a block, in order. It may overwrite the memory of the values that it owns. `place`
     says, once it is known what is computed, where something of it is written."""
     if program.machine.packs_operands:
+        read_directly(block)
         _lay_out_operands(block)
     reasons = fuse_maps(block, program.machine)
     plan_updates(block, owned, program.updates)
@@ -62,7 +65,8 @@ def _lay_out_operands(block: Block) -> None:
     """Right operands that every program of a product reads become panels before the grid."""
     for op in list(block.ops):
         rows = constant_bound(tensor_type(op.result).dims[-2]) if op.name == "form.contract" else 0
-        if op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2 and not _are_few(rows):
+        matrix = op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2
+        if matrix and not _are_few(rows) and has_strides(op.operands[1]):
             stage_before_grid(op)
 
 

@@ -12,7 +12,7 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source
 from tesserac.ir.types import MemRefType, row_major
-from tesserac.schedule.access import Dims, access_through, merged_stride, view_source
+from tesserac.schedule.access import Digits, Dims, access_through, grouped_access, merged_stride, view_source
 from tesserac.schedule.dialect import launch_place, launch_places, launch_space, memory
 from tesserac.types.dims import ONE, ZERO, Dim
 
@@ -24,13 +24,14 @@ TABLES = {"form.gather": 1, "form.runs": 2}
 class Reach:
     """The launch operand `operand`, seen from the space: `offset` plus one stride per axis (0 where it does not vary).
     `computed` are the sizes and strides of dims that are read at places which indices say. `panels` memory has no
-    strides of its own."""
+    strides of its own. Where `digits` has several dims of memory for an axis, its index is that of all of them."""
 
     operand: int
     offset: Dim
     strides: Dims
     panels: bool = False
     computed: tuple[tuple[Dim, Dim], ...] = ()
+    digits: tuple[tuple[int, Digits], ...] = ()
 
     def stride(self, axes: tuple[int, ...], space: Dims) -> Dim | None:
         """The stride of neighbouring axes walked as one; None if they are not one run here."""
@@ -69,6 +70,8 @@ def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
     if memory(launch.operands[base.index]).layout == "panels":
         return Reach(base.index, ZERO, (ZERO,) * rank, panels=True)
     access = access_through(views, base)
+    if access is None and op.name == "form.contract":
+        return _grouped(op, position, base.index, rank)
     assert access is not None, "the normal form leaves only views that have strides"
     place = launch_place(launch, op)
     strides = [ZERO] * rank
@@ -79,6 +82,19 @@ def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
     is_table = position < TABLES.get(op.name, 0)
     computed = [(d, s) for a, d, s in zip(axes, dims, access.strides, strict=True) if a is None] if is_table else []
     return Reach(base.index, access.offset, tuple(strides), computed=tuple(computed))
+
+
+def _grouped(contract: Op, position: int, operand: int, rank: int) -> Reach:
+    """How a product reads an operand in groups of dims (`direct.py`)."""
+    found = grouped_access(contract.operands[position])
+    assert found is not None, "only what can be read in groups is left without strides"
+    offset, groups = found
+    strides, digits = [ZERO] * rank, dict[int, Digits]()
+    for axis, group in zip(indices(contract, ("lhs", "rhs")[position]), groups, strict=True):
+        digits[axis] = group
+        strides[axis] = group[-1][1]
+    several = tuple((axis, group) for axis, group in digits.items() if len(group) > 1)
+    return Reach(operand, offset, tuple(strides), digits=several)
 
 
 def write_reach(launch: Op, number: int) -> Reach:

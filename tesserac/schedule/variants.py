@@ -15,9 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Op, Value, clone_op
-from tesserac.ir.forms import Permute, operand_maps, tensor_type
-from tesserac.ir.types import TensorType
+from tesserac.ir.core import Op, clone_op
+from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.schedule.access import view_source
 from tesserac.schedule.contract import can_read_rows, problem_of, schedule_contract, schedule_fewest_rows
 from tesserac.schedule.dialect import (
@@ -34,7 +33,7 @@ from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
 from tesserac.schedule.space import computing
 from tesserac.schedule.tiles import FEW_ROWS, FEW_ROWS_COLUMNS, FEWEST_ROWS, candidates
-from tesserac.schedule.views import is_copy
+from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
 
 SMALL_OPERAND = 4096
@@ -116,19 +115,9 @@ def _read_directly(plain: Op, launch: Op, pack: Op) -> bool:
     builder, value = Builder.before(plain.body.ops[0]), argument
     for view in view_source(copy.operands[0])[1]:
         value = builder.value("form.view", (value,), view.result.type, view.attrs)
-    value = _permuted(builder, value, order)
+    value = permuted(builder, value, order)
     for user, place in readers:
         user.set_operand(place, value)
     plain.set_operand(position, source)
     plain.attrs["places"] = ((),) * (len(plain.body.ops) - size) + launch_places(plain)
     return True
-
-
-def _permuted(builder: Builder, value: Value, order: tuple[int, ...]) -> Value:
-    """`value` with dim i at place `order[i]`."""
-    if order == tuple(range(len(order))):
-        return value
-    ty = tensor_type(value)
-    inverse = tuple(order.index(i) for i in range(len(order)))
-    result = TensorType(tuple(ty.dims[i] for i in inverse), ty.dtype, ty.policy)
-    return builder.value("form.view", (value,), result, {"view": Permute(inverse)})

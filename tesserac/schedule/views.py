@@ -46,6 +46,16 @@ def copy_of(builder: Builder, value: Value) -> Op:
     return copy
 
 
+def permuted(builder: Builder, value: Value, order: tuple[int, ...]) -> Value:
+    """`value` with dim i at place `order[i]`."""
+    if order == tuple(range(len(order))):
+        return value
+    ty = tensor_type(value)
+    inverse = tuple(order.index(i) for i in range(len(order)))
+    result = TensorType(tuple(ty.dims[i] for i in inverse), ty.dtype, ty.policy)
+    return builder.value("form.view", (value,), result, {"view": Permute(inverse)})
+
+
 def is_copy(op: Op) -> bool:
     """Whether a map yields its operand as it is."""
     return len(op.operands) == 1 and op.body.terminator.operands[0] is op.body.args[0]

@@ -7,9 +7,10 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.kernel @name {grid, config} { ^(pid..., memref...): ... tile.return }
         grid = [`ceil_div(M, 128)`, ...] programs along each axis, the last varying fastest.
     tile.axis(start, stop) : axis<B>             the indices start .. min(start + B, stop)
-    tile.load(mem, at...) {stage} : tile         one coordinate per dim of mem: an index drops it, an axis keeps it;
+    tile.load(mem, at...) {stage, groups} : tile one coordinate per dim of mem: an index drops it, an axis keeps it;
                                                  elements outside the axis are zero. `stage` asks for a copy nearer to
-                                                 the computing unit, in the layout that its consumer wants.
+                                                 the computing unit, in the layout that its consumer wants. With
+                                                 `groups`, a coordinate counts through so many dims, the last fastest.
     tile.gather(mem, at..., status?) {maps, bounds} : tile
                                                  as a load, and a coordinate may be a tile of integers; `maps[i]` are
                                                  the dims of the result that coordinate i follows. An integer out of
@@ -54,7 +55,7 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Op, Value, attr_tuple, define_op
+from tesserac.ir.core import Op, Value, attr_tuple, define_op, tuple_of
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS, indices, operand_maps
 from tesserac.ir.indexed import BOUNDS
 from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
@@ -124,11 +125,17 @@ def _verify_axis(op: Op) -> None:
 
 def _verify_access(op: Op, memory: Value, at: tuple[Value, ...], tile: TileType) -> None:
     mem = memref_type(memory)
-    require(len(at) == len(mem.dims), "needs one coordinate per dim", op)
+    require(len(at) == len(load_groups(op) or mem.dims), "needs one coordinate per dim, or per group of them", op)
+    require(sum(load_groups(op) or (len(mem.dims),)) == len(mem.dims), "its groups are all dims", op)
     blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
     require(tile.shape == blocks, f"the block has shape {tile.shape}, its axes {blocks}", op)
     same = tile.dtype == mem.dtype and tile.policy == mem.policy
     require(same, f"the block is {tile}, the memory {mem}: element type and policy must agree", op)
+
+
+def load_groups(load: Op) -> tuple[int, ...]:
+    """The dims of memory that each coordinate walks as one index; none where each walks one."""
+    return tuple_of(load.attrs.get("groups", ()), int)
 
 
 def _verify_load(op: Op) -> None:

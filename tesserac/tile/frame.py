@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Block, Op, Region, Value
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TileType
 from tesserac.schedule.access import Dims
@@ -38,13 +38,15 @@ WORK_LIKE_AN_ELEMENT = 16
 @dataclass(frozen=True)
 class Argument:
     """A memory argument: the launch operand it is, its type, and the loop whose coordinate each dim takes (none for the
-    dim that carries an offset). The last `computed` dims are read at computed places and follow no loop."""
+    dim that carries an offset). The last `computed` dims are read at computed places and follow no loop. `groups` are
+    the dims of memory that each loop walks, where some walk several."""
 
     operand: int
     type: MemRefType
     loops: tuple[int | None, ...]
     offset: Dim
     computed: int = 0
+    groups: tuple[int, ...] = ()
 
 
 class Frame:
@@ -183,6 +185,8 @@ class Frame:
         strides = {i: self._stride(reach, i) for i in range(len(self.loops))}
         varying = [i for i, s in strides.items() if s != ZERO and i not in required]
         loops = (*self.ordered(varying), *required) if self.matrix else self.ordered([*varying, *required])
+        if reach.digits:
+            return self._grouped(reach, loops)
         dims = tuple(self.loops[i].size for i in loops)
         along = self._with_unit_strides(loops, [strides[i] for i in loops])
         places: tuple[int | None, ...] = loops
@@ -191,6 +195,17 @@ class Frame:
         dims, along = (*dims, *(d for d, _ in reach.computed)), (*along, *(s for _, s in reach.computed))
         type_ = MemRefType(dims, mem.dtype, mem.policy, along)
         return Argument(reach.operand, type_, places, reach.offset, len(reach.computed))
+
+    def _grouped(self, reach: Reach, loops: tuple[int, ...]) -> Argument:
+        """Memory of which some loops walk several dims."""
+        several, mem = dict(reach.digits), memory(self.launch.operands[reach.operand])
+        parts = [several.get(self.loops[i].axes[0]) or ((self.loops[i].size, self._stride(reach, i)),) for i in loops]
+        groups, places = tuple(map(len, parts)), tuple[int | None, ...](loops)
+        flat = [digit for part in parts for digit in part]
+        if reach.offset != ZERO:
+            flat, groups, places = [(reach.offset + 1, ONE), *flat], (1, *groups), (None, *loops)
+        type_ = MemRefType(tuple(d for d, _ in flat), mem.dtype, mem.policy, tuple(s for _, s in flat))
+        return Argument(reach.operand, type_, places, reach.offset, groups=groups)
 
     def _stride(self, reach: Reach, loop: int) -> Dim:
         stride = reach.stride(self.loops[loop].axes, self.space)
@@ -246,13 +261,17 @@ class Frame:
         key = (argument, *at)
         tile = self.known(key)
         if tile is None:
-            tile = self.remember(key, self.load_from(self._arguments[argument], at, stage))
+            tile = self.remember(key, self.load_from(self._arguments[argument], at, stage, argument.groups))
         return tile
 
-    def load_from(self, mem: Value, at: Sequence[Value], stage: Stage | None = None) -> Value:
+    def load_from(
+        self, mem: Value, at: Sequence[Value], stage: Stage | None = None, groups: tuple[int, ...] = ()
+    ) -> Value:
         ty = memref_type(mem)
         shape = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
-        attrs = {"stage": stage} if stage is not None else {}
+        attrs: dict[str, Attr] = {"stage": stage} if stage is not None else {}
+        if groups:
+            attrs["groups"] = groups
         return self.builder.value("tile.load", (mem, *at), TileType(shape, ty.dtype, ty.policy), attrs, hint=mem.name)
 
     def store(self, number: int, tile: Value) -> None:

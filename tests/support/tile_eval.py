@@ -22,7 +22,7 @@ from tesserac.ir.types import AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.exact import fma
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
 from tesserac.numerics.order import SCANNED, Blocks, block_prod, block_scan, block_sum, fold_max, fold_min, tree
-from tesserac.tile.dialect import fold_operands, grid, memref_type, tile_type
+from tesserac.tile.dialect import fold_operands, grid, load_groups, memref_type, tile_type
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, TF32
 from tesserac.types.policy import compute_dtype
@@ -201,27 +201,35 @@ class _Program:
         count = prod(d.evaluate(self.sizes) for d in ty.dims)
         return [np.full(count, POISON).astype(storage(ty.dtype))]
 
-    def _addresses(self, ty: MemRefType, at: list[object]) -> np.ndarray:
+    def _addresses(self, ty: MemRefType, at: list[object], groups: tuple[int, ...] = ()) -> np.ndarray:
         """The place of every valid element; the shape is that of the valid block."""
-        strides = [s.evaluate(self.sizes) for s in ty.strides]
         axes = [a for a in at if isinstance(a, Axis)]
         address = np.zeros([a.count for a in axes], np.int64)
-        dim = 0
-        for coordinate, stride in zip(at, strides, strict=True):
+        dim, first = 0, 0
+        for coordinate, count in zip(at, groups or (1,) * len(ty.dims), strict=True):
+            dims, first = range(first, first + count), first + count
             if isinstance(coordinate, Axis):
                 shape = [1] * len(axes)
                 shape[dim] = coordinate.count
                 along = coordinate.start + np.arange(coordinate.count, dtype=np.int64)
-                address = address + along.reshape(shape) * stride
+                address = address + self._through(ty, dims, along).reshape(shape)
                 dim += 1
             else:
-                address = address + coordinate * stride
+                address = address + self._through(ty, dims, np.int64(coordinate))
         return address
+
+    def _through(self, ty: MemRefType, dims: range, index: np.ndarray) -> np.ndarray:
+        """Where an index lies that counts through dims, the last one fastest."""
+        place = np.zeros_like(index)
+        for dim in reversed(dims[1:]):
+            size = ty.dims[dim].evaluate(self.sizes)
+            place, index = place + index % size * ty.strides[dim].evaluate(self.sizes), index // size
+        return place + index * ty.strides[dims[0]].evaluate(self.sizes)
 
     def tile_load(self, op: Op, args: list[object]) -> list[object]:
         mem, at = args[0], args[1:]
         ty = tile_type(op.result)
-        address = self._addresses(memref_type(op.operands[0]), at)
+        address = self._addresses(memref_type(op.operands[0]), at, load_groups(op))
         tile = np.zeros(ty.shape, mem.dtype)
         if address.size:
             assert address.min() >= 0 and address.max() < mem.size, "a load outside its memory"

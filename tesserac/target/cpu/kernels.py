@@ -15,6 +15,7 @@ from tesserac.ir.core import Block, Op, attr
 from tesserac.target.cpu.bodies import emit_simple
 from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame
+from tesserac.target.cpu.group_panels import emit_pack_groups
 from tesserac.target.cpu.groups import emit_vector_loop
 from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
@@ -196,6 +197,7 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.tree": _tree,
     "cpu.running": _running,
     "cpu.pack": emit_pack,
+    "cpu.pack_groups": emit_pack_groups,
     "cpu.sort": emit_sort,
     "cpu.fold_at": emit_fold_at,
     "cpu.micro_kernel": _micro_kernel,

@@ -45,6 +45,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
         the source is contiguous along k, so vectors run along k and are transposed on the way. `shorten`: to the
         significant bits that a tf32 product reads.
+    cpu.pack_groups(panels, rows, columns, mem, at..., depth, count) {width, groups, transposed}
+        As cpu.pack, into panels from their start, of a block of `mem` of which coordinate i counts through `groups[i]`
+        dims, the last fastest; the last two are row and column of the panels, or column and row if `transposed`.
+        `rows` and `columns` are tables for places. Columns behind `count` hold what the last one does.
     cpu.panel_sum(a, i, c, row, depth, done) {width}
         The rows of block i of panels `a`, `width` of them, each summed over `depth` ascending steps into c[row.., 0].
         Continues what stands there, or starts from +0 where `done` is 0: a product with ones.
@@ -58,7 +62,7 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.core import Op, Value, define_op, tuple_of
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS
 from tesserac.ir.types import INDEX, MemRefType, ScalarType
 from tesserac.ir.verify import require
@@ -286,6 +290,18 @@ def _verify_pack(op: Op) -> None:
     require(yielded == [compute_type(memory)], f"its body must yield {compute_type(memory)}", op)
 
 
+def _verify_pack_groups(op: Op) -> None:
+    panels, rows, columns, memory = (value.type for value in op.operands[:4])
+    require(isinstance(panels, MemRefType) and panels.layout == "panels", "writes panels", op)
+    tables = all(isinstance(table, MemRefType) and table.dtype == I64 for table in (rows, columns))
+    require(tables, "needs tables of integers", op)
+    groups = tuple_of(op.attrs.get("groups"), int)
+    require(isinstance(memory, MemRefType) and len(memory.dims) == sum(groups), "its groups are all dims", op)
+    _indices(op, 4, len(groups) + 2)
+    known = isinstance(op.attrs.get("width"), int) and isinstance(op.attrs.get("transposed"), bool)
+    require(known, "needs a width and a direction", op)
+
+
 def _verify_micro_kernel(op: Op) -> None:
     a, b, c = (op.operands[i].type for i in (0, 2, 5))
     for panels in (a, b):
@@ -324,5 +340,6 @@ define_op("cpu.sort", pure=False, verify=_verify_sort)
 define_op("cpu.fold_at", pure=False, verify=_verify_fold_at)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.pack", pure=False, verify=_verify_pack)
+define_op("cpu.pack_groups", pure=False, verify=_verify_pack_groups)
 define_op("cpu.panel_sum", pure=False, verify=_verify_panel_sum)
 define_op("cpu.micro_kernel", pure=False, verify=_verify_micro_kernel)

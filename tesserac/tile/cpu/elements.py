@@ -19,6 +19,7 @@ from tesserac.tile.cpu.tiles import (
     Counted,
     Filled,
     Gathered,
+    Grouped,
     Loaded,
     LoweringError,
     Mapped,
@@ -69,6 +70,8 @@ class Evaluator:
                 return self._position(tile, at[0])
             case Loaded():
                 return self._load(tile, at)
+            case Grouped():
+                raise LoweringError("what is read in groups of dims is packed, not computed with")
             case Gathered():
                 return self._gather(tile, at)
             case Stored():

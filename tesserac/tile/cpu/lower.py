@@ -40,6 +40,7 @@ from tesserac.tile.cpu.tiles import (
     Converted,
     Counted,
     Filled,
+    Grouped,
     Loaded,
     LoweringError,
     Mapped,
@@ -52,6 +53,7 @@ from tesserac.tile.cpu.tiles import (
 from tesserac.tile.dialect import (
     grid,
     kernel_memrefs,
+    load_groups,
     memref_type,
     tile_type,
 )
@@ -214,6 +216,9 @@ def _load(ctx: Context, op: Op) -> None:
     memory = ctx.value(op.operands[0])
     at = coordinates(ctx, op.operands[1:])
     axes = tuple(p for p in at if isinstance(p, Axis))
+    if groups := load_groups(op):
+        ctx.tiles[op.result] = Grouped(tile_type(op.result), memory, at, groups, axes)
+        return
     _define(ctx, op, Loaded(tile_type(op.result), memory, at, axes, ctx.versions.get(memory, 0)))
 
 

@@ -19,12 +19,13 @@ from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import INDEX, AxisType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
+from tesserac.tile.cpu.group_panels import pack_groups
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.reuse import in_scratch, tile_cost
 from tesserac.tile.cpu.row_products import lower_row_product, reads_rows
 from tesserac.tile.cpu.shapes import LIGHT_BODY, best_dim
 from tesserac.tile.cpu.target import Micro
-from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Loaded, LoweringError, Stored, Tile
+from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Grouped, Loaded, LoweringError, Stored, Tile
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 from tesserac.types.dtype import F32, F64, TF32, DType
 
@@ -231,6 +232,9 @@ def _packed(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels
     row, column = (1, 0) if transposed else (0, 1)
     memory = ctx.scratch((shape[row], _round_up(shape[column], width)), compute_scalar(tile.type).dtype, "panels")
     zero = ctx.dim(0)
+    if isinstance(tile, Grouped):
+        pack_groups(ctx, tile, memory, width, transposed=transposed)
+        return Panels(memory, zero, zero, None)
     pack(ctx, tile, memory, (zero, zero), (extents[row], extents[column]), extents[column], width, transposed)
     return Panels(memory, zero, zero, None)
 

@@ -73,6 +73,18 @@ class Loaded:
 
 
 @dataclass(frozen=True, eq=False)
+class Grouped:
+    """A block of memory of which a coordinate counts through several dims, `groups` of them: an operand of a product,
+    which is packed before it is used."""
+
+    type: TileType
+    memory: Value
+    at: tuple[Value | Axis, ...]
+    groups: tuple[int, ...]
+    axes: Axes
+
+
+@dataclass(frozen=True, eq=False)
 class Gathered:
     """Memory read at computed places: a coordinate is an index, an axis or a tile of integers, and `maps` are the dims
     of this tile that each follows. Bad integers are told to `status`, if there is one; `wraps`: negative ones count
@@ -133,7 +145,7 @@ class Accumulator(Stored):
         return Stored(self.type, self.memory, self.offsets, self.axes, self.prefix)
 
 
-Tile = Scalar | Filled | Counted | Loaded | Gathered | Mapped | Converted | Stored
+Tile = Scalar | Filled | Counted | Loaded | Grouped | Gathered | Mapped | Converted | Stored
 
 
 def mapped_axes(op: Op, operands: Sequence[Tile]) -> Axes:

@@ -1,0 +1,293 @@
+"""Packing of operands that count through several dims of memory: `cpu.pack_groups`.
+
+    place of element (k, c)  =  rows[k] + columns[c]
+
+    columns   0  1  2  3 | 58 59 60 61 ...     places, listed once for a block: an image of 56 columns in a frame of 58
+    breaks    0  0  0  0 |  1  1  1  1 ...     how many places so far do not follow the one before
+
+A panel without a break is copied in vectors. In one with breaks, vectors of a few elements that have one break each are
+put together of two loads: the first goes on from the first element, the second ends with the last one, so both lie
+between elements of the block. What is left is copied element by element. Where memory is contiguous along k, squares
+are transposed as in `panels.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tesserac.ir.core import Op, tuple_of
+from tesserac.ir.types import MemRefType
+from tesserac.target.cpu.frame import Frame, Memory
+from tesserac.target.cpu.panels import SQUARE, transposed
+from tesserac.target.cpu.registers import memory_type, register_type, widen
+from tesserac.target.dims import ceil_div
+from tesserac.target.flow import choose, for_loop, if_then
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I1, I64, LType, Value, const_i64, const_int, vector
+from tesserac.types.dims import ONE
+
+Digits = Sequence[tuple[Value, Value]]
+"""Size and stride of each dim that an index counts through."""
+
+
+def emit_pack_groups(frame: Frame, op: Op) -> None:
+    _GroupPack(frame, op).emit()
+
+
+class _Table:
+    """Places along one side of a block, and the breaks before them."""
+
+    def __init__(self, b: Builder, memory: Memory) -> None:
+        self.b, self.start, self.count = b, memory.start, memory.dims[1]
+
+    def place(self, i: Value) -> Value:
+        return self.b.load(I64, self.b.gep(I64, self.start, i), 8)
+
+    def places(self, i: Value, lanes: int) -> Value:
+        return self.b.load(vector(I64, lanes), self.b.gep(I64, self.start, i), 8)
+
+    def breaks(self, first: Value, last: Value) -> Value:
+        """Between two elements."""
+        b = self.b
+        counts = (b.load(I64, b.gep(I64, self.start, b.add(self.count, i)), 8) for i in (last, first))
+        return b.sub(*counts)
+
+    def _write(self, i: Value, place: Value, breaks: Value) -> None:
+        b = self.b
+        b.store(place, b.gep(I64, self.start, i), 8)
+        b.store(breaks, b.gep(I64, self.start, b.add(self.count, i)), 8)
+
+    def fill(self, digits: Digits, start: Value, count: Value, width: int) -> None:
+        """Lists `count` places from index `start`, and the last one again up to whole blocks of `width`."""
+        b = self.b
+
+        def body() -> None:
+            begun = _digits_of(b, digits, start)
+            place = _sum(b, [b.mul(r, stride) for r, (_, stride) in zip(begun, digits, strict=True)])
+
+            def step(i: Value, state: list[Value]) -> Sequence[Value]:
+                place, breaks, _, *held = state
+                self._write(i, place, breaks)
+                after, held = _following(b, digits, place, held)
+                follows = b.icmp("eq", b.sub(after, place), const_i64(1))
+                return [after, b.select(follows, breaks, b.add(breaks, const_i64(1))), place, *held]
+
+            inits = [place, const_i64(0), place, *begun]
+            _, breaks, last, *_ = for_loop(b, const_i64(0), count, const_i64(1), inits, step, nonempty=True)
+
+            def again(i: Value, state: list[Value]) -> Sequence[Value]:
+                self._write(i, last, state[0])
+                return [b.add(state[0], const_i64(1))]
+
+            whole = b.mul(ceil_div(b, count, const_i64(width)), const_i64(width))
+            for_loop(b, count, whole, const_i64(1), [b.add(breaks, const_i64(1))], again)
+
+        if_then(b, b.icmp("sgt", count, const_i64(0)), body)
+
+
+def _digits_of(b: Builder, digits: Digits, index: Value) -> list[Value]:
+    found: list[Value] = []
+    for size, _ in reversed(digits[1:]):
+        found.insert(0, b.binary("urem", index, size))
+        index = b.binary("udiv", index, size)
+    return [index, *found]
+
+
+def _following(b: Builder, digits: Digits, place: Value, held: Sequence[Value]) -> tuple[Value, list[Value]]:
+    """The place of the next index and its digits: each that is full starts over, and the one before it goes on."""
+    carried, found = const_int(I1, 1), list[Value]()
+    for (size, stride), digit in zip(reversed(digits), reversed(held), strict=True):
+        moved = b.add(digit, b.cast("zext", carried, I64))
+        place = b.add(place, b.select(carried, stride, const_i64(0)))
+        if len(found) + 1 < len(digits):
+            full = b.icmp("eq", moved, size)
+            place = b.sub(place, b.select(full, b.mul(size, stride), const_i64(0)))
+            moved, carried = b.select(full, const_i64(0), moved), full
+        found.insert(0, moved)
+    return place, found
+
+
+def _sum(b: Builder, values: Sequence[Value]) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = b.add(total, value)
+    return total
+
+
+class _GroupPack:
+    def __init__(self, frame: Frame, op: Op) -> None:
+        self.b, self.op = frame.b, op
+        width, groups = op.attrs["width"], tuple_of(op.attrs["groups"], int)
+        assert isinstance(width, int)
+        self.width = width
+        panels, rows, columns, source = (frame.memories[value] for value in op.operands[:4])
+        self.panels, self.rows, self.columns = panels, _Table(self.b, rows), _Table(self.b, columns)
+        self.dtype, self.stored = source.dtype, memory_type(source.dtype)
+        self.element = register_type(source.dtype)
+        self.lanes = frame.target.lanes(self.element.bits)
+        *starts, self.depth, self.count = (frame.value(value) for value in op.operands[4:])
+        self._place(source, starts, groups)
+
+    def _place(self, source: Memory, starts: Sequence[Value], groups: Sequence[int]) -> None:
+        """Where the block starts, and the dims that its rows and columns count through."""
+        b, digits = self.b, list(zip(source.dims, source.strides, strict=True))
+        ends = [sum(groups[: i + 1]) for i in range(len(groups))]
+        parts = [digits[end - count : end] for end, count in zip(ends, groups, strict=True)]
+        steps = [ty == ONE for ty in _strides(self.op)]
+        sides = [(parts[i], starts[i], steps[ends[i] - 1]) for i in (-2, -1)]
+        self.row, self.column = sides[::-1] if self.op.attrs["transposed"] is True else sides
+        outer = [b.mul(start, part[0][1]) for part, start in zip(parts[:-2], starts[:-2], strict=True)]
+        self.start = b.gep(self.stored, source.start, _sum(b, [const_i64(0), *outer]))
+
+    def emit(self) -> None:
+        b = self.b
+        self.rows.fill(self.row[0], self.row[1], self.depth, 1)
+        self.columns.fill(self.column[0], self.column[1], self.count, self.width)
+        width = const_i64(self.width)
+
+        def panel(p: Value, _: list[Value]) -> Sequence[Value]:
+            first = b.mul(p, width)
+            target = b.gep(self.element, self.panels.start, b.mul(first, self.panels.dims[0]))
+            if self.column[2]:
+                self._along(first, target)
+            elif self.row[2] and self.width % SQUARE == 0:
+                self._across(first, target)
+            else:
+                self._singly(first, target, const_i64(0), self.depth)
+            return []
+
+        for_loop(b, const_i64(0), ceil_div(b, self.count, width), const_i64(1), [], panel)
+
+    def _line(self, target: Value, k: Value) -> Value:
+        return self.b.gep(self.element, target, self.b.mul(k, const_i64(self.width)))
+
+    def _load(self, place: Value, lanes: int = 0) -> Value:
+        type_: LType = vector(self.stored, lanes) if lanes else self.stored
+        value = self.b.load(type_, self.b.gep(self.stored, self.start, place), self.stored.bits // 8)
+        return widen(self.b, value, self.dtype)
+
+    def _store(self, value: Value, line: Value, column: int | Value) -> None:
+        self.b.store(value, self.b.gep(self.element, line, column), self.element.bits // 8)
+
+    def _each_row(self, body: Callable[[Value, Value], None], target: Value) -> None:
+        def row(k: Value, _: list[Value]) -> Sequence[Value]:
+            body(self.rows.place(k), self._line(target, k))
+            return []
+
+        for_loop(self.b, const_i64(0), self.depth, const_i64(1), [], row)
+
+    # --- contiguous along the columns ---------------------------------------------------------------------------------
+
+    def _along(self, first: Value, target: Value) -> None:
+        b = self.b
+        last = b.add(first, const_i64(self.width - 1))
+        whole = b.icmp("eq", self.columns.breaks(first, last), const_i64(0))
+
+        def broken() -> None:
+            fits = const_int(I1, 1)
+            for start in range(0, self.width, self._few):
+                fits = b.binary("and", fits, self._has_two_runs(b.add(first, const_i64(start))))
+            _either(b, fits, lambda: self._in_pairs(first, target), lambda: self._alone(first, target))
+
+        _either(b, whole, lambda: self._in_vectors(first, target), broken)
+
+    @property
+    def _few(self) -> int:
+        """Elements of a vector in a panel with breaks."""
+        return SQUARE if self.width % SQUARE == 0 else 2
+
+    def _has_two_runs(self, first: Value) -> Value:
+        b = self.b
+        last = b.add(first, const_i64(self._few - 1))
+        reach = b.sub(self.columns.place(last), self.columns.place(first))
+        one = b.icmp("sle", self.columns.breaks(first, last), const_i64(1))
+        return b.binary("and", one, b.icmp("sge", reach, const_i64(self._few - 1)))
+
+    def _in_vectors(self, first: Value, target: Value) -> None:
+        b, lanes, begin = self.b, min(self.lanes, self.width & -self.width), self.columns.place(first)
+
+        def row(place: Value, line: Value) -> None:
+            for c in range(0, self.width, lanes):
+                self._store(self._load(b.add(b.add(place, begin), const_i64(c)), lanes), line, c)
+
+        self._each_row(row, target)
+
+    def _in_pairs(self, first: Value, target: Value) -> None:
+        b, few = self.b, self._few
+        parts = list[tuple[Value, Value, Value]]()
+        for start in range(0, self.width, few):
+            column = b.add(first, const_i64(start))
+            begin, end = (self.columns.place(b.add(column, const_i64(i))) for i in (0, few - 1))
+            apart = b.sub(self.columns.places(column, few), b.splat(begin, few))
+            upto = b.icmp("eq", apart, _counted(few))
+            parts.append((begin, b.sub(end, const_i64(few - 1)), upto))
+
+        def row(place: Value, line: Value) -> None:
+            for number, (begin, other, upto) in enumerate(parts):
+                loads = [self._load(b.add(place, at), few) for at in (begin, other)]
+                self._store(b.select(upto, *loads), line, number * few)
+
+        self._each_row(row, target)
+
+    def _alone(self, first: Value, target: Value) -> None:
+        self._singly(first, target, const_i64(0), self.depth)
+
+    # --- contiguous along the rows, or not at all ---------------------------------------------------------------------
+
+    def _across(self, first: Value, target: Value) -> None:
+        b = self.b
+        places = [self.columns.place(b.add(first, const_i64(c))) for c in range(self.width)]
+        whole = b.binary("and", self.depth, const_i64(-SQUARE))
+
+        def rows(k: Value, _: list[Value]) -> Sequence[Value]:
+            run = b.icmp("eq", self.rows.breaks(k, b.add(k, const_i64(SQUARE - 1))), const_i64(0))
+            after = b.add(k, const_i64(SQUARE))
+            _either(b, run, lambda: self._square(k, places, target), lambda: self._singly(first, target, k, after))
+            return []
+
+        for_loop(b, const_i64(0), whole, const_i64(SQUARE), [], rows)
+        self._singly(first, target, whole, self.depth)
+
+    def _square(self, k: Value, places: Sequence[Value], target: Value) -> None:
+        b, place, line = self.b, self.rows.place(k), self._line(target, k)
+        for c in range(0, self.width, SQUARE):
+            loads = [self._load(b.add(place, column), SQUARE) for column in places[c : c + SQUARE]]
+            for lane, row in enumerate(transposed(b, loads)):
+                self._store(row, line, lane * self.width + c)
+
+    def _singly(self, first: Value, target: Value, low: Value, high: Value) -> None:
+        b = self.b
+
+        def row(k: Value, _: list[Value]) -> Sequence[Value]:
+            place, line = self.rows.place(k), self._line(target, k)
+
+            def column(c: Value, _: list[Value]) -> Sequence[Value]:
+                self._store(self._load(b.add(place, self.columns.place(b.add(first, c)))), line, c)
+                return []
+
+            for_loop(b, const_i64(0), const_i64(self.width), const_i64(1), [], column, unroll=True)
+            return []
+
+        for_loop(b, low, high, const_i64(1), [], row)
+
+
+def _strides(op: Op) -> tuple[object, ...]:
+    type_ = op.operands[3].type
+    assert isinstance(type_, MemRefType)
+    return type_.strides
+
+
+def _counted(lanes: int) -> Value:
+    """The vector 0, 1, 2, ..."""
+    return Value(vector(I64, lanes), "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">")
+
+
+def _either(b: Builder, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    def arm(run: Callable[[], None]) -> Callable[[], Sequence[Value]]:
+        def body() -> Sequence[Value]:
+            run()
+            return ()
+
+        return body
+
+    choose(b, condition, arm(yes), arm(no))
