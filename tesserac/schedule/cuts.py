@@ -19,7 +19,7 @@ from tesserac.types.dims import Dim, product
 ROWS, COLUMNS = "block.rows", "block.columns"
 """The symbols of a kernel."""
 
-CUT = "cut"
+CUT = "division"
 """The attribute of a launch, and of the `tile.launch` that it becomes."""
 
 

@@ -47,7 +47,7 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.running(n, empty...) { ^(i, before...): ... tile.yield } { ^(left..., right...): ... tile.yield }
                                                  n blocks in order; each is given the aligned tree over what the blocks
                                                  before it yielded, `empty` the first one
-    tile.launch(memref...) {kernel, touched, cut}   in the host program: runs all programs of a kernel, which read and
+    tile.launch(memref...) {kernel, touched, division}  in the host program: runs all programs of a kernel, which read and
                                                  write about `touched` elements; all of the memory, if it does not say
 """
 

@@ -26,6 +26,7 @@ from tesserac.tile.cpu.target import AVX2, AVX512, NEON, CpuTarget
 from tesserac.tile.dialect import memref_type
 from tests.support import tile_eval
 from tests.support.cpu_kernels import Compiled, lower_all, same_bits
+from tests.support.cuts import block_sizes
 from tests.support.form_gen import SYMBOLS, modules
 from tests.support.sampling import some_of_each
 from tests.support.source_support import compile_to_forms
@@ -41,7 +42,8 @@ class NativeHost(tile_eval._Host):
     compiled: Compiled
 
     def _tile_launch(self, op: Op) -> None:
-        self.compiled.run([self.env[v] for v in op.operands], self.sizes, name=str(op.attrs["kernel"]))
+        sizes = {**self.sizes, **block_sizes(op, self.sizes, tile_eval.THREADS)}
+        self.compiled.run([self.env[v] for v in op.operands], sizes, name=str(op.attrs["kernel"]))
 
     def _buffer(self, op: Op) -> np.ndarray:
         """Buffers of one slot share memory."""
