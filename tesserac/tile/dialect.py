@@ -47,8 +47,10 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.running(n, empty...) { ^(i, before...): ... tile.yield } { ^(left..., right...): ... tile.yield }
                                                  n blocks in order; each is given the aligned tree over what the blocks
                                                  before it yielded, `empty` the first one
-    tile.launch(memref...) {kernel, touched, division}  in the host program: runs all programs of a kernel, which read and
-                                                 write about `touched` elements; all of the memory, if it does not say
+    tile.launch(memref...) {kernel, touched, division}
+                                                 in the host program: runs all programs of a kernel, which read and
+                                                 write about `touched` elements; all of the memory, if it does not say.
+                                                 With a `division` it gives the kernel the size of a product's blocks
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ CONVS = ["", ", stride=2, padding=1", ", dilation=(2, 1)", ", stride=(1, 3), dil
 
 @pytest.mark.parametrize("arguments", spread(CONVS, 2))
 def test_a_convolution_goes_back_as_a_convolution(arguments: str) -> None:
-    """Three products over windows, which are packed from the images: no launch writes all windows, or their cotangent."""
+    """Three products over windows, packed from the images: no launch writes all windows, or their cotangent."""
     found = [op for op in scheduled(CONV.format(arguments=arguments)).walk() if op.name == "schedule.launch"]
     assert [launch_kind(op) for op in found].count("contract") == 3
     shapes = [memory(out).dims for op in found for out in launch_outs(op)]
