@@ -206,6 +206,12 @@ def test_nothing_after_graph_names_an_operator() -> None:
         assert not strings & names, f"{name(path)} asks for {strings & names}"
 
 
+def test_schedules_ask_what_a_machine_can_do() -> None:
+    """Not which kind it is: a machine of another kind says what it can as fields."""
+    for path in sorted((ROOT / "tesserac" / "schedule").rglob("*.py")):
+        assert not re.search(r"machine\.kind\s*(==|!=|in\b)", path.read_text(encoding="utf-8")), name(path)
+
+
 LONGEST = 450
 
 

@@ -96,7 +96,7 @@ def _lower_loop(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
     program.memory.update(zip(op.body.args[1:], carried, strict=True))
     with program.builder.spanned(op.span):
         program.builder.op("schedule.loop", (low, high), (), {"counter": op.attrs["counter"]}, (block,))
-    idle = idle_branch(op) if program.machine.kind == "cpu" else None
+    idle = idle_branch(op) if program.machine.leaves_idle_loops else None
     with program.builder.at(block):
         if idle is not None:
             program.ends.add(idle)
