@@ -18,7 +18,6 @@ NAMES = {
     "newaxis": "None",
     "rand": "uniform",
     "randn": "normal",
-    "solve_triangular": "triangular_solve",
     "top_k": "topk",
     "tree_leaves": "leaves",
 }
