@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -115,6 +117,54 @@ def test_streams_of_other_libraries(fake: FakeCuda, module) -> None:  # type: ig
     with pytest.raises(TesseraError) as error:
         tessera.Stream("cpu")
     assert error.value.code == "E0560"
+
+
+class Tensor:
+    """Stands for a tensor of torch on a GPU."""
+
+    is_cuda, requires_grad, layout, dtype = True, False, "strided", "torch.float32"
+
+    def __init__(self, base: DeviceArray) -> None:
+        self.base, self.shape, self.asked = base, base.shape, 0
+
+    def get_device(self) -> int:
+        return 0
+
+    def data_ptr(self) -> int:
+        return self.base.address
+
+    def is_contiguous(self) -> bool:
+        return True
+
+    is_neg = __bool__ = lambda self: False
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, **_: object) -> object:
+        self.asked += 1
+        raise BufferError("by its capsule")
+
+
+def test_plain_tensors_of_torch_need_no_capsule(
+    fake: FakeCuda, module, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
+    current = SimpleNamespace(cuda_stream=77)
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_stream=lambda index: current)
+    names = {"float32": "torch.float32", "strided": "strided"}
+    torch = ModuleType("torch")
+    vars(torch).update(Tensor=Tensor, cuda=cuda, _C=None, **names)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    given = Tensor(tessera.to_device(X))
+    made = module.double(given)
+    assert made.stream == 77 and np.array_equal(made.numpy(), X * 2.0) and given.asked == 0
+    with tessera.stream(tessera.Stream()):
+        before = fake.calls["cuStreamWaitEvent"]
+        assert module.double(given).stream != 77 and fake.calls["cuStreamWaitEvent"] > before
+    given.requires_grad = True
+    with pytest.raises(TesseraError) as error:
+        module.double(given)
+    assert error.value.code == "E0921" and given.asked
 
 
 # --- futures --------------------------------------------------------------------------------------------------------
