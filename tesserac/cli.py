@@ -35,7 +35,6 @@ INTERRUPTED, CLOSED_PIPE = 130, 141
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 EMITTED = (names.BUNDLE, *(level.name for level in names.LEVELS))
 LEVEL_HELP = "\n".join(f"{level.name:9} {level.title}" for level in names.LEVELS)
-
 RELEASE_HELP = "Leave out the checks at run time that `assert` makes."
 
 
@@ -281,6 +280,7 @@ def runner() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--NAME VALUE]...")
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
 @click.option("--release", is_flag=True, help=RELEASE_HELP)
+@click.option("--debug", is_flag=True, help="End the run where an operator makes inf or NaN of finite numbers.")
 @click.option("--trace-shapes", is_flag=True, help="Show each operator with shapes, dtypes, bytes and source line.")
 @click.option("--watch-numerics", is_flag=True, help="Name the first operator that makes an inf or NaN.")
 @click.option("--save", metavar="PATH", help="Write what main returns to a .npy, .npz or .png file instead.")
@@ -290,6 +290,7 @@ def run(
     arguments: tuple[str, ...],
     threads: int | None,
     release: bool,
+    debug: bool,
     trace_shapes: bool,
     watch_numerics: bool,
     save: str | None,
@@ -298,8 +299,7 @@ def run(
     """Run the main() of a program or a bundle, and print what it returns. Code is compiled once and then cached.
 
     Parameters of main are given by name: numbers, true or false, text, and files *.npy for tensors. What follows `--`
-    is all main's. Without FILE, start a session at a prompt.
-    """
+    is all main's. Without FILE, start a session at a prompt."""
     if file is None:
         from tesserac.repl.loop import start
 
@@ -307,7 +307,7 @@ def run(
     from tesserac.commands.running import run_main, show_calls
 
     show_calls(shapes=trace_shapes, numerics=watch_numerics)
-    return finish(run_main(file, threads, arguments, release=release, save=save, device=device))
+    return finish(run_main(file, threads, arguments, release=release, debug=debug, save=save, device=device))
 
 
 @runner.command()

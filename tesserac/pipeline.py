@@ -35,6 +35,7 @@ from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
 from tesserac.graph.passes.tune_products import tune_products
 from tesserac.graph.passes.unroll_unit_loops import unroll_unit_loops
+from tesserac.graph.passes.watch import watch
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
@@ -130,17 +131,20 @@ def lower(
     *,
     verify: bool,
     asserts: bool = True,
+    debug: bool = False,
     tuned: Tuned = untuned,
 ) -> Levels:
     """An entry function and what it calls, down to neutral tiles; `sizes` are numbers in this compilation, and without
-    `asserts` only those of the library stay; `tuned` says what tuning has found for kernels. Raises SizesDemanded where
-    an operator needs more sizes, SizesRefused where a guard forbids them, DevicesMissing where the program is one of
-    many devices, ImpossibleSchedule where what it says of kernels does not fit the machine."""
+    `asserts` only those of the library stay; `debug` adds some, for inf and NaN; `tuned` says what tuning has found for
+    kernels. Raises SizesDemanded where an operator needs more sizes, SizesRefused where a guard forbids them,
+    DevicesMissing where the program is one of many devices, ImpossibleSchedule where what it says of kernels does not
+    fit the machine."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
     sized = fix_sizes({**alone(functions[entry]), **sizes})  # before folding, which makes use of the numbers
     tiles = tiles_of(machine, PROGRAM_PASSES, schedule_passes(machine), tuned)
+    calls = (*CALL_PASSES, watch) if debug else CALL_PASSES
     kernels = (choose_kernels(tiles), place_kernels(tiles))  # which are taken, then which run as tiles
-    forms = run_passes(graph, [*CALL_PASSES, sized, *kernels, *GRAPH_PASSES, tune_products(tuned)], verify=verify)
+    forms = run_passes(graph, [*calls, sized, *kernels, *GRAPH_PASSES, tune_products(tuned)], verify=verify)
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)
     tile = run_passes(schedule, tile_passes(machine), verify=verify)
     return Levels(graph, forms, schedule, tile)

@@ -41,24 +41,27 @@ def load(
     path: str | os.PathLike[str],
     *,
     release: bool = False,
+    debug: bool = False,
     trusted: Key | Sequence[Key] | None = None,
     device: str = "cpu",
 ) -> Module:
     """The module in a `.tess` source or a `.tessb` bundle. A `release` of a source makes no checks for `assert` at run
-    time; a bundle has them as it was built. With `trusted` a bundle must be signed by one of these keys. Its functions
+    time, a `debug` build ends a call where an operator makes inf or NaN of finite numbers, and names it; a bundle has
+    what it was built with. With `trusted` a bundle must be signed by one of these keys. Its functions
     run on the `device`: "cpu", "cuda" (the first GPU) or "cuda:1"."""
     from tessera.loading import load_module
 
-    return load_module(path, release=release, trusted=trusted, device=device)
+    return load_module(path, release=release, debug=debug, trusted=trusted, device=device)
 
 
-def compile(text: str, *, release: bool = False, device: str = "cpu") -> Module:
-    """The module that a text is the source of. Its functions run on the `device`: "cpu", "cuda" or "cuda:1"."""
+def compile(text: str, *, release: bool = False, debug: bool = False, device: str = "cpu") -> Module:
+    """The module that a text is the source of, as `load` gives that of a file. Its functions run on the `device`:
+    "cpu", "cuda" or "cuda:1"."""
     from tessera.devices import find_device
     from tessera.interface import Source
     from tessera.loading import module_of
 
-    return module_of("text", Source("<text>", text, release), find_device(device))
+    return module_of("text", Source("<text>", text, release, debug), find_device(device))
 
 
 def to_device(value: object, device: str = "cuda") -> object:

@@ -180,11 +180,13 @@ def is_declared(kind: Kind, structs: Mapping[str, StructInterface]) -> bool:
 
 
 class Source(NamedTuple):
-    """A program; a `release` of it is compiled without the run-time checks that `assert` makes."""
+    """A program; a `release` of it is compiled without the run-time checks that `assert` makes, a `debug` build with
+    others, for inf and NaN."""
 
     path: str
     text: str
     release: bool = False
+    debug: bool = False
 
 
 class Compiler(Protocol):

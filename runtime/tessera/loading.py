@@ -30,7 +30,12 @@ BUNDLE_SUFFIX = ".tessb"
 
 
 def load_module(
-    path: str | os.PathLike[str], *, release: bool = False, trusted: object = None, device: object = CPU
+    path: str | os.PathLike[str],
+    *,
+    release: bool = False,
+    debug: bool = False,
+    trusted: object = None,
+    device: object = CPU,
 ) -> Module:
     gpu = find_device(device)
     file = path_of(path)
@@ -44,12 +49,14 @@ def load_module(
             raise failure(WRONG_ARGUMENTS, f"`trusted` is for bundles, and `{file}` is a source")
         data = trusted_content(data, file, trusted)
     if suffix == BUNDLE_SUFFIX:
+        if debug:
+            raise failure(WRONG_ARGUMENTS, f"`debug` is for sources, and `{file}` is built")
         return Module(name, BundleReader(content(data), file), gpu)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise failure(NOT_TEXT, f"`{file}` is not UTF-8 text") from None
-    return module_of(name, Source(file, text, release), gpu)
+    return module_of(name, Source(file, text, release, debug), gpu)
 
 
 def module_of(name: str, source: Source, gpu: Gpu | None = None) -> Module:

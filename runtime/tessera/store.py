@@ -38,7 +38,8 @@ class Store:
         self._source = source
         self._compiler = compiler
         self._cache = cache
-        self._key = cache_key([toolchain, source.path, source.text, *(["release"] if source.release else [])])
+        kinds = [kind for kind in ("release", "debug") if getattr(source, kind)]
+        self._key = cache_key([toolchain, source.path, source.text, *kinds])
 
     def interface(self) -> ModuleInterface:
         key = cache_key([self._key, "interface"])

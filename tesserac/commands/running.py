@@ -30,6 +30,7 @@ def run_main(
     words: Sequence[str] = (),
     *,
     release: bool = False,
+    debug: bool = False,
     save: str | None = None,
     device: str = "cpu",
 ) -> Outcome:
@@ -40,7 +41,7 @@ def run_main(
     try:
         if threads is not None:
             tessera.set_num_threads(threads)
-        main = tessera.load(path, release=release, device=device).main
+        main = tessera.load(path, release=release, debug=debug, device=device).main
         if not isinstance(main, Function):
             raise failure(NO_SUCH_FUNCTION, f"`main` of `{path}` is not a function")
         arguments = main_arguments(MainSignature(path, main.interface), words)

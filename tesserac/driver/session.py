@@ -169,15 +169,20 @@ class Checked:
 
 
 class Session:
-    """`verify` checks the IR after every pass; a `release` leaves out the run-time checks that `assert` makes.
-    `schedules` stand for those of the user's cache."""
+    """`verify` checks the IR after every pass; a `release` leaves out the run-time checks that `assert` makes; a
+    `debug` build has others, for inf and NaN. `schedules` stand for those of the user's cache."""
 
     def __init__(
-        self, *, verify: bool = False, release: bool = False, schedules: Schedules | None = None
+        self,
+        *,
+        verify: bool = False,
+        release: bool = False,
+        debug: bool = False,
+        schedules: Schedules | None = None,
     ) -> None:
         self.verify = verify
         self._schedules = schedules
-        self.release = release
+        self.release, self.debug = release, debug
         self._checked: dict[str, Checked] = {}
         self._analysers: dict[str, Analyser] = {}
         self._supposed: dict[str, Analyser] = {}
@@ -312,10 +317,10 @@ class Session:
         reached = self.check(source).result.reach(function)
         _check_requests(reached.values(), function.name, machine)
         try:
-            asserts = not self.release
+            checks = {"asserts": not self.release, "debug": self.debug}
             found = self.schedules(function)
             tuned = lambda digest, dims: found.find(digest, machine.arch, dims)  # noqa: E731
-            return lower(reached, function.symbol, machine, sizes, verify=self.verify, asserts=asserts, tuned=tuned)
+            return lower(reached, function.symbol, machine, sizes, verify=self.verify, tuned=tuned, **checks)
         except Unsupported as problem:
             raise _one_error(E0299, problem.span, feature=str(problem)) from None
         except ImpossibleSchedule as problem:

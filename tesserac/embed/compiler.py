@@ -24,11 +24,12 @@ class EmbeddedCompiler:
     """Implements the runtime's `Compiler` over one session."""
 
     def __init__(self) -> None:
-        self._sessions: dict[bool, Session] = {}
+        self._sessions: dict[tuple[bool, bool], Session] = {}
 
     def _session(self, source: Source) -> Session:
-        """One for programs with their assertions, one for those without."""
-        return self._sessions.setdefault(source.release, Session(release=source.release))
+        """One for programs with their assertions, one for those without, one for debug builds."""
+        kind = (source.release, source.debug)
+        return self._sessions.setdefault(kind, Session(release=source.release, debug=source.debug))
 
     def interface(self, source: Source) -> ModuleInterface:
         with self._mistakes(source):

@@ -146,9 +146,7 @@ class Tensor:
         raise BufferError("by its capsule")
 
 
-def test_plain_tensors_of_torch_need_no_capsule(
-    fake: FakeCuda, module, monkeypatch: pytest.MonkeyPatch
-) -> None:  # type: ignore[no-untyped-def]
+def test_plain_tensors_of_torch_need_no_capsule(fake: FakeCuda, module, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     current = SimpleNamespace(cuda_stream=77)
     cuda = SimpleNamespace(is_initialized=lambda: True, current_stream=lambda index: current)
     names = {"float32": "torch.float32", "strided": "strided"}
