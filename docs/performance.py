@@ -69,6 +69,7 @@ FILES = {
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
     "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
+    "fast-aarch64": "`with numerics(fast):` beside the default: time and error",
     "bits": "which programs have the same bits on which machines",
     "checking-aarch64": "`tesserac check`: time for large files and projects",
     "compile-examples-aarch64": "compiling each example, and growth with the number of operators",

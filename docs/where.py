@@ -77,7 +77,7 @@ ASKS = (
     Row("`with device(gpu)`", "def f(x: Tensor[N, f32]):\n    with device(gpu): y = x + x\n    return y"),
     Row("`T @device(gpu)`", "def f(x: Tensor[N, f32] @device(gpu)): return x + x"),
     Row("`prefetch(x, ...)`", 'def f(x: Tensor[N, f32]):\n    with prefetch(x, into="smem"): y = x + x\n    return y'),
-    Row("`numerics(fast)`", "def f(x: Tensor[N, f32]):\n    with numerics(fast): y = sum(x)\n    return y"),
+    Row("`numerics(fast)`", "def f(x: Tensor[N, f32]):\n    with numerics(fast): y = exp(x)\n    return y"),
     Row(
         "`tile_shape=`",
         "def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]): return op.matmul(a, b, tile_shape=(64, 64, 32))",

@@ -30,6 +30,7 @@ from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.match_kernels import match_kernels
 from tesserac.graph.passes.narrow_operands import narrow_operands
 from tesserac.graph.passes.place_kernels import Tuned, kernels_as_meant, place_kernels, untuned
+from tesserac.graph.passes.relax import relax
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
@@ -69,6 +70,7 @@ PROGRAM_PASSES: tuple[Pass, ...] = (
     fold,  # constants that inlining made known
     cse,  # after folding, since equal constants make equal operators
     dce,  # what the steps before left unused
+    relax,  # what `numerics(fast)` allows, while operators say that they are in it
     generalize,  # names stop here: every operator becomes structural forms
     split_complex,  # complex tensors become pairs of real ones: what follows knows only those
     fold_views,  # views and constants go into the forms that read them

@@ -15,7 +15,7 @@ from tessera.returned import Returned, read_returned
 from tessera.signature import Binding, Signature, Site, read_tensor
 from tessera.sizes import read_size
 
-_KIND = "function 6"
+_KIND = "function 7"
 CPU_TARGET = "cpu"
 """What code is compiled for: this, or such as `cuda:sm_90a`."""
 
@@ -58,7 +58,7 @@ def unreadable(source: str, reason: str) -> TesseraError:
 
 
 def read_signature(row: Row) -> Signature:
-    name, parameters, results, returns_tuple, symbols, bindings, sites, donated = row
+    name, parameters, results, returns_tuple, symbols, bindings, sites, donated, numerics = row
     return Signature(
         name=name,
         parameters=tuple(map(read_tensor, parameters)),
@@ -68,6 +68,7 @@ def read_signature(row: Row) -> Signature:
         bindings=tuple(map(_binding, bindings)),
         sites=tuple(Site(*site) for site in sites),
         donated=tuple(donated),
+        numerics=numerics,
     )
 
 

@@ -71,7 +71,8 @@ class Site(NamedTuple):
 class Signature(NamedTuple):
     """`symbols` is sorted: the order of their values in the argument block of the entry. `bindings` come in an order
     in which each needs only symbols bound before it. `returns_tuple` is false for a function of one result. `donated`
-    has for each result the parameter whose memory it takes, or FRESH; it is empty where no result takes any."""
+    has for each result the parameter whose memory it takes, or FRESH; it is empty where no result takes any. `numerics`
+    is the mode of arithmetic that some of the function has, where that is not the usual one: `fast`."""
 
     name: str
     parameters: tuple[TensorSpec, ...]
@@ -81,6 +82,7 @@ class Signature(NamedTuple):
     bindings: tuple[Binding, ...]
     sites: tuple[Site, ...]
     donated: tuple[int, ...] = ()
+    numerics: str = ""
 
     def taken(self) -> dict[int, int]:
         """The parameters whose memory results take, by the position of the result."""

@@ -58,6 +58,7 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
     function, told = levels.function, levels.kernels()
     tiled = {symbol for symbol, why in told if not why}
     about = source_lines(levels.source, function.name) + signature(function)
+    about += f"numerics: {levels.numerics()}\n" if levels.numerics() else ""
     about += not_taken(session, reached, tiled, asked_places(levels.shared))
     known = {other.symbol: other for other in reached}
     about += kernel_choices(levels.choices(), called([function], known.__getitem__).values())

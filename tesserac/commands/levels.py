@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 
 from tesserac.base.source import SourceFile, Span
@@ -10,10 +11,12 @@ from tesserac.commands import names
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import Target
 from tesserac.driver.session import NO_SIZES, ProgramError, Session, Sizes
+from tesserac.graph.dialect import NUMERICS
 from tesserac.graph.passes.choose_rewrites import chosen_kernels
 from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
+from tesserac.numerics.approximate import SUFFIX
 from tesserac.pipeline import Levels
 from tesserac.schedule.contract import ASKED
 from tesserac.syntax import ast
@@ -46,6 +49,13 @@ class FunctionLevels:
         """The kernels that the function runs, each with the reason why it does not run as tiles, if there is one."""
         told = [pair for function in self.shared.forms.ops for pair in placed_kernels(function)]
         return list(dict.fromkeys(told))
+
+    def numerics(self) -> str:
+        """The mode of numerics that some of the function has, and what became shorter for it; empty for the usual."""
+        modes = [str(function.attrs[NUMERICS]) for function in self.shared.forms.ops if NUMERICS in function.attrs]
+        short = Counter(op.name.removeprefix("scalar.") for op in self.shared.forms.walk() if op.name.endswith(SUFFIX))
+        shown = "; ".join(f"{name} {count}" for name, count in sorted(short.items()))
+        return f"{modes[0]} ({shown or 'no elementary function is shorter for it'})" if modes else ""
 
     def choices(self) -> list[tuple[str, str, bool, str]]:
         """The functions that kernels implement: each with a kernel, whether a call takes it, and why."""

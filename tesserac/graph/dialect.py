@@ -8,8 +8,8 @@
     }
 
 graph.<operator>(x...) {static attributes} : tensor
-    A tier-1 operator of `ops/`; the attributes are its fields, and `numerics` where the program gives it a mode, which
-    no target uses yet. Its type is checked by its own signature.
+    A tier-1 operator of `ops/`; the attributes are its fields, and `numerics` where the program gives it a mode, of
+    which `passes/relax.py` and `passes/generalize.py` make use. Its type is checked by its own signature.
 graph.size() {dim} : tensor<[], dtype>
     A size as a value: `float(D)`.
 graph.call(x...) {callee, dims, io} : tensor...
@@ -159,7 +159,7 @@ def set_meant(op: Op) -> None:
 def set_numerics(op: Op, mode: Attr | None) -> None:
     """Operators of a function have the mode of its call, if that has one and they have none of their own."""
     for inner in op.walk() if mode is not None else ():
-        if is_operator(inner) or inner.name == CUSTOM:
+        if is_operator(inner) or inner.name in (CUSTOM, KERNEL_CALL):
             inner.attrs.setdefault(NUMERICS, mode)
 
 

@@ -44,6 +44,7 @@ from tesserac.numerics import (
     philox,
     trigonometric,
 )
+from tesserac.numerics.approximate import APPROXIMATE
 from tesserac.numerics.power import power
 from tesserac.numerics.program import Draft, Program, Ref
 from tesserac.numerics.stochastic import ROUNDED_AT_RANDOM, program_name, rounding_to
@@ -88,14 +89,14 @@ _GENERATORS: dict[str, tuple[int, Callable[..., Ref]]] = {
 GENERATORS = tuple(_GENERATORS)
 """The functions of u64 that have a program."""
 
-PROGRAMS = (*ELEMENTARY, *GENERATORS)
+PROGRAMS = (*ELEMENTARY, *APPROXIMATE, *GENERATORS)
 """All that have a program; every other scalar primitive is one operation of a machine."""
 
 
 @cache
 def program(name: str, dtype: DType) -> Program:
     """The program of a function for f32 or f64, of a generator for u64. Narrower floats compute in f32 and round."""
-    arity, function = (_GENERATORS if dtype.is_integer else _FUNCTIONS)[name]
+    arity, function = (_GENERATORS if dtype.is_integer else {**_FUNCTIONS, **APPROXIMATE})[name]
     draft = Draft(dtype, arity)
     return draft.finish(name, function(draft, *draft.inputs))
 

@@ -19,7 +19,7 @@ from tesserac.schedule.donate import donated, settle
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.machine import Machine
 
-_KEPT = ("sym_name", "params", "donated")
+_KEPT = ("sym_name", "params", "donated", "numerics")
 
 
 def host_pass(machine: Machine) -> Pass:

@@ -121,6 +121,7 @@ def _signature(
         ),
         sites=sites,
         donated=tuple_of(func.attrs.get("donated", ()), int),
+        numerics=str(func.attrs.get("numerics", "")),
     )
 
 

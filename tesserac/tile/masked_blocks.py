@@ -17,6 +17,7 @@ from math import inf, isfinite
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
+from tesserac.numerics.approximate import SUFFIX
 from tesserac.types.dims import ZERO, Dim
 
 # ------------------------------------------------------------------------------------------- what is known of tiles
@@ -79,7 +80,7 @@ def _scalar(op: Op, facts: Sequence[Fact]) -> Fact:
     """What one operation makes of what is known. Multiplying by 2**0, adding 0 or taking the larger of a number and
     -inf changes nothing; -inf times a factor above 0 stays; a number minus itself is 0 where it counts, since a row
     with an infinite maximum is NaN. The exponential of -inf is 0, and stays it when it is rounded or scaled."""
-    name = op.name.removeprefix("scalar.")
+    name = op.name.removeprefix("scalar.").removesuffix(SUFFIX)
     if name == "constant":
         value = op.attrs["value"]
         return Known(float(value)) if isinstance(value, int | float) else None

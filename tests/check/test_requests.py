@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 TAKEN = (
     "`with device(cpu)`", "`@kernel.schedule(s)`", "`f.with_schedule(s)`", "`tile_shape=`", "`@kernel(implements=g)`",
-    "`@kernel.autotune(...)`",
+    "`@kernel.autotune(...)`", "`numerics(fast)`",
 )  # fmt: skip
 REFUSED = {
     "`with device(gpu)`": "E0906",

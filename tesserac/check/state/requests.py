@@ -16,7 +16,6 @@ from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 
 NOT_FETCHED = "no target fetches ahead of what reads it yet"
-NOT_FAST = "no target uses the freedom yet: the bits are those without it"
 NOT_SCHEDULED = "the kernel does not run as tiles, so that only `tile.context()` shows what the schedule says"
 NOT_RESCHEDULED = "this is no call of a function that could pass it on"
 NOT_TILED = "the product is no launch of its own here, so that nothing has blocks of its own"

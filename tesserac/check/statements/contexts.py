@@ -16,7 +16,7 @@ from tesserac.check.names.refs import ConstantRef
 from tesserac.check.names.type_attributes import read_device
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import STATE
-from tesserac.check.state.requests import NOT_FAST, NOT_FETCHED, ONE_DEVICE, ask, ask_device
+from tesserac.check.state.requests import NOT_FETCHED, ONE_DEVICE, ask, ask_device
 from tesserac.check.transforms.checkpoints import CHECKPOINTS, read_memory
 from tesserac.diag.codes.effects import E0603
 from tesserac.diag.sink import Draft
@@ -111,12 +111,10 @@ def _numerics(body: Body, item: ast.Call) -> None:
         if len(asked) == 1 and isinstance(asked[0], ast.Name) and asked[0].id == NONDET:
             body.add_effect(NONDET, mode.span)
             body.doing.numerics = f"{FAST}({NONDET})"
-            ask(body, item.span, NOT_FAST)
             return
         _problem(body, mode, f"`{FAST}` takes `{NONDET}` and nothing else")
     elif mode is not None and _is_fast(body, mode):
         body.doing.numerics = body.doing.numerics or FAST
-        ask(body, item.span, NOT_FAST)
     elif mode is None or not isinstance(mode, ast.Name):
         _problem(body, item, "`numerics` takes one mode").remark(f"there are `{FAST}` and `{FAST}({NONDET})`")
     else:

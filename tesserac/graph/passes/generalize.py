@@ -23,13 +23,17 @@ After:
 
 from __future__ import annotations
 
-from tesserac.graph.dialect import SCHEDULE, is_operator, operator_of
+from collections.abc import Iterator
+
+from tesserac.graph.dialect import NUMERICS, SCHEDULE, is_operator, operator_of
 from tesserac.graph.renaming import lower_operator
+from tesserac.graph.substitute import replace_op
 from tesserac.ir import func as _func_dialect  # noqa: F401  (the functions this pass leaves)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Module, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import FORMS, GRAPH, pass_
+from tesserac.numerics.approximate import APPROXIMATE, SUFFIX
 from tesserac.ops.lowering import map_form
 from tesserac.types.dims import Dim
 from tesserac.types.policy import compute_dtype
@@ -51,6 +55,8 @@ def _lower(op: Op) -> None:
         value = _size(op, builder)
     else:
         value = lower_operator(builder, operator_of(op), op.operands, result)
+        if NUMERICS in op.attrs:
+            _shorten(op, value)
         if SCHEDULE in op.attrs:
             _pass_on(op, value, op.attrs[SCHEDULE])
     assert value.type == result, f"{op.name} lowers to {value.type}, not {result}"
@@ -62,13 +68,28 @@ def _lower(op: Op) -> None:
 
 def _pass_on(op: Op, value: Value, settings: Attr) -> None:
     """What the program says of how a product runs goes to the contraction that it became."""
-    waiting, given = [value], set(op.operands)
+    for made in _made(op, value):
+        if made.name == "form.contract":
+            made.attrs[SCHEDULE] = settings
+
+
+def _shorten(op: Op, value: Value) -> None:
+    """Where numbers are fast, elementary functions take their shorter programs."""
+    for inner in [inner for made in _made(op, value) for inner in made.walk()]:
+        name = inner.name + SUFFIX
+        if name.removeprefix("scalar.") in APPROXIMATE:
+            replace_op(inner, name, inner.attrs)
+
+
+def _made(op: Op, value: Value) -> Iterator[Op]:
+    """The forms that an operator became, each once."""
+    waiting, seen = [value], set(op.operands)
     while waiting:
         made = waiting.pop().defining_op
-        if made is not None and made.name == "form.contract":
-            made.attrs[SCHEDULE] = settings
-        elif made is not None:
-            waiting += [v for v in made.operands if v not in given]
+        if made is not None:
+            yield made
+            waiting += [v for v in made.operands if v not in seen]
+            seen.update(made.operands)
 
 
 def _size(op: Op, builder: Builder) -> Value:

@@ -31,7 +31,7 @@ from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.applying import apply_operator
-from tesserac.graph.dialect import DIGEST, KERNEL_CALL, SCHEDULE, Program, call_dims, program_of
+from tesserac.graph.dialect import DIGEST, KERNEL_CALL, NUMERICS, SCHEDULE, Program, call_dims, program_of, set_numerics
 from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
@@ -131,6 +131,8 @@ def try_kernel(module: Module, call: Op, tiles: Tiles) -> Placement:
 
 def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, ...]:
     callee = module.lookup(str(call.attrs["callee"]))
+    if NUMERICS in call.attrs:
+        function.attrs[NUMERICS] = call.attrs[NUMERICS]
     program, placement = program_of(callee), Placement("it is mapped over a dim")
     if program is not None:
         kernel = _kernel(module, call, program, tiles)
@@ -208,7 +210,7 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     dims = call_dims(call)
     leading = tuple(dim.substitute(dims) for dim in program.leading)
     wanted = _wanted(call)
-    body = _program_body(module, program, dims, tiles.passes, wanted)
+    body = _program_body(module, program, dims, tiles.passes, wanted, call.attrs.get(NUMERICS))
     digest = str(module.lookup(str(call.attrs["callee"])).attrs.get(DIGEST, ""))
     programs = product(leading) if leading else ONE
     ranks = [tensor_type(arg).rank for arg in module.lookup(program.symbol).body.args]
@@ -272,15 +274,22 @@ def _stored(builder: Builder, value: Value, wanted: TensorType) -> Value:
 
 
 def _program_body(
-    module: Module, program: Program, dims: dict[str, Dim], passes: Sequence[Pass], wanted: Sequence[int]
+    module: Module,
+    program: Program,
+    dims: dict[str, Dim],
+    passes: Sequence[Pass],
+    wanted: Sequence[int],
+    mode: Attr | None,
 ) -> Block:
-    """The program with the sizes of the call, in forms; its sizes of blocks stay symbols. It gives the results that are
-    wanted."""
+    """The program with the sizes of the call and its mode of numerics, in forms; its sizes of blocks stay symbols. It
+    gives the results that are wanted."""
     function = module.lookup(program.symbol)
     for op in kernel_calls(function):
         mean(module, function, op)
     fixed = {name: dim.substitute(dims) for name, dim in program.fixed}
     block = copy_block(function.body, {}, {**dims, **fixed})
+    for op in block.ops:
+        set_numerics(op, mode)
     end = block.terminator
     block.append(Op(end.opdef, [end.operands[position] for position in wanted], (), end.attrs, span=end.span))
     end.erase()
