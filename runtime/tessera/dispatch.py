@@ -32,7 +32,7 @@ from tessera.reading import Reader, reader_of
 from tessera.returned import assemble, is_flat
 from tessera.structs import StructValue
 from tessera.tracing import Transcript, Wanted
-from tessera.values import Flattening
+from tessera.values import Flattening, holds_operator
 from tessera.weights import Weights
 
 if TYPE_CHECKING:
@@ -146,9 +146,9 @@ class Function:
     def _run(self, args: Sequence[object], kwargs: dict[str, object], key: int | None) -> object:
         structs, weights = self._home.structs, self._home.weights
         out = kwargs.pop(OUT, None) if all(p.name != OUT for p in self.interface.parameters) else None
-        taken = Flattening(self.interface.name, structs)
         chosen = []
         values = [self._made(value) for value in _matched(self.interface, args, kwargs)]
+        taken = Flattening(self.interface.name, structs, is_exact=any(map(holds_operator, values)))
         for parameter, value in zip(self.interface.parameters, values, strict=True):
             choice = taken.add(parameter.name, parameter.kind, value)
             if not is_declared(parameter.kind, structs):

@@ -46,6 +46,18 @@ class ArrayKind(NamedTuple):
 
 UNIT, APART = -1, -2
 """Numbers of sizes: of a size that is 1, and of one that no array without declared dims has."""
+_EXACT = -16
+
+
+def exact_number(size: int) -> int:
+    """The number of a size that is known while compiling, as all are in a call with an operator: what that takes and
+    gives may be a product of the sizes of its parts."""
+    return _EXACT - size
+
+
+def exact_size(number: int) -> int | None:
+    """The size that such a number stands for; None for any other number."""
+    return _EXACT - number if number <= _EXACT else None
 
 
 class Number(NamedTuple):
@@ -56,8 +68,12 @@ class Declared(NamedTuple):
     """Stands where the declaration says all that compiling needs to know."""
 
 
+OPERATOR = "operator "
+"""What the name of a `Tree` starts with where it is an operator; its expression follows."""
+
+
 class Tree(NamedTuple):
-    """The choices for the parts of a struct of that name, or, without a name, of a tuple or list."""
+    """The choices for the parts of a struct of that name, of an operator, or, without a name, of a tuple or list."""
 
     struct: str
     items: tuple[Choice, ...]

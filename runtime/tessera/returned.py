@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from tessera.container import Row
+from tessera.operator import Operator
 from tessera.scaled import Scaled
 from tessera.sizes import Size, read_size
 
@@ -18,7 +19,8 @@ MakeStruct = Callable[[str, dict[str, object]], object]
 
 class Returned(NamedTuple):
     """`kind` is `value` (the next one that compiled code returns), `tuple`, `scaled`, `struct` (called `detail`, with
-    the fields `names`), `dict` (with those keys), `constant` (which is `detail`) or `size` (likewise)."""
+    the fields `names`), `dict` (with those keys), `operator` (the expression `detail` of its items), `number` (its item as
+    a Python float), `constant` (which is `detail`) or `size` (likewise)."""
 
     kind: str
     items: tuple[Returned, ...] = ()
@@ -56,6 +58,10 @@ def assemble(
         return tuple(items)
     if returned.kind == "scaled":
         return Scaled(*items)
+    if returned.kind == "number":
+        return float(items[0])  # type: ignore[arg-type]
+    if returned.kind == "operator":
+        return Operator(str(returned.detail), items)
     named = dict(zip(returned.names, items, strict=True))
     if returned.kind == "dict":
         return named

@@ -15,6 +15,7 @@ from tessera.dtypes import is_stored
 from tessera.errors import WRONG_DEVICE, WRONG_DTYPE, WRONG_KIND, TesseraError, failure, kind_of, shown_number
 from tessera.interface import (
     APART,
+    OPERATOR,
     UNIT,
     ArrayKind,
     Choice,
@@ -25,8 +26,10 @@ from tessera.interface import (
     Specialization,
     StructInterface,
     Tree,
+    exact_number,
     related_name,
 )
+from tessera.operator import Operator
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
 
@@ -48,7 +51,9 @@ def _plain(value: object) -> object:
 class Flattening:
     """The arguments of one call, taken apart. Sizes are numbered in the order in which they appear."""
 
-    def __init__(self, function: str, structs: Mapping[str, StructInterface]) -> None:
+    def __init__(self, function: str, structs: Mapping[str, StructInterface], *, is_exact: bool = False) -> None:
+        """`is_exact` says that every size is known while compiling."""
+        self._is_exact = is_exact
         self._function = function
         self._structs = structs
         self._numbers: dict[int, int] = {}
@@ -108,9 +113,9 @@ class Flattening:
     def related(self) -> Specialization:
         """Which sizes of declared arrays are those of arrays without declared dims."""
         found = []
-        for leaf in self._declared if self._numbers else ():
+        for leaf in self._declared if self._numbers or self._is_exact else ():
             shape = getattr(self.leaves[leaf], "shape", ())
-            sizes = tuple(self._numbers.get(size, APART) for size in shape)
+            sizes = tuple(exact_number(size) if self._is_exact else self._numbers.get(size, APART) for size in shape)
             if any(number != APART for number in sizes):
                 found.append((related_name(leaf), ArrayKind("", len(sizes), sizes)))
         return tuple(found)
@@ -126,6 +131,8 @@ class Flattening:
             return Number()
         if isinstance(value, StructValue):
             return self._struct(name, Compound("any struct", (), value._struct_name()), value)
+        if isinstance(value, Operator):
+            return self._operator(name, value)
         if isinstance(value, Scaled):
             raise self._wrong(name, "has scales, so its type must be declared: `Tensor[M, N, i8 @scale(axis=0)]`")
         if isinstance(value, tuple | list):
@@ -135,7 +142,13 @@ class Flattening:
         array = as_array(value)
         return self._array(name, array, tuple(map(self._number_of, array.shape)))
 
+    def _operator(self, name: str, value: Operator) -> Choice:
+        choices = tuple(self._open(f"{name}.{i}", part) for i, part in enumerate(value.parts))
+        return Tree(OPERATOR + value.tree, choices)
+
     def _number_of(self, size: int) -> int:
+        if self._is_exact:
+            return exact_number(size)
         return self._numbers.setdefault(size, UNIT if size == 1 else len(self._numbers))
 
     def _items(self, name: str, kind: Compound, value: object) -> Choice:
@@ -186,6 +199,15 @@ class Flattening:
 
     def _wrong(self, name: str, what: str) -> TesseraError:
         return failure(WRONG_KIND, f"argument `{name}` of `{self._function}` {what}")
+
+
+def holds_operator(value: object) -> bool:
+    """Whether an argument is an operator, or has one in it."""
+    if isinstance(value, StructValue):
+        return any(map(holds_operator, vars(value).values()))
+    if isinstance(value, Mapping):
+        return any(map(holds_operator, value.values()))
+    return any(map(holds_operator, value)) if isinstance(value, tuple | list) else isinstance(value, Operator)
 
 
 def _opened(kind: Kind) -> Kind:

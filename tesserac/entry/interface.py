@@ -23,6 +23,7 @@ from tessera.interface import (
 )
 from tessera.returned import VALUE, Returned
 from tessera.signature import TensorSpec as ArraySpec
+from tesserac.check.algebra.encoding import encoded
 from tesserac.check.infer import CheckResult
 from tesserac.check.model.specs import (
     BareTensorSpec,
@@ -51,6 +52,7 @@ from tesserac.types.ty import (
     FloatType,
     IntType,
     NoneType,
+    OperatorType,
     RunIntType,
     StrType,
     StructType,
@@ -210,9 +212,17 @@ def returned_of(type_: Type, module: str) -> Returned:
             parts = tuple(returned_of(field, module) for _, field in fields)
             key = struct_key(module, type_.module, type_.name)
             return Returned("struct", parts, tuple(name for name, _ in fields), key)
+        case OperatorType(tree=tree, leaves=leaves):
+            return Returned("operator", tuple(_part_of_operator(leaf, module) for leaf in leaves), (), encoded(tree))
         case IntType(value=size) if size.constant is None:
             return Returned("size", detail=size_of(size))
     constant = _constant(type_, MISSING)
     if isinstance(constant, Missing):
         raise NotReturnable(type_.show())
     return Returned("constant", detail=constant)
+
+
+def _part_of_operator(type_: Type, module: str) -> Returned:
+    """A number that takes the dtype it meets does so again where the operator comes back."""
+    is_number = isinstance(type_, FloatType) and type_.value is None
+    return Returned("number", (VALUE,)) if is_number else returned_of(type_, module)

@@ -8,8 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
 
-from tessera.interface import APART, UNIT, ArrayKind, Choice, Number, Specialization, Static, Tree, chosen_relations
+from tessera.interface import (
+    APART,
+    OPERATOR,
+    UNIT,
+    ArrayKind,
+    Choice,
+    Number,
+    Specialization,
+    Static,
+    Tree,
+    chosen_relations,
+    exact_size,
+)
 from tesserac.base.dataclass import dataclass
+from tesserac.check.algebra.encoding import decoded
 from tesserac.check.calls.construct import fields_signature
 from tesserac.check.declarations.decorators import is_kernel
 from tesserac.check.infer import CheckResult
@@ -37,6 +50,7 @@ from tesserac.types.ty import (
     FloatType,
     IntType,
     NoneType,
+    OperatorType,
     RunIntType,
     StrType,
     StructType,
@@ -65,7 +79,11 @@ def _equal_sizes(places: Mapping[int, Sequence[_Place]], module: Set[str]) -> di
     """Declared sizes that an array without declared dims has too, and that are equal in this call, are one size: which
     of them such an array has, nobody could say. Sizes of the module stay what they are."""
     equal: dict[str, Dim] = {}
-    for found in places.values():
+    for number, found in places.items():
+        size = exact_size(number)
+        if size is not None:
+            equal |= {place.size.symbol: Dim.const(size) for place in found if place.size.symbol is not None}
+            continue
         names = {place.size.symbol for place in found if place.size.symbol is not None}
         first, *others = [*sorted(names & module), *sorted(names - module)] or [""]
         equal |= {name: Dim.sym(first) for name in others if name not in module}
@@ -108,6 +126,9 @@ def _leaves(type_: Type) -> Iterator[TensorType | None]:
         case StructType(fields=fields):
             for _, field in fields:
                 yield from _leaves(field)
+        case OperatorType(leaves=leaves):
+            for leaf in leaves:
+                yield from _leaves(leaf)
 
 
 @dataclass(frozen=True)
@@ -170,6 +191,8 @@ class _Reader:
                 return FloatType()
             case Tree(struct="", items=items):
                 return TupleType(tuple(self._open(name, item) for item in items))
+            case Tree(struct=key, items=items) if key.startswith(OPERATOR):
+                return OperatorType(decoded(key[len(OPERATOR) :]), tuple(self._open(name, item) for item in items))
             case Tree(struct=key, items=items):
                 return self._open_struct(name, self.structs[key], items)
         assert choice is None or isinstance(choice, int | float | str), f"{choice} says no type"
@@ -211,6 +234,9 @@ class _Reader:
         return tuple(Dim.sym(f"{name.capitalize()}{axis}") for axis in range(choice.rank))
 
     def _dim(self, number: int, axis: int, rank: int) -> Dim:
+        size = exact_size(number)
+        if size is not None:
+            return Dim.const(size)
         places = self.places.get(number, ())
         aligned = [p for p in places if p.axis == axis] or [p for p in places if p.from_right == rank - axis]
         if number == UNIT:  # a 1 stretches, unless it stands where a declared size does

@@ -11,7 +11,12 @@ from collections.abc import Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.elements import element
+from tesserac.check.algebra.flags import is_diagonal
 from tesserac.check.algebra.kinds import Dense
+from tesserac.check.algebra.limits import max_materialize
+from tesserac.check.algebra.measures import as_update, diagonal
+from tesserac.check.algebra.operands import refuse_matrix
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.calls.function_values import call_closure
 from tesserac.check.calls.functions import call_function
@@ -24,13 +29,19 @@ from tesserac.check.values.scalars import to_float
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Eye as EyeTensor
 from tesserac.ops.elementwise import Div, Mul
-from tesserac.types.algebra import Leaf, Tree, leaves_of
+from tesserac.types.algebra import Leaf, Tree
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import C64, C128, F32, F64, DType
-from tesserac.types.ty import ErrorType, IntType, TensorType, number_types
+from tesserac.types.ty import ErrorType, IntType, TensorType
 
-MODULE = "stdlib.operators.apply"
-_REAL: dict[DType, DType] = {C64: F32, C128: F64}
+LIBRARY, APPLY = "stdlib.operators.", "apply"
+_ELIMINATION, _FORMS, _POWER = "stdlib.linalg.elimination", "stdlib.linalg.with_structure", "stdlib.linalg.power"
+_OUTSIDE = {
+    **dict.fromkeys(("solve", "slogdet", "det", "inv"), _ELIMINATION),
+    **dict.fromkeys(("_solve_update", "_slogdet_update", "_det_update"), _FORMS),
+    "expm": _POWER,
+}
+"""Functions of matrices that the compiler may replace by those for the structure of their matrix."""
 _COMPLEX: dict[DType, DType] = {F32: C64, F64: C128}
 
 
@@ -56,7 +67,9 @@ class Application:
         if any(isinstance(arg.type, ErrorType) for arg in args):
             return self.pool.body.error(self.span)
         given = [Arg(None, self.span, arg) for arg in _met(self.pool.body, args, self.callee)]
-        return call_function(self.pool.body, FunctionRef(MODULE, function), given, self.callee)
+        file, _, name = function.rpartition(".")
+        ref = FunctionRef(_OUTSIDE.get(function, LIBRARY + (file or APPLY)), name)
+        return call_function(self.pool.body, ref, given, self.callee)
 
     def function(self, function: typed.Expr, x: typed.Expr) -> typed.Expr:
         """A function of the program, called where it is known: the library does not see it."""
@@ -72,23 +85,32 @@ class Application:
         return apply_operator(self.pool.body, op, [y, factor], self.callee.at, self.span)
 
     def dense(self, tree: Kind) -> typed.Expr:
-        """The operator as a matrix."""
+        """The operator as a matrix, for a function that needs all of it."""
         if isinstance(tree, Dense):
-            return self.value(tree.matrix)
+            return tree.matrix_of(self)
+        if refuse_matrix(self.pool, tree, self.callee):
+            return self.pool.body.error(self.span)
+        limit = typed.Static(IntType(Dim.const(max_materialize())), self.span)
+        return self.call("measures._bounded", tree.matrix_of(self), limit)
+
+    def applied_to_identity(self, tree: Kind) -> typed.Expr:
         size = tree.shape(self.pool.types)[0]
         assert size is not None, "an operator without a size has no dense form"
         identity = EyeTensor(size, dtype=element(self.pool, tree))
         return tree.apply(self, apply_operator(self.pool.body, identity, [], self.callee.at, self.span))
 
+    def solve_sum(self, tree: Kind, y: typed.Expr) -> typed.Expr:
+        """A system of a sum: of a diagonal, by dividing; of one and a product, by the size of that."""
+        if is_diagonal(self.pool, tree):
+            return self.call("_diag_solve", diagonal(self, tree), y)
+        update = as_update(self, tree)
+        return self.solve(self.dense(tree), y) if update is None else self.call("_solve_update", *update, y)
 
-def element(pool: Pool, tree: Tree) -> DType:
-    """The real dtype of an operator's numbers: that of its tensors, else f32."""
-    types = number_types(pool.types[place] for place in leaves_of(tree))
-    return real_dtype(next((type_.dtype for type_ in types), F32))
-
-
-def real_dtype(dtype: DType) -> DType:
-    return _REAL.get(dtype, dtype)
+    def solve(self, matrix: typed.Expr, y: typed.Expr) -> typed.Expr:
+        """A system of a matrix; the compiler sees what that is made of."""
+        matrix, y = _met(self.pool.body, [matrix, y], self.callee)
+        is_complex = isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex
+        return self.call("_solve" if is_complex else "solve", matrix, y)
 
 
 def _met(body: Body, args: Sequence[typed.Expr], callee: Callee) -> list[typed.Expr]:

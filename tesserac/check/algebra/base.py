@@ -12,6 +12,7 @@ from typing import Protocol
 from tesserac.base.source import Span
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
+from tesserac.check.state.arguments import Callee
 from tesserac.types.algebra import Leaf, Tree
 from tesserac.types.dims import Dim
 
@@ -23,11 +24,16 @@ class Use(Protocol):
     def pool(self) -> Pool: ...
     @property
     def span(self) -> Span: ...
+    @property
+    def callee(self) -> Callee: ...
     def value(self, leaf: Leaf) -> typed.Expr: ...
     def call(self, function: str, *args: typed.Expr) -> typed.Expr: ...
     def function(self, function: typed.Expr, x: typed.Expr) -> typed.Expr: ...
     def size(self, dim: Dim) -> typed.Expr: ...
     def dense(self, tree: Kind) -> typed.Expr: ...
+    def applied_to_identity(self, tree: Kind) -> typed.Expr: ...
+    def solve(self, matrix: typed.Expr, y: typed.Expr) -> typed.Expr: ...
+    def solve_sum(self, tree: Kind, y: typed.Expr) -> typed.Expr: ...
     def scale(self, factor: typed.Expr, y: typed.Expr, divide: bool) -> typed.Expr: ...
 
 
@@ -42,9 +48,21 @@ class Kind(Tree):
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         """The operator applied to a vector, or to the columns of a matrix, of the right size."""
 
+    def matrix_of(self, use: Use) -> typed.Expr:
+        """The matrix, written as tensors so that its structure can be read off: `diag(d)`, `kron(a, b)`."""
+        return use.applied_to_identity(self)
+
     def is_unitary(self, pool: Pool) -> bool:
         """Whether it is known to be; that it is self-adjoint follows from its adjoint."""
         return False
+
+    def gain(self, pool: Pool) -> float | None:
+        """By how much it makes every vector longer; None where that is not known, or not the same for all."""
+        return 1.0 if self.is_unitary(pool) else None
+
+    def family(self) -> str | None:
+        """Of operators that all commute with each other: what they have in common."""
+        return None
 
     def before(self, pool: Pool, right: Kind) -> Kind | None:
         """This composed with `right` as something simpler; None if there is no such law."""
@@ -56,4 +74,4 @@ class Kind(Tree):
 
     def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
         """The inverse applied."""
-        return use.call("_solve", use.dense(self), y)
+        return use.solve(use.dense(self), y)

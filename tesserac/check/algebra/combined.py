@@ -85,20 +85,30 @@ class Scaled(Kind):
         return scaled(pool, self.coefficient, turned, self.of.adjoint(pool))
 
     def is_unitary(self, pool: Pool) -> bool:
-        return not self.factors and abs(self.coefficient) == 1.0 and self.of.is_unitary(pool)
+        """Where its gain, which a transform has too, is taken away again."""
+        gain = self.of.gain(pool)
+        return not self.factors and gain is not None and abs(abs(self.coefficient) * gain - 1.0) <= _ROUNDING
 
     def inverted(self, pool: Pool) -> Kind | None:
         turned = tuple(replace(factor, reciprocal=not factor.reciprocal) for factor in self.factors)
         return scaled(pool, 1.0 / self.coefficient, turned, inverse(pool, self.of))
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        y = self.of.apply(use, x)
+        return self.times(use, self.of.apply(use, x))
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return self.times(use, self.of.matrix_of(use))
+
+    def times(self, use: Use, y: typed.Expr) -> typed.Expr:
         if self.coefficient != 1.0:
             y = use.scale(typed.Static(FloatType(self.coefficient), use.span), y, False)
         for factor in self.factors:
             number = use.value(factor.leaf)
             y = use.scale(use.call("_conj", number) if factor.conjugated else number, y, factor.reciprocal)
         return y
+
+
+_ROUNDING = 2.0**-50
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,12 @@ class Sum(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return reduce(lambda y, z: use.call("_sum", y, z), [term.apply(use, x) for term in self.terms])
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return reduce(lambda y, z: use.call("_sum", y, z), [term.matrix_of(use) for term in self.terms])
+
+    def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
+        return use.solve_sum(self, y)
 
 
 @dataclass(frozen=True)
@@ -141,6 +157,33 @@ class Compose(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return reduce(lambda y, factor: factor.apply(use, y), reversed(self.factors), x)
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        *others, last = self.factors
+        return reduce(lambda y, factor: factor.apply(use, y), reversed(others), last.matrix_of(use))
+
+
+@dataclass(frozen=True)
+class Conjugate(Kind):
+    """The operator of the conjugated matrix; what has real numbers only is its own."""
+
+    of: Kind
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return self.of.shape(types)
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Conjugate(self.of.adjoint(pool))
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return self.of.is_unitary(pool)
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return use.call("structured._conjugated", self.of.matrix_of(use))
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        y = self.of.apply(use, use.call("structured._conjugated", x))
+        return use.call("structured._conjugated", y)
 
 
 @dataclass(frozen=True)
@@ -260,12 +303,28 @@ def canonical(tree: Kind) -> Kind:
         case Sum(terms=terms):
             return Sum(tuple(sorted(map(canonical, terms), key=repr)))
         case Compose(factors=factors):
-            return Compose(tuple(map(canonical, factors)))
+            return Compose(_in_one_order([canonical(factor) for factor in factors]))
         case Scaled(factors=numbers, of=of):
             return replace(tree, factors=tuple(sorted(numbers, key=repr)), of=canonical(of))
     parts = {field.name: getattr(tree, field.name) for field in fields(tree)}  # type: ignore[arg-type]
     changed = {name: canonical(part) for name, part in parts.items() if isinstance(part, Kind)}
     return replace(tree, **changed) if changed else tree  # type: ignore[type-var]
+
+
+def _in_one_order(factors: list[Kind]) -> tuple[Kind, ...]:
+    """Neighbours that commute, sorted: diagonals, convolutions, and an operator beside powers of its inverse."""
+    done: list[Kind] = []
+    for factor in factors:
+        place = len(done)
+        while place and _commute(done[place - 1], factor) and repr(factor) < repr(done[place - 1]):
+            place -= 1
+        done.insert(place, factor)
+    return tuple(done)
+
+
+def _commute(left: Kind, right: Kind) -> bool:
+    family = left.family()
+    return (family is not None and family == right.family()) or (isinstance(left, Inverse) and left.of == right)
 
 
 def zero_like(pool: Pool, tree: Kind) -> Kind:

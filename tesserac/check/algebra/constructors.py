@@ -5,12 +5,13 @@ Enters: checked arguments by name. Leaves: an operator value, or an error expres
 
 from __future__ import annotations
 
+from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
-from tesserac.check.algebra.combined import Eye, Zero
+from tesserac.check.algebra.combined import Eye, Zero, added
 from tesserac.check.algebra.kinds import BlockSparse, Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
 from tesserac.check.algebra.operands import read, refuse, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
-from tesserac.check.algebra.products import direct_sum, kronecker
+from tesserac.check.algebra.products import direct_sum, known, kronecker
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Callee
@@ -26,40 +27,58 @@ Given = dict[str, typed.Expr]
 
 def eye(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
-    size = _size(pool, given["size"])
+    size = size_leaf(pool, given["size"])
     return body.error(callee.span) if size is None else pool.value(Eye(size), callee.span)
 
 
 def zero(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
-    domain, codomain = _size(pool, given["domain"]), _size(pool, given.get("codomain", given["domain"]))
+    domain, codomain = size_leaf(pool, given["domain"]), size_leaf(pool, given.get("codomain", given["domain"]))
     known = domain is not None and codomain is not None
     return pool.value(Zero(domain, codomain), callee.span) if known else body.error(callee.span)
 
 
 def dense(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
-    matrix, flags = _tensor(pool, given["matrix"], 2), [_flag(body, given.get(name)) for name in PROMISES]
+    matrix, flags = tensor_leaf(pool, given["matrix"], 2), [flag_value(body, given.get(name)) for name in PROMISES]
     if matrix is None or None in flags:
         return body.error(callee.span)
     tree = Dense(matrix, *map(bool, flags))
-    square = not any(flags) or require_square(pool, tree, given["matrix"], callee)
-    return pool.value(tree, callee.span) if square else body.error(callee.span)
+    if any(flags) and not require_square(pool, tree, given["matrix"], callee):
+        return body.error(callee.span)
+    said = [name for name, flag in zip(PROMISES, flags, strict=True) if flag]
+    leaf = pool.add(promised(pool, callee, use_value(pool, matrix), said))
+    unitary, self_adjoint, psd = map(bool, flags)
+    return pool.value(Dense(leaf, unitary, self_adjoint or psd, psd), callee.span)
 
 
-PROMISES = ("unitary", "self_adjoint")
+PROMISES = ("unitary", "self_adjoint", "psd")
+
+
+def use_value(pool: Pool, leaf: Leaf) -> typed.Expr:
+    return pool.values[leaf.index]
+
+
+def promised(pool: Pool, callee: Callee, matrix: typed.Expr, said: list[str]) -> typed.Expr:
+    """The matrix, of which what is said of it holds: it is looked at once, where the operator is made."""
+    for name in said:
+        if not (name == "self_adjoint" and "psd" in said):
+            matrix = Application(pool, callee).call(f"measures._promised_{name}", matrix)
+    return matrix
 
 
 def diag(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
-    entries = _tensor(pool, given["entries"], 1)
+    entries = tensor_leaf(pool, given["entries"], 1)
     return body.error(callee.span) if entries is None else pool.value(Diag(entries), callee.span)
 
 
 def projector(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
-    basis = _tensor(pool, given["basis"], 2)
-    return body.error(callee.span) if basis is None else pool.value(Projector(basis), callee.span)
+    basis = tensor_leaf(pool, given["basis"], 2)
+    if basis is None:
+        return body.error(callee.span)
+    return pool.value(Projector(pool.add(promised(pool, callee, use_value(pool, basis), ["basis"]))), callee.span)
 
 
 def fft(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -72,7 +91,7 @@ def ifft(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 def _fourier(body: Body, callee: Callee, given: Given, is_inverse: bool) -> typed.Expr:
     pool = Pool(body)
-    size = _size(pool, given["size"]) if "size" in given else None
+    size = size_leaf(pool, given["size"]) if "size" in given else None
     unknown = "size" in given and size is None
     return body.error(callee.span) if unknown else pool.value(Fourier(size, is_inverse), callee.span)
 
@@ -80,16 +99,16 @@ def _fourier(body: Body, callee: Callee, given: Given, is_inverse: bool) -> type
 def conv1d(body: Body, callee: Callee, given: Given) -> typed.Expr:
     """Without a size, that of the taps."""
     pool = Pool(body)
-    taps = _tensor(pool, given["taps"], 1)
+    taps = tensor_leaf(pool, given["taps"], 1)
     if taps is None:
         return body.error(callee.span)
-    size = _size(pool, given["size"]) if "size" in given else pool.size(_length(pool, taps), callee.span)
+    size = size_leaf(pool, given["size"]) if "size" in given else pool.size(length_of(pool, taps), callee.span)
     return body.error(callee.span) if size is None else pool.value(Conv1d(taps, size), callee.span)
 
 
 def low_rank(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
-    left, right = _tensor(pool, given["left"], 2), _tensor(pool, given["right"], 2)
+    left, right = tensor_leaf(pool, given["left"], 2), tensor_leaf(pool, given["right"], 2)
     if left is None or right is None:
         return body.error(callee.span)
     ranks = [type_.dims[1] for leaf in (left, right) if isinstance(type_ := pool.types[leaf.index], TensorType)]
@@ -101,14 +120,14 @@ def low_rank(body: Body, callee: Callee, given: Given) -> typed.Expr:
 def block_sparse(body: Body, callee: Callee, given: Given) -> typed.Expr:
     """`op.block_sparse(blocks, rows, columns, Din, Dout)`: block k stands in row rows[k] and column columns[k]."""
     pool = Pool(body)
-    blocks = _tensor(pool, given["blocks"], 3)
-    rows, columns = (_indices(pool, given[name]) for name in ("rows", "columns"))
-    domain, codomain = _size(pool, given["domain"]), _size(pool, given.get("codomain", given["domain"]))
+    blocks = tensor_leaf(pool, given["blocks"], 3)
+    rows, columns = (indices_leaf(pool, given[name]) for name in ("rows", "columns"))
+    domain, codomain = size_leaf(pool, given["domain"]), size_leaf(pool, given.get("codomain", given["domain"]))
     if blocks is None or rows is None or columns is None or domain is None or codomain is None:
         return body.error(callee.span)
     for name, leaf in (("rows", rows), ("columns", columns)):
         what = "there are {wanted} blocks, and {found} numbers of " + name
-        counts = (_length(pool, blocks), _length(pool, leaf))
+        counts = (length_of(pool, blocks), length_of(pool, leaf))
         if not require_fit(body, callee, counts, given["blocks"], given[name], what):
             return body.error(callee.span)
     return pool.value(BlockSparse(blocks, rows, columns, domain, codomain), callee.span)
@@ -116,8 +135,8 @@ def block_sparse(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 def implicit(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
-    forward, backward = _function(pool, given["forward"]), _function(pool, given["backward"])
-    domain, codomain = _size(pool, given["domain"]), _size(pool, given.get("codomain", given["domain"]))
+    forward, backward = function_leaf(pool, given["forward"]), function_leaf(pool, given["backward"])
+    domain, codomain = size_leaf(pool, given["domain"]), size_leaf(pool, given.get("codomain", given["domain"]))
     if forward is None or backward is None or domain is None or codomain is None:
         return body.error(callee.span)
     return pool.value(Implicit(forward, backward, domain, codomain), callee.span)
@@ -128,6 +147,24 @@ def tensor(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
     both = _both_sized(pool, callee, given)
     return body.error(callee.span) if both is None else pool.value(kronecker(pool, *both), callee.span)
+
+
+def kronecker_sum(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`A ⊗ I + I ⊗ B`."""
+    pool = Pool(body)
+    both = _both_sized(pool, callee, given)
+    pairs = zip(both or (), (given["left"], given["right"]), strict=False)
+    if both is None or not all(require_square(pool, tree, value, callee) for tree, value in pairs):
+        return body.error(callee.span)
+    left, right = both
+    ones = [Eye(pool.size(known(tree.shape(pool.types)[0]), callee.span)) for tree in both]
+    terms = [kronecker(pool, left, ones[1]), kronecker(pool, ones[0], right)]
+    return pool.value(added(pool, terms), callee.span)
+
+
+def conv1d_of_column(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`op.circulant(c)`: each column is the one before it, moved down by one."""
+    return conv1d(body, callee, {"taps": given["column"]})
 
 
 def sum_of_spaces(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -145,26 +182,26 @@ def _both_sized(pool: Pool, callee: Callee, given: Given) -> tuple[Kind, Kind] |
     return (left, right) if all(sized) else None
 
 
-def _size(pool: Pool, value: typed.Expr) -> Leaf | None:
+def size_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
     if isinstance(value.type, IntType):
         return pool.add(value)
-    _wrong(pool, value, "a size, an int")
+    wrong_kind(pool, value, "a size, an int")
     return None
 
 
-def _function(pool: Pool, value: typed.Expr) -> Leaf | None:
+def function_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
     if isinstance(value.type, FunctionType) and value.type.module != BUILT_IN:
         return pool.add(value)
-    _wrong(pool, value, "a function of a module, or a lambda")
+    wrong_kind(pool, value, "a function of a module, or a lambda")
     return None
 
 
-def _indices(pool: Pool, value: typed.Expr) -> Leaf | None:
+def indices_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
     """A vector of run-time integers."""
     type_ = value.type
     if isinstance(type_, TensorType) and type_.rank == 1 and type_.dtype.is_integer:
         return pool.add(value)
-    _wrong(pool, value, "a vector of integers, a tensor with one dim")
+    wrong_kind(pool, value, "a vector of integers, a tensor with one dim")
     return None
 
 
@@ -175,29 +212,29 @@ _OF_RANK = {
 }
 
 
-def _length(pool: Pool, leaf: Leaf) -> Dim:
+def length_of(pool: Pool, leaf: Leaf) -> Dim:
     type_ = pool.types[leaf.index]
     assert isinstance(type_, TensorType)
     return type_.dims[0]
 
 
-def _tensor(pool: Pool, value: typed.Expr, rank: int) -> Leaf | None:
+def tensor_leaf(pool: Pool, value: typed.Expr, rank: int) -> Leaf | None:
     """A tensor of floats or complex numbers."""
     type_ = value.type
     if not isinstance(type_, TensorType) or type_.rank != rank:
-        _wrong(pool, value, _OF_RANK[rank])
+        wrong_kind(pool, value, _OF_RANK[rank])
     elif not (type_.dtype.is_float or type_.dtype.is_complex) or type_.is_scaled:
-        _wrong(pool, value, "a tensor of floats or complex numbers")
+        wrong_kind(pool, value, "a tensor of floats or complex numbers")
     else:
         return pool.add(value)
     return None
 
 
-def _wrong(pool: Pool, value: typed.Expr, expected: str) -> None:
+def wrong_kind(pool: Pool, value: typed.Expr, expected: str) -> None:
     pool.body.sink.error(E0210, at=value.span, expected=expected, found=type_text(value.type))
 
 
-def _flag(body: Body, value: typed.Expr | None) -> bool | None:
+def flag_value(body: Body, value: typed.Expr | None) -> bool | None:
     if value is None or isinstance(value.type, BoolType):
         return value is not None and isinstance(value.type, BoolType) and value.type.value
     refuse(body, Callee("", value.span, value.span), value.span, "a promise is True or False, known while compiling")

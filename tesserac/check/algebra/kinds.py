@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -22,9 +23,10 @@ class Dense(Kind):
     matrix: Leaf
     unitary: bool = False
     self_adjoint: bool = False
+    psd: bool = False
 
     def shape(self, types: Sequence[Type]) -> Shape:
-        rows, columns = _dims(types, self.matrix)
+        rows, columns = dims_at(types, self.matrix)
         return columns, rows
 
     def adjoint(self, pool: Pool) -> Kind:
@@ -32,6 +34,9 @@ class Dense(Kind):
 
     def is_unitary(self, pool: Pool) -> bool:
         return self.unitary
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return use.value(self.matrix)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_dense", use.value(self.matrix), x)
@@ -44,14 +49,20 @@ class Diag(Kind):
     entries: Leaf
 
     def shape(self, types: Sequence[Type]) -> Shape:
-        [size] = _dims(types, self.entries)
+        [size] = dims_at(types, self.entries)
         return size, size
 
     def adjoint(self, pool: Pool) -> Kind:
         return Adjoint(self) if _is_complex(pool, self.entries) else self
 
+    def family(self) -> str | None:
+        return "diagonal"
+
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_diag", use.value(self.entries), x)
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return use.call("measures._diagonal_matrix", use.value(self.entries))
 
     def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
         return use.call("_diag_solve", use.value(self.entries), y)
@@ -71,8 +82,38 @@ class Conv1d(Kind):
     def adjoint(self, pool: Pool) -> Kind:
         return Adjoint(self)
 
+    def family(self) -> str | None:
+        return "convolution"
+
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("_conv1d", use.value(self.taps), x)
+        return self.applied(use, x, "")
+
+    def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
+        [count], size = dims_at(use.pool.types, self.taps), size_at(use.pool.types, self.size)
+        if size is None or not pays_to_transform(count, size):
+            return super().solve(use, y)
+        return use.call("structured._ring_solved", use.value(self.taps), y, use.value(self.size))
+
+    def applied(self, use: Use, x: typed.Expr, suffix: str) -> typed.Expr:
+        """By transforms where there are many taps, else by their windows."""
+        [count], size = dims_at(use.pool.types, self.taps), size_at(use.pool.types, self.size)
+        direct = "_conv1d" if size is None or not pays_to_transform(count, size) else "structured._conv1d_transformed"
+        return use.call(direct + suffix, use.value(self.taps), x)
+
+
+_LEAST_TAPS = ((256, 24), (1024, 32), (4096, 40), (16384, 48))
+"""By size, from how many taps on a convolution goes by transforms: measured, one thread, f32."""
+
+
+def pays_to_transform(taps: Dim, size: Dim) -> bool:
+    """Whether a circular convolution goes by transforms: as many taps as entries always do; otherwise both are numbers,
+    since a choice does not depend on the sizes of one call."""
+    if taps == size:
+        return size.constant is None or size.constant > _LEAST_TAPS[0][1]
+    if taps.constant is None or size.constant is None or taps.constant > size.constant:
+        return False
+    rows = [least for limit, least in _LEAST_TAPS if size.constant <= limit]
+    return taps.constant >= (rows[0] if rows else _LEAST_TAPS[-1][1])
 
 
 @dataclass(frozen=True)
@@ -91,14 +132,22 @@ class Adjoint(Kind):
     def is_unitary(self, pool: Pool) -> bool:
         return self.of.is_unitary(pool)
 
+    def family(self) -> str | None:
+        return self.of.family()
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        if isinstance(self.of, Conv1d):
+            return use.applied_to_identity(self)
+        return use.call("measures._adjoint_matrix", self.of.matrix_of(use))
+
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         match self.of:
             case Dense(matrix=leaf):
                 return use.call("_dense_adjoint", use.value(leaf), x)
             case Diag(entries=leaf):
                 return use.call("_diag_adjoint", use.value(leaf), x)
-            case Conv1d(taps=leaf):
-                return use.call("_conv1d_adjoint", use.value(leaf), x)
+            case Conv1d() as convolution:
+                return convolution.applied(use, x, "_adjoint")
 
 
 @dataclass(frozen=True)
@@ -108,7 +157,7 @@ class Projector(Kind):
     basis: Leaf
 
     def shape(self, types: Sequence[Type]) -> Shape:
-        rows, _ = _dims(types, self.basis)
+        rows, _ = dims_at(types, self.basis)
         return rows, rows
 
     def adjoint(self, pool: Pool) -> Kind:
@@ -121,6 +170,10 @@ class Projector(Kind):
         basis = use.value(self.basis)
         return use.call("_low_rank", basis, basis, x)
 
+    def matrix_of(self, use: Use) -> typed.Expr:
+        basis = use.value(self.basis)
+        return use.call("measures._low_rank_matrix", basis, basis)
+
 
 @dataclass(frozen=True)
 class LowRank(Kind):
@@ -130,13 +183,16 @@ class LowRank(Kind):
     right: Leaf
 
     def shape(self, types: Sequence[Type]) -> Shape:
-        return _dims(types, self.right)[0], _dims(types, self.left)[0]
+        return dims_at(types, self.right)[0], dims_at(types, self.left)[0]
 
     def adjoint(self, pool: Pool) -> Kind:
         return LowRank(self.right, self.left)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_low_rank", use.value(self.left), use.value(self.right), x)
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return use.call("measures._low_rank_matrix", use.value(self.left), use.value(self.right))
 
 
 @dataclass(frozen=True)
@@ -148,7 +204,7 @@ class Spectral(Kind):
     vectors: Leaf
 
     def shape(self, types: Sequence[Type]) -> Shape:
-        rows, _ = _dims(types, self.vectors)
+        rows, _ = dims_at(types, self.vectors)
         return rows, rows
 
     def adjoint(self, pool: Pool) -> Kind:
@@ -156,6 +212,25 @@ class Spectral(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_spectral", use.value(self.values), use.value(self.vectors), x)
+
+
+@dataclass(frozen=True)
+class Singular(Kind):
+    """An operator by its singular values, and singular vectors as columns: `left` diag(values) `right`.H."""
+
+    is_spectral: ClassVar[bool] = True
+    left: Leaf
+    values: Leaf
+    right: Leaf
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return dims_at(types, self.right)[0], dims_at(types, self.left)[0]
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Singular(self.right, self.values, self.left)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_singular", *(use.value(leaf) for leaf in (self.left, self.values, self.right)), x)
 
 
 @dataclass(frozen=True)
@@ -173,6 +248,12 @@ class Fourier(Kind):
         """N times the inverse: the transform is unitary but for that. The rules ask for a size before."""
         assert self.size is not None, "the adjoint of a transform has a size"
         return scaled(pool, 1.0, (Factor(self.size, reciprocal=self.is_inverse),), self.inverted(pool))
+
+    def gain(self, pool: Pool) -> float | None:
+        size = size_at(pool.types, self.size)
+        if size is None or not size.constant:
+            return None
+        return math.sqrt(size.constant) if not self.is_inverse else 1.0 / math.sqrt(size.constant)
 
     def before(self, pool: Pool, right: Kind) -> Kind | None:
         opposite = isinstance(right, Fourier) and right.is_inverse != self.is_inverse
@@ -228,7 +309,8 @@ class Implicit(Kind):
         return use.call("_as_declared", use.function(use.value(self.forward), x), x, use.value(self.codomain))
 
 
-def _dims(types: Sequence[Type], leaf: Leaf) -> tuple[Dim, ...]:
+def dims_at(types: Sequence[Type], leaf: Leaf) -> tuple[Dim, ...]:
+    """The dims of the tensor at a place."""
     type_ = types[leaf.index]
     assert isinstance(type_, TensorType)
     return type_.dims

@@ -11,13 +11,14 @@ from dataclasses import fields, replace
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.kinds import Dense, Fourier
+from tesserac.check.algebra.limits import max_materialize
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, type_text
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.globals import BUILT_IN
-from tesserac.diag.codes.operators import E0801, E0802, E0803, E0804
+from tesserac.diag.codes.operators import E0801, E0802, E0803, E0804, E0805
 from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf, Tree
 from tesserac.types.dims import Dim
@@ -133,3 +134,16 @@ def refuse(body: Body, callee: Callee, at: Span, problem: str, remark: str = "")
     if remark:
         draft.remark(remark)
     return body.error(callee.span)
+
+
+def refuse_matrix(pool: Pool, tree: Kind, callee: Callee) -> bool:
+    """Whether an operator that is no matrix would become one of more entries than the program may make by itself."""
+    sizes = tree.shape(pool.types)
+    known = [size.constant for size in sizes if size is not None and size.constant is not None]
+    limit = max_materialize()
+    if isinstance(tree, Dense) or len(known) < 2 or known[0] * known[1] <= limit:
+        return False
+    problem = f"`{callee.name}` would make a matrix of {known[1]} x {known[0]} entries, which are more than {limit}"
+    draft = pool.body.sink.error(E0805, at=callee.at, problem=problem)
+    draft.remark("`to_dense(A)` makes it where that is meant; `--max-materialize` says how many entries may be made")
+    return True

@@ -1,17 +1,18 @@
-"""Operations on operators: composition, adjoint, sums, powers, comparison, application.
+"""Operations on operators: composition, adjoint, sums, powers, application.
 
-Enters: checked operands. Leaves: an operator in normal form, a tensor where one is applied, a bool where two are
-compared, or an error expression after a diagnostic.
+Enters: checked operands. Leaves: an operator in normal form, a tensor where one is applied, or an error expression after a
+diagnostic.
 """
 
 from __future__ import annotations
 
-from tesserac.check.algebra.applying import Application, element, real_dtype
+from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
-from tesserac.check.algebra.combined import Eye, Factor, added, canonical, composed, inverse, scaled
+from tesserac.check.algebra.combined import Conjugate, Eye, Factor, added, composed, inverse, scaled
 from tesserac.check.algebra.constructors import Given
+from tesserac.check.algebra.elements import element, real_dtype
+from tesserac.check.algebra.flags import is_real
 from tesserac.check.algebra.operands import (
-    lacks_size,
     note_operand,
     read,
     read_both,
@@ -26,8 +27,9 @@ from tesserac.check.model.message_text import dims_text, type_text
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0210, E0215
-from tesserac.diag.codes.operators import E0802
+from tesserac.diag.codes.operators import E0802, E0806
 from tesserac.types.algebra import leaves_of
+from tesserac.types.dims import Dim
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, TensorType, number_types
 
 _MOST = 64
@@ -39,20 +41,86 @@ def apply(body: Body, callee: Callee, given: Given) -> typed.Expr:
     operator, x = given["operator"], given["x"]
     if isinstance(x.type, OperatorType):
         return compose(body, callee, {"left": operator, "right": x})
+    return applied(body, callee, operator, x, given.get("axis"))
+
+
+def applied(
+    body: Body, callee: Callee, operator: typed.Expr, x: typed.Expr, axis: typed.Expr | None = None
+) -> typed.Expr:
+    """An operator on a vector, on the columns of a matrix, or along one of the last two axes of a batch."""
     pool = Pool(body)
     tree = read(pool, operator, callee)
     if tree is None:
         return body.error(callee.span)
-    if not isinstance(x.type, TensorType) or x.type.rank not in (1, 2):
+    if not isinstance(x.type, TensorType) or x.type.rank == 0:
         found = dims_text(x.type.dims) if isinstance(x.type, TensorType) else type_text(x.type)
-        problem = f"an operator applies to a vector or to the columns of a matrix; this is {found}"
+        problem = f"an operator applies to a vector, to the columns of a matrix or to a batch of them; this is {found}"
         body.sink.error(E0802, at=x.span, problem=problem)
         return body.error(callee.span)
+    domain = tree.shape(pool.types)[0]
+    place = _axis(body, callee, domain, x, axis)
     what = "the operator takes {wanted} entries, and this has {found}"
-    sizes = (tree.shape(pool.types)[0], x.type.dims[0])
-    if not require_fit(body, callee, sizes, operator, x, what) or not _same_numbers(pool, tree, x, operator, callee):
+    if place is None or not require_fit(body, callee, (domain, x.type.dims[place]), operator, x, what):
         return body.error(callee.span)
-    return tree.apply(Application(pool, callee), x)
+    if not _same_numbers(pool, tree, x, operator, callee):
+        return body.error(callee.span)
+    return _along(Application(pool, callee), tree, x, place)
+
+
+def _along(use: Application, tree: Kind, x: typed.Expr, place: int) -> typed.Expr:
+    assert isinstance(x.type, TensorType)
+    rank = x.type.rank
+    if place == -rank:
+        return tree.apply(use, x)
+    is_last = typed.Static(BoolType(place == -1), use.span)
+    columns = tree.apply(use, use.call("structured._as_columns", x, is_last))
+    return use.call("structured._from_columns", columns, x, is_last)
+
+
+def _axis(
+    body: Body, callee: Callee, domain: Dim | None, x: typed.Expr, axis: typed.Expr | None
+) -> int | None:
+    """Which axis of x, from the right, the operator takes: as said, the rows of a matrix, and of a batch the one of the
+    last two that has its size; None after a diagnostic."""
+    assert isinstance(x.type, TensorType)
+    dims, rank = x.type.dims, x.type.rank
+    if axis is not None:
+        said = axis.type.value.constant if isinstance(axis.type, IntType) else None
+        if said in (-1, -2, rank - 1, rank - 2) and -rank <= said:
+            return said if said < 0 else said - rank
+        body.sink.error(E0802, at=axis.span, problem="an operator applies along the last axis, -1, or along -2")
+        return None
+    if rank <= 2 or domain is None:
+        return -min(rank, 2)
+    fitting = [place for place in (-2, -1) if body.facts.same(dims[place], domain)]
+    if len(fitting) == 2:
+        problem = "the last two axes both have the size that the operator takes"
+        draft = body.sink.error(E0806, at=callee.at, problem=problem)
+        draft.remark("`apply(A, x, axis=-1)` takes the last one, as `x @ A.T` does; `axis=-2` takes columns")
+        return None
+    return fitting[0] if fitting else -2
+
+
+def apply_right(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`x @ A`: the transpose on every row of x."""
+    turned = transposed(body, callee, {"operator": given["operator"]})
+    x = given["x"]
+    if isinstance(turned.type, ErrorType):
+        return turned
+    last = typed.Static(IntType(Dim.const(-1)), callee.span)
+    return applied(body, callee, turned, x, last if isinstance(x.type, TensorType) and x.type.rank > 1 else None)
+
+
+def transposed(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`A.T`: the adjoint of the conjugate."""
+    pool, operator = Pool(body), given["operator"]
+    tree = read(pool, operator, callee)
+    if tree is None or not require_size(body, tree, operator, callee):
+        return body.error(callee.span)
+    turned = tree.adjoint(pool)
+    if not is_real(pool, tree):
+        turned = turned.of if isinstance(turned, Conjugate) else Conjugate(turned)
+    return pool.value(turned, callee.span)
 
 
 def _same_numbers(pool: Pool, tree: Kind, x: typed.Expr, operator: typed.Expr, callee: Callee) -> bool:
@@ -224,34 +292,3 @@ def resolvent(body: Body, callee: Callee, given: Given) -> typed.Expr:
         return body.error(callee.span)
     shifted = scaled(pool, *parts, Eye(pool.size(domain, callee.span)))
     return pool.value(inverse(pool, added(pool, [shifted, scaled(pool, -1.0, (), tree)])), callee.span)
-
-
-# ----------------------------------------------------------------------------------------------------- questions
-
-
-def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
-    """Whether the laws make both the same; decided while compiling."""
-    if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
-        return body.error(callee.span)
-    pool = Pool(body)
-    both = read_both(pool, left, right, callee)
-    if both is None:
-        return body.error(callee.span)
-    return typed.Static(BoolType(canonical(both[0]) == canonical(both[1])), callee.span)
-
-
-def is_self_adjoint(pool: Pool, tree: Kind) -> bool:
-    return not lacks_size(tree) and canonical(tree.adjoint(pool)) == canonical(tree)
-
-
-def is_normal(pool: Pool, tree: Kind) -> bool:
-    """Whether it is known to commute with its adjoint."""
-    if lacks_size(tree):
-        return tree.is_unitary(pool)
-    turned = tree.adjoint(pool)
-    orders = [canonical(composed(pool, pair)) for pair in ([tree, turned], [turned, tree])]
-    return is_skew(pool, tree) or tree.is_unitary(pool) or orders[0] == orders[1]
-
-
-def is_skew(pool: Pool, tree: Kind) -> bool:
-    return canonical(tree.adjoint(pool)) == canonical(scaled(pool, -1.0, (), tree))

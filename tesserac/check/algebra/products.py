@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN
@@ -11,7 +12,7 @@ from tesserac.check.algebra.combined import Eye, Zero, composed, inverse, scaled
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
 from tesserac.types.algebra import Leaf, Shape
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.ty import Type
 
 
@@ -55,6 +56,9 @@ class Kronecker(Kind):
         z = self.right.apply(use, use.call("_exchanged", y, x, use.size(known(m)), use.size(known(p))))
         return use.call("_as_vector", z, x, use.size(known(m)), use.size(known(q)))
 
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return use.call("measures._kron", self.left.matrix_of(use), self.right.matrix_of(use))
+
 
 @dataclass(frozen=True)
 class DirectSum(Kind):
@@ -87,6 +91,36 @@ class DirectSum(Kind):
         count = use.size(known(self.first.shape(use.pool.types)[0]))
         head, tail = use.call("_head", x, count), use.call("_tail", x, count)
         return use.call("_stacked", self.first.apply(use, head), self.second.apply(use, tail))
+
+
+@dataclass(frozen=True)
+class Grid(Kind):
+    """Operators in rows and columns: those of a row give the same, those of a column take the same."""
+
+    rows: tuple[tuple[Kind, ...], ...]
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return _added([known(part.shape(types)[0]) for part in self.rows[0]]), _added(
+            [known(row[0].shape(types)[1]) for row in self.rows]
+        )
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Grid(tuple(tuple(part.adjoint(pool) for part in column) for column in zip(*self.rows, strict=True)))
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        parts: list[typed.Expr] = []
+        start = ZERO
+        for part in self.rows[0]:
+            count = known(part.shape(use.pool.types)[0])
+            parts.append(use.call("structured._part", x, use.size(start), use.size(count)))
+            start = start + count
+        rows = [[part.apply(use, own) for part, own in zip(row, parts, strict=True)] for row in self.rows]
+        sums = [reduce(lambda y, z: use.call("_sum", y, z), row) for row in rows]
+        return reduce(lambda y, z: use.call("_stacked", y, z), sums)
+
+
+def _added(sizes: Sequence[Dim]) -> Dim:
+    return reduce(lambda a, b: a + b, sizes)
 
 
 def kronecker(pool: Pool, left: Kind, right: Kind) -> Kind:

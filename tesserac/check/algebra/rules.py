@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.check.algebra import constructors, operations, spectra
+from tesserac.check.algebra import constructors, more_constructors, operations, questions, spectra
+from tesserac.check.algebra.applying import Application
+from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.flags import FLAGS, flags_of
+from tesserac.check.algebra.kinds import Singular, Spectral
 from tesserac.check.algebra.operands import as_kind, note_operand, refuse
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
+from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.operators import E0802
+from tesserac.ops.compare import BitNot
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, ErrorType, IntType, OperatorType, TupleType
+from tesserac.types.ty import BoolType, ErrorType, IntType, OperatorType, StrType, TupleType
 
 _MINUS_ONE = Dim.const(-1)
 Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
@@ -31,7 +37,7 @@ def _slots(text: str) -> tuple[Slot, ...]:
 RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "eye": (_slots("size"), constructors.eye),
     "zero": (_slots("domain codomain?"), constructors.zero),
-    "dense": (_slots("matrix *unitary *self_adjoint"), constructors.dense),
+    "dense": (_slots("matrix *unitary *self_adjoint *psd"), constructors.dense),
     "diag": (_slots("entries"), constructors.diag),
     "projector": (_slots("basis"), constructors.projector),
     "fft": (_slots("size?"), constructors.fft),
@@ -43,7 +49,18 @@ RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "kronecker": (_slots("left right"), constructors.tensor),
     "tensor": (_slots("left right"), constructors.tensor),
     "direct_sum": (_slots("left right"), constructors.sum_of_spaces),
-    "apply": (_slots("operator x"), operations.apply),
+    "kronecker_sum": (_slots("left right"), constructors.kronecker_sum),
+    "permutation": (_slots("order"), more_constructors.permutation),
+    "triangular": (_slots("matrix *lower"), more_constructors.triangular),
+    "banded": (_slots("bands lower upper"), more_constructors.banded),
+    "toeplitz": (_slots("column row?"), more_constructors.toeplitz),
+    "circulant": (_slots("column"), constructors.conv1d_of_column),
+    "block": (_slots("rows"), more_constructors.block),
+    "jacobian": (_slots("function point"), more_constructors.jacobian),
+    "coo": (_slots("rows columns values domain codomain?"), more_constructors.coo),
+    "csr": (_slots("starts columns values domain"), more_constructors.csr),
+    "apply": (_slots("operator x *axis"), operations.apply),
+    "transpose": (_slots("operator"), operations.transposed),
     "compose": (_slots("left right"), operations.compose),
     "adjoint": (_slots("operator"), operations.adjoint),
     "plus": (_slots("left right"), operations.plus),
@@ -58,9 +75,20 @@ RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "truncate": (_slots("form k"), spectra.truncate),
     "reconstruct": (_slots("form"), spectra.reconstruct),
     "pseudoinverse": (_slots("form"), spectra.pseudoinverse),
-    "norm": (_slots("operator"), spectra.norm),
-    "is_unitary": (_slots("operator"), spectra.is_unitary),
-    "spectral_radius": (_slots("operator"), spectra.spectral_radius),
+    "to_dense": (_slots("operator"), questions.to_dense),
+    "inverse": (_slots("operator"), questions.inv),
+    "inv": (_slots("operator"), questions.inv),
+    "solve": (_slots("operator x"), questions.solve),
+    "trace": (_slots("operator"), questions.trace),
+    "diagonal": (_slots("operator"), questions.diagonal),
+    "det": (_slots("operator"), questions.det),
+    "slogdet": (_slots("operator"), questions.slogdet),
+    "logdet": (_slots("operator"), questions.logdet),
+    "norm": (_slots("operator"), questions.norm),
+    "cond": (_slots("operator"), questions.cond),
+    "is_unitary": (_slots("operator"), questions.is_unitary),
+    "spectral_radius": (_slots("operator"), questions.spectral_radius),
+    **{name: (_slots("operator"), spectra.function_of) for name in spectra.FUNCTIONS},
 }
 
 _SIGNS: dict[str, tuple[tuple[str, str], Rule]] = {
@@ -99,12 +127,12 @@ def binary(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
         return body.error(node.span)
     if node.op == "*" and not isinstance(left.type, OperatorType):
         left, right = right, left
-    from_right = node.op in ("@", "/", "**") and not isinstance(left.type, OperatorType)
-    if node.op not in _SIGNS or from_right:
+    from_right = not isinstance(left.type, OperatorType)
+    if node.op == "@" and from_right:
+        return operations.apply_right(body, callee, {"x": left, "operator": right})
+    if node.op not in _SIGNS or (node.op in ("/", "**") and from_right):
         draft = body.sink.error(E0802, at=node.op_span, problem=f"`{node.op}` does not take an operator on this side")
         note_operand(body, draft, right if isinstance(right.type, OperatorType) else left)
-        if node.op == "@":
-            draft.remark("an operator applies to what stands after it; `adjoint(A) @ x` is the conjugate of `x @ A`")
         return body.error(node.span)
     (first, second), rule = _SIGNS[node.op]
     return rule(body, callee, {first: left, second: right})
@@ -121,17 +149,20 @@ def negative(body: Body, node: ast.UnaryOp, operand: typed.Expr) -> typed.Expr:
 def compare(body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
     if link.op not in ("==", "!="):
         return refuse(body, callee, link.op_span, f"operators are equal or not; `{link.op}` does not compare them")
-    same = operations.equal(body, left, right, callee)
-    if link.op == "!=" and isinstance(same.type, BoolType):
+    same = questions.equal(body, left, right, callee)
+    if link.op == "==" or isinstance(same.type, ErrorType):
+        return same
+    if isinstance(same.type, BoolType):
         return typed.Static(BoolType(not same.type.value), callee.span)
-    return same
+    return apply_operator(body, BitNot(), [same], link.op_span, callee.span)
 
 
-ATTRIBUTES = ("H", "shape", "unitary", "self_adjoint", "normal")
+_FORM = ("U", "S", "V")
+ATTRIBUTES = ("H", "T", "shape", "flags", *_FORM, *FLAGS)
 
 
 def attribute(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
-    """`A.H`, the shape of its matrix, or a flag: one of ATTRIBUTES."""
+    """`A.H`, the shape of its matrix, a part of a spectral form, or a flag: one of ATTRIBUTES."""
     assert isinstance(value.type, OperatorType)
     pool = Pool(body)
     tree = as_kind(pool.take(value))
@@ -139,14 +170,28 @@ def attribute(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
     match node.name:
         case "H":
             return operations.adjoint(body, callee, {"operator": value})
+        case "T":
+            return operations.transposed(body, callee, {"operator": value})
         case "shape":
-            sizes = reversed(value.type.shape)
-            known = tuple(IntType(size) for size in sizes if size is not None)
-            if len(known) == 2:
-                return typed.Static(TupleType(known), node.span)
-            return refuse(body, callee, node.span, "this operator is of any size")
-        case "unitary":
-            return typed.Static(BoolType(tree.is_unitary(pool)), node.span)
-        case "self_adjoint":
-            return typed.Static(BoolType(operations.is_self_adjoint(pool, tree)), node.span)
-    return typed.Static(BoolType(operations.is_normal(pool, tree)), node.span)
+            return _shape(body, value.type, callee)
+        case "flags":
+            names = tuple(StrType(flag) for flag in flags_of(pool, tree))
+            return typed.Static(TupleType(names), node.span)
+    if node.name in _FORM:
+        return _part_of_form(pool, tree, callee)
+    return questions.flag(Application(pool, callee), tree, node.name)
+
+
+def _shape(body: Body, type_: OperatorType, callee: Callee) -> typed.Expr:
+    known = tuple(IntType(size) for size in reversed(type_.shape) if size is not None)
+    if len(known) == 2:
+        return typed.Static(TupleType(known), callee.span)
+    return refuse(body, callee, callee.span, "this operator is of any size")
+
+
+def _part_of_form(pool: Pool, tree: Kind, callee: Callee) -> typed.Expr:
+    """`.U`, `.S` or `.V` of a spectral form, which is U diag(S) V.H."""
+    if not isinstance(tree, Spectral | Singular):
+        problem = f"`{callee.name}` is a part of a spectral form; this operator is none"
+        return refuse(pool.body, callee, callee.at, problem, "`spectral(A)` gives one")
+    return pool.values[spectra.factors_of(tree)[_FORM.index(callee.name.removeprefix("."))].index]

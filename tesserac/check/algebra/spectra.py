@@ -1,64 +1,76 @@
-"""Spectral forms, functions and measures of operators.
+"""Spectral forms and functions of operators.
 
-Enters: checked arguments by name. Leaves: an operator or a number. What the kind of an operator tells (a diagonal, a
-spectral form, a flag) is used; anything else is computed from its dense form.
+Enters: checked arguments by name. Leaves: an operator. What the kind of an operator tells (a diagonal, a spectral form, a
+flag) is used; anything else is computed from its dense form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
-from tesserac.check.algebra.combined import Eye, Zero
+from tesserac.check.algebra.combined import Eye, Scaled, Sum, Zero, scaled
 from tesserac.check.algebra.constructors import Given
-from tesserac.check.algebra.kinds import Dense, Diag, Spectral
-from tesserac.check.algebra.operands import read, refuse, require_size, require_square
-from tesserac.check.algebra.operations import is_normal, is_self_adjoint, is_skew
+from tesserac.check.algebra.flags import is_diagonal, is_psd, is_real, is_self_adjoint, is_skew
+from tesserac.check.algebra.kinds import Dense, Diag, Singular, Spectral
+from tesserac.check.algebra.measures import diagonal
+from tesserac.check.algebra.operands import as_kind, read, refuse, require_size, require_square
 from tesserac.check.algebra.pool import Pool
+from tesserac.check.algebra.products import DirectSum, Kronecker, direct_sum, is_square, kronecker
 from tesserac.check.model import typed
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import item_of
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, TensorType
+from tesserac.types.algebra import Leaf
+from tesserac.types.ty import ErrorType, IntType, StrType, TensorType
 
 Rule = Callable[[Application, Kind, typed.Expr], typed.Expr]
 
 
 def spectral(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    """Eigenvalues and eigenvectors of a real self-adjoint operator."""
-    return _square(body, callee, given, _spectral)
+    """Eigenvalues and eigenvectors of what is known to be self-adjoint, singular values and vectors of all else."""
+    return of_sized(body, callee, given, _spectral)
 
 
 def _spectral(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
-    if isinstance(tree, Spectral):
+    if isinstance(tree, Spectral | Singular):
         return operator
-    if not is_self_adjoint(use.pool, tree):
-        problem = "`spectral` takes an operator that is known to be self-adjoint"
-        remark = "say so where it is made, `op.dense(M, self_adjoint=True)`, or take `sym(A)`"
-        return refuse(use.pool.body, use.callee, operator.span, problem, remark)
-    matrix = use.dense(tree)
-    if isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex:
-        return refuse(use.pool.body, use.callee, operator.span, "`spectral` takes an operator of real numbers")
-    return _form(use, use.call("_spectral_form", matrix))
+    matrix, is_hermitian = use.dense(tree), is_self_adjoint(use.pool, tree)
+    is_complex = isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex
+    if is_complex and not is_hermitian:
+        problem = "singular values and vectors of complex operators are not there; of self-adjoint ones they are"
+        return refuse(use.pool.body, use.callee, operator.span, problem, "`sym(A)` is, and `A.H ∘ A`")
+    if is_hermitian:
+        values, vectors = _parts(use, use.call("_hermitian_form" if is_complex else "_spectral_form", matrix), 2)
+        return use.pool.body.error(use.span) if values is None else use.operator(Spectral(values, vectors))
+    left, values, right = _parts(use, use.call("_singular_form", matrix), 3)
+    return use.pool.body.error(use.span) if left is None else use.operator(Singular(left, values, right))
 
 
-def _form(use: Application, pair: typed.Expr) -> typed.Expr:
-    """A spectral form of eigenvalues and eigenvectors."""
-    if isinstance(pair.type, ErrorType):
-        return pair
-    values, vectors = (use.pool.add(item_of(pair, place, use.span)) for place in range(2))
-    return use.operator(Spectral(values, vectors))
+def _parts(use: Application, made: typed.Expr, count: int) -> list[Any]:
+    """The leaves that a function of the library made; None in their place after a diagnostic."""
+    if isinstance(made.type, ErrorType):
+        return [None] * count
+    return [use.pool.add(item_of(made, place, use.span)) for place in range(count)]
 
 
 def truncate(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    """The k eigenvalues of largest magnitude."""
+    """The k values of largest magnitude."""
     count = given["k"]
     if not isinstance(count.type, IntType):
         return refuse(body, callee, count.span, "`truncate` keeps a number of eigenvalues that is an int")
 
-    def rule(use: Application, form: Spectral) -> typed.Expr:
-        return _form(use, use.call("_truncated", use.value(form.values), use.value(form.vectors), count))
+    def rule(use: Application, form: Spectral | Singular) -> typed.Expr:
+        def kept(leaf: Leaf, function: str) -> Leaf:
+            return use.pool.add(use.call(function, use.value(leaf), count))
+
+        values = kept(form.values, "_kept")
+        if isinstance(form, Spectral):
+            return use.operator(Spectral(values, kept(form.vectors, "_kept_columns")))
+        left, right = (kept(leaf, "_kept_columns") for leaf in (form.left, form.right))
+        return use.operator(Singular(left, values, right))
 
     return _of_form(body, callee, given, rule)
 
@@ -66,31 +78,47 @@ def truncate(body: Body, callee: Callee, given: Given) -> typed.Expr:
 def reconstruct(body: Body, callee: Callee, given: Given) -> typed.Expr:
     """The dense operator that a spectral form stands for."""
 
-    def rule(use: Application, form: Spectral) -> typed.Expr:
-        matrix = use.call("_reconstructed", use.value(form.values), use.value(form.vectors))
-        return _made(use, matrix, lambda leaf: Dense(leaf, self_adjoint=True))
+    def rule(use: Application, form: Spectral | Singular) -> typed.Expr:
+        left, values, right = (use.value(leaf) for leaf in factors_of(form))
+        matrix = use.call("_reconstructed", values, left, right)
+        return _made(use, matrix, lambda leaf: Dense(leaf, self_adjoint=isinstance(form, Spectral)))
 
     return _of_form(body, callee, given, rule)
 
 
-def pseudoinverse(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    """Eigenvalues become their reciprocals; those that do not count, 0."""
+def factors_of(form: Spectral | Singular) -> tuple[Leaf, Leaf, Leaf]:
+    """U, S and V of a spectral form: it is U diag(S) V.H."""
+    if isinstance(form, Spectral):
+        return form.vectors, form.values, form.vectors
+    return form.left, form.values, form.right
 
-    def rule(use: Application, form: Spectral) -> typed.Expr:
-        values = use.call("_pseudoinverse", use.value(form.values), use.value(form.vectors))
-        return _made(use, values, lambda leaf: Spectral(leaf, form.vectors))
+
+def pseudoinverse(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """Eigenvalues become their reciprocals; those that do not count, 0. Of any other operator, that of its form."""
+    pool, value = Pool(body), given["form"]
+    tree = read(pool, value, callee)
+    if tree is not None and not isinstance(tree, Spectral | Singular):
+        form = spectral(body, callee, {"operator": value})
+        return form if isinstance(form.type, ErrorType) else pseudoinverse(body, callee, {"form": form})
+
+    def rule(use: Application, form: Spectral | Singular) -> typed.Expr:
+        sizes = [size for size in form.shape(use.pool.types) if size is not None]
+        values = use.call("_reciprocals", use.value(form.values), use.size(sizes[0]))
+        if isinstance(form, Spectral):
+            return _made(use, values, lambda leaf: Spectral(leaf, form.vectors))
+        return _made(use, values, lambda leaf: Singular(form.right, leaf, form.left))
 
     return _of_form(body, callee, given, rule)
 
 
 def _of_form(
-    body: Body, callee: Callee, given: Given, rule: Callable[[Application, Spectral], typed.Expr]
+    body: Body, callee: Callee, given: Given, rule: Callable[[Application, Spectral | Singular], typed.Expr]
 ) -> typed.Expr:
     pool, value = Pool(body), given["form"]
     tree = read(pool, value, callee)
     if tree is None:
         return body.error(callee.span)
-    if not isinstance(tree, Spectral):
+    if not isinstance(tree, Spectral | Singular):
         problem = f"`{callee.name}` takes a spectral form, which `spectral(A)` gives"
         return refuse(body, callee, value.span, problem)
     return rule(Application(pool, callee), tree)
@@ -101,16 +129,77 @@ def expm(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 
 def _expm(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
+    return use.operator(exponential(use, tree))
+
+
+def exponential(use: Application, tree: Kind) -> Kind:
+    """exp of sums of spaces is one of their parts; of A ⊗ I + I ⊗ B it is exp(A) ⊗ exp(B)."""
     pool = use.pool
     match tree:
         case Zero(domain=size):
-            return use.operator(Eye(size))
-        case Diag(entries=entries):
-            return _made(use, use.call("_exponential", use.value(entries)), Diag)
+            return Eye(size)
+        case DirectSum(first=first, second=second) if is_square(pool, first):
+            return direct_sum(pool, exponential(use, first), exponential(use, second))
+        case _ if is_diagonal(pool, tree):
+            return Diag(pool.add(use.call("_exponential", diagonal(use, tree))))
         case Spectral(values=values, vectors=vectors) if _is_whole(use, tree):
-            return _made(use, use.call("_exponential", use.value(values)), lambda leaf: Spectral(leaf, vectors))
+            return Spectral(pool.add(use.call("_exponential", use.value(values))), vectors)
+    halves = kronecker_sum_of(pool, tree)
+    if halves is not None:
+        return kronecker(pool, exponential(use, halves[0]), exponential(use, halves[1]))
     unitary, itself = is_skew(pool, tree), is_self_adjoint(pool, tree)
-    return _made(use, use.call("_matrix_expm", use.dense(tree)), lambda leaf: Dense(leaf, unitary, itself))
+    matrix = use.dense(tree)
+    is_complex = isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex
+    made = use.call("_matrix_expm" if is_complex else "expm", matrix)
+    return Dense(pool.add(made), unitary, itself, itself)
+
+
+def kronecker_sum_of(pool: Pool, tree: Kind) -> tuple[Kind, Kind] | None:
+    """A and B of an operator that is A ⊗ I + I ⊗ B, also with numbers in front; None where it is none."""
+    if not isinstance(tree, Sum) or len(tree.terms) != 2:
+        return None
+    found: dict[bool, Kind] = {}
+    for term in tree.terms:
+        number, product = (term, term.of) if isinstance(term, Scaled) else (None, term)
+        if not isinstance(product, Kronecker) or isinstance(product.left, Eye) == isinstance(product.right, Eye):
+            return None
+        is_right = isinstance(product.left, Eye)
+        part = product.right if is_right else product.left
+        found[is_right] = part if number is None else scaled(pool, number.coefficient, number.factors, part)
+    return (found[False], found[True]) if len(found) == 2 else None
+
+
+FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tanh", "abs")
+"""Functions of numbers that an operator has too, by its eigenvalues."""
+
+
+def function_of(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`sqrt(A)`, `log(A)`, ... of an operator that is known to be self-adjoint."""
+    if callee.name.removeprefix(".") == "exp":
+        return expm(body, callee, given)
+    return _square(body, callee, given, _function)
+
+
+def _function(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
+    pool, name = use.pool, use.callee.name.removeprefix(".")
+    function = typed.Static(StrType(name), use.span)
+    if isinstance(tree, Eye) and name == "sqrt":
+        return operator
+    if is_diagonal(pool, tree):
+        return _made(use, use.call("measures._function", diagonal(use, tree), function), Diag)
+    if name == "sqrt" and isinstance(tree, Kronecker) and is_psd(pool, tree):
+        parts = [_function(use, part, use.operator(part)) for part in (tree.left, tree.right)]
+        if not any(isinstance(part.type, ErrorType) for part in parts):
+            return use.operator(kronecker(pool, *(as_kind(pool.take(part)) for part in parts)))
+    if isinstance(tree, Spectral) and _is_whole(use, tree):
+        made = use.call("measures._function", use.value(tree.values), function)
+        return _made(use, made, lambda leaf: Spectral(leaf, tree.vectors))
+    if not is_self_adjoint(pool, tree) or not is_real(pool, tree):
+        problem = f"`{name}` takes a real operator that is known to be self-adjoint"
+        remark = "say so where it is made, `op.dense(M, self_adjoint=True)`, or take `sym(A)`"
+        return refuse(pool.body, use.callee, operator.span, problem, remark)
+    matrix = use.call("measures._matrix_function", use.dense(tree), function)
+    return _made(use, matrix, lambda leaf: Dense(leaf, self_adjoint=True, psd=name in ("sqrt", "abs")))
 
 
 def _is_whole(use: Application, tree: Spectral) -> bool:
@@ -124,55 +213,15 @@ def _made(use: Application, value: typed.Expr, make: Callable[..., Kind]) -> typ
     return value if isinstance(value.type, ErrorType) else use.operator(make(use.pool.add(value)))
 
 
-# ------------------------------------------------------------------------------------------------------ measures
-
-
-def norm(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    """The largest that a vector of length 1 becomes."""
-    pool, operator = Pool(body), given["operator"]
-    tree = read(pool, operator, callee)
-    if tree is None or not require_size(body, tree, operator, callee):
-        return body.error(callee.span)
-    return _norm(Application(pool, callee), tree, operator)
-
-
-def _norm(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
-    if tree.is_unitary(use.pool):
-        return typed.Static(FloatType(1.0), use.span)
-    match tree:
-        case Diag(entries=values) | Spectral(values=values):
-            return use.call("_largest", use.value(values))
-    return use.call("_matrix_norm", use.dense(tree))
-
-
-def spectral_radius(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    """The largest magnitude of an eigenvalue."""
-    return _square(body, callee, given, _spectral_radius)
-
-
-def _spectral_radius(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
-    if is_normal(use.pool, tree):
-        return _norm(use, tree, operator)
-    return use.call("_matrix_spectral_radius", use.dense(tree))
-
-
-def is_unitary(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    """Known while compiling where the operator's kind tells, else computed, up to rounding."""
-    pool, operator = Pool(body), given["operator"]
-    tree = read(pool, operator, callee)
-    if tree is None or not require_size(body, tree, operator, callee):
-        return body.error(callee.span)
-    domain, codomain = tree.shape(pool.types)
-    if tree.is_unitary(pool) or domain != codomain:
-        return typed.Static(BoolType(domain == codomain), callee.span)
-    use = Application(pool, callee)
-    return use.call("_matrix_is_unitary", use.dense(tree))
-
-
 def _square(body: Body, callee: Callee, given: Given, rule: Rule) -> typed.Expr:
+    return of_sized(body, callee, given, rule, square=True)
+
+
+def of_sized(body: Body, callee: Callee, given: Given, rule: Rule, *, square: bool = False) -> typed.Expr:
+    """A rule of an operator that has a size, and is square where that is asked for."""
     pool, operator = Pool(body), given["operator"]
     tree = read(pool, operator, callee)
     fits = tree is not None and require_size(body, tree, operator, callee)
-    if tree is None or not fits or not require_square(pool, tree, operator, callee):
+    if tree is None or not fits or (square and not require_square(pool, tree, operator, callee)):
         return body.error(callee.span)
     return rule(Application(pool, callee), tree, operator)

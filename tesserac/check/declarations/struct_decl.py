@@ -15,6 +15,7 @@ from tesserac.check.model.specs import (
     ErrorSpec,
     FieldSpec,
     ListSpec,
+    OperatorSpec,
     ScalarSpec,
     Storage,
     StructDecl,
@@ -47,7 +48,7 @@ def _field(reader: AnnotationReader, node: ast.FieldDef, sink: Sink) -> FieldSpe
     if not _is_complete(spec):
         problem = f"the type of the field `{node.name}` is not complete"
         draft = sink.error(E0204, at=node.annotation.span, problem=problem)
-        draft.remark("a field is a tensor with its dims, a number, a struct with its sizes, or a list of one")
+        draft.remark("a field is a tensor with its dims, a number, a struct or an operator with its sizes, or a list of one")
         spec = ErrorSpec(spec.span)
     return FieldSpec(node.name, spec, node.init, node.name_span)
 
@@ -64,6 +65,8 @@ def _is_complete(spec: TypeSpec) -> bool:
             return all(map(_is_complete, spec.items))
         case ScalarSpec():
             return spec.kind not in ("Axis", "Shape")
+        case OperatorSpec():
+            return bool(spec.args)
     return isinstance(spec, AnySpec | ErrorSpec)
 
 

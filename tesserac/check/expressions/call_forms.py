@@ -226,7 +226,7 @@ def _algebra_rule(meaning: Resolved | None, args: Sequence[Arg]) -> str:
     match meaning:
         case BuiltinRef(name) if name.startswith(ALGEBRA):
             return name.removeprefix(ALGEBRA)
-        case FunctionRef(name=name) if algebra.takes(name, args):
+        case FunctionRef(owner=owner, name=name) if owner.startswith("stdlib.") and algebra.takes(name, args):
             return name
         case OperatorRef(op) if algebra.takes(op.name, args):
             return op.name

@@ -36,6 +36,7 @@ from tesserac.check.model.specs import (
     TypeSpec,
     dims_of,
     has_trees,
+    holds_operators,
 )
 from tesserac.check.model.struct_uses import field_specs
 from tesserac.check.sizes.facts import Facts
@@ -380,7 +381,7 @@ def _takes_any(spec: TypeSpec) -> bool:
     """Whether the argument's own type, with its sizes, is that of the parameter or of a part of it. A function has
     sizes in what it captured and in its own signature."""
     spec = spec.inner if isinstance(spec, OptionalSpec) and isinstance(spec.inner, FunctionSpec) else spec
-    return isinstance(spec, AnySpec | OperatorSpec | FunctionSpec) or has_trees(spec)
+    return isinstance(spec, AnySpec | OperatorSpec | FunctionSpec) or has_trees(spec) or holds_operators(spec)
 
 
 def _sizes_of(signature: Signature) -> frozenset[str]:

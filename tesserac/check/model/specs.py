@@ -282,7 +282,7 @@ def is_bare(spec: TypeSpec) -> bool:
     """Whether a type stands without its arguments: `Tensor`, or a struct without its sizes."""
     match spec:
         case StructSpec():
-            return spec.args is None or has_trees(spec)
+            return spec.args is None or has_trees(spec) or holds_operators(spec)
         case OptionalSpec():
             return is_bare(spec.inner)
         case ListSpec():
@@ -301,6 +301,18 @@ def has_trees(spec: TypeSpec) -> bool:
     if isinstance(spec, TupleSpec):
         return any(map(has_trees, spec.items))
     return has_trees(spec.item) if isinstance(spec, ListSpec) else False
+
+
+def holds_operators(spec: TypeSpec) -> bool:
+    """Whether some part of a struct, tuple or list is an operator: which one, each value of that type says."""
+    match spec:
+        case StructSpec():
+            return any(isinstance(f.spec, OperatorSpec) or holds_operators(f.spec) for f in spec.decl.fields)
+        case TupleSpec():
+            return any(isinstance(item, OperatorSpec) or holds_operators(item) for item in spec.items)
+        case ListSpec(item=item):
+            return isinstance(item, OperatorSpec) or holds_operators(item)
+    return False
 
 
 def leaves_dims(spec: TypeSpec) -> bool:

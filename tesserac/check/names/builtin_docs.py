@@ -112,12 +112,15 @@ _OPERATIONS = {
     "sym": ("sym(A)", "The self-adjoint part, `(A + A.H) / 2`."),
     "skew": ("skew(A)", "The skew part, `(A - A.H) / 2`."),
     "resolvent": ("resolvent(A, z)", "The inverse of `z I - A`, applied by solving."),
-    "spectral": ("spectral(A)", "A real self-adjoint operator by its eigenvalues, largest magnitude first."),
+    "spectral": ("spectral(A)", "By its eigenvalues where A is known to be self-adjoint, else by singular values."),
     "truncate": ("truncate(S, k)", "A spectral operator with its first k eigenvalues."),
     "reconstruct": ("reconstruct(S)", "A spectral operator as a dense one."),
     "pseudoinverse": ("pseudoinverse(S)", "The inverse of a spectral operator where its eigenvalues are not 0."),
     "is_unitary": ("is_unitary(A)", "Whether it keeps lengths; known while compiling where its kind tells."),
     "spectral_radius": ("spectral_radius(A)", "The largest magnitude of an eigenvalue."),
+    "inverse": ("inverse(A)", "The inverse, applied by solving; also `inv(A)`."),
+    "logdet": ("logdet(A)", "The logarithm of the magnitude of the determinant."),
+    "to_dense": ("to_dense(A)", "The matrix of an operator."),
 }
 
 BUILTIN_DOCS: dict[str, BuiltinDoc] = {

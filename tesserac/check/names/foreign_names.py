@@ -13,7 +13,6 @@ NAMES = {
     "concatenate": "concat",
     "from_numpy": "array",
     "inf": "INF",
-    "inverse": "inv",
     "jacobian": "jacrev",
     "newaxis": "None",
     "rand": "uniform",

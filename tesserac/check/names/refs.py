@@ -113,11 +113,15 @@ BUILTINS = (
 NAMESPACES = ("op", "tile", "dist", "kernel", "graph", "verify")
 ALGEBRA = "op."
 """How the names of rules for operators as values start."""
-CONSTRUCTORS = ("eye", "diag", "fft", "ifft", "conv1d")
-"""Functions of tensors whose names stand for operators after `op.`."""
+CONSTRUCTORS = (
+    "eye", "diag", "fft", "ifft", "conv1d", "permutation", "triangular", "banded", "toeplitz", "circulant", "block",
+    "jacobian", "coo", "csr", "kronecker_sum",
+)  # fmt: skip
+"""Names that stand for operators after `op.`, and for functions of tensors, or nothing, without it."""
 OPERATIONS = (
     "zero", "dense", "projector", "kronecker", "direct_sum", "low_rank", "block_sparse", "implicit",
     "apply", "compose", "adjoint", "tensor", "plus", "scale", "commutator", "sym", "skew", "resolvent",
-    "spectral", "truncate", "reconstruct", "pseudoinverse", "is_unitary", "spectral_radius",
+    "spectral", "truncate", "reconstruct", "pseudoinverse", "is_unitary", "spectral_radius", "inverse", "logdet",
+    "to_dense",
 )  # fmt: skip
 """Names that mean operators everywhere."""

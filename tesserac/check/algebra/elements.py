@@ -1,0 +1,20 @@
+"""The numbers that an operator is made of."""
+
+from __future__ import annotations
+
+from tesserac.check.algebra.pool import Pool
+from tesserac.types.algebra import Tree, leaves_of
+from tesserac.types.dtype import C64, C128, F32, F64, DType
+from tesserac.types.ty import number_types
+
+_REAL: dict[DType, DType] = {C64: F32, C128: F64}
+
+
+def element(pool: Pool, tree: Tree) -> DType:
+    """The real dtype of an operator's numbers: that of its tensors, else f32."""
+    types = number_types(pool.types[place] for place in leaves_of(tree))
+    return real_dtype(next((type_.dtype for type_ in types), F32))
+
+
+def real_dtype(dtype: DType) -> DType:
+    return _REAL.get(dtype, dtype)

@@ -1,0 +1,125 @@
+"""What is asked of operators: numbers of them, systems, whether two are equal, and flags.
+
+Enters: checked arguments by name. Leaves: tensors and bools. A bool that the laws prove or refute is known while
+compiling; any other is computed, up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tesserac.check.algebra import measures
+from tesserac.check.algebra.applying import Application
+from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.combined import Eye, Scaled, Zero, added, canonical, inverse, scaled
+from tesserac.check.algebra.constructors import Given
+from tesserac.check.algebra.flags import CHECKS, is_real, proven, refuted
+from tesserac.check.algebra.operands import lacks_size, read, read_both, refuse, require_fit
+from tesserac.check.algebra.operations import applied
+from tesserac.check.algebra.pool import Pool
+from tesserac.check.algebra.spectra import of_sized
+from tesserac.check.model import typed
+from tesserac.check.state.arguments import Callee
+from tesserac.check.state.body import Body
+from tesserac.check.values.tuples import make_tuple
+from tesserac.types.ty import BoolType, ErrorType
+
+Question = Callable[[Body, Callee, Given], typed.Expr]
+
+
+def _asked(measure: measures.Measure, *, square: bool = True, only_real: bool = False) -> Question:
+    """A rule that gives a number of an operator."""
+
+    def rule(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
+        if only_real and not is_real(use.pool, tree):
+            problem = f"`{use.callee.name}` takes an operator of real numbers; `logdet` takes complex ones"
+            return refuse(use.pool.body, use.callee, operator.span, problem)
+        return measure(use, tree)
+
+    return lambda body, callee, given: of_sized(body, callee, given, rule, square=square)
+
+
+trace = _asked(measures.trace)
+diagonal = _asked(measures.diagonal)
+det = _asked(measures.determinant, only_real=True)
+logdet = _asked(lambda use, tree: measures.slogdet(use, tree)[1])
+slogdet = _asked(lambda use, tree: make_tuple(measures.slogdet(use, tree), use.span), only_real=True)
+norm = _asked(measures.norm, square=False)
+cond = _asked(measures.condition, square=False)
+spectral_radius = _asked(measures.spectral_radius)
+
+
+def to_dense(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """The matrix of an operator."""
+    return of_sized(body, callee, given, lambda use, tree, operator: tree.matrix_of(use))
+
+
+def inv(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """The inverse, which is applied by solving."""
+
+    def rule(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
+        return use.operator(inverse(use.pool, tree))
+
+    return of_sized(body, callee, given, rule, square=True)
+
+
+def solve(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`solve(A, b)` is `inverse(A) @ b`."""
+    turned = inv(body, callee, {"operator": given["operator"]})
+    return turned if isinstance(turned.type, ErrorType) else applied(body, callee, turned, given["x"])
+
+
+# -------------------------------------------------------------------------------------------------------- equality
+
+
+def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
+    """Proven where the laws make both the same, refuted where they differ by a multiple of the identity or in size;
+    otherwise the matrices are compared when the program runs."""
+    if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
+        return body.error(callee.span)
+    pool = Pool(body)
+    both = read_both(pool, left, right, callee)
+    if both is None:
+        return body.error(callee.span)
+    (a, b), (c, d) = (tree.shape(pool.types) for tree in both)
+    what = "operators that are compared take and give the same; here {wanted} meets {found}"
+    if not all(require_fit(body, callee, sizes, left, right, what) for sizes in ((a, c), (b, d))):
+        return body.error(callee.span)
+    known = _known_equal(pool, *both)
+    if known is not None or any(map(lacks_size, both)):
+        return typed.Static(BoolType(bool(known)), callee.span)
+    use = Application(pool, callee)
+    return use.call("measures._same_matrices", *(use.dense(tree) for tree in both))
+
+
+def _known_equal(pool: Pool, left: Kind, right: Kind) -> bool | None:
+    if canonical(left) == canonical(right):
+        return True
+    rest = added(pool, [left, scaled(pool, -1.0, (), right)])
+    if isinstance(rest, Zero):
+        return True
+    return False if isinstance(rest, Eye) or (isinstance(rest, Scaled) and _is_number(rest)) else None
+
+
+def _is_number(tree: Scaled) -> bool:
+    """Whether it is a multiple of the identity that is not 0."""
+    return isinstance(tree.of, Eye) and not tree.factors and tree.coefficient != 0.0
+
+
+# ----------------------------------------------------------------------------------------------------------- flags
+
+
+def flag(use: Application, tree: Kind, name: str) -> typed.Expr:
+    """Whether an operator is so: proven, refuted, or computed."""
+    if proven(use.pool, tree, name):
+        return typed.Static(BoolType(True), use.span)
+    if refuted(use.pool, tree, name) or lacks_size(tree):
+        return typed.Static(BoolType(False), use.span)
+    if name == "psd" and not is_real(use.pool, tree):
+        problem = "whether a complex operator is positive semidefinite is not computed"
+        return refuse(use.pool.body, use.callee, use.span, problem)
+    return use.call(CHECKS[name], use.dense(tree))
+
+
+def is_unitary(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    return of_sized(body, callee, given, lambda use, tree, operator: flag(use, tree, "unitary"))

@@ -1,0 +1,186 @@
+"""Operators whose matrix has a known structure: permutations, triangles, bands, Toeplitz, sparse; and Jacobians."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.base.dataclass import dataclass
+from tesserac.check.algebra.base import Kind, Use
+from tesserac.check.algebra.combined import size_at
+from tesserac.check.algebra.kinds import dims_at
+from tesserac.check.algebra.pool import Pool
+from tesserac.check.model import typed
+from tesserac.types.algebra import Leaf, Shape
+from tesserac.types.dims import Dim
+from tesserac.types.ty import Type
+
+
+@dataclass(frozen=True)
+class Permutation(Kind):
+    """Entry i of what it gives is entry `order[i]` of what it takes."""
+
+    order: Leaf
+    is_adjoint: bool = False
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        [size] = dims_at(types, self.order)
+        return size, size
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Permutation(self.order, not self.is_adjoint)
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return True
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("structured._permuted_back" if self.is_adjoint else "structured._permuted", self._order(use), x)
+
+    def _order(self, use: Use) -> typed.Expr:
+        return use.value(self.order)
+
+
+@dataclass(frozen=True)
+class Triangular(Kind):
+    """One triangle of a matrix, with its diagonal; the other is not read."""
+
+    matrix: Leaf
+    is_lower: bool
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        rows, columns = dims_at(types, self.matrix)
+        return columns, rows
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return TriangularAdjoint(self)
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return use.call("structured._lower" if self.is_lower else "structured._upper", use.value(self.matrix))
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_dense", self.matrix_of(use), x)
+
+    def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
+        return use.solve(self.matrix_of(use), y)
+
+
+@dataclass(frozen=True)
+class TriangularAdjoint(Kind):
+    """The adjoint of a triangle."""
+
+    of: Triangular
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        domain, codomain = self.of.shape(types)
+        return codomain, domain
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return self.of
+
+    def matrix_of(self, use: Use) -> typed.Expr:
+        return use.call("measures._adjoint_matrix", self.of.matrix_of(use))
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("_dense", self.matrix_of(use), x)
+
+    def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
+        return use.solve(self.matrix_of(use), y)
+
+
+@dataclass(frozen=True)
+class Banded(Kind):
+    """Diagonals of a square matrix as SciPy stores them: `bands[upper + i - j, j]` stands in row i and column j."""
+
+    bands: Leaf
+    upper: Leaf
+    is_adjoint: bool = False
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        size = dims_at(types, self.bands)[1]
+        return size, size
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Banded(self.bands, self.upper, not self.is_adjoint)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        function = "structured._banded_adjoint" if self.is_adjoint else "structured._banded"
+        return use.call(function, use.value(self.bands), x, use.value(self.upper))
+
+
+@dataclass(frozen=True)
+class Toeplitz(Kind):
+    """The first column and the first row of a matrix that is constant along its diagonals."""
+
+    column: Leaf
+    row: Leaf
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return dims_at(types, self.row)[0], dims_at(types, self.column)[0]
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return ToeplitzAdjoint(self)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        return use.call("structured._toeplitz", use.value(self.column), use.value(self.row), x)
+
+
+@dataclass(frozen=True)
+class ToeplitzAdjoint(Kind):
+    """Rows and columns exchanged, and conjugated."""
+
+    of: Toeplitz
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        domain, codomain = self.of.shape(types)
+        return codomain, domain
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return self.of
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        row, column = (use.call("structured._conjugated", use.value(leaf)) for leaf in (self.of.row, self.of.column))
+        return use.call("structured._toeplitz", row, column, x)
+
+
+@dataclass(frozen=True)
+class Sparse(Kind):
+    """Entries at their places, 0 elsewhere; entries of one place add."""
+
+    rows: Leaf
+    columns: Leaf
+    values: Leaf
+    domain: Leaf
+    codomain: Leaf
+    is_adjoint: bool = False
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        return size_at(types, self.domain), size_at(types, self.codomain)
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Sparse(self.rows, self.columns, self.values, self.codomain, self.domain, not self.is_adjoint)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        function = "structured._sparse_adjoint" if self.is_adjoint else "structured._sparse"
+        parts = [use.value(leaf) for leaf in (self.rows, self.columns, self.values)]
+        return use.call(function, *parts, x, use.value(self.codomain))
+
+
+@dataclass(frozen=True)
+class Jacobian(Kind):
+    """The derivative of a function at a point, by `jvp`, and its adjoint, by `vjp`."""
+
+    function: Leaf
+    point: Leaf
+    codomain: Leaf
+    is_adjoint: bool = False
+
+    def shape(self, types: Sequence[Type]) -> Shape:
+        domain: Dim | None = dims_at(types, self.point)[0]
+        codomain = size_at(types, self.codomain)
+        return (codomain, domain) if self.is_adjoint else (domain, codomain)
+
+    def adjoint(self, pool: Pool) -> Kind:
+        return Jacobian(self.function, self.point, self.codomain, not self.is_adjoint)
+
+    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        function = "structured._jacobian_adjoint" if self.is_adjoint else "structured._jacobian"
+        return use.call(function, use.value(self.function), use.value(self.point), x)
