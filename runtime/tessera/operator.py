@@ -47,7 +47,6 @@ def _operations() -> Module:
     return tessera.compile("\n".join(bodies))
 
 
-
 class Operator:
     """`parts` are the arrays, numbers and sizes that it is made of; `tree` says how."""
 

@@ -19,8 +19,8 @@ MakeStruct = Callable[[str, dict[str, object]], object]
 
 class Returned(NamedTuple):
     """`kind` is `value` (the next one that compiled code returns), `tuple`, `scaled`, `struct` (called `detail`, with
-    the fields `names`), `dict` (with those keys), `operator` (the expression `detail` of its items), `number` (its item as
-    a Python float), `constant` (which is `detail`) or `size` (likewise)."""
+    the fields `names`), `dict` (with those keys), `operator` (the expression `detail` of its items), `number` (its item
+    as a float of Python's), `constant` (which is `detail`) or `size` (likewise)."""
 
     kind: str
     items: tuple[Returned, ...] = ()

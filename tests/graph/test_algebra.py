@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -18,12 +19,12 @@ def f{number}(
     M: Tensor[4, 4, f64], C: Tensor[4, 4, c128], d: Tensor[4, f64], e: Tensor[4, c128], Q: Tensor[4, 2, f64],
     L: Tensor[4, 3, f64], R: Tensor[4, 3, c128], t: Tensor[3, f64], m: Tensor[2, 2, f64], n: Tensor[2, c128],
     s: f64, x: Tensor[4, f64], X: Tensor[4, 3, f64], K: Tensor[3, 2, 2, f64], i: Tensor[3, i32], j: Tensor[3, i64],
-    T: Tensor[3, 2, 1, c128],
+    T: Tensor[3, 2, 1, c128], p: Tensor[4, i64],
 ):
     A = {tree}
     return A @ x, A @ X, A.H @ x
 """
-NAMES = "MCdeQLRtmnsxXKijT"
+NAMES = "MCdeQLRtmnsxXKijTp"
 
 
 def values() -> dict[str, Any]:
@@ -40,6 +41,7 @@ def values() -> dict[str, Any]:
         "M": real(4, 4), "C": both(4, 4), "d": real(4), "e": both(4), "Q": basis, "L": real(4, 3), "R": both(4, 3),
         "t": real(3), "m": real(2, 2), "n": both(2), "s": np.float64(1.75), "x": real(4), "X": real(4, 3),
         "K": real(3, 2, 2), "i": np.array([1, 0, 1], "i4"), "j": np.array([0, 1, 0]), "T": both(3, 2, 1),
+        "p": np.array([2, 0, 3, 1]),
     }  # fmt: skip
 
 
@@ -69,6 +71,21 @@ def joined(first: Any, second: Any) -> Any:
     return whole
 
 
+def banded(bands: Any, upper: int) -> Any:
+    size = bands.shape[1]
+    matrix = np.zeros((size, size), bands.dtype)
+    for r, row in enumerate(bands):
+        for j in range(size):
+            if 0 <= j + r - upper < size:
+                matrix[j + r - upper, j] = row[j]
+    return matrix
+
+
+def toeplitz(column: Any, row: Any) -> Any:
+    at = np.arange(len(column))[:, None] - np.arange(len(row))
+    return np.where(at >= 0, column[np.maximum(at, 0)], row[np.maximum(-at, 0)])
+
+
 LEAVES = {
     "op.dense(M)": V["M"],
     "op.dense(C)": V["C"],
@@ -88,6 +105,23 @@ LEAVES = {
     "op.block_sparse(K, i, j, 4)": placed(V["K"], V["i"], V["j"], 4),
     "op.block_sparse(T, i, j, 4, 4)": placed(V["T"], V["i"], V["j"], 4),
     "op.implicit(lambda v: 3.0 * v, lambda v: 3.0 * v, 4)": 3 * np.eye(4),
+    "op.permutation(p)": np.eye(4)[V["p"]],
+    "op.triangular(M)": np.tril(V["M"]),
+    "op.triangular(C, lower=False)": np.triu(V["C"]),
+    "op.banded(L.T, 1, 1)": banded(V["L"].T, 1),
+    "op.banded(R.T, 2, 0)": banded(V["R"].T, 0),
+    "op.toeplitz(d, e)": toeplitz(V["d"], V["e"]),
+    "op.toeplitz(e)": toeplitz(V["e"], V["e"].conj()),
+    "op.circulant(d)": circulant(V["d"], 4),
+    "op.block([[op.dense(m), op.eye(2)], [0, op.diag(n)]])": np.block(
+        [[V["m"], np.eye(2)], [np.zeros((2, 2)), np.diag(V["n"])]]
+    ),
+    "op.jacobian(lambda v: v * v * d, x)": np.diag(2 * V["x"] * V["d"]),
+    "op.coo(i, j, t, 4)": placed(V["t"][:, None, None], V["i"], V["j"], 4),
+    "op.csr(array([0, 1, 1, 2, 3]), i, t, 4)": placed(V["t"][:, None, None], [0, 2, 3], V["i"], 4),
+    "op.kronecker_sum(op.dense(m), op.diag(n))": np.kron(V["m"], np.eye(2)) + np.kron(np.eye(2), np.diag(V["n"])),
+    "op.dense(C).T": V["C"].T,
+    "inverse(op.dense(M))": np.linalg.inv(V["M"]),
 }
 
 
@@ -214,13 +248,15 @@ def test_laws() -> None:
 
 def test_a_law_that_does_not_hold_is_told() -> None:
     text = BEFORE.replace("    return {law}\n", '    assert A ∘ b == b ∘ A, "matrices commute"\n    return 0\n')
-    assert Session().check(SourceFile("laws.tess", text)).diagnostics
+    assert not Session().check(SourceFile("laws.tess", text)).diagnostics, "unknown: it is compared when it runs"
+    refuted = BEFORE.replace("    return {law}\n", "    assert A + 2.0 * I == A\n    return 0\n")
+    assert [d.code for d in Session().check(SourceFile("laws.tess", refuted)).diagnostics] == ["E0216"]
 
 
 def test_a_draw_is_not_another_draw() -> None:
     text = "def f(): return op.dense(normal(3, 3)) == op.dense(normal(3, 3)), (op.dense(normal(3, 3, seed=1)) == A)\n"
     module = tessera.compile(text + "A = op.dense(normal(3, 3, seed=1))\n")
-    assert module.f()[0] is False
+    assert not module.f()[0] and module.f()[1]
 
 
 # ------------------------------------------------------------------------------------------------ the rest of it
@@ -349,15 +385,29 @@ WRONG = [
     ("E0801", "op.low_rank(m, zeros(3, 3))"),
     ("E0802", "compose(x, x)"),
     ("E0802", "x ∘ x"),
-    ("E0802", "x @ op.eye(N)"),
+    ("E0801", "x @ op.dense(m)"),
     ("E0802", "op.eye(N) @ 3.0"),
-    ("E0802", "op.eye(N) @ zeros(N, 2, 2)"),
+    ("E0801", "op.eye(N) @ zeros(N, 2, 2)"),
+    ("E0806", "op.eye(N) @ zeros(2, N, N)"),
+    ("E0802", "apply(op.eye(N), zeros(2, N, N), axis=0)"),
+    ("E0805", "norm(op.kronecker(op.eye(9000), op.eye(2)) + op.fft(18000))"),
+    ("E0804", "sqrt(op.dense(m.T @ m))"),
+    ("E0804", "det(op.fft(N))"),
+    ("E0804", "op.eye(N).U"),
+    ("E0804", "op.block([op.eye(N)])"),
+    ("E0801", "op.block([[op.eye(N), op.dense(m)]])"),
+    ("E0801", "op.eye(N) == op.eye(3)"),
+    ("E0801", "trace(op.dense(m))"),
+    ("E0801", "op.banded(m, 1, 1)"),
+    ("E0210", "op.permutation(x)"),
+    ("E0210", "op.jacobian(sum, x)"),
+    ("E0801", "op.coo(arange(3), arange(3), x, N)"),
     ("E0802", "op.dense(m) @ cast(x, f64)"),
     ("E0802", "op.eye(N) % op.eye(N)"),
     ("E0803", "adjoint(fft)"),
     ("E0803", "tensor(fft, op.eye(N))"),
     ("E0803", "norm(op.fft())"),
-    ("E0804", "spectral(op.dense(m.T @ m))"),
+    ("E0804", "spectral(op.fft(N))"),
     ("E0804", "truncate(op.eye(N), 2)"),
     ("E0804", "power(op.eye(N), 65)"),
     ("E0804", "op.eye(N) < op.eye(N)"),
@@ -446,3 +496,115 @@ def test_a_block_outside_is_told() -> None:
         module.f(blocks, np.array([0, 3], "i4"), 6)
     with pytest.raises(tessera.TesseraError, match="% P == 0"):
         module.f(blocks, np.array([0, 2], "i4"), 5)
+
+
+# ------------------------------------------------------------------------------------------------ numbers of them
+
+MEASURED = {
+    "op.diag(1.0 + d * d)": np.diag(1 + V["d"] ** 2),
+    "op.kronecker(op.dense(m), op.diag(real(n)))": np.kron(V["m"], np.diag(V["n"].real)),
+    "op.direct_sum(op.dense(m), op.diag(real(n)))": joined(V["m"], np.diag(V["n"].real)).real,
+    "2.0 * op.triangular(M)": 2 * np.tril(V["M"]),
+    "op.diag(2.0 + d * d) + op.low_rank(L, L)": np.diag(2 + V["d"] ** 2) + V["L"] @ V["L"].T,
+    "op.dense(M) ∘ inverse(op.diag(2.0 + d * d))": V["M"] / (2 + V["d"] ** 2),
+    "op.circulant(array([4.0, 1.0, 0.0, 1.0], dtype=f64))": circulant([4.0, 1, 0, 1], 4),
+    "op.coo(arange(4), p, 2.0 + d * d, 4) + 0.25 * op.dense(M)": (
+        placed((2 + V["d"] ** 2)[:, None, None], np.arange(4), V["p"], 4) + V["M"] / 4
+    ),
+}
+
+
+def test_numbers_of_operators_are_those_of_their_matrices() -> None:
+    numbers = "trace(A), diagonal(A), det(A), logdet(A), norm(A), cond(A), spectral_radius(A), solve(A, x), x @ A"
+    body = f"    return {numbers}\n"
+    head = HEADER[: HEADER.index("    return")]
+    module = tessera.compile("".join(head.format(number=i, tree=tree) + body for i, tree in enumerate(MEASURED)))
+    for i, (text, a) in enumerate(MEASURED.items()):
+        found = getattr(module, f"f{i}")(*(V[name] for name in NAMES))
+        expected = (
+            np.trace(a), np.diag(a), np.linalg.det(a), np.linalg.slogdet(a)[1], np.linalg.norm(a, 2), np.linalg.cond(a),
+            max(abs(np.linalg.eigvals(a))), np.linalg.solve(a, V["x"]), V["x"] @ a,
+        )  # fmt: skip
+        for own, wanted in zip(found, expected, strict=True):
+            assert np.allclose(own, wanted, rtol=1e-9, atol=1e-9), text
+
+
+FORMS = """
+def form(M: Tensor[M, N, f64], x: Tensor[N, f64], y: Tensor[M, f64]):
+    S = spectral(op.dense(M))
+    T = truncate(S, 2)
+    P = pseudoinverse(op.dense(M))
+    return S.U, S.S, S.V, to_dense(reconstruct(S)), to_dense(T), pseudoinverse(S) @ y, to_dense(P)
+def hermitian(C: Tensor[N, N, c128], x: Tensor[N, f64]):
+    S = spectral(sym(op.dense(C)))
+    return S.S, S.U, to_dense(S), S @ x, S.flags
+def batches(A: Tensor[M, N, f64], X: Tensor[B, S, N, f64], Y: Tensor[B, N, S, f64]):
+    D = op.dense(A)
+    return D @ X, D @ Y, X @ D.T, apply(D, X, axis=-1)
+def root(M: Tensor[N, N, f64]): return sum(to_dense(sqrt(op.dense(M, psd=True))) * arange(N, dtype=f64))
+def of_root(M: Tensor[N, N, f64]): return grad(root)(M)
+def heat(a: Tensor[N, N, f64], b: Tensor[K, K, f64], x: Tensor[N*K, f64]):
+    return expm(op.kronecker_sum(op.dense(a), op.dense(b))) @ x
+"""
+
+
+def test_spectral_forms_of_all_operators() -> None:
+    m, rng = tessera.compile(FORMS), np.random.default_rng(3)
+    a, y = rng.normal(size=(5, 3)), rng.normal(size=5)
+    u, s, v, whole, two, solved, inverse = m.form(a, np.ones(3), y)
+    us, ss, vs = np.linalg.svd(a, full_matrices=False)
+    assert np.allclose(s, ss) and np.allclose((u * s) @ v.T, a) and np.allclose(whole, a)
+    assert np.allclose(two, (us[:, :2] * ss[:2]) @ vs[:2]) and np.allclose(solved, np.linalg.pinv(a) @ y)
+    assert np.allclose(inverse, np.linalg.pinv(a))
+    for c in (rng.normal(size=(4, 4)) + 1j * rng.normal(size=(4, 4)), np.eye(4) + 0j):
+        h = (c + c.conj().T) / 2
+        w, v, whole, applied, flags = m.hermitian(c, np.ones(4))
+        assert np.allclose(sorted(w), np.linalg.eigvalsh(h)) and np.allclose(whole, h) and "self_adjoint" in flags
+        assert np.allclose(v.conj().T @ v, np.eye(4)) and np.allclose(applied, h @ np.ones(4))
+    x, z = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 3, 4))
+    along, columns, right, last = m.batches(a, x, z)
+    assert np.allclose(along, x @ a.T) and np.allclose(columns, a @ z)
+    assert np.allclose(right, along) and np.allclose(last, along)
+    p, q = rng.normal(size=(2, 2)), rng.normal(size=(3, 3))
+    both = np.kron(p, np.eye(3)) + np.kron(np.eye(2), q)
+    series = sum(np.linalg.matrix_power(both, k) / math.factorial(k) for k in range(40))
+    assert np.allclose(m.heat(p, q, np.ones(6)), series @ np.ones(6))
+
+
+def test_a_function_of_an_operator_has_its_gradient_where_eigenvalues_are_equal() -> None:
+    m, step = tessera.compile(FORMS), 1e-6
+    for a in (2.0 * np.eye(3), np.diag([1.0, 1.0, 4.0]), np.array([[3.0, 1, 0], [1, 3, 0], [0, 0, 2.0]])):
+        found = m.of_root(a)
+        for i, j in ((0, 0), (0, 1), (1, 2)):
+            e = np.zeros((3, 3))
+            e[i, j] = e[j, i] = step
+            slope = (m.root(a + e) - m.root(a - e)) / (2 * step)
+            wanted = found[i, j] if i == j else found[i, j] + found[j, i]
+            assert abs(slope - wanted) < 1e-6, (a, i, j)
+
+
+def test_a_false_promise_is_an_error() -> None:
+    text = """
+def itself(M: Tensor[N, N, f32]): return op.dense(M, self_adjoint=True) @ ones(N)
+def turned(M: Tensor[N, N, f32]): return op.dense(M, unitary=True) @ ones(N)
+def positive(M: Tensor[N, N, f32]): return op.dense(M, psd=True) @ ones(N)
+def onto(M: Tensor[N, N, f32]): return op.projector(M) @ ones(N)
+def order(p: Tensor[N, i64], x: Tensor[N, f32]): return op.permutation(p) @ x
+def sparse(r: Tensor[N, i64], x: Tensor[N, f32]): return op.coo(r, r, x, N) @ x
+def divided(d: Tensor[N, f32]): return solve(op.diag(d), d)
+def ring(d: Tensor[N, f32]): return solve(op.circulant(d), d)
+"""
+    m, bad, good = tessera.compile(text), np.array([[1, 2], [-3, 4]], "f4"), np.eye(2, dtype="f4")
+    for name in ("itself", "turned", "positive", "onto"):
+        assert np.allclose(m[name](good), 1)
+        with pytest.raises(tessera.TesseraError, match=r"not (self-adjoint|unitary|positive|orthonormal)|are not"):
+            m[name](bad)
+    ones = np.ones(3, "f4")
+    for name, wrong in (("order", [0, 0, 2]), ("sparse", [0, 1, 3])):
+        m[name](np.arange(3), ones)
+        with pytest.raises(tessera.TesseraError, match="once|outside"):
+            m[name](np.array(wrong), ones)
+    with pytest.raises(tessera.TesseraError, match="singular"):
+        m.divided(np.array([1, 0, 2], "f4"))
+    with pytest.raises(tessera.TesseraError, match="singular"):
+        m.ring(ones)

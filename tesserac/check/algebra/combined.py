@@ -235,9 +235,7 @@ def added(pool: Pool, terms: Iterable[Kind]) -> Kind:
     return kept[0] if len(kept) == 1 else Sum(tuple(kept))
 
 
-def _same_term(
-    counts: dict[tuple[tuple[Factor, ...], Kind], float], term: Scaled
-) -> tuple[tuple[Factor, ...], Kind]:
+def _same_term(counts: dict[tuple[tuple[Factor, ...], Kind], float], term: Scaled) -> tuple[tuple[Factor, ...], Kind]:
     wanted = canonical(term.of)
     for factors, of in counts:
         if factors == term.factors and canonical(of) == wanted:

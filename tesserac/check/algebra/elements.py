@@ -11,9 +11,10 @@ _REAL: dict[DType, DType] = {C64: F32, C128: F64}
 
 
 def element(pool: Pool, tree: Tree) -> DType:
-    """The real dtype of an operator's numbers: that of its tensors, else f32."""
-    types = number_types(pool.types[place] for place in leaves_of(tree))
-    return real_dtype(next((type_.dtype for type_ in types), F32))
+    """The real dtype of an operator's numbers: that of its tensors, else of those beside it, else f32."""
+    own = number_types(pool.types[place] for place in leaves_of(tree))
+    found = next((type_.dtype for type_ in (*own, *number_types(pool.types))), F32)
+    return real_dtype(found)
 
 
 def real_dtype(dtype: DType) -> DType:

@@ -7,10 +7,9 @@ number of its place: `["Kronecker", ["Dense", 0, false, false], ["Diag", 1]]`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
-from tesserac.check.algebra import combined, kinds, products
+from tesserac.check.algebra import combined, kinds, products, structured
 from tesserac.check.algebra.base import Kind
 from tesserac.types.algebra import Leaf, Tree
 
@@ -49,12 +48,8 @@ _LEAF, _TUPLE = "leaf", "tuple"
 
 
 def _classes() -> dict[str, type]:
-    return {"Factor": combined.Factor, **{kind.__name__: kind for kind in _kinds(Kind)}}
-
-
-def _kinds(base: type[Kind]) -> Iterator[type[Kind]]:
-    """Every kind there is; the modules that define them are imported here for that."""
-    assert kinds.Kind is products.Kind
-    for kind in base.__subclasses__():
-        yield kind
-        yield from _kinds(kind)
+    """Every kind there is, by its name."""
+    found: dict[str, type] = {"Factor": combined.Factor}
+    for module in (combined, kinds, products, structured):
+        found |= {name: value for name, value in vars(module).items() if isinstance(value, type)}
+    return found

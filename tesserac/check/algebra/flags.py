@@ -171,5 +171,3 @@ CHECKS = {
     "upper": "measures._is_upper",
 }
 """What computes a flag of a matrix, up to rounding."""
-
-

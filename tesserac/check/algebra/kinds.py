@@ -92,7 +92,7 @@ class Conv1d(Kind):
         [count], size = dims_at(use.pool.types, self.taps), size_at(use.pool.types, self.size)
         if size is None or not pays_to_transform(count, size):
             return super().solve(use, y)
-        return use.call("structured._ring_solved", use.value(self.taps), y, use.value(self.size))
+        return use.call("structured._ring_solved", use.value(self.taps), y)
 
     def applied(self, use: Use, x: typed.Expr, suffix: str) -> typed.Expr:
         """By transforms where there are many taps, else by their windows."""

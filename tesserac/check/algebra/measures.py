@@ -75,11 +75,15 @@ def diagonal(use: Use, tree: Kind) -> typed.Expr:
             return use.call("measures._kron_vectors", diagonal(use, left), diagonal(use, right))
         case DirectSum(first=first, second=second) if is_square(use.pool, first):
             return use.call("measures._joined", diagonal(use, first), diagonal(use, second))
-        case Inverse(of=of) if is_diagonal(use.pool, of):
-            return use.call("measures._over", _number(use, of, 1.0, _size(use, of)), diagonal(use, of))
-        case Compose(factors=factors) if is_diagonal(use.pool, tree):
-            return _joined(use, "measures._multiply", [diagonal(use, factor) for factor in factors])
-    return _diagonal_of_leaf(use, tree)
+    return _diagonal_of_product(use, tree) if is_diagonal(use.pool, tree) else _diagonal_of_leaf(use, tree)
+
+
+def _diagonal_of_product(use: Use, tree: Kind) -> typed.Expr:
+    """Of a product or an inverse of diagonal operators."""
+    if isinstance(tree, Inverse):
+        return use.call("measures._over", _number(use, tree, 1.0, _size(use, tree)), diagonal(use, tree.of))
+    assert isinstance(tree, Compose)
+    return _joined(use, "measures._multiply", [diagonal(use, factor) for factor in tree.factors])
 
 
 def _diagonal_of_leaf(use: Use, tree: Kind) -> typed.Expr:

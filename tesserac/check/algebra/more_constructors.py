@@ -27,7 +27,7 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import item_of, tuple_items
 from tesserac.types.algebra import Leaf
-from tesserac.types.dims import ONE
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import ErrorType, IntType, TensorType, TupleType
 
 
@@ -66,7 +66,7 @@ def banded(body: Body, callee: Callee, given: Given) -> typed.Expr:
     return pool.value(Banded(bands, upper), callee.span) if fits else body.error(callee.span)
 
 
-def _int(pool: Pool, leaf: Leaf):  # type: ignore[no-untyped-def]
+def _int(pool: Pool, leaf: Leaf) -> Dim:
     type_ = pool.types[leaf.index]
     assert isinstance(type_, IntType)
     return type_.value
@@ -90,7 +90,7 @@ def block(body: Body, callee: Callee, given: Given) -> typed.Expr:
     lists = tuple_items(rows, rows.span) if isinstance(rows.type, TupleType) else []
     if not lists or not all(isinstance(row.type, TupleType) for row in lists):
         return refuse(body, callee, rows.span, "`op.block` takes a list of rows, each a list of operators")
-    parts = [tuple_items(row, row.span) for row in lists]
+    parts = [list(tuple_items(row, row.span)) for row in lists]
     if len({len(row) for row in parts}) != 1 or not parts[0]:
         return refuse(body, callee, rows.span, "every row of `op.block` has as many operators as the others")
     return _grid(body, callee, parts)

@@ -1,7 +1,7 @@
 """Operations on operators: composition, adjoint, sums, powers, application.
 
-Enters: checked operands. Leaves: an operator in normal form, a tensor where one is applied, or an error expression after a
-diagnostic.
+Enters: checked operands. Leaves: an operator in normal form, a tensor where one is applied, or an error expression
+after a diagnostic.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ def _along(use: Application, tree: Kind, x: typed.Expr, place: int) -> typed.Exp
     return use.call("structured._from_columns", columns, x, is_last)
 
 
-def _axis(
-    body: Body, callee: Callee, domain: Dim | None, x: typed.Expr, axis: typed.Expr | None
-) -> int | None:
+def _axis(body: Body, callee: Callee, domain: Dim | None, x: typed.Expr, axis: typed.Expr | None) -> int | None:
     """Which axis of x, from the right, the operator takes: as said, the rows of a matrix, and of a batch the one of the
     last two that has its size; None after a diagnostic."""
     assert isinstance(x.type, TensorType)

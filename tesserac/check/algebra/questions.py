@@ -14,7 +14,7 @@ from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Scaled, Zero, added, canonical, inverse, scaled
 from tesserac.check.algebra.constructors import Given
 from tesserac.check.algebra.flags import CHECKS, is_real, proven, refuted
-from tesserac.check.algebra.operands import lacks_size, read, read_both, refuse, require_fit
+from tesserac.check.algebra.operands import lacks_size, read_both, refuse, require_fit
 from tesserac.check.algebra.operations import applied
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.spectra import of_sized

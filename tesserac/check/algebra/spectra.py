@@ -1,7 +1,7 @@
 """Spectral forms and functions of operators.
 
-Enters: checked arguments by name. Leaves: an operator. What the kind of an operator tells (a diagonal, a spectral form, a
-flag) is used; anything else is computed from its dense form.
+Enters: checked arguments by name. Leaves: an operator. What the kind of an operator tells (a diagonal, a spectral form,
+a flag) is used; anything else is computed from its dense form.
 """
 
 from __future__ import annotations

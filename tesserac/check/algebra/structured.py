@@ -137,8 +137,7 @@ class ToeplitzAdjoint(Kind):
         return self.of
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        row, column = (use.call("structured._conjugated", use.value(leaf)) for leaf in (self.of.row, self.of.column))
-        return use.call("structured._toeplitz", row, column, x)
+        return use.call("structured._toeplitz_adjoint", use.value(self.of.column), use.value(self.of.row), x)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ def _field(reader: AnnotationReader, node: ast.FieldDef, sink: Sink) -> FieldSpe
     if not _is_complete(spec):
         problem = f"the type of the field `{node.name}` is not complete"
         draft = sink.error(E0204, at=node.annotation.span, problem=problem)
-        draft.remark("a field is a tensor with its dims, a number, a struct or an operator with its sizes, or a list of one")
+        draft.remark(
+            "a field is a tensor with its dims, a number, a struct or operator with its sizes, or a list of one"
+        )
         spec = ErrorSpec(spec.span)
     return FieldSpec(node.name, spec, node.init, node.name_span)
 
@@ -82,9 +84,7 @@ def _check_names(node: ast.StructDef, sink: Sink) -> None:
         seen.setdefault(name, span)
 
 
-def _check_sizes(
-    node: ast.StructDef, names: SignatureNames, fields: tuple[FieldSpec, ...], sink: Sink
-) -> None:
+def _check_sizes(node: ast.StructDef, names: SignatureNames, fields: tuple[FieldSpec, ...], sink: Sink) -> None:
     """Sizes of fields are the struct's, and each of the struct's sizes is that of some field."""
     parameters = [parameter.id for parameter in node.parameters]
     for name, spans in names.spans.items():

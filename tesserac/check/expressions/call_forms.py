@@ -154,9 +154,7 @@ def call_function_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.
     return call_declared(body, declared, args, Callee(name, node.function.span, node.span), call)
 
 
-def call_method(
-    body: Body, value: typed.Expr, name: str, args: list[Arg], at: Span, span: Span
-) -> typed.Expr:
+def call_method(body: Body, value: typed.Expr, name: str, args: list[Arg], at: Span, span: Span) -> typed.Expr:
     """`value.name(args)`, a method of a struct."""
     type_ = value.type
     assert isinstance(type_, StructType)
@@ -320,9 +318,7 @@ def _other_name(body: Body, meaning: Resolved | None, function: ast.Attribute) -
     return value if isinstance(value.type, FunctionType) else None
 
 
-def _own_method(
-    body: Body, receiver: typed.Expr, node: ast.Call, function: ast.Attribute
-) -> typed.Expr | None:
+def _own_method(body: Body, receiver: typed.Expr, node: ast.Call, function: ast.Attribute) -> typed.Expr | None:
     """A method that values of this type have for themselves; None where it is a function of that name."""
     match receiver.type:
         case StructType() as struct if struct.position(function.name) is not None:

@@ -273,8 +273,7 @@ class Signature:
     def has_open_parameters(self) -> bool:
         """Whether some parameter can only be known from a call."""
         return any(
-            is_bare(p.spec) or (p.default is None and isinstance(p.spec, _TOLD_BY_CALLS))
-            for p in self.parameters
+            is_bare(p.spec) or (p.default is None and isinstance(p.spec, _TOLD_BY_CALLS)) for p in self.parameters
         )
 
 
