@@ -21,6 +21,7 @@ from tessera.version import __version__
 from tesserac.base.collecting import keep_to_the_end
 from tesserac.base.recursion import deep_recursion
 from tesserac.commands import names
+from tesserac.commands.options import Targets, device_option, materialize_option, target_option
 from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, OK, Outcome, UsageMistake
 
 if TYPE_CHECKING:
@@ -36,34 +37,6 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 EMITTED = (names.BUNDLE, *(level.name for level in names.LEVELS))
 LEVEL_HELP = "\n".join(f"{level.name:9} {level.title}" for level in names.LEVELS)
 RELEASE_HELP = "Leave out the checks at run time that `assert` makes."
-
-
-class Targets(click.ParamType[tuple[str, ...]]):
-    """Targets with commas between them."""
-
-    name = "targets"
-
-    def convert(
-        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        found = tuple(value.split(",")) if isinstance(value, str) else value
-        for target in found:
-            if target not in names.TARGETS:
-                self.fail(f"`{target}` is not one of {', '.join(names.TARGETS)}", param, ctx)
-        return found
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return f"[{'|'.join(names.TARGETS)}],..."
-
-
-device_option = click.option(
-    "--device", default="cpu", show_default=True, metavar="[cpu|cuda|cuda:1]", help="Where functions run."
-)
-target_option = click.option(
-    "--target",
-    type=click.Choice(names.TARGETS),
-    help="`cpu` is this machine, `cuda` is cuda:sm_90a. [default: cpu; cuda for the levels gpu and ptx]",
-)
 
 
 # --------------------------------------------------------------------------------------------------- tesserac
@@ -88,6 +61,7 @@ def compiler() -> None:
 @click.option("--explain-guards", is_flag=True, help="List the checks of sizes that calls make on entry.")
 @click.option("--explain-memory", is_flag=True, help="List what derivatives keep of loops, and what loops copy.")
 @click.option("--verify", is_flag=True, help="Lower every function, and verify the IR after every pass.")
+@materialize_option
 @click.option("--fix", is_flag=True, help="Make the safe fixes in the files, then report what is left.")
 @click.option("--diff", is_flag=True, help="With --fix: write nothing, show what the fixes would change.")
 def check(
@@ -139,6 +113,7 @@ def check(
 @click.option("--emit", type=click.Choice(EMITTED), default=names.BUNDLE, show_default=True, help="What to make.")
 @click.option("--function", metavar="NAME", help="Only this function. [default: all; those with @export, if any]")
 @click.option("--release", is_flag=True, help=RELEASE_HELP)
+@materialize_option
 @click.option("--specialize", metavar="N=1024", multiple=True, help="Make code for this value of a size or int.")
 @click.option("--sign", metavar="KEY", help="Sign the bundle with an Ed25519 key in a PEM file.")
 def build(
@@ -281,6 +256,7 @@ def runner() -> None:
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
 @click.option("--release", is_flag=True, help=RELEASE_HELP)
 @click.option("--debug", is_flag=True, help="End the run where an operator makes inf or NaN of finite numbers.")
+@materialize_option
 @click.option("--trace-shapes", is_flag=True, help="Show each operator with shapes, dtypes, bytes and source line.")
 @click.option("--watch-numerics", is_flag=True, help="Name the first operator that makes an inf or NaN.")
 @click.option("--save", metavar="PATH", help="Write what main returns to a .npy, .npz or .png file instead.")

@@ -22,19 +22,34 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import SupportsIndex
 
+    from tessera import op
     from tessera.arguments import Array
     from tessera.gpu_memory import DeviceMemory
     from tessera.module import Module
+    from tessera.operator import Operator
     from tessera.streams import Event, Stream
 
     Key = str | os.PathLike[str]
     """The path of a public key, as PEM."""
 
 __all__ = [
-    "Event", "Scaled", "Stream", "TesseraError", "__version__", "barrier", "compile", "device_memory", "freeze",
-    "get_num_threads", "load", "pack_i4", "release_device_memory", "set_device_memory_limit", "set_num_threads",
-    "stream", "synchronize", "to_device", "to_host", "trace", "unpack_i4",
+    "Event", "Operator", "Scaled", "Stream", "TesseraError", "__version__", "barrier", "compile", "device_memory",
+    "freeze", "get_num_threads", "load", "pack_i4", "release_device_memory", "set_device_memory_limit",
+    "set_num_threads", "stream", "synchronize", "to_device", "to_host", "trace", "unpack_i4",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """`tessera.op` and `tessera.Operator`, which are imported when they are first needed."""
+    if name == "op":
+        import importlib
+
+        return importlib.import_module("tessera.op")
+    if name == "Operator":
+        from tessera.operator import Operator
+
+        return Operator
+    raise AttributeError(f"module `tessera` has no attribute `{name}`")
 
 
 def load(

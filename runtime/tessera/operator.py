@@ -9,13 +9,18 @@ It can be passed wherever a function takes an operator, alone or in a struct. Al
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tessera.errors import WRONG_KIND, failure
+
 if TYPE_CHECKING:
     from tessera.module import Module
 
+_SPARSE = "Sparse"
+"""What the compiler calls operators that are made of rows, columns and values."""
 _OPERATIONS = {
     "matmul": ("a, b", "a @ b"),
     "add": ("a, b", "a + b"),
@@ -135,6 +140,18 @@ class Operator:
 
     def spectral(self) -> object:
         return self._do("decomposed", self)
+
+    def to_scipy(self) -> object:
+        """A sparse operator as a matrix of SciPy's in COO, with its stored entries."""
+        kind, *_ = json.loads(self.tree)
+        if kind != _SPARSE:
+            raise failure(WRONG_KIND, "this operator is not sparse", ("`A.to_dense()` gives its matrix",))
+        from scipy.sparse import coo_matrix
+
+        rows, columns, values = self.parts[:3]
+        is_adjoint = bool(json.loads(self.tree)[-1])
+        places = (columns, rows) if is_adjoint else (rows, columns)
+        return coo_matrix((values.conj() if is_adjoint else values, places), shape=self.shape)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         rows, columns = self.shape

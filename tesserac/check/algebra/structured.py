@@ -12,7 +12,7 @@ from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
 from tesserac.types.algebra import Leaf, Shape
 from tesserac.types.dims import Dim
-from tesserac.types.ty import Type
+from tesserac.types.ty import TensorType, Type
 
 
 @dataclass(frozen=True)
@@ -181,5 +181,11 @@ class Jacobian(Kind):
         return Jacobian(self.function, self.point, self.codomain, not self.is_adjoint)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
+        """Of a complex vector, the parts one by one: the function is one of real numbers."""
+        point, given = use.value(self.point).type, x.type
+        if isinstance(point, TensorType) and isinstance(given, TensorType):
+            if given.dtype.is_complex and not point.dtype.is_complex:
+                parts = [use.call(f"structured.{name}", x) for name in ("_real_part", "_imaginary_part")]
+                return use.call("structured._both_parts", *(self.apply(use, part) for part in parts))
         function = "structured._jacobian_adjoint" if self.is_adjoint else "structured._jacobian"
         return use.call(function, use.value(self.function), use.value(self.point), x)

@@ -1,0 +1,68 @@
+"""Operators made in Python: `tessera.op.diag(d)`, `tessera.op.kronecker(A, B)`, `tessera.op.from_scipy(matrix)`.
+
+Each is what `op.diag`, ... of the language gives, as a `tessera.Operator`. Sizes are ints.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tessera.module import Module
+    from tessera.operator import Operator
+
+_CONSTRUCTORS = {
+    "eye": ("n: int", "op.eye(n)"),
+    "zero": ("n: int, m: int", "op.zero(n, m)"),
+    "dense": ("m", "op.dense(m)"),
+    "self_adjoint": ("m", "op.dense(m, self_adjoint=True)"),
+    "psd": ("m", "op.dense(m, psd=True)"),
+    "unitary": ("m", "op.dense(m, unitary=True)"),
+    "diag": ("d", "op.diag(d)"),
+    "projector": ("u", "op.projector(u)"),
+    "fft": ("n: int", "op.fft(n)"),
+    "ifft": ("n: int", "op.ifft(n)"),
+    "conv1d": ("k, n: int", "op.conv1d(k, n)"),
+    "circulant": ("c", "op.circulant(c)"),
+    "toeplitz": ("c, r", "op.toeplitz(c, r)"),
+    "banded": ("bands, l: int, u: int", "op.banded(bands, l, u)"),
+    "permutation": ("p", "op.permutation(p)"),
+    "triangular": ("m, lower: bool = True", "op.triangular(m, lower=lower)"),
+    "low_rank": ("u, v", "op.low_rank(u, v)"),
+    "block_sparse": ("b, r, c, n: int, m: int", "op.block_sparse(b, r, c, n, m)"),
+    "coo": ("r, c, v, n: int, m: int", "op.coo(r, c, v, n, m)"),
+    "csr": ("s, c, v, n: int", "op.csr(s, c, v, n)"),
+    "kronecker": ("a, b", "op.kronecker(a, b)"),
+    "kronecker_sum": ("a, b", "op.kronecker_sum(a, b)"),
+    "direct_sum": ("a, b", "op.direct_sum(a, b)"),
+}
+
+
+@lru_cache(maxsize=1)
+def _module() -> Module:
+    import tessera
+
+    bodies = [f"def {name}({given}):\n    return {body}\n" for name, (given, body) in _CONSTRUCTORS.items()]
+    return tessera.compile("\n".join(bodies))
+
+
+def from_scipy(matrix: Any) -> Operator:
+    """A sparse matrix of SciPy's: its stored entries, as they are."""
+    entries = matrix.tocoo()
+    rows, columns = (cast("Any", places).astype("int64") for places in (entries.row, entries.col))
+    height, width = entries.shape
+    return cast("Operator", _module()["coo"](rows, columns, entries.data, width, height))
+
+
+def __getattr__(name: str) -> Callable[..., object]:
+    if name not in _CONSTRUCTORS:
+        raise AttributeError(f"`tessera.op` has no `{name}`; there are {', '.join(_CONSTRUCTORS)}, from_scipy")
+    return cast("Callable[..., object]", _module()[name])
+
+
+def __dir__() -> list[str]:
+    return [*_CONSTRUCTORS, "from_scipy"]

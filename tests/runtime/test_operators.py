@@ -1,0 +1,68 @@
+"""Operators that leave the language: objects of Python's with the operations of the language, passed back in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+
+PROGRAM = """
+struct Layer[D]:
+    A: Operator[D, D] = op.diag(ones(D))
+    b: Tensor[D, f32] = zeros(D)
+
+    def apply(self, x: Tensor[D, f32]): return self.A @ x + self.b
+
+def sum_of(d: Tensor[N, f32], M: Tensor[K, K, f32]): return op.kronecker(op.dense(M), op.diag(d)) + 2.0 * op.eye(N*K)
+def applied(A: Operator[D, E], x: Tensor[D, f32]) -> Tensor[E, f32]: return A @ x
+def layer(d: Tensor[N, f32]): return Layer(A=op.diag(d), b=d)
+def run(m: Layer[D], x: Tensor[D, f32]): return m(x)
+def loss(m: Layer[D], x: Tensor[D, f32]): return sum(m(x) ** 2)
+def step(m: Layer[D], x: Tensor[D, f32]): return m - 0.125 * grad(loss)(m, x)
+def factors(A: Operator[D, D], x: Tensor[D, f32]): return grad(lambda B: sum(B @ x))(A)
+def hidden(x: Tensor[N, f32]): return op.implicit(lambda v: v, lambda v: v, N)
+"""
+
+
+def test_an_operator_is_an_object_that_comes_back() -> None:
+    m = tessera.compile(PROGRAM)
+    d, x = np.arange(1, 4, dtype="f4"), np.arange(6, dtype="f4")
+    M = np.array([[1, 2], [0, 1]], "f4")
+    A, matrix = m.sum_of(d, M), np.kron(M, np.diag(d)) + 2 * np.eye(6, dtype="f4")
+    assert A.shape == (6, 6) and np.allclose(A.to_dense(), matrix)
+    assert np.allclose(A @ x, matrix @ x) and np.allclose(A.H @ x, matrix.T @ x) and np.allclose(x @ A, x @ matrix)
+    assert np.allclose(((A + A.H) / 2.0 - 0.5 * A) @ x, (matrix.T / 2) @ x) and np.allclose((-A)(x), -matrix @ x)
+    assert np.allclose((A @ A) @ x, matrix @ (matrix @ x)) and np.allclose(A.solve(x), np.linalg.solve(matrix, x))
+    assert np.isclose(A.logdet(), np.linalg.slogdet(matrix)[1]) and np.isclose(A.trace(), np.trace(matrix))
+    assert np.allclose(m.applied(A, x), matrix @ x)
+    with pytest.raises(tessera.TesseraError, match="takes 6 entries"):
+        A @ x[:5]
+
+
+def test_operators_of_structs_cross_and_their_gradients_have_their_structure() -> None:
+    m = tessera.compile(PROGRAM)
+    d, x = np.array([1, 2], "f4"), np.array([1, -1], "f4")
+    model = m.layer(d)
+    assert np.allclose(m.run(model, x), d * x + d) and np.allclose(m.run(m.Layer(2, seed=0), x), x)
+    found = m.step(model, x)
+    assert np.allclose(found.A.parts[0], d - 0.125 * 2 * (d * x + d) * x)
+    assert np.allclose(m.run(m.Layer(A=tessera.op.dense(np.eye(2, dtype="f4")), b=d), x), x + d)
+    small = tessera.op.kronecker(tessera.op.dense(np.ones((2, 2), "f4")), tessera.op.dense(np.ones((3, 3), "f4")))
+    cotangent = m.factors(small, np.ones(6, "f4"))
+    assert [part.shape for part in cotangent.parts] == [(2, 2), (3, 3)] and np.allclose(cotangent.parts[0], 9)
+
+
+def test_what_python_makes() -> None:
+    d = np.array([1, 2, 3], "f4")
+    A = tessera.op.coo(np.array([0, 2]), np.array([1, 0]), d[:2], 3, 3) + tessera.op.permutation(np.array([1, 2, 0]))
+    assert np.allclose(A @ d, [2 + 2, 3, 2 + 1]) and "unitary" in tessera.op.permutation(np.array([1, 0])).flags
+    with pytest.raises(AttributeError, match="kronecker"):
+        tessera.op.nothing  # noqa: B018
+    with pytest.raises(tessera.TesseraError, match="not sparse"):
+        tessera.op.diag(d).to_scipy()
+
+
+def test_an_operator_of_functions_stays_inside() -> None:
+    with pytest.raises(tessera.TesseraError, match="E0299"):
+        tessera.compile(PROGRAM).hidden(np.ones(2, "f4"))
