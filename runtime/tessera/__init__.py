@@ -39,19 +39,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> object:
-    """`tessera.op` and `tessera.Operator`, which are imported when they are first needed."""
-    if name == "op":
-        import importlib
-
-        return importlib.import_module("tessera.op")
-    if name == "Operator":
-        from tessera.operator import Operator
-
-        return Operator
-    raise AttributeError(f"module `tessera` has no attribute `{name}`")
-
-
 def load(
     path: str | os.PathLike[str],
     *,
@@ -138,7 +125,15 @@ def barrier(device: str = "cuda") -> None:
 
 
 def __getattr__(name: str) -> object:
-    """Classes that only users of GPUs need, imported when they are asked for."""
+    """What not every program needs, imported when it is asked for."""
+    if name == "op":
+        import importlib
+
+        return importlib.import_module("tessera.op")
+    if name == "Operator":
+        from tessera.operator import Operator
+
+        return Operator
     if name in ("Event", "Stream"):
         from tessera import streams
 

@@ -15,7 +15,7 @@ from tesserac.check.algebra.elements import element
 from tesserac.check.algebra.flags import is_diagonal
 from tesserac.check.algebra.kinds import Dense
 from tesserac.check.algebra.limits import max_materialize
-from tesserac.check.algebra.measures import as_update, diagonal
+from tesserac.check.algebra.measures import as_grid, as_update, diagonal
 from tesserac.check.algebra.operands import refuse_matrix
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.calls.function_values import call_closure
@@ -100,9 +100,14 @@ class Application:
         return tree.apply(self, apply_operator(self.pool.body, identity, [], self.callee.at, self.span))
 
     def solve_sum(self, tree: Kind, y: typed.Expr) -> typed.Expr:
-        """A system of a sum: of a diagonal, by dividing; of one and a product, by the size of that."""
+        """A system of a sum: of a diagonal, by dividing; of one and a product, by the size of that; of a Kronecker
+        product or sum and a number, by the eigenvectors of both factors."""
         if is_diagonal(self.pool, tree):
             return self.call("_diag_solve", diagonal(self, tree), y)
+        grid = as_grid(self, tree)
+        if grid is not None:
+            a, b, c, is_sum = grid
+            return self.call("grids._solve_grid", a, b, c, y, is_sum)
         update = as_update(self, tree)
         return self.solve(self.dense(tree), y) if update is None else self.call("_solve_update", *update, y)
 

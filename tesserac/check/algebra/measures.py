@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import reduce
 
 from tesserac.check.algebra.base import Kind, Use
-from tesserac.check.algebra.combined import Compose, Eye, Inverse, Scaled, Sum, Zero
+from tesserac.check.algebra.combined import Compose, Eye, Inverse, Scaled, Sum, Zero, scaled
 from tesserac.check.algebra.elements import element
-from tesserac.check.algebra.flags import is_diagonal, is_lower, is_normal, is_real, is_upper
+from tesserac.check.algebra.flags import is_diagonal, is_lower, is_normal, is_real, is_self_adjoint, is_upper
 from tesserac.check.algebra.kinds import (
     Adjoint,
     Conv1d,
@@ -23,6 +23,7 @@ from tesserac.check.algebra.kinds import (
     Spectral,
     dims_at,
 )
+from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import DirectSum, Kronecker, is_square, known
 from tesserac.check.algebra.structured import Banded, Sparse, Triangular, TriangularAdjoint
 from tesserac.check.model import typed
@@ -31,7 +32,7 @@ from tesserac.check.values.tuples import item_of
 from tesserac.ops.create import Full
 from tesserac.types.algebra import Leaf
 from tesserac.types.dims import Dim
-from tesserac.types.ty import ErrorType, FloatType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, TensorType
 
 Measure = Callable[[Use, Kind], typed.Expr]
 
@@ -153,6 +154,9 @@ def slogdet(use: Use, tree: Kind) -> Parts:
 
 
 def _determinant_of_leaf(use: Use, tree: Kind) -> Parts:
+    grid = as_grid(use, tree)
+    if grid is not None:
+        return _pair(use, use.call("grids._slogdet_grid", *grid))
     update = as_update(use, tree)
     if update is not None:
         return _pair(use, use.call("_slogdet_update", *update))
@@ -200,6 +204,52 @@ def as_update(use: Use, tree: Kind) -> tuple[typed.Expr, ...] | None:
     u = use.value(left) if core is low[0] else _scaled_by(use, low[0], use.value(left))
     others = rest[0] if len(rest) == 1 else Sum(tuple(rest))
     return diagonal(use, others), u, use.call("measures._adjoint_matrix", use.value(right))
+
+
+def as_grid(use: Use, tree: Kind) -> tuple[typed.Expr, ...] | None:
+    """Matrices a and b, a number c, and whether both are added, of an operator that is kron(a, b) + c, or a Kronecker
+    sum + c, with real self-adjoint a and b; None where it is none."""
+    if not isinstance(tree, Sum) or not is_real(use.pool, tree):
+        return None
+    shifts = [term for term in tree.terms if isinstance(_plain(term), Eye)]
+    rest = [term for term in tree.terms if term not in shifts]
+    halves = kronecker_sum_of(use.pool, Sum(tuple(rest))) if len(rest) == 2 else None
+    is_sum = halves is not None
+    if halves is None and len(rest) == 1 and shifts:
+        halves = _factors(use, rest[0])
+    if halves is None or not all(is_self_adjoint(use.pool, part) for part in halves):
+        return None
+    one = _number(use, tree, 1.0)
+    numbers = [term.times(use, one) if isinstance(term, Scaled) else one for term in shifts]
+    shift = _joined(use, "measures._add", numbers) if numbers else _number(use, tree, 0.0)
+    flag = typed.Static(BoolType(is_sum), use.span)
+    return *(use.dense(part) for part in halves), shift, flag
+
+
+def _factors(use: Use, tree: Kind) -> tuple[Kind, Kind] | None:
+    """The factors of a Kronecker product; a number in front goes with the first."""
+    product = _plain(tree)
+    if not isinstance(product, Kronecker) or not is_square(use.pool, product.left):
+        return None
+    left = product.left
+    if isinstance(tree, Scaled):
+        left = scaled(use.pool, tree.coefficient, tree.factors, left)
+    return left, product.right
+
+
+def kronecker_sum_of(pool: Pool, tree: Kind) -> tuple[Kind, Kind] | None:
+    """A and B of an operator that is A ⊗ I + I ⊗ B, also with numbers in front; None where it is none."""
+    if not isinstance(tree, Sum) or len(tree.terms) != 2:
+        return None
+    found: dict[bool, Kind] = {}
+    for term in tree.terms:
+        number, product = (term, term.of) if isinstance(term, Scaled) else (None, term)
+        if not isinstance(product, Kronecker) or isinstance(product.left, Eye) == isinstance(product.right, Eye):
+            return None
+        is_right = isinstance(product.left, Eye)
+        part = product.right if is_right else product.left
+        found[is_right] = part if number is None else scaled(pool, number.coefficient, number.factors, part)
+    return (found[False], found[True]) if len(found) == 2 else None
 
 
 def _basis(tree: Kind) -> Leaf:
@@ -326,7 +376,9 @@ def determinant(use: Use, tree: Kind) -> typed.Expr:
             return use.call("measures._multiply", one, _power(use, determinant(use, right), _size(use, left)))
         case _ if is_diagonal(use.pool, tree) or is_lower(use.pool, tree) or is_upper(use.pool, tree):
             return use.call("measures._product", diagonal(use, tree))
-    update = as_update(use, tree)
+    grid, update = as_grid(use, tree), as_update(use, tree)
+    if grid is not None:
+        return use.call("grids._det_grid", *grid)
     return use.call("det", use.dense(tree)) if update is None else use.call("_det_update", *update)
 
 

@@ -51,10 +51,10 @@ class Kronecker(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         """On a matrix of N rows and P columns, and on its transpose; columns of x go along as they are."""
-        (n, m), (p, q) = self.left.shape(use.pool.types), self.right.shape(use.pool.types)
-        y = self.left.apply(use, use.call("_as_matrix", x, use.size(known(n)), use.size(known(p))))
-        z = self.right.apply(use, use.call("_exchanged", y, x, use.size(known(m)), use.size(known(p))))
-        return use.call("_as_vector", z, x, use.size(known(m)), use.size(known(q)))
+        n = known(self.left.shape(use.pool.types)[0])
+        y = self.left.apply(use, use.call("_as_matrix", x, use.size(n)))
+        z = self.right.apply(use, use.call("_exchanged", y, x))
+        return use.call("_as_vector", z, x)
 
     def matrix_of(self, use: Use) -> typed.Expr:
         return use.call("measures._kron", self.left.matrix_of(use), self.right.matrix_of(use))

@@ -11,11 +11,11 @@ from typing import Any
 
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
-from tesserac.check.algebra.combined import Eye, Scaled, Sum, Zero, scaled
+from tesserac.check.algebra.combined import Eye, Zero
 from tesserac.check.algebra.constructors import Given
 from tesserac.check.algebra.flags import is_diagonal, is_psd, is_real, is_self_adjoint, is_skew
 from tesserac.check.algebra.kinds import Dense, Diag, Singular, Spectral
-from tesserac.check.algebra.measures import diagonal
+from tesserac.check.algebra.measures import diagonal, kronecker_sum_of
 from tesserac.check.algebra.operands import as_kind, read, refuse, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import DirectSum, Kronecker, direct_sum, is_square, kronecker
@@ -152,21 +152,6 @@ def exponential(use: Application, tree: Kind) -> Kind:
     is_complex = isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex
     made = use.call("_matrix_expm" if is_complex else "expm", matrix)
     return Dense(pool.add(made), unitary, itself, itself)
-
-
-def kronecker_sum_of(pool: Pool, tree: Kind) -> tuple[Kind, Kind] | None:
-    """A and B of an operator that is A ⊗ I + I ⊗ B, also with numbers in front; None where it is none."""
-    if not isinstance(tree, Sum) or len(tree.terms) != 2:
-        return None
-    found: dict[bool, Kind] = {}
-    for term in tree.terms:
-        number, product = (term, term.of) if isinstance(term, Scaled) else (None, term)
-        if not isinstance(product, Kronecker) or isinstance(product.left, Eye) == isinstance(product.right, Eye):
-            return None
-        is_right = isinstance(product.left, Eye)
-        part = product.right if is_right else product.left
-        found[is_right] = part if number is None else scaled(pool, number.coefficient, number.factors, part)
-    return (found[False], found[True]) if len(found) == 2 else None
 
 
 FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tanh", "abs")
