@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import SupportsIndex
 
-    from tessera import op
+    from tessera import op as op
     from tessera.arguments import Array
     from tessera.gpu_memory import DeviceMemory
     from tessera.module import Module

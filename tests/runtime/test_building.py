@@ -26,7 +26,9 @@ def build(text: str, *words: str) -> int:
 
 
 HELPERS = {
-    "an operator": "def helper(c: Tensor[N, f32]):\n    return op.diag(c)\n",
+    "an operator of functions": (
+        "def helper(c: Tensor[N, f32]):\n    return op.implicit(lambda x: x * c, lambda x: x * c, N)\n"
+    ),
     "a function": "def helper(c: Tensor[N, f32]):\n    return lambda x: x * c\n",
     "the length of an fft": "def helper(x: Tensor[N, f32]):\n    return rfft(x)\n",
 }
