@@ -143,7 +143,7 @@ def refuse_matrix(pool: Pool, tree: Kind, callee: Callee) -> bool:
     limit = max_materialize()
     if isinstance(tree, Dense) or len(known) < 2 or known[0] * known[1] <= limit:
         return False
-    problem = f"`{callee.name}` would make a matrix of {known[1]} x {known[0]} entries, which are more than {limit}"
+    problem = f"`{callee.name}` would make {known[1]} x {known[0]} entries, more than {limit}"
     draft = pool.body.sink.error(E0805, at=callee.at, problem=problem)
     draft.remark("`to_dense(A)` makes it where that is meant; `--max-materialize` says how many entries may be made")
     return True
