@@ -602,7 +602,7 @@ def ring(d: Tensor[N, f32]): return solve(op.circulant(d), d)
     ones = np.ones(3, "f4")
     for name, wrong in (("order", [0, 0, 2]), ("sparse", [0, 1, 3])):
         m[name](np.arange(3), ones)
-        with pytest.raises(tessera.TesseraError, match="once|outside"):
+        with pytest.raises(tessera.TesseraError, match=r"once|outside"):
             m[name](np.array(wrong), ones)
     with pytest.raises(tessera.TesseraError, match="singular"):
         m.divided(np.array([1, 0, 2], "f4"))

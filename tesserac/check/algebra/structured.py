@@ -183,9 +183,9 @@ class Jacobian(Kind):
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         """Of a complex vector, the parts one by one: the function is one of real numbers."""
         point, given = use.value(self.point).type, x.type
-        if isinstance(point, TensorType) and isinstance(given, TensorType):
-            if given.dtype.is_complex and not point.dtype.is_complex:
-                parts = [use.call(f"structured.{name}", x) for name in ("_real_part", "_imaginary_part")]
-                return use.call("structured._both_parts", *(self.apply(use, part) for part in parts))
+        assert isinstance(point, TensorType) and isinstance(given, TensorType)
+        if given.dtype.is_complex and not point.dtype.is_complex:
+            parts = [use.call(f"structured.{name}", x) for name in ("_real_part", "_imaginary_part")]
+            return use.call("structured._both_parts", *(self.apply(use, part) for part in parts))
         function = "structured._jacobian_adjoint" if self.is_adjoint else "structured._jacobian"
         return use.call(function, use.value(self.function), use.value(self.point), x)
