@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,13 @@ def current(gpu: Gpu) -> int:
     chosen = chosen_stream(gpu) if _chosen.is_used else None
     if chosen is not None:
         return chosen
+    if _raw:
+        return _raw[0](gpu.index)
     return library_stream(gpu, "torch") or DEFAULT if "torch" in sys.modules else DEFAULT
+
+
+_raw: list[Callable[[int], int]] = []
+"""What tells torch's current stream on a device, once torch uses GPUs."""
 
 
 class _Chosen(threading.local):
@@ -77,6 +83,8 @@ def library_stream(gpu: Gpu, library: str) -> int | None:
         if not module.cuda.is_initialized():
             return None
         current = getattr(module._C, "_cuda_getCurrentRawStream", None)  # what `current_stream` wraps in an object
+        if current is not None:
+            _raw[:] = [current]
         return int(current(gpu.index) if current else module.cuda.current_stream(gpu.index).cuda_stream)
     if module.cuda.runtime.getDevice() != gpu.index:
         return None

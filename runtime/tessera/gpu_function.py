@@ -77,10 +77,10 @@ class GpuFunction:
             return self(*args, **kwargs)
         key = tuple([value.form if type(value) is DeviceArray else 0 for value in args])
         plan = self._quick.get(key)
-        if plan is not None:
-            found = self._resident(plan, args)  # type: ignore[arg-type]
-            return tuple(found) if self._returns_tuple else found[0]
-        return self._first_fast(args)
+        if plan is None:
+            return self._first_fast(args)
+        found = self._resident(plan, args)  # type: ignore[arg-type]
+        return tuple(found) if self._returns_tuple else found[0]
 
     def _first_fast(self, args: Sequence[object]) -> object:
         """A call of `fast` with sizes that were not met before, or with arrays of other libraries."""
@@ -196,14 +196,16 @@ class GpuFunction:
         with gpu.lock:
             if gpu.broken:
                 gpu.enter()  # says so
-            stream = self._stream(arrays)
-            addresses = []
+            stream, addresses = self._stream(arrays), []
             for array in arrays:
                 if array.stream != stream:
                     array.ready_on(stream)
                 addresses.append(array.address)
-            outputs = [self._new(result, stream) for result in plan.results]
-            addresses += [output.address for output in outputs]
+            outputs, take = [], gpu.memory.take
+            for shape, dtype, form, size in plan.results:
+                block = take(size, stream, self._what)
+                outputs.append(DeviceArray(gpu, block.address, shape, dtype, block, stream, False, form))
+                addresses.append(block.address)
             try:
                 plan.prepared.run(addresses, stream)
             except DriverError as error:
