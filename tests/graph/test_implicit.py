@@ -92,6 +92,7 @@ def test_values(program: tessera.Module) -> None:
     np.testing.assert_allclose(program.linear(T), np.linalg.solve(matrix, T), rtol=1e-13)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_of_both_modes(program: tessera.Module, name: str) -> None:
     loss, slope = getattr(program, f"{name}_loss"), getattr(program, f"{name}_slope")(T)
@@ -101,6 +102,7 @@ def test_derivatives_of_both_modes(program: tessera.Module, name: str) -> None:
     assert getattr(program, f"{name}_change")(T, D) == pytest.approx(float(slope @ D), rel=1e-11, abs=1e-13)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["fixed", "root", "linear"])
 def test_second_derivatives(program: tessera.Module, name: str) -> None:
     curve = getattr(program, f"{name}_curve")(T, D)

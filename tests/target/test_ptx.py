@@ -20,6 +20,7 @@ VARIANTS = [
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
 def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> None:
     """Nothing approximate, nothing flushed, and no `add` or `mul` that the assembler may contract into an fma."""
@@ -29,6 +30,7 @@ def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> 
     assert f".target {arch}" in code
 
 
+@pytest.mark.one_in(2)
 @needs_ptxas
 @pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
 def test_kernels_assemble_without_spills(name: str, arch: str, variant: str) -> None:
