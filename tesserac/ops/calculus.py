@@ -127,9 +127,16 @@ def differential(
     names: dict[str, Value | None] = {"result": result}
     for name, operand, tangent in zip(operand_names(operator, len(operands)), operands, tangents, strict=True):
         names |= {name: operand, f"d{name}": tangent}
-    value = _Terms(write, names, tensor_type(result)).evaluate(_parsed(operator.differential))
+    value = tangent_by_text(operator.differential, write, names, tensor_type(result))
     assert not isinstance(value, float) or value == 0.0, f"the derivative of {operator.name} is a number"
     return None if isinstance(value, float) else value
+
+
+def tangent_by_text(
+    text: str, write: Writer, names: Mapping[str, Value | None], result: TensorType
+) -> Value | float | None:
+    """A jvp expression over these values; None is a tangent that is zero."""
+    return _Terms(write, names, result).evaluate(_parsed(text))
 
 
 def linear_tangent(
@@ -179,7 +186,7 @@ class _Terms:
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 return self._apply(_COMPARE[type(op)], [self.evaluate(left), self.evaluate(right)])
             case ast.Call(func=ast.Name(id=name), args=args):
-                return self._call(name, [self.evaluate(arg) for arg in args])
+                return self._call(name, [self.evaluate(arg) for arg in args], [self._moves(arg) for arg in args])
         raise TypeError(f"`{ast.unparse(node)}` is no part of a jvp expression")
 
     def _negative(self, value: Term) -> Term:
@@ -194,10 +201,20 @@ class _Terms:
             return left if right is None else right if name == "add" else self._negative(right)
         return self._apply(name, [left, right])
 
-    def _call(self, name: str, args: Sequence[Term]) -> Term:
+    def _moves(self, node: ast.expr) -> bool:
+        """Whether a part of the expression has a tangent in it: `dx` where there is an operand `x`."""
+        names = (inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))
+        return any(name.startswith("d") and name[1:] in self._names for name in names)
+
+    def _call(self, name: str, args: Sequence[Term], moving: Sequence[bool]) -> Term:
+        """What is applied to tangents is linear in all of them, so that it is zero where all are; beside one that is
+        there, an absent one counts as the zero that it is."""
         if name == "where":
             return self._where(*args)
-        return None if any(arg is None for arg in args) else self._apply(name, args)
+        absent = [arg is None for arg in args]
+        if any(absent) and not any(there for there, is_none in zip(moving, absent, strict=True) if not is_none):
+            return None
+        return self._apply(name, [0.0 if arg is None else arg for arg in args])
 
     def _where(self, condition: Term, yes: Term, no: Term) -> Term:
         if yes is None and no is None:
