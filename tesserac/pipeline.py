@@ -49,6 +49,7 @@ from tesserac.schedule.normal import normalise
 from tesserac.schedule.place_folds import sort_folds
 from tesserac.schedule.sequential import sequential
 from tesserac.schedule.sink import sink_views
+from tesserac.schedule.write_out_calls import write_out_calls
 from tesserac.tile.build import tile_pass
 from tesserac.tile.trial import tiles_of
 
@@ -86,6 +87,7 @@ GRAPH_PASSES: tuple[Pass, ...] = (
 def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
     """Forms become a host program with launches."""
     return (
+        *(() if machine.calls else (write_out_calls,)),  # for whoever has one host program per function
         *((sum_iterations,) if machine.carries_sums else ()),  # a loop that only adds products is one launch
         *(() if machine.folds_places else (sort_folds, fold_views)),  # folds into places by a sort, and its views
         sink_views,  # views of what a loop carries go behind its updates, so that these happen in place

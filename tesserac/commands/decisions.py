@@ -1,7 +1,7 @@
 """What scheduling decided, in words.
 
-Enters: a module of Schedule IR. Leaves: which loops are compiled as one, and per launch its kind, how its space is
-walked, what is staged and kept, why.
+Enters: a module of Schedule IR. Leaves: which functions are called, which loops are compiled as one, and per launch its
+kind, how its space is walked, what is staged and kept, why.
 
     launch 1: rows over M x N
       loops    M in parallel, N folded in blocks of 512
@@ -10,10 +10,13 @@ walked, what is staged and kept, why.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from tesserac.ir.calls import CALLED, callee_of, is_called
 from tesserac.ir.core import Module, Op
 from tesserac.schedule.dialect import (
+    CALL,
     Loop,
     launch_keep,
     launch_kind,
@@ -31,6 +34,7 @@ _WALKS = {"parallel": "in parallel", "serial": "in order", "fold": "folded"}
 
 def describe_schedule(module: Module) -> str:
     lines: list[str] = []
+    lines += _calls(module)
     for op in (op for op in module.walk() if op.name == "schedule.buffer"):
         if op.attrs["role"] == "workspace":
             lines.append(f"workspace slot {op.attrs['slot']}: {memory(op.result)}")
@@ -40,6 +44,14 @@ def describe_schedule(module: Module) -> str:
     for number, launch in enumerate(launches, start=1):
         lines += _describe(launch, number)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _calls(module: Module) -> Iterator[str]:
+    """Which functions stay functions, and why."""
+    calls = Counter(callee_of(op) for op in module.walk() if op.name == CALL)
+    for function in module.ops:
+        if (number := calls[function.symbol]) or is_called(function):
+            yield f"@{function.symbol} is called in {number} place{'s' * (number != 1)}: {function.attrs[CALLED]}"
 
 
 def _loop(op: Op) -> str:

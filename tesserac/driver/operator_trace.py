@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.graph.assert_attribution import library_name
-from tesserac.graph.dialect import PREFIX, alternatives_of, call_dims, is_operator
+from tesserac.graph.dialect import CALL, PREFIX, alternatives_of, is_operator
 from tesserac.graph.interp import Frame, bind_sizes, check_guards, run_function
 from tesserac.graph.passes.choose_forms import choose_forms
 from tesserac.graph.passes.choose_rewrites import choose_rewrites
@@ -24,6 +24,7 @@ from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import TRANSFORMED, transforms
 from tesserac.graph.substitute import copy_op, substitute_type
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import INVOKE, call_dims
 from tesserac.ir.core import OPDEFS, Block, Module, Op, Region, Value
 from tesserac.ir.effects import STANDARD_OUTPUT
 from tesserac.ir.forms import tensor_type
@@ -88,13 +89,12 @@ class _Call:
 
 class _TracingFrame(Frame):
     def __init__(self, sizes: dict[str, int], module: Module, audience: _Audience, call: _Call | None) -> None:
-        super().__init__(sizes)
-        self._module = module
+        super().__init__(sizes, module)
         self._audience = audience
         self._inside = call
 
     def _run_op(self, op: Op) -> None:
-        if op.name == "graph.call":
+        if op.name in (CALL, INVOKE):
             results = self._callee(op)
         elif is_operator(op) or op.name == "graph.size":
             results = self._operator(op)

@@ -126,7 +126,7 @@ def _too_many_operators(function: typed.TypedFunction, problem: TooManyOperators
     draft = sink.error(E0317, at=function.span, function=function.name, **counts)
     if problem.times > 1:
         draft.note(problem.part, f"written out {problem.times:,} times")
-    draft.remark("every call is written out: what is done many times belongs into a loop, whose body is there once")
+    draft.remark("calls are written out here: what is done many times belongs into a loop, whose body is there once")
     return sink.diagnostics
 
 

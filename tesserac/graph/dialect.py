@@ -14,17 +14,18 @@ graph.size() {dim} : tensor<[], dtype>
     A size as a value: `float(D)`.
 graph.call(x...) {callee, dims, io} : tensor...
     A function of this module. `dims` pairs each of its symbols with what it is here, so that inlining substitutes.
-graph.custom(x...) {callee, dims, io, jvp, vjp, reads} : tensor...
+graph.custom(x...) {callee, dims, io, jvp, vjp, reads, called} : tensor...
     The same of a function that has derivatives of its own: `jvp` and `vjp` are their symbols and sizes, where there are
     any; a kernel may have none. `reads` are how many of the last operands are params of the module, which rules are not
-    given. It stays one until all derivatives are taken, see `graph/autodiff/custom.py`.
+    given. It stays one until all derivatives are taken, see `graph/autodiff/custom.py`. `called` says that the function
+    stays one too: its rules are made where they are asked for, and in the end it is a `form.call` (`ir/calls.py`).
 graph.kernel(x...) {callee, dims} : tensor...
     A call of a kernel that no derivative has reached: `callee` is its meaning, and has the attribute `program`, which
     says what it does block by block. `passes/place_kernels.py` makes it one of the two.
 graph.func @name {params, guards, entry, effects, program, alternatives} { ^(tensor...): ... graph.return(tensor...) }
-    `entry` says that it may be called from outside; `inline` leaves only those. `effects`, where it has some, are what
-    it and its callees do besides computing. `alternatives` are kernels that implement it, of which a call may take one:
-    `passes/choose_kernels.py`.
+    `entry` says that it may be called from outside; `inline` leaves those, and what is `called`. `effects`, where it
+    has some, are what it and its callees do besides computing. `alternatives` are kernels that implement it, of which
+    a call may take one: `passes/choose_kernels.py`.
 `form.assert`, `form.print` and calls of functions that do such things have a place in their order, `io`.
 Control flow is `form.loop`, `form.while` and `form.cond`; a loop's attribute `counter` is the symbol that stands for
 its count in the dims of its body.
@@ -42,6 +43,7 @@ from tesserac.ir import index as _index  # noqa: F401  (bounds of loops are indi
 from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex arguments and results)
 from tesserac.ir import table as _table  # noqa: F401  (tensors known while compiling)
 from tesserac.ir.attributes import register_attribute
+from tesserac.ir.calls import is_called
 from tesserac.ir.core import OPDEFS, Attr, Op, Value, define_op
 from tesserac.ir.forms import Guard, tensor_type
 from tesserac.ir.kernels import Cut
@@ -137,6 +139,11 @@ def program_of(function: Op) -> Program | None:
     return program
 
 
+def runs(function: Op) -> bool:
+    """Whether a function is compiled as such: others are written out where they are called."""
+    return function.attrs["entry"] is True or is_called(function)
+
+
 def is_operator(op: Op) -> bool:
     """Whether this is a tier-1 operator under its name."""
     return op.name.startswith(PREFIX) and op.name.removeprefix(PREFIX) in OPERATORS
@@ -186,28 +193,11 @@ def _as_attr(value: object) -> Attr:
     return tuple(map(_as_attr, value)) if isinstance(value, tuple) else value
 
 
-def call_dims(op: Op) -> dict[str, Dim]:
-    """What each symbol of the callee is at this call."""
-    return named_dims(op.attrs["dims"])
-
-
 def own_arguments(op: Op) -> tuple[Value, ...]:
     """The operands of a custom call that its rules are given."""
     reads = op.attrs.get(READS, 0)
     assert isinstance(reads, int)
     return op.operands[: len(op.operands) - reads]
-
-
-def named_dims(pairs: Attr) -> dict[str, Dim]:
-    """Symbols with what they are."""
-    assert isinstance(pairs, tuple)
-    dims: dict[str, Dim] = {}
-    for pair in pairs:
-        assert isinstance(pair, tuple)
-        name, dim = pair
-        assert isinstance(name, str) and isinstance(dim, Dim)
-        dims[name] = dim
-    return dims
 
 
 def _verify_operator(op: Op) -> None:

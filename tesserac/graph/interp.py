@@ -17,6 +17,7 @@ from tesserac.graph.interp_complex import complex_from, parts_of
 from tesserac.graph.interp_indexed import INDEXED_FORMS, BadIndex, follow
 from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body, store
 from tesserac.ir import forms, func
+from tesserac.ir.calls import INVOKE, call_dims, callee_of
 from tesserac.ir.core import Block, Module, Op, Value, attr
 from tesserac.ir.forms import Broadcast, Guard, Permute, Reshape, Slice, Window, tensor_type
 from tesserac.ir.kernels import (
@@ -55,7 +56,7 @@ def run_function(module: Module, name: str, args: Sequence[Array]) -> tuple[Arra
     arrays = [_accept(value, arg) for value, arg in zip(values, args, strict=True)]
     sizes = bind_sizes([tensor_type(v).dims for v in values], [a.shape for a in arrays])
     check_guards(function, sizes)
-    results = Frame(sizes).run(function.body, arrays)
+    results = Frame(sizes, module).run(function.body, arrays)
     return tuple(np.array(r, order="C") for r in results)
 
 
@@ -121,13 +122,15 @@ class AssertionFailed(Exception):
 class Frame:
     """Values and sizes while a block runs. Regions see the values around them, so there is one table."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, module: Module) -> None:
         self._sizes = dict(sizes)
+        self._module = module
         self._values: dict[Value, Array] = {}
         self._indices: dict[Value, int] = {}
         self._control: dict[str, Callable[[Op], Sequence[Array]]] = {
             "form.loop": self._loop,
             KERNEL: self._kernel,
+            INVOKE: self._call,
             "form.while": self._while,
             "form.cond": self._cond,
             "form.assert": self._assert,
@@ -211,6 +214,11 @@ class Frame:
                 starts[cut.block], self._sizes[number] = i * size, i
                 self._sizes[cut.block.symbol or ""] = min(size, over - i * size)
             yield starts
+
+    def _call(self, op: Op) -> list[Array]:
+        callee = self._module.lookup(callee_of(op))
+        sizes = {name: dim.evaluate(self._sizes) for name, dim in call_dims(op).items()}
+        return Frame(sizes, self._module).run(callee.body, [self._values[v] for v in op.operands])
 
     def _while(self, op: Op) -> list[Array]:
         test, body = (region.block for region in op.regions)

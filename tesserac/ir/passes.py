@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.ir.calls import is_called, verify_calls
 from tesserac.ir.core import Module, Op, VerifyError
 from tesserac.ir.printer import print_module
 from tesserac.ir.types import MemRefType, TensorType, Type
@@ -100,6 +101,7 @@ def run_passes(module: Module, passes: Sequence[Pass], *, verify: bool) -> Modul
 def check_pass(step: Pass, before: Mapping[str, Interface], after: Module) -> None:
     try:
         verify_module(after)
+        verify_calls(after)
         verify_level(after, step.target)
         verify_interfaces(before, after)
     except VerifyError as error:
@@ -113,8 +115,8 @@ def verify_level(module: Module, level: Level) -> None:
 
 
 def interfaces(module: Module) -> dict[str, Interface]:
-    """Of every function of a module."""
-    return {op.symbol: interface(op) for op in module.ops if op.name.endswith(".func")}
+    """Of every function of a module but those that only the module calls: of these each call is verified."""
+    return {op.symbol: interface(op) for op in module.ops if op.name.endswith(".func") and not is_called(op)}
 
 
 def verify_interfaces(before: Mapping[str, Interface], after: Module) -> None:

@@ -10,6 +10,7 @@ becomes
 from __future__ import annotations
 
 from tesserac.base.source import NO_SPAN
+from tesserac.ir.calls import CALLED
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards
@@ -19,7 +20,7 @@ from tesserac.schedule.donate import donated, settle
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.machine import Machine
 
-_KEPT = ("sym_name", "params", "donated", "numerics")
+_KEPT = ("sym_name", "params", "donated", "numerics", CALLED)
 
 
 def host_pass(machine: Machine) -> Pass:

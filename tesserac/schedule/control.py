@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
+from tesserac.ir import calls
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
@@ -27,10 +28,11 @@ from tesserac.schedule.carry import (
     place_branch,
     place_carried,
 )
+from tesserac.schedule.dialect import CALL, memory
 from tesserac.schedule.direct import read_directly
 from tesserac.schedule.fuse import fuse_maps
 from tesserac.schedule.group import Group
-from tesserac.schedule.host import HostProgram
+from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.launches import plan
 from tesserac.schedule.primitives.stage import stage_before_grid
 from tesserac.schedule.tiles import FEW_ROWS
@@ -38,6 +40,7 @@ from tesserac.schedule.updates import plan_updates
 from tesserac.types.extents import constant_bound
 
 FLAG = "the host reads it"
+ARGUMENT = "a function is called with it, which reads whole tensors"
 
 
 def run_block(
@@ -82,6 +85,8 @@ def _lower_control(program: HostProgram, op: Op, owned: Collection[Value]) -> No
             _lower_while(program, op, owned)
         case "form.cond":
             _lower_cond(program, op, owned)
+        case calls.INVOKE:
+            _lower_call(program, op)
         case "form.assert" | "form.require" | "form.print":
             _lower_effect(program, op)
         case _:
@@ -152,6 +157,24 @@ def _lower_effect(program: HostProgram, op: Op) -> None:
     values = [_in_memory(program, value, op) for value in op.operands]
     with program.builder.spanned(op.span):
         program.builder.op(op.name.replace("form.", "schedule."), values, (), dict(op.attrs))
+
+
+def _lower_call(program: HostProgram, op: Op) -> None:
+    """Arguments lie in memory as the callee reads it; results in memory of their own."""
+    ins = [_whole_in_memory(program, value, op) for value in op.operands]
+    outs = [program.workspace(tensor_type(result), result.name) for result in op.results]
+    with program.builder.spanned(op.span):
+        program.builder.op(CALL, (*ins, *outs), (), {**op.attrs, "outs": len(outs)})
+    program.memory.update(zip(op.results, outs, strict=True))
+
+
+def _whole_in_memory(program: HostProgram, value: Value, before: Op) -> Value:
+    mem = program.memory.get(value)
+    if mem is not None and memory(mem) == memory_of(tensor_type(value)):
+        return mem
+    aside = program.workspace(tensor_type(value), value.name)
+    program.copy(value, aside, before, ARGUMENT)
+    return aside
 
 
 def _in_memory(program: HostProgram, value: Value, before: Op) -> Value:

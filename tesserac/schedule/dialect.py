@@ -18,9 +18,10 @@ Inside a launch there are forms over tensors, as in the Graph, and the schedule 
         schedule.return(%y)
     }
 
-schedule.func @name {params, donated} { ^(memref...): ... schedule.return(memref...) }
+schedule.func @name {params, donated, called} { ^(memref...): ... schedule.return(memref...) }
     One memref per input, contiguous, in the order of the signature; the results are buffers of role `output`.
-    `donated`, where there is one, has for each result the argument whose memory the caller gives to it, or -1.
+    `donated`, where there is one, has for each result the argument whose memory the caller gives to it, or -1. One that
+    is `called` is only called by others of the module.
 schedule.guard() {guard}
     Ends the call with a status unless the guard holds. All guards stand first.
 schedule.buffer() {role, slot, of} : memref
@@ -61,6 +62,9 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     portion   of rows that are long and few: so many blocks of a row are one program, and what they give passes through
               workspace to a second kernel
     copied    where it copies what could have been changed in place: why it was not
+schedule.call(in..., out...) {callee, dims, outs, io}
+    Runs another function of the module from the `in` memory into the last `outs` operands, all contiguous. `dims` pairs
+    each of its sizes with what it is here. Its workspace is a part of the caller's.
 schedule.check(status) {operator, sizes}
     Ends the call with a status if a kernel has put a bad index into one of the words; `sizes[i]` is the size that
     index i of `operator` has to be below.
@@ -102,6 +106,7 @@ from tesserac.types.dtype import BOOL, component
 LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "folds", "runs", "program")
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "register", "status", "constant")
+CALL = "schedule.call"
 SMALL_LAUNCH = 64
 """The most points of a space that a loop which is compiled as one walks for one of its launches."""
 
@@ -173,6 +178,11 @@ def launch_ins(op: Op) -> tuple[Value, ...]:
 
 def launch_outs(op: Op) -> tuple[Value, ...]:
     return op.operands[len(op.operands) - _outs(op) :]
+
+
+def written(op: Op) -> tuple[Value, ...]:
+    """The memory that an operation of a host program writes, as far as it is one that computes."""
+    return launch_outs(op) if op.name in ("schedule.launch", CALL) else ()
 
 
 def launch_kind(op: Op) -> str:
@@ -310,6 +320,12 @@ def _verify_loops(op: Op) -> None:
     require(cut is None or (power and launch_kind(op) == "rows"), "cuts rows at powers of two of blocks", op)
 
 
+def _verify_call(op: Op) -> None:
+    require(all(isinstance(v.type, MemRefType) and v.type.contiguous for v in op.operands), "works on whole memory", op)
+    require(isinstance(op.attrs.get("callee"), str) and isinstance(op.attrs.get("dims"), tuple), "needs a callee", op)
+    require(0 < _outs(op) <= len(op.operands), "says what it writes", op)
+
+
 def _verify_swap(op: Op) -> None:
     makers = [value.defining_op for value in op.operands]
     roles = {m.attrs["role"] if m is not None and m.name == "schedule.buffer" else None for m in makers}
@@ -336,7 +352,7 @@ def _verify_sequential(op: Op) -> None:
         return
     require(isinstance(op.attrs["sequential"], str), "says how much an iteration is", op)
     for inner in op.walk():
-        require(inner.name != "schedule.print", "prints in a loop that is compiled as one", op)
+        require(inner.name not in ("schedule.print", CALL), "prints or calls in a loop that is compiled as one", op)
         if inner.name == "schedule.launch":
             size = product(launch_space(inner)).constant
             require(size is not None and size <= SMALL_LAUNCH, "launches more than a few elements", op)
@@ -372,6 +388,7 @@ define_op("schedule.check", pure=False, verify=_verify_check)
 define_op("schedule.box", pure=True, verify=_verify_box)
 define_op("schedule.parts", pure=True, verify=_verify_parts)
 define_op("schedule.launch", pure=False, verify=_verify_launch)
+define_op(CALL, pure=False, verify=_verify_call)
 define_op("schedule.swap", pure=False, verify=_verify_swap)
 define_op("schedule.select", pure=False, verify=_verify_select)
 define_op("schedule.loop", pure=False, verify=_verify_loop)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tesserac.ir.core import Block, Op, Value, tuple_of
-from tesserac.schedule.dialect import launch_kind, launch_outs
+from tesserac.schedule.dialect import launch_kind, launch_outs, written
 from tesserac.schedule.host import HostProgram
 from tesserac.schedule.space import computing, read_reach, write_reach
 from tesserac.schedule.updates import ancestor
@@ -100,7 +100,7 @@ class _Settled:
         return True
 
     def _written(self, op: Op) -> set[Value]:
-        outs = launch_outs(op) if op.name == "schedule.launch" else op.operands if op.name == "schedule.swap" else ()
+        outs = op.operands if op.name == "schedule.swap" else written(op)
         return {self._memory(v) for v in outs}
 
 

@@ -28,6 +28,7 @@ class Machine:
     work. `carries_sums`: a program takes a block of a sum through the iterations of a loop. `takes_arguments`: results
     may lie in the memory of arguments, which are not copied to a device. `compiles_loops`: loops of small launches are
     machine code as a whole. `leaves_idle_loops`: a loop ends where its iterations have begun to change nothing.
+    `calls`: functions that are called stay functions; elsewhere they are written out.
     `folds_places`: a program folds rows into places that integers say, one after the other. `warps` are those of a
     program, `column_warps` where it walks columns, and `registers` how many elements they hold at once; 0 where a
     program is one thread.
@@ -47,6 +48,7 @@ class Machine:
     compiles_loops: bool
     leaves_idle_loops: bool
     folds_places: bool
+    calls: bool
     panel_bytes: int = 0
     register_rows: int = 0
     register_columns: int = 0
@@ -64,7 +66,7 @@ def _cpu(arch: str, near_bytes: int, panel_bytes: int, registers: tuple[int, int
     return Machine(
         arch, "cpu", 4, near_bytes, flops_per_byte=4, nominal=1024, packs_operands=True,
         columns=64, cheap_rows=8, carries_sums=True, takes_arguments=True, compiles_loops=True,
-        leaves_idle_loops=True, folds_places=True, panel_bytes=panel_bytes, register_rows=registers[0],
+        leaves_idle_loops=True, folds_places=True, calls=True, panel_bytes=panel_bytes, register_rows=registers[0],
         register_columns=registers[1],
     )  # fmt: skip
 
@@ -73,7 +75,8 @@ def _gpu(arch: str, cores: int, near_bytes: int, flops_per_byte: int) -> Machine
     return Machine(
         arch, "gpu", cores, near_bytes, flops_per_byte, nominal=4096, packs_operands=False,
         columns=16, cheap_rows=1, carries_sums=False, takes_arguments=False, compiles_loops=False,
-        leaves_idle_loops=False, folds_places=False, warps=WARPS, column_warps=8, registers=WARPS * 32 * REGISTERS,
+        leaves_idle_loops=False, folds_places=False, calls=False, warps=WARPS, column_warps=8,
+        registers=WARPS * 32 * REGISTERS,
     )  # fmt: skip
 
 

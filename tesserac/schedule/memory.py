@@ -11,7 +11,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.passes import SCHEDULE, function_pass
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.dialect import launch_outs, memory
+from tesserac.schedule.dialect import memory, written
 
 LOOPS = ("schedule.loop", "schedule.while")
 
@@ -114,4 +114,4 @@ def _begins_inside(loop: Op, buffer: Value, places: dict[Op, tuple[int, int]]) -
     inside = all(low <= places[u][0] <= high for u in users)
     if any(u.name == "schedule.swap" and u.parent is not None and u.parent.parent_op is loop for u in users):
         return False  # the next round reads it under another name
-    return inside and users[0].name == "schedule.launch" and buffer in launch_outs(users[0])
+    return inside and buffer in written(users[0])

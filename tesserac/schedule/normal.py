@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import INVOKE
 from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import compute_type, tensor_type
@@ -32,7 +33,7 @@ _FOLDS = ("form.reduce", "form.scan", "form.sort", "form.runs", "form.contract",
 COMPUTED = ("form.map", "form.gather", *_FOLDS)
 WRITTEN = ("form.assemble", "form.scatter")
 """Forms whose memory is written by several launches: their parts first."""
-CONTROL = ("form.loop", "form.while", "form.cond", *EFFECTS)
+CONTROL = ("form.loop", "form.while", "form.cond", INVOKE, *EFFECTS)
 
 
 @function_pass(FORMS, FORMS, "normalise")

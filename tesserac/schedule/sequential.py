@@ -15,10 +15,12 @@ from __future__ import annotations
 from tesserac.ir.core import Op, Value
 from tesserac.ir.passes import SCHEDULE, function_pass
 from tesserac.schedule.cost import element_bytes
-from tesserac.schedule.dialect import SMALL_LAUNCH, launch_space, memory
+from tesserac.schedule.dialect import CALL, SMALL_LAUNCH, launch_space, memory
 from tesserac.types.dims import product
 
 LOOPS = ("schedule.loop", "schedule.while")
+NOT_INSIDE = ("schedule.print", CALL)
+"""What a loop that is compiled as one does not do."""
 MAX_LAUNCHES = 64
 """In one loop: the time in which machine code is made grows with it, and what a launch costs beside a long iteration
 is little."""
@@ -49,7 +51,7 @@ def _is_sequential(loop: Op) -> str | None:
     """How much a loop that is compiled as one does in an iteration; None for any other."""
     inside = [op for op in loop.walk() if op.opdef.dialect == "schedule"]
     launches = [op for op in inside if op.name == "schedule.launch"]
-    if not launches or len(launches) > MAX_LAUNCHES or any(op.name == "schedule.print" for op in inside):
+    if not launches or len(launches) > MAX_LAUNCHES or any(op.name in NOT_INSIDE for op in inside):
         return None
     sizes = [product(launch_space(launch)).constant for launch in launches]
     largest = max((size for size in sizes if size is not None), default=0)

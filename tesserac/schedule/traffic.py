@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from tesserac.ir.calls import call_dims, callee_of
 from tesserac.ir.core import Block, Op, Value
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.dialect import Predicate, launch_space, memory
@@ -21,12 +22,14 @@ Sizes = Mapping[str, int]
 
 def bytes_moved(host: Op, sizes: Sizes, iterations: int) -> int:
     """What one call moves; `iterations` is how often a loop iterates that sizes do not count."""
-    return _Traffic(iterations).block(host.body, dict(sizes))
+    beside = host.parent.ops if host.parent is not None else [host]
+    return _Traffic(iterations, {func.symbol: func for func in beside}).block(host.body, dict(sizes))
 
 
 class _Traffic:
-    def __init__(self, iterations: int) -> None:
+    def __init__(self, iterations: int, functions: Mapping[str, Op]) -> None:
         self._iterations = iterations
+        self._functions = functions
 
     def block(self, block: Block, sizes: dict[str, int]) -> int:
         return sum(self._op(op, sizes) for op in block.ops)
@@ -36,6 +39,9 @@ class _Traffic:
         match op.name:
             case "schedule.launch":
                 return launch_bytes(op, sizes)
+            case "schedule.call":
+                callee, inside = self._functions[callee_of(op)], call_dims(op)
+                return self.block(callee.body, {name: dim.evaluate(sizes) for name, dim in inside.items()})
             case "schedule.loop":
                 return self._loop(op, sizes)
             case "schedule.while":

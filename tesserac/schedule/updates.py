@@ -20,6 +20,7 @@ from dataclasses import field
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import INVOKE
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Reshape, Slice, operand_maps, tensor_type
 from tesserac.ir.indexed import assembled_boxes, covers_all
@@ -32,8 +33,9 @@ from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.views import copy_of, is_copy, real_dims, squeeze
 from tesserac.types.dims import product
 
-HELD = ("form.loop", "form.while", "form.cond")
-"""Control flow: its results have memory of their own before anything reads them."""
+FLOW = ("form.loop", "form.while", "form.cond")
+HELD = (*FLOW, INVOKE)
+"""Control flow and calls: their results have memory of their own before anything reads them."""
 
 
 READ_LATER = "the tensor as it was is read behind the update"
@@ -80,7 +82,7 @@ def plan_updates(block: Block, owned: Collection[Value], updates: Updates) -> No
     """Finds the updates of a block that work in place, in order, and takes their copies out."""
     for op in list(block.ops):
         copy = copied_whole(op)
-        if op.name in HELD:
+        if op.name in FLOW:
             _read_before(op, owned)
         if copy is None:
             _note_view(op, updates)

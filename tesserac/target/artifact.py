@@ -43,7 +43,7 @@ Locate = Callable[[Span], tuple[str, int, int]]
 
 def build_artifact(
     module: Module,
-    func: Op,
+    functions: Sequence[Op],
     kernels: Mapping[str, Op],
     machine: Machine,
     buffer_bytes: BufferBytes,
@@ -52,10 +52,11 @@ def build_artifact(
     name: str,
     returns_tuple: bool,
 ) -> Artifact:
-    """Adds the host code to `module`, which holds the kernels' code under their names, and links it. `name` is what the
-    function is called in messages."""
+    """Adds the host code to `module`, which holds the kernels' code under their names, and links it. The last of
+    `functions` is the entry, the others are what it calls; `name` is what it is called in messages."""
+    func = functions[-1]
     loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
-    entry, sites = emit_host(module, func, kernels, buffer_bytes, loops)
+    entry, sites = emit_host(module, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     emit_stub(module, entry, name, Shapes(_inputs(func), _outputs(func), returns_tuple, signature.taken()))
     objects = [emit_object(str(module), machine)]
@@ -91,9 +92,7 @@ def pool_image(machine: Machine) -> Image:
         return image
 
 
-def signature_of(
-    func: Op, name: str, sites: Sequence[HostSite], locate: Locate, returns_tuple: bool
-) -> Signature:
+def signature_of(func: Op, name: str, sites: Sequence[HostSite], locate: Locate, returns_tuple: bool) -> Signature:
     places = tuple(Site(s.operator, s.text, *locate(s.span)) for s in sites)
     return _signature(func, name, _inputs(func), _outputs(func), places, returns_tuple=returns_tuple)
 

@@ -1,4 +1,5 @@
-"""Programs that become far larger than their text: each is refused by its count before anything of it is made."""
+"""Programs that become far larger than their text: what doubles is called, and what cannot be is refused by its count
+before anything of it is made."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from tesserac.base.source import SourceFile
 from tesserac.diag.pages import load_page
 from tesserac.driver.session import ProgramError, Session
 from tesserac.graph import expansion
+from tesserac.graph.calling import LARGE
 from tesserac.graph.expansion import MAX_OPERATORS
 from tesserac.ir import core
 from tesserac.schedule.machine import AARCH64
@@ -26,15 +28,16 @@ def doubling(first: str, again: str, last: str, levels: int) -> str:
     return text + f"\ndef f{HEAD}\n    return {last.format(f=f'f{levels}')}\n"
 
 
-WAYS = {
-    "nested": ("tanh(x)", "    return {f}({f}(x))", "{f}(x)"),
-    "side by side": ("x * 2.0", "    return {f}(x) + {f}(x * 0.5)", "{f}(x)"),
-    "in a loop": ("x * x", "    for i in range(3):\n        x = {f}({f}(x))\n    return x", "{f}(x)"),
-    "in branches": ("sin(x)", "    if sum(x) > 0.0:\n        return {f}(x)\n    return {f}(-x)", "{f}(x)"),
-    "library": ("softmax(x)", "    return {f}(softmax({f}(x)))", "{f}(x)"),
-    "derived": ("sin(x)", "    return {f}({f}(x))", "grad(lambda v: sum({f}(v)))(x)"),
-    "mapped": ("x * 2.0", "    return {f}({f}(x))", "vmap(lambda v: sum({f}(stack([v, v]))))(x)"),
-    "derived again and again": ("sin(x)", "    return grad(lambda v: sum({f}(v) * {f}(v)))(x)", "{f}(x)"),
+CALLED = {
+    "nested": ("tanh(x)", "    return {f}({f}(x))", "{f}(x)", 24),
+    "in branches": ("sin(x)", "    if sum(x) > 0.0:\n        return {f}(x)\n    return {f}(-x)", "{f}(x)", 14),
+    "derived": ("sin(x)", "    return {f}({f}(x))", "grad(lambda v: sum({f}(v)))(x)", 14),
+    "mapped": ("x * 2.0", "    return {f}({f}(x))", "vmap(lambda v: sum({f}(stack([v, v]))))(x)", 14),
+}
+FAST = "    with numerics(fast):\n        x = {f}({f}(x))\n    return x"
+REFUSED = {
+    "derived again and again": ("sin(x)", "    return grad(lambda v: sum({f}(v) * {f}(v)))(x)", "{f}(x)", 40),
+    "in a mode": ("x * x", FAST, "{f}(x)", 40),
 }
 
 
@@ -47,8 +50,16 @@ def refused(text: str) -> str:
     return found.title
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_doubles_is_refused_before_it_is_made(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", CALLED)
+def test_what_doubles_is_called(way: str) -> None:
+    session, source = Session(), SourceFile("towers.tess", doubling(*CALLED[way]))
+    levels = session.levels(source, session.function(source, "f"), AARCH64)
+    assert any(op.name == "schedule.call" for op in levels.tile.walk())
+    assert sum(1 for _ in levels.tile.walk()) < 2 * LARGE
+
+
+@pytest.mark.parametrize("way", REFUSED)
+def test_what_cannot_be_called_is_refused_before_it_is_made(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made, init = 0, core.Op.__init__
 
     def counting(self: core.Op, *args: object, **options: object) -> None:
@@ -57,13 +68,13 @@ def test_what_doubles_is_refused_before_it_is_made(way: str, monkeypatch: pytest
         init(self, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(core.Op, "__init__", counting)
-    count = int(refused(doubling(*WAYS[way], 40)).split()[2].replace(",", ""))
+    count = int(refused(doubling(*REFUSED[way])).split()[2].replace(",", ""))
     assert count > 2**39
     assert made < 5000
 
 
 def test_the_count_is_that_of_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = doubling(*WAYS["nested"], 6)
+    text = doubling(*CALLED["nested"][:3], 6)
     session, source = Session(), SourceFile("towers.tess", text)
     monkeypatch.setattr(expansion, "MAX_OPERATORS", 64)
     session.levels(source, session.function(source, "f"), AARCH64)
@@ -93,7 +104,7 @@ def test_no_command_fails_of_it(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "towers.tess"
-    file.write_text(doubling(*WAYS["derived"], 6), encoding="utf-8")
+    file.write_text(doubling(*CALLED["derived"][:3], 6), encoding="utf-8")
     monkeypatch.setattr(expansion, "MAX_OPERATORS", 63)
     place = f"{file}:f" if command == ("inspect",) else str(file)
     cli.main(cli.compiler, "tesserac", [command[0], place, *command[1:]])

@@ -39,7 +39,9 @@ def test_absent_tangents_are_zeros(text: str) -> None:
 
         def body(builder: Builder, args: Sequence[Value], there: Sequence[bool] = there) -> list[Value]:
             write, values = writer(builder, {}), dict(zip(names, args, strict=True))
-            absent = {name: value for name, value in values.items() if name not in TANGENTS or there[TANGENTS.index(name)]}
+            absent = {
+                name: value for name, value in values.items() if name not in TANGENTS or there[TANGENTS.index(name)]
+            }
             found = []
             for known in (values, {name: absent.get(name) for name in names}):
                 tangent = tangent_by_text(text, write, {**known, "result": values["x"]}, tensor_type(args[0]))

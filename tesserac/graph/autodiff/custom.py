@@ -4,9 +4,10 @@ Enters: a module, and calls of its functions. Leaves: their bodies, copied. A `g
 derivatives are taken; one that has a rule for the mode that is asked for goes by it, and what no derivative has reached
 becomes its body in the end.
 
-graph.pullback(x..., y..., dx...) {rule, wrt} : dy...
+graph.pullback(x..., y..., dx...) {rule, wrt, called} : dy...
     What is linear in `dx` and has the function `rule` as its transpose: the cotangents of `x` from those of `y`. `wrt`
-    are the arguments, among those that have tangents, whose tangents are not zero.
+    are the arguments, among those that have tangents, whose tangents are not zero. Where it is `called`, `rule` is the
+    function itself, whose derivative is made where it is called (`called.py`), and there are no `y`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 
 from tesserac.graph.assert_attribution import attribute
+from tesserac.graph.autodiff import called
 from tesserac.graph.autodiff.dialect import JVP, VJP, smooth
 from tesserac.graph.dialect import (
     CUSTOM,
@@ -25,34 +27,39 @@ from tesserac.graph.dialect import (
     REVERSE_RULE,
     SCHEDULE,
     alternatives_of,
-    call_dims,
-    named_dims,
     program_of,
     set_numerics,
     set_schedule,
 )
 from tesserac.graph.substitute import copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import CALLED, INVOKE, call_dims, callee_of, named_dims
 from tesserac.ir.core import Attr, Block, Module, Op, Value, define_op
-from tesserac.ir.ordering import forget_places, has_place
+from tesserac.ir.ordering import ORDERED, forget_places, has_place
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 
 PULLBACK = "graph.pullback"
 _OF_KERNELS = ("callee", "dims", SCHEDULE)
+_OF_CALLS = ("callee", "dims", *ORDERED)
 
 
 Observe = Callable[[Op, Dim, Sequence[Value], Sequence[Value]], None]
 """Told of a loop how many iterations it keeps a row of, which values a row has, and what an iteration begins with."""
+Expand = Callable[[Op], None]
+"""Takes the derivatives in a function that was added."""
 
 
 class Functions:
     """The functions of a module, and the names of counters that loops have by now where bodies are put."""
 
-    def __init__(self, module: Module, taken: set[str], observe: Observe | None = None) -> None:
+    def __init__(
+        self, module: Module, taken: set[str], observe: Observe | None = None, expand: Expand | None = None
+    ) -> None:
         self._module = module
         self.taken = taken
         self.observe = observe
+        self._expand = expand
         self.mapped: dict[Hashable, str] = {}
         """What functions with rules are called for mapped arguments, by what they are and which those are."""
 
@@ -72,6 +79,33 @@ class Functions:
 
     def add(self, function: Op) -> None:
         self._module.block.append(function)
+
+    def forward_rule(self, custom: Op) -> Attr:
+        """The rule of forward mode of a function that is called: one for all its calls."""
+        callee = self._module.lookup(callee_of(custom))
+        rule = f"{callee.symbol}.jvp"
+        if not self._has(rule):
+            derived = self._derived(called.forward_of(callee, f"{rule}$"))
+            self.add(called.rule_of(callee, derived, rule))
+        return rule, custom.attrs["dims"]
+
+    def pull(self, builder: Builder, rule: Attr, operands: Sequence[Value], pull: called.Pull) -> list[Value]:
+        """The cotangents of the arguments of a function that is called, by its symbol and sizes: given arguments, then
+        the cotangents that `pull` says."""
+        assert isinstance(rule, tuple)
+        callee = self._module.lookup(str(rule[0]))
+        symbol = pull.symbol(callee.symbol)
+        function = self._module.lookup(symbol) if self._has(symbol) else self._derived(called.reverse_of(callee, pull))
+        return list(called.call(builder, function, operands, rule[1]).results)
+
+    def _has(self, symbol: str) -> bool:
+        return any(function.symbol == symbol for function in self._module.ops)
+
+    def _derived(self, function: Op) -> Op:
+        self.add(function)
+        assert self._expand is not None, "derivatives are taken where functions are expanded"
+        self._expand(function)
+        return function
 
     def body(self, builder: Builder, custom: Op, operands: Sequence[Value]) -> list[Value]:
         """What a call of a function with rules computes, and does where it has a place in the order of effects."""
@@ -165,6 +199,9 @@ def dissolve(function: Op, functions: Functions) -> None:
     """Every call of a function with rules becomes its body; one of a kernel waits for who knows of tiles."""
     while customs := [op for op in function.walk() if op.name == CUSTOM]:
         for op in customs:
+            if CALLED in op.attrs:
+                replace_op(op, INVOKE, {name: op.attrs[name] for name in _OF_CALLS if name in op.attrs})
+                continue
             if functions.is_kernel(op) and MEANT not in op.attrs:
                 replace_op(op, KERNEL_CALL, {name: op.attrs[name] for name in _OF_KERNELS if name in op.attrs})
                 continue

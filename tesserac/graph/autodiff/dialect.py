@@ -3,8 +3,9 @@
 graph.jvp(x..., dx...) {wrt} { ^(x...): ... form.yield(y...) } : y..., dy...
     Forward mode. `wrt` are the arguments that have tangents, in the order of `dx`; there is a `dy` for each float or
     complex `y`.
-graph.vjp(x..., ct...) {wrt, aux} { ^(x...): ... form.yield(y...) } : y..., cx...
+graph.vjp(x..., ct..., cx...) {wrt, aux, absent, begun} { ^(x...): ... form.yield(y...) } : y..., cx...
     Reverse mode. There is a `ct` for each float or complex `y` but the last `aux`, a `cx` for each argument of `wrt`.
+    `absent` are those of `ct` that are zero and go nowhere, `begun` those of `wrt` whose `cx` go on from an operand.
 graph.input(x) : x
     The value of an argument inside a region, while that is taken apart: one value may be two arguments, of which one
     has tangents.
@@ -43,6 +44,8 @@ TANGENTS = "tangents"
 ROWS, EVERY, SLOTS, MAX_STEPS = "rows", "every", "slots", "max_steps"
 BACKWARD = "backward"
 AUX = "aux"
+ABSENT, BEGUN = "absent", "begun"
+"""Attributes of a `graph.vjp` in the function of a derivative (`called.py`)."""
 
 
 def smooth(values: Sequence[Value]) -> list[Value]:
@@ -57,6 +60,11 @@ def pulled(op: Op) -> list[Value]:
     return smooth(outputs[: len(outputs) - aux])
 
 
+def begun_places(op: Op) -> tuple[int, ...]:
+    """Which arguments of `wrt` have cotangents that a `graph.vjp` goes on from."""
+    return indices(op, BEGUN) if BEGUN in op.attrs else ()
+
+
 def primal_operands(op: Op) -> tuple[Value, ...]:
     """The arguments of the function that a derivative is of."""
     return op.operands[: len(op.body.args)]
@@ -69,7 +77,8 @@ def _verify_derivative(op: Op) -> None:
     require(all(0 <= place < len(args) and smooth([args[place]]) for place in wrt), "bad `wrt`", op)
     outputs = list(op.body.terminator.operands)
     inputs = [args[place] for place in wrt]
-    given, found = (inputs, smooth(outputs)) if op.name == JVP else (pulled(op), inputs)
+    begun = [inputs[place] for place in begun_places(op)]
+    given, found = (inputs, smooth(outputs)) if op.name == JVP else ([*pulled(op), *begun], inputs)
     require([v.type for v in op.operands[len(args) :]] == [v.type for v in given], "needs what goes in", op)
     require([v.type for v in op.results] == [v.type for v in (*outputs, *found)], "gives what comes out", op)
 

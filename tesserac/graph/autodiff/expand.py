@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.graph.autodiff.custom import Functions
-from tesserac.graph.autodiff.dialect import TANGENT, VJP, primal_operands, smooth
+from tesserac.graph.autodiff.dialect import ABSENT, TANGENT, VJP, begun_places, primal_operands, smooth
 from tesserac.graph.autodiff.jvp import Jvp
 from tesserac.graph.autodiff.linear import linear_ops
 from tesserac.graph.autodiff.loss_scale import scale_of, scaled
@@ -83,9 +83,14 @@ def expand_vjp(op: Op, functions: Functions) -> list[Value]:
     known = {start.result for start in starts}
     linear = linear_ops(opened.ops, known)
     back, write = Transpose(builder, known, functions), writer(builder, {})
-    cotangents = op.operands[len(op.body.args) :]  # what is besides comes last, and has none
-    for tangent, cotangent in zip(opened.tangents[: len(cotangents)], cotangents, strict=True):
-        if tangent is not None:
+    besides = op.operands[len(op.body.args) :]
+    begun = begun_places(op)
+    cotangents = besides[: len(besides) - len(begun)]  # results that are besides come last, and have none
+    back.cotangents.update(zip((starts[place].result for place in begun), besides[len(cotangents) :], strict=True))
+    absent = indices(op, ABSENT) if ABSENT in op.attrs else ()
+    pairs = zip(opened.tangents[: len(cotangents)], cotangents, strict=True)
+    for place, (tangent, cotangent) in enumerate(pairs):
+        if tangent is not None and place not in absent:
             back.add(tangent, scaled(write, cotangent, scale_of(cotangent)))
     back.run(linear)
     found = [scaled(write, v, 1 / scale_of(v)) for v in back.given([start.result for start in starts])]

@@ -26,7 +26,8 @@ from tesserac.graph.dialect import (
 )
 from tesserac.graph.substitute import copy_block, copy_op
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.calls import CALLED
+from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer, is_smooth
 
@@ -112,11 +113,10 @@ class Jvp:
         if not wrt or not results:
             return
         given, mode = (*own, *op.results), op.attrs.get(NUMERICS)
-        if self._reverse and REVERSE_RULE in op.attrs:
-            attrs = {"rule": op.attrs[REVERSE_RULE], "wrt": wrt} | ({} if mode is None else {NUMERICS: mode})
-            tangents = [self.tangents[operands[place]] for place in wrt]
-            made = self.builder.op(PULLBACK, (*given, *tangents), [v.type for v in results], attrs)
-            found = list(made.results)
+        if CALLED in op.attrs and not self._reverse:
+            op.attrs[FORWARD_RULE] = self._functions.forward_rule(op)
+        if self._reverse and (REVERSE_RULE in op.attrs or CALLED in op.attrs):
+            found = self._pullback(op, [self.tangents[operands[place]] for place in wrt], wrt)
         elif FORWARD_RULE in op.attrs:
             op.attrs[MEANT] = True  # what the derivative computes of the meaning anyway, the value shares
             tangents = [self.tangents.get(operand) or self._zero(operand) for operand in operands]
@@ -130,6 +130,14 @@ class Jvp:
         else:
             raise NotDifferentiable(op.span, "this call", NOT_FORWARD if REVERSE_RULE in op.attrs else KERNEL)
         self.tangents.update(zip(results, found, strict=True))
+
+    def _pullback(self, op: Op, tangents: Sequence[Value], wrt: tuple[int, ...]) -> list[Value]:
+        attrs: dict[str, Attr] = {name: op.attrs[name] for name in (NUMERICS, CALLED) if name in op.attrs}
+        given = op.operands if CALLED in op.attrs else (*own_arguments(op), *op.results)
+        rule = (op.attrs["callee"], op.attrs["dims"]) if CALLED in op.attrs else op.attrs[REVERSE_RULE]
+        types = [v.type for v in smooth(op.results)]
+        made = self.builder.op(PULLBACK, (*given, *tangents), types, {**attrs, "rule": rule, "wrt": wrt})
+        return list(made.results)
 
     def _arranged(self, before: set[Op], tangents: Sequence[Value], found: Sequence[Value]) -> list[Value]:
         """What a rule gives, once its loops and branches say what of them is linear."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tesserac.graph.autodiff.called import Pull
 from tesserac.graph.autodiff.cotangents import is_zero, total
 from tesserac.graph.autodiff.custom import PULLBACK, Functions
 from tesserac.graph.autodiff.dialect import BACKWARD, CHECKPOINT, ITERATIONS, TANGENT, smooth
@@ -19,6 +20,7 @@ from tesserac.graph.autodiff.writing import fit, writer
 from tesserac.graph.dialect import NUMERICS, is_operator, operator_of
 from tesserac.graph.substitute import copy_op
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import CALLED
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import indices, tensor_type
 from tesserac.ir.index import dim_value
@@ -59,7 +61,7 @@ class Transpose:
         if is_operator(op):
             self._operator(op)
         elif op.name == PULLBACK:
-            self._pullback(op)
+            (self._called if CALLED in op.attrs else self._pullback)(op)
         elif op.name == "form.loop":
             self._loop(op)
         elif op.name == ITERATIONS:
@@ -100,6 +102,25 @@ class Transpose:
             others = [v for v in smooth(op.operands) if v not in self.tangents]
             return all(map(is_zero, others))
         return len(places) == 1 and operator.is_linear_in(places[0])
+
+    def _called(self, op: Op) -> None:
+        """The way back of a function that is called goes on from the cotangents that its arguments have. One that is
+        several arguments, or has a scale, is added to instead."""
+        wrt = indices(op, "wrt")
+        args, tangents = op.operands[: len(op.operands) - len(wrt)], op.operands[len(op.operands) - len(wrt) :]
+        known = {place: self.cotangents.get(t) for place, t in zip(wrt, tangents, strict=True)}
+        alone = {place: t for place, t in zip(wrt, tangents, strict=True) if tangents.count(t) == 1}
+        begun = tuple(place for place, t in alone.items() if known[place] is not None and scale_of(t) == 1)
+        given = tuple(place for place, v in enumerate(op.results) if v in self.cotangents)
+        write = writer(self.builder, {})
+        back = [scaled(write, self.cotangents[v], 1 / scale_of(v)) for v in op.results if v in self.cotangents]
+        back += [value for place in begun if (value := known[place]) is not None]
+        found = self._functions.pull(self.builder, op.attrs["rule"], (*args, *back), Pull(given, begun))
+        for place, tangent in zip(wrt, tangents, strict=True):
+            if place in begun:
+                self.cotangents[tangent] = found[place]
+            else:
+                self.add(tangent, scaled(write, found[place], scale_of(tangent)))
 
     def _pullback(self, op: Op) -> None:
         wrt = indices(op, "wrt")

@@ -19,14 +19,15 @@ from tesserac.graph.dialect import (
     REVERSE_RULE,
     Program,
     alternatives_of,
-    call_dims,
     own_arguments,
     program_of,
 )
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import CALLED, call_dims, callee_of, own_symbols
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import Cut
+from tesserac.types.dims import Dim
 
 if TYPE_CHECKING:
     from tesserac.graph.batching.rules import Mapping
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
     """The call of the mapped function; all its results are mapped."""
     flags = [v in mapping.mapped for v in operands]
+    if CALLED in op.attrs:
+        return _mapped_call(mapping, op, operands, flags)
     attrs: dict[str, Attr] = {**op.attrs, "dims": ()}
     body = (op.attrs["callee"], op.attrs["dims"])
     functions = mapping.functions
@@ -87,6 +90,18 @@ def _has_programs(mapping: Mapping, op: Op, flags: Sequence[bool], program: Prog
     own = len(program.leading)
     each = zip(flags, leads, tiles, strict=True)
     return all(lead == own and rank > 0 if flag else lead == 0 for flag, lead, rank in each)
+
+def _mapped_call(mapping: Mapping, op: Op, operands: Sequence[Value], flags: Sequence[bool]) -> Op:
+    """The same of a function that is called: what is made of it is called too, and its rules are made where they are
+    needed."""
+    body = (op.attrs["callee"], op.attrs["dims"])
+    symbol = _mapped_function(mapping, mapping.functions.whole, body, op.operands, flags)
+    made = mapping.functions.lookup(symbol)
+    made.attrs[CALLED] = f"it is @{callee_of(op)}, mapped over a dim"
+    dims = tuple((name, Dim.sym(name)) for name in own_symbols(made))
+    types = [mapping.mapped_type(v.type) for v in op.results]
+    attrs: dict[str, Attr] = {"callee": symbol, "dims": dims, CALLED: True}
+    return mapping.builder.op(op.name, operands, types, attrs, (), [v.name for v in op.results])
 
 
 def _mapped_function(

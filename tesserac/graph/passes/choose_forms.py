@@ -44,10 +44,11 @@ from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.batching.dialect import VMAP
-from tesserac.graph.dialect import CALL, CUSTOM, FORMS, NUMERICS, PREFIX, named_dims
+from tesserac.graph.dialect import CALL, CUSTOM, FORMS, NUMERICS, PREFIX
 from tesserac.graph.passes.inline import erase_unreached, inline_call, stays
 from tesserac.graph.substitute import replace_op
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import named_dims
 from tesserac.ir.core import Attr, Block, Module, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards

@@ -32,7 +32,7 @@ from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.applying import apply_operator
-from tesserac.graph.dialect import ALTERNATIVES, KERNEL_CALL, Alternative, alternatives_of, call_dims, program_of
+from tesserac.graph.dialect import ALTERNATIVES, KERNEL_CALL, Alternative, alternatives_of, program_of, runs
 from tesserac.graph.passes.choose_rewrites import refusal, tell, undecided
 from tesserac.graph.passes.inline import erase_unreached, inline_call
 from tesserac.graph.passes.place_kernels import (
@@ -46,6 +46,7 @@ from tesserac.graph.passes.place_kernels import (
 )
 from tesserac.graph.substitute import copy_block
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import CALLED, call_dims
 from tesserac.ir.core import OPDEFS, Attr, Module, Op, Region, Value
 from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import order_effects
@@ -80,7 +81,7 @@ def choose_kernels(tiles: Tiles) -> Pass:
     def run(module: Module) -> Module:
         if not any(map(alternatives_of, module.ops)):
             return module
-        for function in [f for f in module.ops if f.attrs["entry"] is True]:
+        for function in [f for f in module.ops if runs(f)]:
             for op in kernel_calls(function):
                 if _ways(module, op):
                     _choose(module, function, op, tiles)
@@ -150,6 +151,7 @@ def _meaning_cost(module: Module, call: Op, tiles: Tiles) -> int:
     others = module.clone()
     for op in others.ops:
         op.attrs["entry"] = False
+        op.attrs.pop(CALLED, None)
     kept = (ALTERNATIVES, "chosen")
     attrs: dict[str, Attr] = {name: value for name, value in callee.attrs.items() if name not in kept}
     attrs |= {"sym_name": f"{callee.symbol}.cost", "entry": True, "guards": ()}

@@ -41,9 +41,9 @@ from tesserac.graph.dialect import (
     REVERSE_RULE,
     Alternative,
     alternatives_of,
-    call_dims,
 )
 from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
+from tesserac.ir.calls import call_dims
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import order_effects

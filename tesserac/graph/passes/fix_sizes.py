@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from tesserac.graph.built import Unsupported
 from tesserac.graph.dialect import is_operator, operator_of
 from tesserac.graph.substitute import copy_op
+from tesserac.ir.calls import is_called
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import Guard, tensor_type
 from tesserac.ir.func import guards
@@ -62,9 +63,11 @@ def fix_sizes(sizes: Mapping[str, int]) -> Pass:
 
 
 def with_sizes(module: Module, sizes: Mapping[str, int]) -> Module:
-    """The module with numbers for these sizes."""
+    """The module with numbers for these sizes. Functions that are called have sizes of their own."""
     numbers = {name: Dim.const(size) for name, size in sizes.items()}
-    return Module([copy_op(function, {}, numbers) for function in module.ops]) if numbers else module
+    if not numbers:
+        return module
+    return Module([copy_op(function, {}, {} if is_called(function) else numbers) for function in module.ops])
 
 
 def _require_guards(function: Op) -> None:

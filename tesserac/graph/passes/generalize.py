@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tesserac.graph.dialect import NUMERICS, SCHEDULE, is_operator, operator_of
+from tesserac.graph.dialect import NUMERICS, SCHEDULE, is_operator, operator_of, runs
 from tesserac.graph.renaming import lower_operator
 from tesserac.graph.substitute import replace_op
 from tesserac.ir import func as _func_dialect  # noqa: F401  (the functions this pass leaves)
@@ -101,7 +101,7 @@ def _size(op: Op, builder: Builder) -> Value:
 
 def _as_forms(function: Op) -> Op:
     """The function under its new definition; its body moves over as it is."""
-    assert function.attrs["entry"] is True, "inline leaves only entries"
+    assert runs(function), "inline leaves only what runs"
     end = function.body.terminator
     returned = Op(OPDEFS["func.return"], end.operands, span=end.span)
     end.erase()

@@ -1,4 +1,5 @@
-"""Replaces calls by the bodies of their callees, and drops the functions that only calls reached.
+"""Replaces calls by the bodies of their callees, and drops the functions that only calls reached. A function of which
+there would be too many copies stays one (`graph/calling.py`), and its calls are marked.
 
 Sizes are substituted, counters of the callee's loops get names that are free in the caller. The callee's guards go: at
 each call the checker has proved them or made them guards of the caller.
@@ -24,6 +25,7 @@ After:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 
 from tesserac.graph.assert_attribution import attribute, library_name
@@ -41,7 +43,6 @@ from tesserac.graph.dialect import (
     REVERSE_RULE,
     SCHEDULE,
     alternatives_of,
-    call_dims,
     program_of,
     set_meant,
     set_numerics,
@@ -51,6 +52,7 @@ from tesserac.graph.expansion import limit_calls
 from tesserac.graph.pinned_blocks import split_pinned
 from tesserac.graph.substitute import copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import CALLED, INVOKE, call_dims
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, VerifyError, attr, tuple_of
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.ordering import behind
@@ -64,12 +66,15 @@ MEANING = ".meaning"
 @pass_(GRAPH, GRAPH, "inline")
 def inline(module: Module) -> Module:
     """Raises TooManyOperators."""
-    limit_calls(module)
+    called = limit_calls(module)
     finished: set[str] = set()
     for function in [f for f in module.ops if f.attrs["entry"] is True and is_chosen(f)]:
         _call_kernel(module, function)
     for function in list(module.ops):
-        _inline_calls(module, function, finished, ())
+        _inline_calls(module, function, finished, called, ())
+    for function in module.ops:
+        if function.symbol in called:
+            function.attrs |= {CALLED: called[function.symbol], "guards": ()}  # each call has made sure of them
     erase_unreached(module)
     return module
 
@@ -82,7 +87,7 @@ def erase_unreached(module: Module) -> None:
         symbols = [] if program is None else [program.symbol]
         symbols += [way.symbol for way in alternatives_of(function) if way.symbol]
         for op in function.walk():
-            symbols += custom_symbols(op) if op.name in (CALL, CUSTOM, KERNEL_CALL) else []
+            symbols += custom_symbols(op) if op.name in (CALL, CUSTOM, KERNEL_CALL, INVOKE) else []
         found = [module.lookup(symbol) for symbol in dict.fromkeys(symbols)]
         needed += [callee for callee in found if callee not in needed]
     for function in list(module.ops):
@@ -97,7 +102,9 @@ def custom_symbols(op: Op) -> list[str]:
     return [attr(op, "callee", str), *(str(rule[0]) for rule in rules), *map(str, forms)]
 
 
-def _inline_calls(module: Module, function: Op, finished: set[str], callers: tuple[str, ...]) -> None:
+def _inline_calls(
+    module: Module, function: Op, finished: set[str], called: Mapping[str, str], callers: tuple[str, ...]
+) -> None:
     """Inlines callees first, so that what is copied has no calls left."""
     name = function.symbol
     if name in callers:
@@ -107,8 +114,10 @@ def _inline_calls(module: Module, function: Op, finished: set[str], callers: tup
     for op in list(function.walk()):
         if op.name == CALL and FORMS not in op.attrs:  # those that have forms keep their names until one is chosen
             callee = module.lookup(str(op.attrs["callee"]))
-            _inline_calls(module, callee, finished, (*callers, name))
-            if stays(op, callee):
+            _inline_calls(module, callee, finished, called, (*callers, name))
+            if callee.symbol in called:
+                replace_op(op, CUSTOM, {**op.attrs, CALLED: True})
+            elif stays(op, callee):
                 replace_op(op, CUSTOM, op.attrs)
             else:
                 inline_call(op, callee, function)

@@ -31,10 +31,11 @@ from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.applying import apply_operator
-from tesserac.graph.dialect import DIGEST, KERNEL_CALL, NUMERICS, SCHEDULE, Program, call_dims, program_of, set_numerics
+from tesserac.graph.dialect import DIGEST, KERNEL_CALL, NUMERICS, SCHEDULE, Program, program_of, runs, set_numerics
 from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import call_dims
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value
 from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.index import dim_value
@@ -94,7 +95,7 @@ def place_kernels(tiles: Tiles) -> Pass:
     """The pass for a target."""
 
     def run(module: Module) -> Module:
-        for function in [f for f in module.ops if f.attrs["entry"] is True]:
+        for function in [f for f in module.ops if runs(f)]:
             told = [_place(module, function, op, tiles) for op in kernel_calls(function)]
             if told:
                 function.attrs[PLACED] = tuple(told)
@@ -107,7 +108,7 @@ def place_kernels(tiles: Tiles) -> Pass:
 @pass_(GRAPH, GRAPH, "kernels_as_meant")
 def kernels_as_meant(module: Module) -> Module:
     """For whoever runs no tiles."""
-    for function in [f for f in module.ops if f.attrs["entry"] is True]:
+    for function in [f for f in module.ops if runs(f)]:
         for op in kernel_calls(function):
             mean(module, function, op)
     erase_unreached(module)

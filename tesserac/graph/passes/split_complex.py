@@ -43,9 +43,11 @@ from tesserac.graph.complex_contract import complex_product
 from tesserac.graph.complex_products import is_complex_product, spell_out
 from tesserac.graph.complex_scalars import Pair, PartsWriter, Scalar
 from tesserac.ir.builder import Builder
+from tesserac.ir.calls import INVOKE, is_called
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.effects import COMPLEX
 from tesserac.ir.forms import operand_maps, tensor_type
+from tesserac.ir.func import params
 from tesserac.ir.interleaved import part_type, parts_type
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import erase_dead
@@ -82,6 +84,9 @@ class _Splitter:
         self.pairs: dict[Value, Pair] = {}
 
     def function(self, function: Op) -> None:
+        if is_called(function):
+            self._called(function)
+            return
         builder = Builder.before(function.body.ops[0])
         for arg in function.body.args:
             if _is_complex(arg):
@@ -94,6 +99,16 @@ class _Splitter:
             if _is_complex(value):
                 end.set_operand(position, self._returned(Builder.before(end), value))
         self._remove(function.body)
+
+    def _called(self, function: Op) -> None:
+        """What only the module calls takes and gives parts, as what a loop carries."""
+        names = [name for arg, name in zip(function.body.args, params(function), strict=True) for _ in _types(arg)]
+        (region,) = function.regions
+        block = self._region(region)
+        function.regions.clear()
+        function.regions.append(Region(block))
+        function.regions[0].parent = function
+        function.attrs["params"] = tuple(names)
 
     def block(self, block: Block) -> None:
         for op in block.ops[:-1]:
@@ -301,7 +316,7 @@ def _needed(value: Value) -> set[Value]:
     return found
 
 
-_CONTROL = ("form.loop", "form.while", "form.cond")
+_CONTROL = ("form.loop", "form.while", "form.cond", INVOKE)
 _RULES: dict[str, Callable[[_Splitter, Builder, Op], Pair | Value]] = {
     "form.map": _Splitter._map,
     "form.table": _Splitter._table,

@@ -41,6 +41,7 @@ from tesserac.graph.expansion import limit_body
 from tesserac.graph.passes.cse import merge_equal
 from tesserac.graph.passes.inline import custom_symbols, erase_unreached
 from tesserac.graph.substitute import counters
+from tesserac.ir.calls import INVOKE, callee_of
 from tesserac.ir.core import Module, Op
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
@@ -69,7 +70,7 @@ def expand_transforms(module: Module, observe: Observe | None) -> Module:
         dissolve(function, Functions(module, counters(function)))
         open_checkpoints(function)
         erase_unused(function.body)
-        waiting += [other for other in _of_kernels(module, function) if other not in waiting]
+        waiting += [other for other in _needed_by(module, function) if other not in waiting]
     erase_unreached(module)
     while erase_dead(module):
         pass
@@ -78,12 +79,13 @@ def expand_transforms(module: Module, observe: Observe | None) -> Module:
     return module
 
 
-def _of_kernels(module: Module, function: Op) -> list[Op]:
-    """What the calls of kernels in a function may become."""
+def _needed_by(module: Module, function: Op) -> list[Op]:
+    """What a function calls, and what its calls of kernels may become."""
+    called = [module.lookup(callee_of(op)) for op in function.walk() if op.name == INVOKE]
     callees = [module.lookup(str(op.attrs["callee"])) for op in function.walk() if op.name == KERNEL_CALL]
     symbols = [way.symbol for callee in callees for way in alternatives_of(callee) if way.symbol]
     programs = [program.symbol for callee in callees if (program := program_of(callee)) is not None]
-    return list(dict.fromkeys([*callees, *map(module.lookup, [*symbols, *programs])]))
+    return list(dict.fromkeys([*called, *callees, *map(module.lookup, [*symbols, *programs])]))
 
 
 def _expand(module: Module, function: Op, expanded: set[Op], observe: Observe | None) -> None:
@@ -94,7 +96,7 @@ def _expand(module: Module, function: Op, expanded: set[Op], observe: Observe | 
     for op in list(function.walk()):
         for symbol in custom_symbols(op) if op.name == CUSTOM else ():
             _expand(module, module.lookup(symbol), expanded, observe)
-    functions = Functions(module, counters(function), observe)
+    functions = Functions(module, counters(function), observe, lambda made: _expand(module, made, expanded, observe))
     for op in reversed(list(function.walk())):  # what stands inside another comes first
         if op.name in (JVP, VJP, VMAP):
             limit_body(op)

@@ -13,9 +13,11 @@ from dataclasses import replace
 from tessera.artifact import Artifact
 from tessera.errors import WRONG_MACHINE, failure
 from tesserac.base.dataclass import dataclass
+from tesserac.ir.calls import reached_functions
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Level, Pass
 from tesserac.schedule import machine as schedule_machine
+from tesserac.schedule.dialect import CALL
 from tesserac.target import compile as llvm
 from tesserac.target import emit
 from tesserac.target.artifact import Locate, build_artifact
@@ -96,10 +98,10 @@ def artifact(
     lowered: Module, entry: str, cpu: CpuPlatform, locate: Locate, *, name: str, returns_tuple: bool
 ) -> Artifact:
     """The function with the symbol `entry`, ready to run."""
-    func = lowered.lookup(entry)
+    functions = reached_functions(lowered, entry, CALL)
     return build_artifact(
-        kernel_code(lowered, cpu, launched_outside_loops(func)),
-        func,
+        kernel_code(lowered, cpu, {name for func in functions for name in launched_outside_loops(func)}),
+        functions,
         kernels_of(lowered),
         cpu.code,
         lambda memory: buffer_bytes(memory, cpu.tiles),

@@ -15,7 +15,7 @@ from functools import partial
 from tessera.signature import STATUS_GUARD, STATUS_TOO_LARGE
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.ir.core import Op
+from tesserac.ir.core import Attr, Op
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import Predicate
@@ -52,12 +52,12 @@ class Needed:
 
 
 class GuardWriter:
-    """Starts the function in `module`; `emit` writes it."""
+    """Starts the function in `module`, as `name`; `emit` writes it."""
 
-    def __init__(self, module: Module, func: Op, sites: Sites) -> None:
+    def __init__(self, module: Module, func: Op, sites: Sites, name: str) -> None:
         self.func = func
         self.sites = sites
-        self.function = module.function("tessera.guards", I32, [PTR, PTR], attributes=HOST_ATTRIBUTES)
+        self.function = module.function(name, I32, [PTR, PTR], attributes=HOST_ATTRIBUTES)
         self.b = self.function.builder
         self._checked: set[tuple[str, Dim, Dim]] = set()
 
@@ -159,13 +159,19 @@ def sizes_used(functions: Sequence[Op]) -> Iterator[Dim]:
             yield from _dims_of(op)
 
 
+def _dims_in(attr: Attr) -> Iterator[Dim]:
+    if isinstance(attr, Dim):
+        yield attr
+    elif isinstance(attr, Predicate | Guard):
+        yield from (attr.left, attr.right)
+    elif isinstance(attr, tuple):
+        for item in attr:
+            yield from _dims_in(item)
+
+
 def _dims_of(op: Op) -> Iterator[Dim]:
     for attr in op.attrs.values():
-        for item in attr if isinstance(attr, tuple) else (attr,):
-            if isinstance(item, Dim):
-                yield item
-            elif isinstance(item, Predicate | Guard):
-                yield from (item.left, item.right)
+        yield from _dims_in(attr)
     for value in (*op.results, *(arg for region in op.regions for arg in region.block.args)):
         if isinstance(value.type, MemRefType):
             yield from (*value.type.dims, *value.type.strides)

@@ -97,6 +97,8 @@ class HostProgram:
 
     known_sizes: Mapping[str, Sequence[Dim]] | None = None
     """The sizes that each kernel uses, where they have been found."""
+    invoke: Callable[[HostProgram, Op], None] | None = None
+    """Writes a call of another function; there is none in a loop that is compiled as one."""
 
     @cached_property
     def kernel_sizes(self) -> Mapping[str, Sequence[Dim]]:
@@ -113,13 +115,13 @@ class HostProgram:
                     self.slots[value] = self.b.alloca(PTR, 8)
                     self.b.store(self.values[value], self.slots[value], 8)
 
-    def _memory(self, value: IRValue) -> Value:
+    def address(self, value: IRValue) -> Value:
         """The address that a name stands for now."""
         slot = self.slots.get(value)
         return self.values[value] if slot is None else self.b.load(PTR, slot, 8)
 
     def _swap(self, op: Op) -> None:
-        left, right = (self._memory(value) for value in op.operands)
+        left, right = (self.address(value) for value in op.operands)
         if is_register(op.operands[0]):
             self._exchange(left, right, register_bits(op.operands[0]))
             return
@@ -178,7 +180,7 @@ class HostProgram:
         offset, element = op.attrs["offset"], memory_type(memory(op.result).dtype)
         assert isinstance(offset, Dim)
         start = emit_dim(self.b, offset, self.symbols)
-        self.values[op.result] = self.b.gep(element, self._memory(op.operands[0]), start)
+        self.values[op.result] = self.b.gep(element, self.address(op.operands[0]), start)
 
     def _parts(self, op: Op) -> None:
         self.values[op.result] = self.values[op.operands[0]]
@@ -200,7 +202,7 @@ class HostProgram:
 
     def _assert(self, op: Op) -> None:
         self._stop_here()
-        failed = self.b.icmp("eq", self.b.load(I8, self._memory(op.operands[0]), 1), const_int(I8, 0))
+        failed = self.b.icmp("eq", self.b.load(I8, self.address(op.operands[0]), 1), const_int(I8, 0))
         if_return(self.b, failed, partial(self.leave, STATUS_ASSERT, op, []))
 
     def _require(self, op: Op) -> None:
@@ -217,30 +219,33 @@ class HostProgram:
         self._stop_here()
         pieces, shown = op.attrs["pieces"], [memory(value) for value in op.operands]
         site = self.sites.add(str(op.attrs["to"]), describe_print(pieces, shown), op.span)
-        words = [self._memory(value) for value in op.operands]
+        words = [self.address(value) for value in op.operands]
         words += [emit_dim(self.b, dim, self.symbols) for mem in shown for dim in mem.dims]
-        block = self.b.alloca(array(I64, max(len(words), 1)), 8)
-        for place, word in enumerate(words):
-            self.b.store(word, self.b.gep(I64, block, place), 8)
-        call_imported(self.b, "call.print", [const_i64(site), block])
+        call_imported(self.b, "call.print", [const_i64(site), self.words(words)])
 
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
         symbols = {**self.symbols, **self.runner.blocks(self.b, op, self.symbols)}
         self.runner.start(self.b, op, kernel, self._context(op, kernel, symbols), symbols)
 
+    def _call(self, op: Op) -> None:
+        assert self.invoke is not None
+        self.invoke(self, op)
+
+    def words(self, words: Sequence[Value]) -> Value:
+        """Memory that holds these, each in a slot of 8 bytes."""
+        block = self.b.alloca(array(I64, max(len(words), 1)), 8)
+        for place, word in enumerate(words):
+            self.b.store(word, self.b.gep(I64, block, place), 8)
+        return block
+
     def _context(self, op: Op, kernel: Op, given: Mapping[str, Value]) -> Value:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""
-        b = self.b
         symbols = kernel.attrs["symbols"]
         assert isinstance(symbols, tuple)
-        words = [self._memory(v) for v in op.operands]
+        words = [self.address(v) for v in op.operands]
         words += [given[str(name)] for name in symbols]
-        words += [self.scratch, self.per_worker]
-        context = b.alloca(array(I64, len(words)), 8)
-        for i, word in enumerate(words):
-            b.store(word, b.gep(I64, context, i), 8)
-        return context
+        return self.words([*words, self.scratch, self.per_worker])
 
     # --- control ------------------------------------------------------------------------------------------------------
 
@@ -272,7 +277,7 @@ class HostProgram:
         choose(self.b, condition, arm(yes), arm(no))
 
     def _flag(self, value: IRValue) -> Value:
-        return self.b.icmp("ne", self.b.load(I8, self._memory(value), 1), const_int(I8, 0))
+        return self.b.icmp("ne", self.b.load(I8, self.address(value), 1), const_int(I8, 0))
 
     def _loop(self, op: Op) -> None:
         counter = attr(op, "counter", str)
@@ -372,6 +377,7 @@ _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.parts": HostProgram._parts,
     "schedule.check": HostProgram._check,
     "tile.launch": HostProgram._launch,
+    "schedule.call": HostProgram._call,
     "schedule.assert": HostProgram._assert,
     "schedule.require": HostProgram._require,
     "schedule.print": HostProgram._print,

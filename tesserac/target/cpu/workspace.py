@@ -1,15 +1,16 @@
 """The memory of one call beside its inputs and outputs: one block for all workspace slots and the workers' scratch.
 
-    slot 0 | slot 1 | ... | scratch of worker 0 | scratch of worker 1 | ...
+    slot 0 | slot 1 | ... | what is called | scratch of worker 0 | scratch of worker 1 | ...
 
 Buffers of one slot never live at the same time (Schedule planned them), so a slot is as large as the largest of them;
-likewise one scratch serves all kernels, which run one after another. Every part starts at a cache line.
+likewise one scratch serves all kernels, which run one after another. A function that is called has its workspace inside
+that of its caller, in one part for all calls, and shares the scratch. Every part starts at a cache line.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 
 from tesserac.base.dataclass import dataclass
@@ -28,10 +29,20 @@ BufferBytes = Callable[[MemRefType], Dim]
 
 @dataclass(frozen=True)
 class Plan:
-    """Bytes of each slot and of one worker's scratch, all multiples of the alignment."""
+    """Bytes of each slot, of the part for what is called, and of one worker's scratch, all multiples of the
+    alignment."""
 
     slots: tuple[Dim, ...]
+    called: Dim
     scratch: Dim
+
+    @property
+    def parts(self) -> tuple[Dim, ...]:
+        """What lies one behind the other, but for the scratch."""
+        return (*self.slots, self.called)
+
+
+Sizes = Mapping[str, Dim]
 
 
 def slot_of(buffer: Op) -> int:
@@ -39,15 +50,22 @@ def slot_of(buffer: Op) -> int:
 
 
 def plan_workspace(
-    buffers: Sequence[Op], kernels: Iterable[Op], buffer_bytes: BufferBytes, bounds: Bounds
+    buffers: Sequence[Op],
+    kernels: Iterable[Op],
+    buffer_bytes: BufferBytes,
+    bounds: Bounds,
+    calls: Sequence[tuple[Plan, Sizes]],
 ) -> Plan:
     """`bounds` are those of the loops around: a buffer whose size changes with their iterations is as large as it
-    gets."""
-    sizes: dict[int, list[Dim]] = defaultdict(list)
+    gets. `calls` are the plans of functions that are called, with their sizes."""
+    lying: dict[int, list[Dim]] = defaultdict(list)
     for op in buffers:
-        sizes[slot_of(op)].append(buffer_bytes(_at_largest(memory(op.result), bounds)))
-    slots = tuple(aligned(_largest(sizes[i])) for i in range(max(sizes, default=-1) + 1))
-    return Plan(slots, aligned(_largest(largest_in(attr(kernel, "scratch", Dim), bounds) for kernel in kernels)))
+        lying[slot_of(op)].append(buffer_bytes(_at_largest(memory(op.result), bounds)))
+    slots = tuple(aligned(_largest(lying[i])) for i in range(max(lying, default=-1) + 1))
+    called = _largest(largest_in(sum(plan.parts, ZERO).substitute(sizes), bounds) for plan, sizes in calls)
+    scratch = [largest_in(attr(kernel, "scratch", Dim), bounds) for kernel in kernels]
+    scratch += [largest_in(plan.scratch.substitute(sizes), bounds) for plan, sizes in calls]
+    return Plan(slots, called, aligned(_largest(scratch)))
 
 
 def _largest(sizes: Iterable[Dim]) -> Dim:

@@ -1,0 +1,35 @@
+"""Functions that are called become their bodies where they are called: for machines whose host programs call none.
+
+Enters: a module of forms. Leaves: its entries alone. What is fused then is more, and no bit changes. Raises
+TooManyOperators where a function becomes too large.
+"""
+
+from __future__ import annotations
+
+from tesserac.graph.expansion import MAX_OPERATORS, TooManyOperators
+from tesserac.graph.passes.inline import inline_call
+from tesserac.ir.calls import INVOKE, callee_of, is_called, reached_functions
+from tesserac.ir.core import Module, Op
+from tesserac.ir.passes import FORMS, pass_
+
+
+@pass_(FORMS, FORMS, "write_out_calls")
+def write_out_calls(module: Module) -> Module:
+    if not any(map(is_called, module.ops)):
+        return module
+    for entry in [function for function in module.ops if not is_called(function)]:
+        for function in reached_functions(module, entry.symbol, INVOKE):
+            _write_out(module, function)
+    for function in [function for function in module.ops if is_called(function)]:
+        function.erase()
+    return module
+
+
+def _write_out(module: Module, function: Op) -> None:
+    """Callees come first, so that what is copied has no calls left."""
+    calls = [op for op in function.walk() if op.name == INVOKE]
+    sizes = [len(module.lookup(callee_of(op)).body.ops) for op in calls]
+    if sum(sizes) > MAX_OPERATORS:
+        raise TooManyOperators(sum(sizes), function.span)
+    for op in calls:
+        inline_call(op, module.lookup(callee_of(op)), function)
