@@ -2,6 +2,24 @@
 
 Enters: a module of forms. Leaves: its entries alone. What is fused then is more, and no bit changes. Raises
 TooManyOperators where a function becomes too large.
+
+Before:
+    func.func @g {called = "often", guards = [], params = ["v"]} {
+      ^(%v: tensor<[K, 1], f32>):
+        %0 = form.view(%v) {view = #reshape<>} : tensor<[K], f32>
+        func.return(%0)
+    }
+    func.func @f {guards = [], params = ["x"]} {
+      ^(%x: tensor<[2*N, 1], f32>):
+        %y = form.call(%x) {callee = "g", dims = [["K", `2*N`]]} : tensor<[2*N], f32>
+        func.return(%y)
+    }
+After:
+    func.func @f {guards = [], params = ["x"]} {
+      ^(%x: tensor<[2*N, 1], f32>):
+        %y = form.view(%x) {view = #reshape<>} : tensor<[2*N], f32>
+        func.return(%y)
+    }
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import Pass, check_pass, interfaces, run_passes
 from tesserac.ir.printer import print_module
 from tesserac.ir.verify import verify_module
+from tesserac.schedule import write_out_calls
 
 NO_TILES = Tiles("cpu", (), lambda kernel: Placement("none"), lambda module: 0)
 PASSES = {
@@ -52,6 +53,7 @@ PASSES = {
     "split_complex": (split_complex.split_complex, split_complex.__doc__),
     "fold_views": (fold_views.fold_views, fold_views.__doc__),
     "sink_weight_gradients": (sink_weight_gradients.sink_weight_gradients, sink_weight_gradients.__doc__),
+    "write_out_calls": (write_out_calls.write_out_calls, write_out_calls.__doc__),
 }
 
 

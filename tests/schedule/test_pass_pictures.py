@@ -64,7 +64,7 @@ def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(gpu.SM_80.schedule), *target_passes(gpu.SM_80))]
     shared = [name for name in list(SHOWN)[1:7] if name != "sequential"]
-    own = ["sort_folds", "fold_views"]
+    own = ["write_out_calls", "sort_folds", "fold_views"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 
 
