@@ -41,6 +41,25 @@ WHOLE = 256
 """Elements that a dim is taken to have that only a run knows the size of."""
 
 
+NOT_TAKEN = {
+    "BM": "it names no block that this kernel cuts a dim with",
+    "BN": "it names no block that this kernel cuts a dim with",
+    "m": "the kernel cuts no dim with T.m",
+    "n": "the kernel cuts no dim with T.n",
+    "k": "the kernel cuts no dim with T.k",
+    "d": "T.d is always the whole dim",
+    "vector": "copies are as wide as strides and alignment allow, up to 16 bytes",
+    "swizzle": "blocks in shared memory lie as the unit that multiplies them reads them, swizzled wherever it can",
+    "persistent": "programs follow each other in one block of threads wherever a producer feeds them",
+    "cluster": "no program shares with another what it has loaded",
+    "raster": "programs are numbered in the order of memory",
+    "roles": "producers and consumers follow from the blocks, where the machine has a use for them",
+    "skew": "a product that a loop only carries on is a round behind without it",
+    "regs": "registers are shared out by the roles of warps",
+}
+"""Why a GPU does not take a setting that a schedule may have."""
+
+
 def launched_kernel(launch: Op) -> Op:
     """The tile program of a launch."""
     return next(op for op in launch.body.ops if op.name == KERNEL)
@@ -62,8 +81,10 @@ def schedule_program(launch: Op, machine: Machine) -> None:
     if machine.warps:
         used |= _bind(launch, kernel, sizes, machine)
     unused = sorted(kernel_schedule(kernel).keys() - used)
-    if unused:
+    if unused and not machine.warps:
         because(launch, f"a {machine.kind.upper()} has no use for {', '.join(unused)} of its schedule")
+    for name in unused if machine.warps else ():
+        because(launch, f"{name} of its schedule is not taken: {NOT_TAKEN[name]}")
 
 
 def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> set[str]:

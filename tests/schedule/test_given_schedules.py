@@ -7,10 +7,12 @@ import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
+from tesserac.check.declarations.schedules import SETTINGS
 from tesserac.driver.session import ProgramError, Session
 from tesserac.pipeline import Levels
 from tesserac.schedule.dialect import launch_loops, launch_stages, launch_units
 from tesserac.schedule.machine import AARCH64, SM_90A, Machine
+from tesserac.schedule.programs import NOT_TAKEN
 from tests.support.cpu_kernels import same_bits
 
 PRODUCT = """
@@ -85,6 +87,14 @@ def test_settings_without_a_use_are_told() -> None:
     program = PRODUCT.format(own=".schedule(Schedule(warps=2, swizzle='xor', cluster=(2, 1)))", call="product(a, b)")
     (launch,) = [op for op in levels(program, AARCH64).schedule.walk() if op.attrs.get("kind") == "program"]
     assert "a CPU has no use for cluster, swizzle, warps of its schedule" in str(launch.attrs["reason"])
+    (launch,) = [op for op in levels(program, SM_90A).schedule.walk() if op.attrs.get("kind") == "program"]
+    told = str(launch.attrs["reason"])
+    assert "cluster of its schedule is not taken: no program shares" in told and "swizzle of its schedule" in told
+
+
+def test_every_setting_of_a_schedule_is_taken_by_a_gpu_or_has_a_reason() -> None:
+    taken = {"block", "warps", "stages"}
+    assert set(SETTINGS) - taken <= set(NOT_TAKEN)
 
 
 @pytest.mark.parametrize(
