@@ -13,7 +13,7 @@ from tests.support.page_checks import assert_page
 COMPILED = ("E0317", "E0513", "E0514")
 """What only shows where a program is compiled: `graph/test_expansion.py`, `test_requests.py`, and those of schedules
 and their cache look at these."""
-DEVICES = r"E05[68]"
+DEVICES = r"E05[678]"
 """What only shows where a program meets a GPU: the rooms `runtime` and `target` look at these."""
 CODES = [
     code

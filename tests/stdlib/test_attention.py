@@ -41,6 +41,7 @@ def triangle(s: int, t: int) -> Array:
 PLAIN = "def f(q: Tensor[B, S, D, f32], k: Tensor[B, T, D, f32], v: Tensor[B, T, E, f32]) -> Tensor[B, S, E, f32]:\n"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("call", "causal", "scale"), [
     ("attention(q, k, v)", False, None),
     ("attention(q, k, v, causal=True)", True, None),
