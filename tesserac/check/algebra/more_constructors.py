@@ -61,7 +61,7 @@ def banded(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if bands is None or lower is None or upper is None:
         return body.error(callee.span)
     count = _int(pool, lower) + _int(pool, upper) + ONE
-    what = "so many diagonals below and above, and the one between, are {wanted} rows of `bands`, not {found}"
+    what = "`bands` needs {wanted} rows for these diagonals, and has {found}"
     fits = require_fit(body, callee, (count, length_of(pool, bands)), given["lower"], given["bands"], what)
     return pool.value(Banded(bands, upper), callee.span) if fits else body.error(callee.span)
 

@@ -54,7 +54,7 @@ def applied(
         return body.error(callee.span)
     if not isinstance(x.type, TensorType) or x.type.rank == 0:
         found = dims_text(x.type.dims) if isinstance(x.type, TensorType) else type_text(x.type)
-        problem = f"an operator applies to a vector, to the columns of a matrix or to a batch of them; this is {found}"
+        problem = f"an operator applies to vectors, matrices and batches; this is {found}"
         body.sink.error(E0802, at=x.span, problem=problem)
         return body.error(callee.span)
     domain = tree.shape(pool.types)[0]
@@ -129,7 +129,7 @@ def _same_numbers(pool: Pool, tree: Kind, x: typed.Expr, operator: typed.Expr, c
     if found == own or (not has_tensors and (found.is_float or found.is_complex)):
         return True
     text = pool.body.rules.text(x.span)
-    problem = f"the numbers of this operator are {own}, those of what it is applied to {found}"
+    problem = f"the operator is of {own}, what it is applied to of {found}"
     draft = pool.body.sink.error(E0802, at=callee.at, problem=problem)
     note_operand(pool.body, draft, operator)
     draft.replace(f"round once, to {own}", x.span, f"cast({text}, {own})")

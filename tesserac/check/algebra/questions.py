@@ -32,7 +32,7 @@ def _asked(measure: measures.Measure, *, square: bool = True, only_real: bool = 
 
     def rule(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
         if only_real and not is_real(use.pool, tree):
-            problem = f"`{use.callee.name}` takes an operator of real numbers; `logdet` takes complex ones"
+            problem = f"`{use.callee.name}` takes a real operator; `logdet` takes complex ones"
             return refuse(use.pool.body, use.callee, operator.span, problem)
         return measure(use, tree)
 

@@ -36,7 +36,18 @@ from tesserac.diag.codes.differentiation import E0720, E0722
 from tesserac.diag.codes.effects import E0604
 from tesserac.diag.codes.names import E0205, E0215
 from tesserac.types.dims import Dim
-from tesserac.types.ty import ErrorType, IntType, NoneType, RecordType, StrType, TransformType, TupleType, Type
+from tesserac.types.ty import (
+    ErrorType,
+    IntType,
+    NoneType,
+    OperatorType,
+    RecordType,
+    StrType,
+    TransformType,
+    TupleType,
+    Type,
+    parts,
+)
 
 _AXES = (IN_AXES, OUT_AXES)
 _SLOTS = (Slot("f", True, False), *(Slot(axes, False, False) for axes in _AXES))
@@ -189,10 +200,18 @@ def _call_pure(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Ca
     own, body.doing.effects = body.doing.effects, {**body.doing.effects, **before}
     if isinstance(value.type, ErrorType):
         raise NoAxis
+    if _holds_operator(value.type):
+        problem = "a mapped function gives tensors, not an operator"
+        body.sink.error(E0720, at=callee.at, problem=problem).fix("apply the operator in the function that is mapped")
+        raise NoAxis
     if "io" in own:
         report_printing(body, E0722, function.type, value, callee, "take the `print` out, or write a loop")
         raise NoAxis
     return value
+
+
+def _holds_operator(type_: Type) -> bool:
+    return isinstance(type_, OperatorType) or any(map(_holds_operator, parts(type_) or ()))
 
 
 def _report_unmapped(body: Body, in_axes: Type, callee: Callee) -> None:
