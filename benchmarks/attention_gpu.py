@@ -36,15 +36,16 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[512, 2048, 4096, 16384])
     parser.add_argument("--dtypes", nargs="+", default=["f32", "bf16"])
     parser.add_argument("--widths", type=int, nargs="+", default=[64, 128])
+    parser.add_argument("--back", action="store_true", help="forward and back, together")
     parser.add_argument("--inside", choices=("ours", "torch"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     cases = [(t, d, s, c) for t in options.dtypes for d in options.widths for s in options.sizes for c in (False, True)]
     if options.inside:
         measure = ours if options.inside == "ours" else torch_times
         for number, case in enumerate(cases):
-            print("ROW " + json.dumps([number, measure(case, options.arch)]), flush=True)
+            print("ROW " + json.dumps([number, measure(case, options.arch, options.back)]), flush=True)
         return
-    text = report(cases, [turn(who) for _ in range(TURNS) for who in ("ours", "torch")])
+    text = report(cases, options.back, [turn(who) for _ in range(TURNS) for who in ("ours", "torch")])
     print(text)
     if options.out:
         options.out.write_text(text)
@@ -60,10 +61,10 @@ def turn(who: str) -> tuple[str, dict[int, dict[str, float]]]:
     return who, dict(rows)
 
 
-def report(cases: list[Case], turns: list[tuple[str, dict[int, dict[str, float]]]]) -> str:
+def report(cases: list[Case], back: bool, turns: list[tuple[str, dict[int, dict[str, float]]]]) -> str:
     lines = [
-        "# Attention on a GPU\n",
-        f"`python -m benchmarks.attention_gpu`: {TOKENS} tokens of {HEADS} heads, least of {TURNS} turns.\n",
+        f"# Attention on a GPU{', forward and back' if back else ''}\n",
+        f"`python -m benchmarks.attention_gpu{' --back' if back else ''}`: {TOKENS} tokens of {HEADS} heads, least of {TURNS} turns.\n",
         "| dtype | head | S | causal | ours, ms | TFLOP/s | peer, ms | peer is | ratio | workspace, MiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -75,7 +76,7 @@ def report(cases: list[Case], turns: list[tuple[str, dict[int, dict[str, float]]
         mine = best.get("ours tiles", float("nan"))
         peers = {way[6:]: time for way, time in best.items() if way.startswith("torch")}
         peer = min(peers, key=lambda way: peers[way], default="-")
-        flops = 4.0 * TOKENS * HEADS * size * width / (2 if causal else 1)
+        flops = (18.0 if back else 4.0) * TOKENS * HEADS * size * width / (2 if causal else 1)
         lines.append(
             f"| {dtype} | {width} | {size} | {causal} | {mine:.3f} | {flops / mine / 1e9:.0f} | "
             f"{peers.get(peer, float('nan')):.3f} | {peer} | {peers.get(peer, float('nan')) / mine:.2f} | "
@@ -84,7 +85,13 @@ def report(cases: list[Case], turns: list[tuple[str, dict[int, dict[str, float]]
     return "\n".join(lines) + "\n"
 
 
-def ours(case: Case, arch: str) -> dict[str, float]:
+BACK = """
+    y, back = vjp(lambda q, k, v: attention(q, k, v, causal={causal}), q, k, v)
+    return y, back(w)
+"""
+
+
+def ours(case: Case, arch: str, back: bool) -> dict[str, float]:
     from benchmarks.gpu_runs import GpuCall
     from tessera.gpu_program import Launch
     from tesserac.base.source import SourceFile
@@ -94,17 +101,19 @@ def ours(case: Case, arch: str) -> dict[str, float]:
     dtype, width, size, causal = case
     shape = (TOKENS // size, HEADS, size, width)
     element = "bf16 @accum(f32)" if dtype == "bf16" else dtype
-    tensors = ", ".join(f"{name}: Tensor[B, {HEADS}, S, {width}, {element}]" for name in "qkv")
-    source = SourceFile("f.tess", f"def f({tensors}):\n    return attention(q, k, v, causal={causal})\n")
+    names = "qkvw" if back else "qkv"
+    tensors = ", ".join(f"{name}: Tensor[B, {HEADS}, S, {width}, {element}]" for name in names)
+    body = BACK.format(causal=causal) if back else f"\n    return attention(q, k, v, causal={causal})\n"
+    source = SourceFile("f.tess", f"def f({tensors}):{body}")
     session = Session()
     program = session.gpu_program(source, session.function(source, "f"), PLATFORMS[arch])
     rng = np.random.default_rng(0)
     element_type: Any = ml_dtypes.bfloat16 if dtype == "bf16" else np.float32
-    inputs = tuple(rng.standard_normal(shape, np.float32).astype(element_type) for _ in range(3))
+    inputs = tuple(rng.standard_normal(shape, np.float32).astype(element_type) for _ in names)
     call = GpuCall(program, inputs)
     symbols = call.symbols
     call.time(2)
-    assert all(isinstance(step, Launch) for step in program.steps) or dtype != "f32", "more than one launch"
+    assert back or all(isinstance(step, Launch) for step in program.steps) or dtype != "f32", "more than one launch"
     workspace = sum(
         int(np.prod([n.evaluate(symbols) for n in b.sizes])) * np.dtype(getattr(ml_dtypes, b.dtype, b.dtype)).itemsize
         for b in program.buffers
@@ -113,14 +122,17 @@ def ours(case: Case, arch: str) -> dict[str, float]:
     return {"tiles": min(call.time(10) for _ in range(5)), "workspace": workspace / 2**20}
 
 
-def torch_times(case: Case, _: str) -> dict[str, float]:
+def torch_times(case: Case, _: str, back: bool) -> dict[str, float]:
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     dtype, width, size, causal = case
     torch.backends.cuda.matmul.allow_tf32 = False
     element = torch.bfloat16 if dtype == "bf16" else torch.float32
-    q, k, v = (torch.randn(TOKENS // size, HEADS, size, width, device="cuda", dtype=element) for _ in range(3))
+    shape = (TOKENS // size, HEADS, size, width)
+    q, k, v, w = (torch.randn(shape, device="cuda", dtype=element) for _ in range(4))
+    for tensor in (q, k, v):
+        tensor.requires_grad_(back)
     backends = {
         "cudnn": SDPBackend.CUDNN_ATTENTION,
         "flash": SDPBackend.FLASH_ATTENTION,
@@ -133,7 +145,11 @@ def torch_times(case: Case, _: str) -> dict[str, float]:
             continue
         try:
             with sdpa_kernel(backend):
-                run = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
+
+                def run() -> object:
+                    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+                    return torch.autograd.grad(y, (q, k, v), w) if back else y
+
                 run()
                 times[name] = min(_events(run) for _ in range(5))
         except RuntimeError:
