@@ -29,6 +29,7 @@ from tesserac.ir.kernels import (
     kernel_own,
     kernel_pinned,
     kernel_programs,
+    kernel_repeats,
     kernel_split,
 )
 from tesserac.ir.table import table_of
@@ -190,7 +191,8 @@ class Frame:
         shapes = [tuple(d.evaluate(self._sizes) for d in tensor_type(v).dims) for v in op.results]
         results = [np.zeros(s, storage(tensor_type(v).dtype)) for s, v in zip(shapes, op.results, strict=True)]
         for program in range(kernel_programs(op).evaluate(self._sizes)):
-            parts = [x[program] if apart else x for x, apart in zip(operands, kernel_split(op), strict=True)]
+            split = zip(operands, kernel_split(op), kernel_repeats(op), strict=True)
+            parts = [x[program // n.evaluate(self._sizes) % len(x)] if apart else x for x, apart, n in split]
             for starts in self._pinned_blocks(op):
                 tiles = zip(results, op.body.terminator.operands, self.run(op.body, parts), strict=True)
                 for result, value, tile in tiles:

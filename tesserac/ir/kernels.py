@@ -2,7 +2,9 @@
 
     form.kernel(x...) {name, programs, split, blocks, own, numbers, schedule, digest} : tensor... { ^(x...): ... }
         Runs its region for every program of a grid. The region sees its arguments alone: those that are `split` lose
-        their first dim, of size `programs`, which all results have; the others are the same for every program. Besides,
+        their first dim, of size `programs`, which all results have; the others are the same for every program. Where
+        `repeats` is given, it has a number for every operand: that many neighbouring programs share an index of the first
+        dim of a `split` one, and go over that dim again when it ends: it is read at (program / number) % size. Besides,
         the grid has one program for every block of the dims that are `own`: a result that has a block of them as a dim
         is put together of what all programs give. `blocks` say which symbol is a block of which dim; `numbers[i]` is
         the symbol that says which of the blocks of `blocks[i]` is the program's. A `form.loop` with the attribute `cut`
@@ -22,11 +24,12 @@ from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ONE, Dim
 
 KERNEL = "form.kernel"
 CUT = "cut"
 """The attribute of a loop over the blocks of a dim."""
+REPEATS = "repeats"
 PINNED = "pinned"
 """Of such a loop the size of a whole block, where results depend on it; of a kernel the sizes of all such blocks."""
 
@@ -73,6 +76,13 @@ def kernel_split(op: Op) -> tuple[bool, ...]:
     return split  # type: ignore[return-value]
 
 
+def kernel_repeats(op: Op) -> tuple[Dim, ...]:
+    """How many neighbouring programs see the same of each operand."""
+    repeats = op.attrs.get(REPEATS, (ONE,) * len(op.operands))
+    assert isinstance(repeats, tuple) and all(isinstance(number, Dim) for number in repeats)
+    return repeats  # type: ignore[return-value]
+
+
 def kernel_schedule(op: Op) -> dict[str, int | str]:
     """The settings that the program gives."""
     pairs = [pair for pair in op.attrs["schedule"] if isinstance(pair, tuple)]  # type: ignore[union-attr]
@@ -116,9 +126,11 @@ def spanning(op: Op) -> dict[str, Dim]:
 def _verify_kernel(op: Op) -> None:
     programs, split, cuts = kernel_programs(op), kernel_split(op), kernel_blocks(op)
     require(len(split) == len(op.operands) == len(op.body.args), "needs one argument per operand", op)
+    require(len(kernel_repeats(op)) == len(op.operands), "repeats all operands or none", op)
     for value, arg, apart in zip(op.operands, op.body.args, split, strict=True):
         ty = tensor_type(value)
-        require(not apart or (ty.rank > 0 and ty.dims[0] == programs), "an operand has other programs", op)
+        has_programs = ty.rank > 0 and (ty.dims[0] == programs or REPEATS in op.attrs)
+        require(not apart or has_programs, "an operand has other programs", op)
         dims = ty.dims[1:] if apart else ty.dims
         require(arg.type == TensorType(dims, ty.dtype, ty.policy), f"{arg} does not fit {value}", op)
     require(len(kernel_numbers(op)) == len(cuts) and kernel_schedule(op) is not None, "numbers its blocks", op)

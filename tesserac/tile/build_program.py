@@ -17,7 +17,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.forms import contracted, indices, operand_maps, tensor_type
 from tesserac.ir.index import dim_value, index_op
-from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kernel_pinned, kernel_split
+from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kernel_pinned, kernel_repeats, kernel_split
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
@@ -33,7 +33,7 @@ from tesserac.tile.program_maps import MapBody, map_constant
 from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed, varying_symbols
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.types.dims import ONE, ZERO, Dim, product
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import I64, DType
 
 WHOLE = 512
 """The most elements that a dim may have that a program takes whole."""
@@ -131,16 +131,16 @@ class Program:
 
     def _read_sources(self) -> dict[Value, Source]:
         found: dict[Value, Source] = {}
-        for value, arg, split in zip(
-            self.kernel.operands, self.kernel.body.args, kernel_split(self.kernel), strict=True
-        ):
+        split_by = zip(kernel_split(self.kernel), kernel_repeats(self.kernel), strict=True)
+        for value, arg, (split, repeats) in zip(self.kernel.operands, self.kernel.body.args, split_by, strict=True):
             base, views = view_source(value)
             access = access_through(views, base)
             if access is None or base.owner is not self.launch.body:
                 raise NoTiles("an argument does not lie in memory as one program reads it")
             lead = access.strides[0] if split else ZERO
             own = Access(access.offset, access.strides[1:] if split else access.strides)
-            found[arg] = Source(base.index, lead, own)
+            count = tensor_type(value).dims[0] if split else ONE
+            found[arg] = Source(base.index, lead, count, repeats, own)
         return found
 
     def is_argument(self, value: Value) -> bool:
@@ -172,7 +172,7 @@ class Program:
         sizes = [self.over.get(dim, dim) for dim in dims]
         strides = list(access.strides)
         if self._lead is not None and source.lead != ZERO:
-            sizes, strides = [self._grid[0], *sizes], [source.lead, *strides]
+            sizes, strides = [source.count, *sizes], [source.lead, *strides]
         if offset != ZERO:
             sizes, strides = [offset + 1, *sizes], [ONE, *strides]
         return (source.operand, MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))), offset
@@ -199,7 +199,7 @@ class Program:
         mem = self._declared(argument)
         at = [self.axis(dim) for dim in dims]
         if self._lead is not None and source.lead != ZERO:
-            at = [self._lead, *at]
+            at = [self._leading_index(self._lead, source), *at]
         if offset != ZERO:
             at = [self.size(offset), *at]
         ty = argument[1]
@@ -207,6 +207,29 @@ class Program:
         staging = next((s for s in launch_stages(self.launch) if s.operand == source.operand), None)
         attrs: dict[str, Attr] = {} if staging is None else {"stage": Stage(staging.layout, staging.depth)}
         return self.builder.value("tile.load", (mem, *at), tile, attrs, hint=value.name)
+
+    def given_index(self, value: Value) -> Value | None:
+        """One integer that a program is given, as an index; None where blocks are copied ahead, before it is read."""
+        if launch_stages(self.launch) or not self.is_argument(value):
+            return None
+        ty = TensorType((), I64)
+        places = (None,) * tensor_type(value).rank
+
+        def fill(builder: Builder, args: list[Value]) -> Value:
+            own = compute_scalar(TileType((), I64))
+            return args[0] if args[0].type == own else builder.value("scalar.cast", args, own, {"dtype": I64})
+
+        one = self.mapped([self.value(value)], [places], ty, fill)
+        return self.builder.value("tile.index", (one,), INDEX)
+
+    def _leading_index(self, program: Value, source: Source) -> Value:
+        """Where a program reads a leading dim that repeats."""
+        index = program
+        if source.repeats != ONE:
+            index = index_op(self.builder, "floor_div", index, self.size(source.repeats))
+        if source.repeats * source.count != self._grid[0]:
+            index = index_op(self.builder, "rem", index, self.size(source.count))
+        return index
 
     def _store(self, position: int, tile: Value) -> None:
         dims = tensor_type(self.kernel.body.terminator.operands[position]).dims

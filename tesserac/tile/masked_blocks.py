@@ -18,7 +18,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.approximate import SUFFIX
-from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 
 # ------------------------------------------------------------------------------------------- what is known of tiles
 
@@ -120,9 +120,9 @@ def _pair(name: str, left: Fact, right: Fact) -> Fact:
 
 @dataclass(frozen=True)
 class Affine:
-    """A sum of positions in blocks, each with a factor, and of sizes."""
+    """A sum of positions in blocks and of integers that a program is given, each with a factor, and of sizes."""
 
-    places: Mapping[Dim, int]
+    places: Mapping[Dim | Value, int]
     rest: Dim
 
     def plus(self, other: Affine, sign: int) -> Affine:
@@ -134,10 +134,11 @@ class Affine:
 
 @dataclass(frozen=True)
 class Bound:
-    """The condition `place of block <= place of other + shift` (`upper`), or `>=`."""
+    """The condition `place of block <= place of other + given + shift` (`upper`), or `>=`."""
 
     block: Dim
     other: Dim | None
+    given: Value | None
     shift: Dim
     upper: bool
 
@@ -218,13 +219,15 @@ def _bounds(condition: tuple[Value, Op], block: Dim) -> Iterator[Bound]:
     low, high = sides if sign > 0 else sides[::-1]
     assert low is not None and high is not None
     slack = high.plus(low, -1)  # the condition is slack >= strict
-    others = [(b, f) for b, f in slack.places.items() if b != block]
     factor = slack.places.get(block, 0)
-    if abs(factor) != 1 or len(others) > 1 or any(f != -factor for _, f in others):
+    others = [b for b in slack.places if isinstance(b, Dim) and b != block]
+    given = [b for b in slack.places if isinstance(b, Value)]
+    beside = [slack.places[b] for b in (*others, *given)]
+    if abs(factor) != 1 or len(others) > 1 or len(given) > 1 or any(f != -factor for f in beside):
         return
     rest = slack.rest - strict
-    other = others[0][0] if others else None
-    yield Bound(block, other, rest if factor < 0 else -rest, upper=factor < 0)
+    ends = next(iter(others), None), next(iter(given), None)
+    yield Bound(block, *ends, rest if factor < 0 else -rest, upper=factor < 0)
 
 
 def _affine(value: Value, op: Op) -> Affine | None:
@@ -233,9 +236,10 @@ def _affine(value: Value, op: Op) -> Affine | None:
     if made is None:
         source = _without_views(op.operands[op.body.args.index(value)])
         maker = source.defining_op
-        if maker is None or maker.name != "form.map":
-            return None
-        return _affine(maker.body.terminator.operands[0], maker)
+        if maker is None:
+            is_one = all(dim == ONE for dim in tensor_type(source).dims) and tensor_type(source).dtype.is_integer
+            return Affine({source: 1}, ZERO) if is_one else None
+        return _affine(maker.body.terminator.operands[0], maker) if maker.name == "form.map" else None
     match made.name:
         case "scalar.index":
             axis = made.attrs["axis"]

@@ -102,17 +102,21 @@ def _ends(program: Program, loop: Op, cut: Cut) -> Ends:
         shift = bound.shift + Dim.sym(str(loop.attrs["counter"])) * cut.block
         other = None if bound.other is None else program.axes.get(bound.other)
         shift = shift if other is None else shift - other.said
-        if program.varies(shift) or (bound.other is not None and other is None):
+        given = None if bound.given is None else program.given_index(bound.given)
+        unknown = (bound.other is not None and other is None) or (bound.given is not None and given is None)
+        if program.varies(shift) or unknown:
             continue
         if bound.upper:
             last = program.size(ONE) if other is None else program.end(other)
-            high = index_op(program.builder, "min", high, _plus(program, last, shift))
-        elif low is None:
-            low = _plus(program, program.size(ZERO) if other is None else other.start, shift)
+            high = index_op(program.builder, "min", high, _plus(program, last, shift, given))
+        else:
+            first = _plus(program, program.size(ZERO) if other is None else other.start, shift, given)
+            low = first if low is None else index_op(program.builder, "max", low, first)
     return Ends(low, high)
 
 
-def _plus(program: Program, index: Value, shift: Dim) -> Value:
+def _plus(program: Program, index: Value, shift: Dim, given: Value | None) -> Value:
+    index = index if given is None else index_op(program.builder, "add", index, given)
     return index if shift == ZERO else index_op(program.builder, "add", index, program.size(shift))
 
 

@@ -18,10 +18,12 @@ from tesserac.types.dims import Dim
 @dataclass(frozen=True)
 class Source:
     """An argument of the region: the launch operand that it is, and how it lies there; `lead` is the stride from one
-    program to the next."""
+    index of its own leading dim to the next, `count` how many it has, and `repeats` how many programs share one."""
 
     operand: int
     lead: Dim
+    count: Dim
+    repeats: Dim
     access: Access
 
 

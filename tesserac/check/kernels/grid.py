@@ -22,10 +22,11 @@ from tesserac.check.state.body import Body, is_static
 from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Zeros
-from tesserac.ops.shape import Reshape, Slice
+from tesserac.ops.shape import Expand, Reshape, Slice
 from tesserac.ops.update import Insert
 from tesserac.types.blocks import block_parts
 from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.stretching import stretches
 from tesserac.types.ty import Aggregate, IntType, TensorType, TupleType, Type
 
 
@@ -45,7 +46,7 @@ def grid(
     index = _free_name("program", program.symbols)
     span, lead = program.span, Dim.sym(index) if leading else None
     params = zip(signature.parameters, types, strict=True)
-    args = tuple(_part(typed.Local(type_, span, p.name), lead, span) for p, type_ in params)
+    args = tuple(_part(typed.Local(type_, span, p.name), lead, leading, span) for p, type_ in params)
     reads = tuple(param.name for param in program.reads)
     call = typed.Call(program.result, span, program.symbol, args, (), reads)
     if lead is None and not own:
@@ -67,17 +68,20 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
     return name if name not in taken else _free_name(f"{name}_", taken)
 
 
-def _part(value: typed.Expr, index: Dim | None, span: Span) -> typed.Expr:
+def _part(value: typed.Expr, index: Dim | None, leading: tuple[Dim, ...], span: Span) -> typed.Expr:
     """What one program sees of an argument."""
     type_ = value.type
     if is_static(type_):
         return typed.Static(type_, span)
     if isinstance(type_, Aggregate):
-        return rebuilt(value, [_part(item, index, span) for item in tuple_items(value, span)])
+        return rebuilt(value, [_part(item, index, leading, span) for item in tuple_items(value, span)])
     if not isinstance(type_, TensorType) or type_.rank <= TILE_RANK or index is None:
         return value
-    tile = type_.dims[-TILE_RANK:]
-    flat = reshaped(value, (product(type_.dims[:-TILE_RANK]), *tile), span)
+    own, tile = type_.dims[:-TILE_RANK], type_.dims[-TILE_RANK:]
+    if product(own) != product(leading) and stretches(own, leading):
+        own, whole = leading, (*leading, *tile)
+        value = typed.Apply(replace(type_, dims=whole), span, Expand(whole), (value,))
+    flat = reshaped(value, (product(own), *tile), span)
     box = typed.Apply(
         replace(type_, dims=(ONE, *tile)), span, Slice((index, ZERO, ZERO), (ONE, *tile), (1, 1, 1)), (flat,)
     )

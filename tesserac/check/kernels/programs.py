@@ -38,6 +38,7 @@ from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511, E0515, E0523
 from tesserac.ops.convert import Wide
 from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.policy import NO_POLICY
+from tesserac.types.stretching import stretches
 from tesserac.types.ty import Aggregate, RecordType, TensorType, Type, parts, sizes_in, with_parts
 
 
@@ -132,13 +133,14 @@ def _of_one_program(type_: Type) -> Type:
 
 
 def _leading(body: Body, signature: Signature, types: Sequence[Type]) -> tuple[Dim, ...]:
-    """The leading dims of the grid: those of the first parameter that has some. All have as many programs."""
+    """The leading dims of the grid: those of the first parameter that has some. All have as many programs, or 1 in the
+    place of dims of which every index sees the same."""
     first: tuple[Dim, ...] = ()
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         for own in _leading_dims(type_):
             first = first or own
             left, right = product(first), product(own)
-            if body.facts.same(left, right):
+            if body.facts.same(left, right) or stretches(own, first):
                 continue
             if body.may_agree(left, right):
                 require_guard(body, "equal", left, right, parameter.span)

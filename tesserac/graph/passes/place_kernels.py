@@ -39,16 +39,17 @@ from tesserac.ir.calls import call_dims
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value
 from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.index import dim_value
-from tesserac.ir.kernels import KERNEL, PINNED, block_loop, setting_name, spanning
+from tesserac.ir.kernels import KERNEL, PINNED, REPEATS, block_loop, setting_name, spanning
 from tesserac.ir.passes import GRAPH, Pass, pass_, run_passes
 from tesserac.ir.types import TensorType
 from tesserac.ops.compare import BitAnd, LessEqual
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Full
-from tesserac.ops.shape import Reshape
+from tesserac.ops.shape import Expand, Reshape
 from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.dtype import I64
 from tesserac.types.policy import NO_POLICY
+from tesserac.types.stretching import stretches
 
 PLACED = "kernels"
 """The attribute of a function that tells of its kernels: the name of each, and why it does not run as tiles, if so."""
@@ -215,10 +216,12 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     digest = str(module.lookup(str(call.attrs["callee"])).attrs.get(DIGEST, ""))
     programs = product(leading) if leading else ONE
     ranks = [tensor_type(arg).rank for arg in module.lookup(program.symbol).body.args]
+    flat = Builder.before(call)
+    parts = [_flat(flat, value, leading, rank) for value, rank in zip(call.operands, ranks, strict=True)]
     attrs: dict[str, Attr] = {
         "name": str(call.attrs["callee"]),
         "programs": programs,
-        "split": tuple(tensor_type(v).rank > rank for v, rank in zip(call.operands, ranks, strict=True)),
+        "split": tuple(part.is_split for part in parts),
         "blocks": substitute_attr(program.blocks, dims),
         "own": program.own,
         "digest": digest,
@@ -227,10 +230,11 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     }
     if program.pinned:
         attrs[PINNED] = program.pinned
+    if any(part.is_repeated for part in parts):
+        attrs[REPEATS] = tuple(part.repeats for part in parts)
     sizes = spanning(Op(OPDEFS[KERNEL], (), (), attrs))
     types = [_whole(tensor_type(v), programs, sizes) for v in body.terminator.operands]
-    flat = Builder.before(call)
-    operands = [_flat(flat, value, programs, rank) for value, rank in zip(call.operands, ranks, strict=True)]
+    operands = [part.value for part in parts]
     names = [call.results[position].name for position in wanted]
     return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, names)
 
@@ -255,13 +259,39 @@ def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType
     return TensorType((programs, *(dim.substitute(sizes) for dim in tile.dims)), tile.dtype, tile.policy)
 
 
-def _flat(builder: Builder, value: Value, programs: Dim, rank: int) -> Value:
-    """An operand with the dims before those of one program as one."""
+@dataclass(frozen=True)
+class _Part:
+    """An operand as programs see it: its leading dims are one, or are not there (not `is_split`), and `repeats`
+    neighbouring programs share an index of it."""
+
+    value: Value
+    is_split: bool
+    repeats: Dim
+    is_repeated: bool
+
+
+def _flat(builder: Builder, value: Value, leading: tuple[Dim, ...], rank: int) -> _Part:
+    """An operand with the dims before those of one program as one. They are those of the grid, or 1 in the place of
+    some."""
     ty = tensor_type(value)
     if ty.rank <= rank:
-        return value
-    dims = (programs, *ty.dims[ty.rank - rank :])
-    return value if dims == ty.dims else apply_operator(builder, Reshape(dims), value)
+        return _Part(value, False, ONE, False)
+    own, tile = ty.dims[: ty.rank - rank], ty.dims[ty.rank - rank :]
+    if product(own) == product(leading) or not stretches(own, leading):
+        return _Part(_shaped(builder, value, (product(leading), *tile)), True, ONE, False)
+    aligned = (ONE,) * (len(leading) - len(own)) + own
+    there = [place for place, dim in enumerate(aligned) if dim != ONE]
+    if not there:
+        return _Part(_shaped(builder, value, tile), False, ONE, False)
+    first, end = there[0], there[-1] + 1
+    if aligned[first:end] != leading[first:end]:  # dims that are not neighbours: a copy has all
+        whole = apply_operator(builder, Expand((*leading, *tile)), value)
+        return _Part(_shaped(builder, whole, (product(leading), *tile)), True, ONE, False)
+    return _Part(_shaped(builder, value, (product(own), *tile)), True, product(leading[end:]), True)
+
+
+def _shaped(builder: Builder, value: Value, dims: tuple[Dim, ...]) -> Value:
+    return value if dims == tensor_type(value).dims else apply_operator(builder, Reshape(dims), value)
 
 
 def _stored(builder: Builder, value: Value, wanted: TensorType) -> Value:
