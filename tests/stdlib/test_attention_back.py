@@ -113,3 +113,45 @@ def test_both_modes_and_second_derivatives_agree() -> None:
     assert abs(forward - back) < 1e-12 * max(1, abs(forward))
     forward, back = module.twice(q, k, v, a)
     assert abs(forward - back) < 1e-10 * max(1, abs(forward))
+
+
+OPTIONS = """
+def f(q: Tensor[B, H, S, 8, f32], k: Tensor[B, G, T, 8, f32], v: Tensor[B, G, T, 8, f32], w: Tensor[B, H, S, 8, f32],
+      b: Tensor[H, S, T, f32], m: Tensor[B, 1, 1, T, bool], n: Tensor[B, i32], z: Tensor[H, f32]) where H % G == 0:
+    y, back = vjp(lambda q, k, v, b, z: grouped_attention(
+        q, k, v, m, True, bias=b, softcap=5.0, window=(40, 0), lengths=n, sinks=z), q, k, v, b, z)
+    dq, dk, dv, db, dz = back(w)
+    return y, dq, dk, dv, db, dz
+"""
+
+
+def with_options(x: dict[str, Array]) -> Array:
+    """grouped_attention with all options, in f64."""
+    heads, (s, t) = x["q"].shape[1] // x["k"].shape[1], (x["q"].shape[2], x["k"].shape[2])
+    k, v = np.repeat(x["k"], heads, 1), np.repeat(x["v"], heads, 1)
+    scores = 5 * np.tanh(x["q"] @ k.swapaxes(-1, -2) / np.sqrt(8) / 5) + x["b"]
+    ends = x["n"][:, None, None, None]
+    keys, places = np.arange(t), np.arange(s)[:, None] + ends - s
+    seen = x["m"] & (keys < ends) & (keys <= places) & (keys >= places - 40)
+    scores = np.where(seen, scores, -np.inf)
+    sinks = np.broadcast_to(x["z"][:, None, None], (*scores.shape[:3], 1))
+    p = np.exp(np.concatenate([scores, sinks], -1))
+    return (p / p.sum(-1, keepdims=True))[..., :-1] @ v
+
+
+def test_all_options_go_by_blocks_forward_and_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"q": (2, 4, 50, 8), "k": (2, 2, 230, 8), "v": (2, 2, 230, 8), "w": (2, 4, 50, 8), "b": (4, 50, 230)}
+    x = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    x["m"], x["n"] = rng.random((2, 1, 1, 230)) < 0.8, np.array([230, 117], np.int32)
+    x["z"] = rng.standard_normal(4).astype(np.float32)
+    y, *slopes = run(OPTIONS, *x.values())
+    exact_x = {name: value.astype(np.float64) if value.dtype == np.float32 else value for name, value in x.items()}
+    assert np.abs(y - with_options(exact_x)).max() < 1e-5
+    for name, slope in zip("qkvbz", slopes, strict=True):
+        way = rng.standard_normal(x[name].shape)
+        ends = [with_options(exact_x | {name: exact_x[name] + step * way}) for step in (1e-6, -1e-6)]
+        assert abs(((ends[0] - ends[1]) / 2e-6 * exact_x["w"]).sum() - (slope * way).sum()) < 2e-3, name
+    back = OPTIONS.replace("return y, dq, dk, dv, db, dz", "return y, dq, dk, dv, dz")
+    workspaces = [line for line in told(back, tmp_path).splitlines() if line.startswith("workspace")]
+    assert workspaces and not any("S, T], f32" in line for line in workspaces), workspaces
