@@ -64,7 +64,8 @@ def turn(who: str) -> tuple[str, dict[int, dict[str, float]]]:
 def report(cases: list[Case], back: bool, turns: list[tuple[str, dict[int, dict[str, float]]]]) -> str:
     lines = [
         f"# Attention on a GPU{', forward and back' if back else ''}\n",
-        f"`python -m benchmarks.attention_gpu{' --back' if back else ''}`: {TOKENS} tokens of {HEADS} heads, least of {TURNS} turns.\n",
+        f"`python -m benchmarks.attention_gpu{' --back' * back}`: {TOKENS} tokens of {HEADS} heads, "
+        f"least of {TURNS} turns.\n",
         "| dtype | head | S | causal | ours, ms | TFLOP/s | peer, ms | peer is | ratio | workspace, MiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]

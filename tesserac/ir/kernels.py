@@ -3,8 +3,9 @@
     form.kernel(x...) {name, programs, split, blocks, own, numbers, schedule, digest} : tensor... { ^(x...): ... }
         Runs its region for every program of a grid. The region sees its arguments alone: those that are `split` lose
         their first dim, of size `programs`, which all results have; the others are the same for every program. Where
-        `repeats` is given, it has a number for every operand: that many neighbouring programs share an index of the first
-        dim of a `split` one, and go over that dim again when it ends: it is read at (program / number) % size. Besides,
+        `repeats` is given, it has a number for every operand: that many neighbouring programs share an index of the
+        first dim of a `split` one, and go over that dim again when it ends: it is read at (program / number) % size.
+        Besides,
         the grid has one program for every block of the dims that are `own`: a result that has a block of them as a dim
         is put together of what all programs give. `blocks` say which symbol is a block of which dim; `numbers[i]` is
         the symbol that says which of the blocks of `blocks[i]` is the program's. A `form.loop` with the attribute `cut`
@@ -80,7 +81,7 @@ def kernel_repeats(op: Op) -> tuple[Dim, ...]:
     """How many neighbouring programs see the same of each operand."""
     repeats = op.attrs.get(REPEATS, (ONE,) * len(op.operands))
     assert isinstance(repeats, tuple) and all(isinstance(number, Dim) for number in repeats)
-    return repeats  # type: ignore[return-value]
+    return tuple(repeats)
 
 
 def kernel_schedule(op: Op) -> dict[str, int | str]:

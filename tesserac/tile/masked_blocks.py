@@ -222,8 +222,8 @@ def _bounds(condition: tuple[Value, Op], block: Dim) -> Iterator[Bound]:
     factor = slack.places.get(block, 0)
     others = [b for b in slack.places if isinstance(b, Dim) and b != block]
     given = [b for b in slack.places if isinstance(b, Value)]
-    beside = [slack.places[b] for b in (*others, *given)]
-    if abs(factor) != 1 or len(others) > 1 or len(given) > 1 or any(f != -factor for f in beside):
+    beside = {f for b, f in slack.places.items() if b != block}
+    if abs(factor) != 1 or len(others) > 1 or len(given) > 1 or beside - {-factor}:
         return
     rest = slack.rest - strict
     ends = next(iter(others), None), next(iter(given), None)
