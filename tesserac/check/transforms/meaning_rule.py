@@ -79,10 +79,25 @@ def _is_given(meaning: typed.Call, kernel: typed.TypedFunction) -> bool:
     """Whether a call has the parameters of a kernel as they are, and gives what it gives."""
     if len(meaning.args) != len(kernel.params) or meaning.type != kernel.result:
         return False
-    return all(
-        arg.type == param.type if is_static(param.type) else isinstance(arg, typed.Local) and arg.name == param.name
-        for arg, param in zip(meaning.args, kernel.params, strict=True)
-    )
+    return all(_is_itself(arg, param.name, param.type) for arg, param in zip(meaning.args, kernel.params, strict=True))
+
+
+def _is_itself(arg: typed.Expr, name: str, type_: Type) -> bool:
+    """Whether an argument is a parameter as it is, or put together of all its parts."""
+    if is_static(type_):
+        return arg.type == type_
+    match arg:
+        case typed.Local():
+            return arg.name == name
+        case typed.TupleOf(items=items):
+            own = parts(type_) or ()
+            return len(own) == len(items) and all(
+                item.type == part
+                if is_static(part)
+                else isinstance(item, typed.Item) and item.index == place and _is_itself(item.value, name, type_)
+                for place, (item, part) in enumerate(zip(items, own, strict=True))
+            )
+    return False
 
 
 def _own(param: typed.Param, span: Span) -> typed.Expr:
