@@ -1,0 +1,62 @@
+"""One library on the functions of `operator_cases.py`, alone in its process: `python operator_peers.py LIBRARY THREADS`
+prints a name and the seconds of a call, the least of many, for each; names behind it are those that are wanted. It
+imports nothing of the project but for `tessera`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from operator_cases import CASES, Case, array, parameter
+
+SECONDS, LEAST = 0.12, 3
+
+
+def tessera_call(case: Case, threads: int) -> Callable[[], Any]:
+    import tessera
+
+    tessera.set_num_threads(threads)
+    names = case.inputs.split()
+    text = f"def f({', '.join(map(parameter, names))}): return {case.ours}\n"
+    function, inputs = tessera.compile(text).f, [array(name) for name in names]
+    return lambda: function(*inputs)
+
+
+def torch_call(case: Case, threads: int) -> Callable[[], Any]:
+    import torch
+
+    torch.set_num_threads(threads)
+    names = case.inputs.split()
+    made = eval(f"lambda {', '.join(names)}: {case.theirs}", {"torch": torch, "F": torch.nn.functional})
+    inputs = [torch.from_numpy(array(name)) for name in names]
+    return lambda: made(*inputs)
+
+
+def best_time(call: Callable[[], Any]) -> float:
+    call()
+    best, count, until = float("inf"), 0, time.perf_counter() + SECONDS
+    while count < LEAST or time.perf_counter() < until:
+        start = time.perf_counter()
+        call()
+        best, count = min(best, time.perf_counter() - start), count + 1
+    return best
+
+
+def main(library: str, threads: int, names: list[str]) -> None:
+    make = {"tessera": tessera_call, "torch": torch_call}[library]
+    for case in CASES:
+        if names and case.name not in names:
+            continue
+        try:
+            print(f"{case.name}\t{best_time(make(case, threads)):.9f}", flush=True)
+        except Exception as error:  # one that fails leaves the others their figures
+            print(f"{case.name}\tnan\t{type(error).__name__}: {str(error)[:300]!r}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
