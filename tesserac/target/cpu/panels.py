@@ -6,7 +6,7 @@ the columns (the source is contiguous there), or along the rows with a transposi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
@@ -14,10 +14,10 @@ from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
 from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.registers import register_type, shorten_to_tf32
-from tesserac.target.dims import ceil_div, floor_div, modulo
+from tesserac.target.dims import floor_div, modulo
 from tesserac.target.flow import for_loop, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import Value, const_i64, zero
+from tesserac.target.llvm_types import I64, Value, const_i64, zero
 
 BLOCKS_TOGETHER = 8
 """Blocks filled from one row before the next row: long runs of the source, few enough streams to memory."""
@@ -53,16 +53,16 @@ class _Pack:
         behind_edge = modulo(b, b.sub(const_i64(0), self.column), width)
         head = b.minimum_int(behind_edge, self.count)
         blocks = floor_div(b, b.sub(self.count, head), width)
+        self.rest = b.sub(b.sub(self.count, head), b.mul(blocks, width))
+        self.ends = b.icmp("eq", b.add(self.column, self.count), self.total)
         self._whole_blocks(head, blocks)
-        self._single_columns(head, blocks)
-        self._padding()
-
-    def _address(self, column: Value, row: Value) -> Value:
-        """Where a column of the panels stands in a row; both count from their first."""
-        b = self.b
-        block = floor_div(b, column, const_i64(self.width))
-        inside = modulo(b, column, const_i64(self.width))
-        return b.gep(self.memory.element, self._block_row(block, row), inside)
+        self._edge(const_i64(0), head)
+        if not self.across:
+            self._edge(b.sub(self.count, self.rest), self.rest)
+            if_then(b, self.ends, self._padding)
+        else:
+            missing = b.select(self.ends, const_i64(0), self.rest)
+            self._edge(b.sub(self.count, missing), missing)
 
     def _block_row(self, block: Value, row: Value) -> Value:
         b = self.b
@@ -107,13 +107,16 @@ class _Pack:
         for_loop(b, const_i64(0), blocks, const_i64(BLOCKS_TOGETHER), [], together)
 
     def _blocks_across(self, head: Value, blocks: Value, first: Value) -> None:
-        """Vectors along the rows, one per column of the block, transposed into its rows."""
+        """Vectors along the rows, one per column of the block, transposed into its rows. In the last block of all, the
+        last column stands for those that are missing."""
         b = self.b
+        more = b.binary("and", self.ends, b.icmp("sgt", self.rest, const_i64(0)))
+        blocks, last = b.add(blocks, b.cast("zext", more, I64)), b.sub(self.count, const_i64(1))
         whole = b.binary("and", self.depth, const_i64(-SQUARE))
 
         def block(p: Value, _: list[Value]) -> Sequence[Value]:
             column = b.add(head, b.mul(p, const_i64(self.width)))
-            columns = Lanes(tuple(b.add(column, const_i64(c)) for c in range(self.width)))
+            columns = Lanes(tuple(b.minimum_int(b.add(column, const_i64(c)), last) for c in range(self.width)))
 
             def rows(k: Value, _: list[Value]) -> Sequence[Value]:
                 mode = Mode(SQUARE, self.width)
@@ -125,7 +128,7 @@ class _Pack:
                 target = self._block_row(b.add(first, p), b.add(self.row, k))
 
                 def one(c: Value, _: list[Value]) -> Sequence[Value]:
-                    (value,) = self._evaluate([k, b.add(column, c)], SINGLE)
+                    (value,) = self._evaluate([k, b.minimum_int(b.add(column, c), last)], SINGLE)
                     b.store(value, b.gep(self.element, target, c), self.align)
                     return []
 
@@ -150,45 +153,47 @@ class _Pack:
                 place = b.gep(self.element, target, lane * self.width + c)
                 b.store(b.extract(columns[c], lane), place, self.align)
 
-    # --- single columns -------------------------------------------------------------------------------------------
+    # --- columns outside whole blocks --------------------------------------------------------------------------------
 
-    def _single_columns(self, head: Value, blocks: Value) -> None:
-        """Columns outside whole blocks, first those before, then those behind."""
+    def _edge(self, start: Value, count: Value) -> None:
+        """Columns of one block, one by one, row after row."""
         b = self.b
-        inside = b.mul(blocks, const_i64(self.width))
 
-        def column(n: Value, _: list[Value]) -> Sequence[Value]:
-            before = b.icmp("slt", n, head)
-            c = b.select(before, n, b.add(n, inside))
-
-            def row(k: Value, _: list[Value]) -> Sequence[Value]:
-                (value,) = self._evaluate([k, c], SINGLE)
-                b.store(value, self._address(b.add(self.column, c), b.add(self.row, k)), self.align)
+        def row(line: Value, k: Value) -> None:
+            def column(c: Value, _: list[Value]) -> Sequence[Value]:
+                (value,) = self._evaluate([k, b.add(start, c)], SINGLE)
+                b.store(value, b.gep(self.element, line, c), self.align)
                 return []
 
-            for_loop(b, const_i64(0), self.depth, const_i64(1), [], row)
-            return []
+            for_loop(b, const_i64(0), count, const_i64(1), [], column)
 
-        for_loop(b, const_i64(0), b.sub(self.count, inside), const_i64(1), [], column)
+        if_then(b, b.icmp("sgt", count, const_i64(0)), lambda: self._each_row(b.add(self.column, start), row))
 
     def _padding(self) -> None:
-        """Zeros behind the last column, where this block holds it."""
-        b = self.b
+        """Zeros behind the last column."""
+        b, width = self.b, const_i64(self.width)
         end = b.add(self.column, self.count)
-        edge = b.mul(ceil_div(b, end, const_i64(self.width)), const_i64(self.width))
+        missing = modulo(b, b.sub(const_i64(0), end), width)
 
-        def column(c: Value, _: list[Value]) -> Sequence[Value]:
-            def row(k: Value, _: list[Value]) -> Sequence[Value]:
-                b.store(zero(self.element), self._address(c, b.add(self.row, k)), self.align)
+        def row(line: Value, _: Value) -> None:
+            def column(c: Value, _: list[Value]) -> Sequence[Value]:
+                b.store(zero(self.element), b.gep(self.element, line, c), self.align)
                 return []
 
-            for_loop(b, const_i64(0), self.depth, const_i64(1), [], row)
+            for_loop(b, const_i64(0), missing, const_i64(1), [], column)
+
+        if_then(b, b.icmp("sgt", missing, const_i64(0)), lambda: self._each_row(end, row))
+
+    def _each_row(self, column: Value, body: Callable[[Value, Value], None]) -> None:
+        """Calls `body` with the place of a column of the panels in each row, and the row."""
+        b, width = self.b, const_i64(self.width)
+        block, inside = floor_div(b, column, width), modulo(b, column, width)
+
+        def row(k: Value, _: list[Value]) -> Sequence[Value]:
+            body(b.gep(self.element, self._block_row(block, b.add(self.row, k)), inside), k)
             return []
 
-        def fill() -> None:
-            for_loop(b, end, edge, const_i64(1), [], column)
-
-        if_then(b, b.icmp("eq", end, self.total), fill)
+        for_loop(b, const_i64(0), self.depth, const_i64(1), [], row)
 
     def _evaluate(self, arguments: list[Entry], mode: Mode) -> tuple[Value, ...]:
         (entry,) = emit_body(self.frame, self.body, arguments, mode)

@@ -42,9 +42,9 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         or of the digits of their numbers, in `pairs` and `spare`. `slots` hold folds of subtrees.
     cpu.pack(panels, k0, c0, depth, count, total) {width, across, shorten} { ^(k, c): ... cpu.yield(x) }
         Element (k, c) of a depth x count block goes to row k0 + k, column c0 + c of `panels`, whose columns are stored
-        in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero. `across`:
-        the source is contiguous along k, so vectors run along k and are transposed on the way. `shorten`: to the
-        significant bits that a tf32 product reads.
+        in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero, or what the
+        last one is: nobody reads what is computed with them. `across`: the source is contiguous along k, so vectors run
+        along k and are transposed on the way. `shorten`: to the significant bits that a tf32 product reads.
     cpu.pack_groups(panels, rows, columns, mem, at..., depth, count) {width, groups, transposed}
         As cpu.pack, into panels from their start, of a block of `mem` of which coordinate i counts through `groups[i]`
         dims, the last fastest; the last two are row and column of the panels, or column and row if `transposed`.
