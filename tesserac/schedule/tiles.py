@@ -51,8 +51,8 @@ largest block stay in the second cache."""
 VECTOR_RATE, COPY_RATE, LOAD_RATE = 8.0, 0.5, 4.0
 """Per cycle of a CPU core: multiply-adds, elements copied into panels, elements read from the second cache."""
 
-FEW_ROWS = 96
-"""Up to so many rows, laying out the right operand as a whole costs more than it saves."""
+FEW_ROWS = 192
+"""Up to so many rows, which are one block, laying out the right operand as a whole is only one launch more."""
 FEW_ROWS_COLUMNS = 1024
 """Few rows usually meet a matrix of weights at least so wide; a narrower block of it is more programs."""
 

@@ -2,7 +2,7 @@
 
     schedule.launch(%b, %panels) {kind = "pack"};  schedule.launch(%a, %panels, %c) {kind = "contract"}
 becomes, on a CPU,
-    schedule.select() {predicates = [M >= 97]} { both } { schedule.launch(%a, %b, %c) {kind = "contract"} }
+    schedule.select() {predicates = [M >= 193]} { both } { schedule.launch(%a, %b, %c) {kind = "contract"} }
 
 With few rows each element of the right operand is used a few times only: laying it out first would be most of the work,
 so each program lays out its own block. With fewer still (M <= 8) nothing is laid out at all: a third region has a
