@@ -12,6 +12,8 @@ from tesserac.numerics.program import Draft, Ref
 
 LIFT = 32
 """The exponent that terms of attention carry, lest small ones underflow."""
+TERM_LIFT = 2.0 ** (LIFT + 1)
+"""What a power of two below 1 lacks to such a term."""
 
 
 def exp_int(d: Draft, x: Ref) -> Ref:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.ir.core import Op, attr
+from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import operand_maps
 from tesserac.target import flow
 from tesserac.target.llvm_types import (
@@ -21,7 +22,17 @@ from tesserac.target.llvm_types import (
     zero,
 )
 from tesserac.target.nvptx.context import Context, register_type
-from tesserac.target.nvptx.scalars import TERM_LIFT, Rare, constant, convert, emit_body, emit_rule, yields_term
+from tesserac.target.nvptx.places import mask_of
+from tesserac.target.nvptx.quotients import shared_divisions
+from tesserac.target.nvptx.scalars import (
+    Emission,
+    Rare,
+    constant,
+    convert,
+    emit_body,
+    emit_rule,
+    missing_lift,
+)
 from tesserac.tile.gpu.dialect import fragment, scalar_of, text
 from tesserac.tile.gpu.dialect import integer as int_attr
 from tesserac.tile.gpu.errors import LoweringError
@@ -58,7 +69,12 @@ def emit_map(ctx: Context, op: Op) -> None:
     if _is_rescaling(op):
         ctx.fragments[op.result] = _rescaled(ctx, op)
         return
-    values = _mapped(ctx, op)
+    mask = mask_of(ctx, op) if fragment(op.result).layout.count >= MANY else None
+    if mask is None:
+        values = _mapped(ctx, op)
+    else:
+        kept = lambda: _mapped(ctx, op, mask.comparisons)  # noqa: E731
+        values = flow.choose(ctx.b, mask.holds, kept, lambda: _mapped(ctx, op))
     ctx.fragments[op.result] = values if "narrow" in op.attrs else _stored(ctx, op, values, fragment(op.result))
 
 
@@ -66,11 +82,6 @@ def emit_round(ctx: Context, op: Op) -> None:
     made = op.operands[0].defining_op
     assert made is not None
     ctx.fragments[op.result] = _stored(ctx, made, ctx.fragments[op.operands[0]], fragment(op.result))
-
-
-def _is_lifted(op: Op) -> bool:
-    """Whether a map gives terms, which are multiplied by a power of two when they are rounded."""
-    return _rounded_to(op) == BF16 and yields_term(op.body.ops)
 
 
 def _rounded_to(op: Op) -> DType:
@@ -99,15 +110,15 @@ def _rescaled(ctx: Context, op: Op) -> list[Value]:
     return flow.choose(b, anywhere, lambda: _mapped(ctx, op), lambda: values)
 
 
-def _mapped(ctx: Context, op: Op) -> list[Value]:
+def _mapped(ctx: Context, op: Op, true: frozenset[IRValue] = frozenset()) -> list[Value]:
     """What the body gives for each register."""
     rare: list[Value] = []
-    values = _bodies(ctx, op, rare)
+    values = _bodies(ctx, op, rare, true)
     if rare:
         needed = rare[0]
         for condition in rare[1:]:
             needed = ctx.b.binary("or", needed, condition)
-        values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op), lambda: _bodies(ctx, op, []))
+        values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op), lambda: _bodies(ctx, op, [], true))
     return values
 
 
@@ -127,7 +138,7 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     def body(number: Value, _: list[Value]) -> list[Value]:
         places = [b.gep(kind, room, number) for kind, room in zip(kinds, rooms, strict=True)]
         args = [b.load(kind, place, kind.bits // 8) for kind, place in zip(kinds, places, strict=True)]
-        value = emit_body(ctx, op.body.args, op.body.ops, args, None, _rounded_to(op))
+        value = emit_body(ctx, op.body.args, op.body.ops, args, Emission(stored=_rounded_to(op)))
         b.store(value, b.gep(result, made, number), result.bits // 8)
         return []
 
@@ -135,9 +146,16 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     return [b.load(result, b.gep(result, made, number), result.bits // 8) for number in range(len(rows))]
 
 
-def _bodies(ctx: Context, op: Op, rare: Rare) -> list[Value]:
-    stored = _rounded_to(op)
-    return [emit_body(ctx, op.body.args, op.body.ops, args, rare, stored) for args in _arguments(ctx, op)]
+def _bodies(ctx: Context, op: Op, rare: Rare, true: frozenset[IRValue] = frozenset()) -> list[Value]:
+    how = Emission(rare, _rounded_to(op), shared_divisions(op.body.ops, _of_rows(op)), true)
+    return [emit_body(ctx, op.body.args, op.body.ops, args, how) for args in _arguments(ctx, op)]
+
+
+def _of_rows(op: Op) -> list[IRValue]:
+    """The arguments of a body that many elements share."""
+    count = fragment(op.result).layout.count
+    pairs = zip(op.operands, op.body.args, strict=True)
+    return [arg for operand, arg in pairs if count >= MANY * fragment(operand).layout.count]
 
 
 def _arguments(ctx: Context, op: Op) -> list[list[Value]]:
@@ -152,7 +170,7 @@ def _arguments(ctx: Context, op: Op) -> list[list[Value]]:
 def _stored(ctx: Context, made: Op, values: list[Value], ty: FragmentType) -> list[Value]:
     """What the bodies of a map gave, rounded to the type of the result; numbers of 16 bits two by two, as the hardware
     does it."""
-    computed, factor = scalar_of(ty).dtype, TERM_LIFT if _is_lifted(made) else 1.0
+    computed, factor = scalar_of(ty).dtype, missing_lift(made.body.ops) if _rounded_to(made) == BF16 else 1.0
     if factor != 1.0 and len(values) % 2:
         values, factor = [ctx.b.fmul(v, constant(computed, factor)) for v in values], 1.0
     if (computed, ty.dtype) != (F32_TYPE, BF16) or ty.policy.saturate or len(values) % 2:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.core import Value as IRValue
+from tesserac.target.llvm_types import BF16 as BFLOAT
 from tesserac.target.llvm_types import (
     F32,
     I8,
@@ -22,7 +23,6 @@ from tesserac.target.llvm_types import (
     I64,
     LType,
     Value,
-    const_float,
     const_i64,
     const_int,
     structure,
@@ -31,14 +31,12 @@ from tesserac.target.llvm_types import (
 from tesserac.target.nvptx.context import Context, Ring, warps_only
 from tesserac.target.nvptx.memory import moved_offset, shared_offset
 from tesserac.tile.gpu.dialect import fragment
-from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.types import RESIDUES, FragmentType
 from tesserac.types.dtype import BF16, DType
 
 ROWS, COLUMNS, TERMS = 16, 8, 16
 _FOUR_WORDS = structure(I32, I32, I32, I32)
 _FOUR_FLOATS = structure(F32, F32, F32, F32)
-_ONES = {True: 0x3F803F80, False: 0x3C003C00}
-"""Two ones in a word: bf16, or f16."""
 
 ReadLeft = Callable[[int, int], list[Value]]
 """The words of the piece of A at some rows and terms."""
@@ -106,28 +104,39 @@ def held_words(ctx: Context, a: IRValue, row: int, k: int) -> list[Value]:
     layout, values = fragment(a).layout, ctx.fragments[a]
 
     def word(i: int, j: int) -> Value:
-        pair = [values[layout.register_at({0: row + i, 1: k + j + n})] for n in (0, 1)]
-        whole = Value(vector(pair[0].type, 2), "poison")
-        for n, value in enumerate(pair):
-            whole = ctx.b.insert(whole, value, n)
-        return ctx.b.cast("bitcast", whole, I32)
+        return _word(ctx, [values[layout.register_at({0: row + i, 1: k + j + n})] for n in (0, 1)])
 
     return [word(i, j) for j in (0, 8) for i in (0, 8)]
 
 
 def sum_held(ctx: Context, a: IRValue, acc: IRValue) -> list[Value]:
-    """The product with ones: all columns of a result are the sums of its rows. Each piece is summed alone and added to
-    the sum of those before it, so that none waits for another one to come out of the unit."""
-    ty, layout = fragment(a), fragment(acc).layout
-    values = list(ctx.fragments[acc])
-    ones, zero = const_int(I32, _ONES[ty.dtype == BF16]), const_float(F32, 0.0)
-    for r in sorted({o.get(0, 0) for o in layout.offsets if o.get(0, 0) % ROWS == 0}):
-        places = [layout.register_at({0: r + i}) for i in (0, 8)]
-        for k in range(0, ty.shape[1], TERMS):
-            sums = _mma_sync(ctx, ty.dtype, held_words(ctx, a, r, k), [ones, ones], [zero] * 4)
-            for place, part in zip(places, sums[::2], strict=True):
-                values[place] = ctx.b.fadd(values[place], part)
+    """Each term is added to the sum of its residue, ascending. A thread has neighbours in one word."""
+    ty, sums = fragment(a), fragment(acc).layout
+    terms, values = ctx.fragments[a], list(ctx.fragments[acc])
+    for row in sorted({offset.get(0, 0) for offset in sums.offsets}):
+        for k in range(0, ty.shape[1], RESIDUES):
+            pair = [terms[ty.layout.register_at({0: row, 1: k + n})] for n in (0, 1)]
+            for n, term in enumerate(_widened(ctx, pair)):
+                place = sums.register_at({0: row, 1: n})
+                values[place] = ctx.b.fadd(values[place], term)
     return values
+
+
+def _widened(ctx: Context, pair: list[Value]) -> list[Value]:
+    """Two narrow numbers as f32. A bf16 is the upper half of one."""
+    b = ctx.b
+    if pair[0].type != BFLOAT:
+        return [b.cast("fpext", value, F32) for value in pair]
+    word = _word(ctx, pair)
+    halves = (b.binary("shl", word, const_int(I32, 16)), b.binary("and", word, const_int(I32, -(1 << 16))))
+    return [b.cast("bitcast", half, F32) for half in halves]
+
+
+def _word(ctx: Context, pair: list[Value]) -> Value:
+    whole = Value(vector(pair[0].type, 2), "poison")
+    for n, value in enumerate(pair):
+        whole = ctx.b.insert(whole, value, n)
+    return ctx.b.cast("bitcast", whole, I32)
 
 
 class _MatrixLoader:

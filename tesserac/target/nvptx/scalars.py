@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
-from tesserac.numerics.exponential import LIFT
+from tesserac.numerics.exponential import TERM_LIFT
 from tesserac.numerics.formats import format_of, parts
 from tesserac.numerics.narrow import code_of
 from tesserac.numerics.program import Program
@@ -26,6 +27,7 @@ from tesserac.target.llvm_types import F32 as SINGLE
 from tesserac.target.llvm_types import F64 as DOUBLE
 from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context, register_type
+from tesserac.target.nvptx.quotients import divide
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.bodies import constant_scalar, is_plus_zero
 from tesserac.tile.gpu.errors import LoweringError
@@ -37,27 +39,41 @@ Rare = list[Value] | None
 """Conditions under which what was written is not right, since rare programs were left out; None where they are not."""
 
 
+@dataclass(frozen=True)
+class Emission:
+    """How a body is written. `stored` is the narrow type that it is rounded to; a body that `yields_term` then lacks
+    what `missing_lift` says. `shared` are divisions by what many elements have in common. Comparisons that are `true`
+    are known to hold."""
+
+    rare: Rare = None
+    stored: DType | None = None
+    shared: frozenset[Op] = frozenset()
+    true: frozenset[IRValue] = frozenset()
+
+
+PLAIN, TRUE = Emission(), const_int(I1, 1)
+
+
 def emit_body(
-    ctx: Context,
-    block_args: Sequence[IRValue],
-    ops: Sequence[Op],
-    args: Sequence[Value],
-    rare: Rare = None,
-    stored: DType | None = None,
+    ctx: Context, block_args: Sequence[IRValue], ops: Sequence[Op], args: Sequence[Value], how: Emission = PLAIN
 ) -> Value:
-    """Runs the body of a map on one element of each operand. `stored` is the narrow type that it is rounded to; a body
-    that `yields_term` gives 1 / TERM_LIFT of it then."""
+    """Runs the body of a map on one element of each operand."""
     values = dict(zip(block_args, args, strict=True))
     lift = 1.0 if yields_term(ops) else TERM_LIFT
     for op in ops[:-1]:
-        operands = [values[v] for v in op.operands]
-        if stored == BF16 and _dtype(op.result) == F32:
-            values[op.result] = _for_narrow(ctx, op, values, rare, lift)
-        elif (plain := _scaled_sum(op)) is not None:
-            values[op.result] = ctx.b.fma(values[plain[0]], values[plain[1]], constant(_dtype(op.result), 0.0))
-        else:
-            values[op.result] = emit_scalar(ctx, op, operands, rare)
+        values[op.result] = TRUE if op.result in how.true else _step(ctx, op, values, how, lift)
     return values[ops[-1].operands[0]]
+
+
+def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, lift: float) -> Value:
+    operands = [values[v] for v in op.operands]
+    if how.rare is not None and op in how.shared:
+        return divide(ctx.b, operands[0], operands[1], how.rare)
+    if how.stored == BF16 and _dtype(op.result) == F32:
+        return _for_narrow(ctx, op, values, how.rare, lift)
+    if (plain := _scaled_sum(op)) is not None:
+        return ctx.b.fma(values[plain[0]], values[plain[1]], constant(_dtype(op.result), 0.0))
+    return emit_scalar(ctx, op, operands, how.rare)
 
 
 def _scaled_sum(op: Op) -> tuple[IRValue, IRValue] | None:
@@ -75,19 +91,33 @@ def _scaled_sum(op: Op) -> tuple[IRValue, IRValue] | None:
 
 def yields_term(ops: Sequence[Op]) -> bool:
     """Whether the body of a map gives a term of attention, perhaps scaled, and nothing comes after it."""
-    made = ops[-1].operands[0].defining_op
+    value, _ = _lowered(ops[-1].operands[0])
+    made = value.defining_op
     if made is not None and made.name == "scalar.ldexp":
         return _term_of(made.operands[0]) is not None
-    return _term_of(ops[-1].operands[0]) is not None
+    return _term_of(value) is not None
 
 
-def _for_narrow(
-    ctx: Context, op: Op, values: Mapping[IRValue, Value], rare: Rare, lift: float
-) -> Value:
+def missing_lift(ops: Sequence[Op]) -> float:
+    """What the body of a map to bf16 lacks to what it means: terms come without their lift."""
+    _, factor = _lowered(ops[-1].operands[0])
+    return TERM_LIFT * factor if yields_term(ops) else 1.0
+
+
+def _lowered(value: IRValue) -> tuple[IRValue, float]:
+    """A value that is one times a factor, or times 1."""
+    made = value.defining_op
+    factor = constant_scalar(made.operands[1]) if made is not None and made.name == "scalar.mul" else None
+    return (value, 1.0) if made is None or factor is None else (made.operands[0], factor)
+
+
+def _for_narrow(ctx: Context, op: Op, values: Mapping[IRValue, Value], rare: Rare, lift: float) -> Value:
     """In the body of a map to bf16: approximate terms, and no rounding to what the result is rounded to anyway. Between
     the two there are selections and powers of two, which keep what rounding gives; a power of two is part of the term
     that it scales."""
     args = [values[v] for v in op.operands]
+    if lift == 1.0 and op.name == "scalar.mul" and all(user.name == "form.yield" for user, _ in op.result.uses):
+        return args[0]  # the factor is part of what the term lacks
     if op.name == "scalar.exp_lifted":
         return _narrow_term(ctx, op, values, None, lift, rare)
     if op.name == "scalar.round" and op.attrs["dtype"] == BF16 and _only_scaled(op.result):
@@ -109,6 +139,7 @@ def _only_scaled(value: IRValue) -> bool:
     """Whether a value goes to the result of its map by selections and powers of two alone."""
     exact = ("scalar.select", "scalar.ldexp")
     uses = [(op, place) for op, place in value.uses if op.name != "form.yield"]
+    uses = [(op, place) for op, place in uses if constant_scalar(op.operands[-1]) != 1.0 / TERM_LIFT]
     steps = all(op.name in exact and (op.name != "scalar.ldexp" or place == 0) for op, place in uses)
     return steps and all(_only_scaled(op.result) for op, _ in uses)
 
@@ -153,8 +184,6 @@ GRID = 1.5 * 2.0**9
 """Added to a number below 256 and taken off again, it leaves the nearest multiple of 2^-14; see Note [Terms]."""
 EXPONENTS, MAXIMA = 512.0, 350.0
 """Up to which exponent a term is approximate, and up to which maximum no other is different from 0."""
-TERM_LIFT = 2.0 ** (LIFT + 1)
-"""What the hardware's power of two lacks to a term: its exponent is always below 0."""
 
 
 def _narrow_term(

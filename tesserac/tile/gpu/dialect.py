@@ -60,7 +60,8 @@ Products
     gpu.put(fragment, stages)                   a computed operand into the one slot of its stage
     gpu.multiply_held(a, b, slot, acc) {unit} : fragment, token<matrix>
                                                 a product whose left operand is a fragment
-    gpu.sum_rows(a, acc) {unit} : fragment      the product of a fragment, or of what was put into a stage, with ones
+    gpu.sum_rows(a, acc) {unit} : fragment      the product of what was put into a stage with ones; terms of a fragment
+                                                go to sums of residues of their places (row_sums), acc has 8 columns
     gpu.wait_mma(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way
 Gone when lowering is done
     gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns
@@ -87,6 +88,7 @@ from tesserac.tile.gpu.types import (
     FLAG,
     GROUP,
     MATRIX,
+    RESIDUES,
     BarriersType,
     FragmentType,
     StagesType,
@@ -380,7 +382,8 @@ def _verify_put(op: Op) -> None:
 def _verify_sum_rows(op: Op) -> None:
     left, acc = op.operands[0].type, fragment(op.operands[1])
     shape = left.layout.shape if isinstance(left, StagesType) else fragment(op.operands[0]).shape
-    require(acc == op.result.type and acc.shape == (shape[0], 1), "sums each row", op)
+    columns = 1 if isinstance(left, StagesType) else RESIDUES
+    require(acc == op.result.type and acc.shape == (shape[0], columns), "sums each row", op)
     matrix_unit_of(op)
 
 

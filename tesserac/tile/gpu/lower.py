@@ -14,6 +14,7 @@ from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
 from tesserac.tile.gpu.gathers import cut_gathers
 from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
+from tesserac.tile.gpu.lifts import sink_lifts
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.operands import place_operands
 from tesserac.tile.gpu.pad import pad_blocks
@@ -22,6 +23,7 @@ from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.roles import split_roles
 from tesserac.tile.gpu.rooms import add_rooms
 from tesserac.tile.gpu.rotate import rotate_products
+from tesserac.tile.gpu.row_sums import carry_residues
 from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.split_running import split_running
@@ -56,6 +58,8 @@ def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
     place_scratch(lowered, variant.scratch)
     if variant.unit:
         place_operands(lowered)
+        carry_residues(lowered)
+        sink_lifts(lowered)
         if variant.unit == WGMMA:
             rotate_products(lowered)
             split_roles(lowered, arch.shared_bytes)

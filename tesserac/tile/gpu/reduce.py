@@ -50,9 +50,13 @@ def _expand(op: Op) -> Value:
     x = b.value("gpu.mask", (source, axis), ty, {"dim": dim, "value": identity(kind, accum)})
     _share(op, source, x)
     width = min(REDUCE_LANES, ty.shape[dim]) if kind in ORDERED_KINDS else _held(ty, dim)
-    x = _fold(b, x, dim, kind, width, accum)
+    return fold_dim(b, _fold(b, x, dim, kind, width, accum), dim, kind, width)
+
+
+def fold_dim(b: Builder, x: Value, dim: int, kind: str, width: int) -> Value:
+    """All of a dim, halved again and again: it goes away."""
     while width > 1:
-        x = _halve(b, x, dim, kind, width // 2, accum)
+        x = _halve(b, x, dim, kind, width // 2, fragment(x).dtype)
         width //= 2
     return x
 

@@ -24,6 +24,9 @@ COPY = TokenType("copy")
 GROUP = TokenType("group")
 MATRIX = TokenType("matrix")
 
+RESIDUES = 8
+"""By how many residues of their places narrow terms are added: as many as matrix units deal to four lanes."""
+
 
 @dataclass(frozen=True)
 class FragmentType:

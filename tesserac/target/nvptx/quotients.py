@@ -1,0 +1,74 @@
+"""Quotients of many numbers by one: a row by its sum. Enters: the body of a map. Leaves: divisions by multiplication.
+
+The hardware has no division: each costs a reciprocal, steps that correct it and a jump for numbers at the ends of the
+range, one after the other. Where many elements have the same divisor, the reciprocal is asked for once, an element
+takes five instructions, and whether any is at an end of the range is a rare program's question of the whole map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import ScalarType
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import F32, I32, Value, const_float, const_int
+from tesserac.types.dtype import F32 as F32_TYPE
+
+SMALLEST, LARGEST = 2.0**-60, 2.0**62
+"""Between which numerators and divisors are, so that no quotient and no remainder leaves the normal range."""
+
+
+def shared_divisions(ops: Sequence[Op], of_rows: Sequence[IRValue]) -> frozenset[Op]:
+    """Divisions whose divisor is known from arguments that many elements share."""
+    known: set[IRValue] = set(of_rows)
+    found: set[Op] = set()
+    for op in ops[:-1]:
+        numerator, *divisor = op.operands if op.name == "scalar.div" else (None,)
+        if divisor and divisor[0] in known and numerator not in known and _is_single(op):
+            found.add(op)
+        if all(operand in known for operand in op.operands):
+            known.add(op.result)
+    return frozenset(found)
+
+
+def _is_single(op: Op) -> bool:
+    return isinstance(op.result.type, ScalarType) and op.result.type.dtype == F32_TYPE
+
+
+def divide(b: Builder, x: Value, y: Value, rare: list[Value]) -> Value:
+    """x / y, rounded once: see Note [Quotients]. Where the conditions in `rare` hold it is not."""
+    rare += [_beyond(b, y, signed=True), _beyond(b, x, signed=False)]
+    reciprocal = b.fdiv(const_float(F32, 1.0), y)
+    quotient = b.fmul(x, reciprocal)
+    for _ in range(2):
+        excess = b.fma(quotient, y, b.fneg(x))
+        quotient = b.fma(b.fneg(excess), reciprocal, quotient)
+    return quotient
+
+
+def _beyond(b: Builder, x: Value, signed: bool) -> Value:
+    """Whether a divisor, or the magnitude of a numerator that is not 0, leaves the range. Once 1 is taken off, the bits
+    of 0 are the largest number; without their sign those of a NaN are larger than any other's."""
+    if signed:
+        inside = b.binary(
+            "and", b.fcmp("oge", x, const_float(F32, SMALLEST)), b.fcmp("ole", x, const_float(F32, LARGEST))
+        )
+        return b.binary("xor", inside, const_int(inside.type, 1))
+    magnitude = b.intrinsic("llvm.fabs", F32, [x], [F32])
+    small = b.icmp("ult", b.sub(b.cast("bitcast", magnitude, I32), const_int(I32, 1)), _bits_of(b, SMALLEST))
+    return b.binary("or", small, b.fcmp("ugt", magnitude, const_float(F32, LARGEST)))
+
+
+def _bits_of(b: Builder, number: float) -> Value:
+    return b.cast("bitcast", const_float(F32, number), I32)
+
+
+# Note [Quotients]
+# With r = 1 / y rounded, x * r is less than two units in the last place from x / y. Its remainder x - q y is exact in
+# an fma, and q + r (x - q y) is next to the quotient: one of the two numbers that enclose it. The same step once more
+# rounds correctly (Markstein): its remainder is exact too, and the one rounding of the last fma is that of x / y but
+# for an error of 2^-47 of it, less than the distance of any quotient of two f32 to a number halfway between two f32.
+# All of it needs remainders without underflow, which the range of x and y is for. The remainder is taken as q y - x and
+# subtracted: so a quotient of -0 stays -0.

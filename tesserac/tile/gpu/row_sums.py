@@ -1,0 +1,91 @@
+"""Pass `row_sums`: a loop carries the sum of its terms by residues of their places, and folds it once, behind the loop.
+
+    gpu.for(%low, %high, %l) { ^(%i, %l):
+        %terms = ...; %scaled = ldexp(%l, %power)
+        gpu.yield(gpu.sum_rows(%terms, %scaled)) }
+  becomes, with %zero : fragment<[128, 8]>,
+    %sums = gpu.for(%low, %high, %zero) { ^(%i, %sums):
+        %terms = ...; %scaled = ldexp(%sums, %power)
+        gpu.yield(gpu.sum_rows(%terms, %scaled)) }
+    %l = %sums folded: r[i] += r[i + 4], 2, 1
+
+A thread that has terms in registers, as products of narrow numbers take them, has two residues of each of its rows: it
+adds alone, and lanes meet once, not in every round. Terms go to a residue in ascending order whatever the blocks are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value, clone_op
+from tesserac.tile.gpu.chains import Chain, behind, carried_chain
+from tesserac.tile.gpu.dialect import fragment, scalar_of
+from tesserac.tile.gpu.pipeline import carry_more
+from tesserac.tile.gpu.reduce import fold_dim
+from tesserac.tile.gpu.types import RESIDUES, FragmentType
+
+
+def carry_residues(kernel: Op) -> None:
+    """Changes the kernel in place."""
+    for op in [op for op in kernel.walk() if op.name == "gpu.sum_rows"]:
+        if isinstance(op.operands[0].type, FragmentType):
+            chain = carried_chain(op.result, op.operands[1])
+            _sum_here(op) if chain is None else _carry(op, chain)
+
+
+def _carry(op: Op, chain: Chain) -> None:
+    loop, body = chain.loop, chain.loop.body
+    ty = _residues(op)
+    zero = Builder.before(loop).value("gpu.full", (), ty, {"value": 0})
+    sums = body.add_arg(ty, op.result.name)
+    b, scaled = Builder.before(op), sums
+    if chain.rescaling is not None:
+        scaled = _rescaled(b, sums, chain.rescaling)
+    total = b.value("gpu.sum_rows", (op.operands[0], scaled), ty, dict(op.attrs), hint=op.result.name)
+    yielded = list(body.terminator.operands)
+    yielded[chain.position] = chain.carried
+    body.terminator.set_operands([*yielded, total])
+    op.result.replace_all_uses(op.operands[1])
+    op.erase()
+    whole = carry_more(loop, [zero])
+    readers = list(whole.results[chain.position].uses)
+    folded = fold_dim(behind(whole), whole.results[-1], 1, "sum", RESIDUES)
+    for user, place in readers:
+        user.set_operand(place, folded)
+
+
+def _rescaled(b: Builder, sums: Value, rescaling: Op) -> Value:
+    """The residues of each row times its power of two."""
+    block = clone_op(rescaling, {}).regions[0].block
+    operands, attrs = (sums, rescaling.operands[1]), {"maps": ((0, 1), (0,))}
+    return b.value("gpu.map", operands, sums.type, attrs, [block], hint=rescaling.result.name)
+
+
+def _residues(op: Op) -> FragmentType:
+    """The residues of sums of rows: each thread has those of its terms."""
+    terms, acc = fragment(op.operands[0]), fragment(op.operands[1])
+    layout, step = terms.layout, terms.shape[1] // 2
+    while step >= RESIDUES:
+        layout = layout.halved(1, step)
+        step //= 2
+    return replace(acc, shape=(terms.shape[0], RESIDUES), layout=layout)
+
+
+def _sum_here(op: Op) -> None:
+    """A sum that is no loop's: all of its terms are here."""
+    terms, before = op.operands
+    b, ty = Builder.before(op), _residues(op)
+    zero = b.value("gpu.full", (), ty, {"value": 0})
+    total = b.value("gpu.sum_rows", (terms, zero), ty, dict(op.attrs), hint=op.result.name)
+    folded = fold_dim(b, total, 1, "sum", RESIDUES)
+    op.result.replace_all_uses(_added(b, before, folded))
+    op.erase()
+
+
+def _added(b: Builder, column: Value, row: Value) -> Value:
+    scalar = scalar_of(fragment(column))
+    block = Block([scalar, scalar])
+    inner = Builder(block, b.span)
+    inner.op("form.yield", (inner.value("scalar.add", block.args, scalar),))
+    return b.value("gpu.map", (column, row), column.type, {"maps": ((0, 1), (0,))}, [block], hint=column.name)
