@@ -11,8 +11,9 @@
     %acc = gpu.dot(%p, gpu.stage(%v, %at), %scaled)
 
 Matrix units that run beside their warps have the product of the round before while those make %p of this one: what
-comes first is started first, so that to wait for %s is not to wait for %acc. All stages of v have one `ring`, in the
-order in which they come.
+comes first is started first, so that to wait for %s is not to wait for %acc. Sums of the rows of %p, which the warps
+add themselves, are left to the next round too: there is time for them while the first product is under way. All stages
+of v have one `ring`, in the order in which they come.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value, clone_op
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import INDEX, AxisType
+from tesserac.tile.gpu.chains import behind
 from tesserac.tile.gpu.dialect import fragment, memory, scalar_of
 from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
 from tesserac.tile.gpu.types import FragmentType
@@ -82,15 +84,31 @@ def _rotate(late: _Late, number: int) -> None:
     left, place = body.add_arg(fragment(terms), "terms"), body.add_arg(INDEX, "place")
     b = Builder.before(body.ops[body.place(late.first) + 1])
     made = _product_at(b, late, number, left, place, carried)
-    for user, position in list(carried.uses):
-        if user is not made:
-            user.set_operand(position, made.result)
+    _read_instead(carried, made)
     yielded = list(body.terminator.operands)
     yielded[late.position] = scaled
+    sums = _late_sums(loop, terms)
+    for position, total in sums.items():
+        own = body.args[1 + position]
+        _read_instead(own, b.op("gpu.sum_rows", (left, own), (own.type,), dict(total.attrs)))
+        yielded[position] = total.operands[1]
     body.terminator.set_operands([*yielded, terms, counter])
     whole = carry_more(loop, inits)
-    _finish(whole, late, number)
+    _finish(whole, late, sums, number)
     _round_behind(terms, made.result)
+
+
+def _late_sums(loop: Op, terms: Value) -> dict[int, Op]:
+    """Sums of the rows of terms, by the position at which the loop carries them."""
+    yielded = [value.defining_op for value in loop.body.terminator.operands]
+    return {i: op for i, op in enumerate(yielded) if op and op.name == "gpu.sum_rows" and op.operands[0] is terms}
+
+
+def _read_instead(value: Value, made: Op) -> None:
+    """All that reads a value reads what was made of it."""
+    for user, position in list(value.uses):
+        if user is not made:
+            user.set_operand(position, made.result)
 
 
 def _round_behind(terms: Value, product: Value) -> None:
@@ -114,15 +132,15 @@ def _round_behind(terms: Value, product: Value) -> None:
     made.erase()
 
 
-def _finish(whole: Op, late: _Late, number: int) -> None:
+def _finish(whole: Op, late: _Late, sums: dict[int, Op], number: int) -> None:
     """The product of the last round, behind the loop; all that has read the loop's result reads that."""
-    assert whole.parent is not None
-    result = whole.results[late.position]
-    users = list(result.uses)
-    b = Builder.before(whole.parent.ops[whole.parent.place(whole) + 1])
-    last = _product_at(b, late, number, whole.results[-2], whole.results[-1], result)
-    for user, position in users:
-        user.set_operand(position, last.result)
+    result, (terms, place) = whole.results[late.position], whole.results[-2:]
+    b = behind(whole)
+    _read_instead(result, _product_at(b, late, number, terms, place, result))
+    for position, total in sums.items():
+        before = whole.results[position]
+        _read_instead(before, b.op("gpu.sum_rows", (terms, before), (before.type,), dict(total.attrs)))
+        total.erase()
     load = late.dot.operands[1].defining_op
     late.dot.erase()
     assert load is not None
