@@ -42,6 +42,8 @@ class Function:
         self.args = [Value(t, f"%a{i}") for i, t in enumerate(parameters)]
         self.entry: list[str] = []
         self.lines: list[str] = []
+        self.cold: list[str] = []
+        """Blocks that hardly ever run, behind all others."""
         self.current = "entry"
         self.labels = 0
         self.builder = Builder(self)
@@ -65,7 +67,7 @@ class Function:
         )
         head = " ".join(filter(None, ["define", self.linkage, self.convention, str(self.result)]))
         tail = " ".join(["", *self.attributes]) if self.attributes else ""
-        body = "\n".join(["entry:", *self.entry, *self.lines])
+        body = "\n".join(["entry:", *self.entry, *self.lines, *self.cold])
         return f"{head} @{name}({parameters}){tail} {{\n{body}\n}}"
 
 

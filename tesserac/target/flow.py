@@ -6,7 +6,8 @@ loops in place without a pass that rotates them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import Value, const_int
@@ -133,19 +134,30 @@ def if_return(b: Builder, condition: Value, body: Callable[[], None]) -> None:
     open_block(b, done)
 
 
-def choose(b: Builder, condition: Value, then: Arm, otherwise: Arm) -> list[Value]:
-    """Runs one arm of two; gives the values of the one that ran."""
+def choose(b: Builder, condition: Value, then: Arm, otherwise: Arm, *, rare: bool = False) -> list[Value]:
+    """Runs one arm of two; gives the values of the one that ran. A `rare` first arm stands behind all other code."""
     yes, no, done = new_label(b, "then"), new_label(b, "else"), new_label(b, "done")
     branch(b, condition, yes, no)
     ends: list[tuple[Sequence[Value], str]] = []
     for label, arm in ((yes, then), (no, otherwise)):
-        open_block(b, label)
-        values = arm()
-        ends.append((values, b.function.current))
-        jump(b, done)
+        with _out_of_line(b) if rare and arm is then else nullcontext():
+            open_block(b, label)
+            values = arm()
+            ends.append((values, b.function.current))
+            jump(b, done)
     open_block(b, done)
     (left, after_left), (right, after_right) = ends
     return [phi(b, [(x, after_left), (y, after_right)]) for x, y in zip(left, right, strict=True)]
+
+
+@contextmanager
+def _out_of_line(b: Builder) -> Iterator[None]:
+    """What is written here comes behind all other blocks of the function."""
+    function = b.function
+    hot, function.lines = function.lines, []
+    yield
+    function.cold += function.lines
+    function.lines = hot
 
 
 def switch(b: Builder, value: Value, arms: Sequence[Callable[[], None]]) -> None:

@@ -101,6 +101,8 @@ class Context:
         """The number of the program in the grid."""
         self.thread = self.sreg("tid.x")
         self.lane = self.b.binary("and", self.thread, const_int(I32, 31))
+        self.group = const_int(I32, 0)
+        """The number of the warp group, in the role of one."""
         for layout in dict.fromkeys(kernel_layouts(kernel)):
             self._coordinates[layout] = self._thread_coordinates(layout)
 

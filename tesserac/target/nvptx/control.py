@@ -12,6 +12,7 @@ from tesserac.target.dims import INDEX_OPS
 from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, array, const_i64, const_int, vector
 from tesserac.target.nvptx.context import Axis, Context, memory_type
 from tesserac.tile.gpu.dialect import axis_block, fragment, integer, text
+from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dims import Dim
 
@@ -227,9 +228,18 @@ def emit_role(ctx: Context, op: Op, work: Callable[[], None]) -> None:
             leader = b.icmp("eq", ctx.thread, const_int(I32, 32 * first))
             flow.if_then(b, leader, work)
         else:
+            ctx.group = _warp_group(ctx)
             work()
 
     flow.if_then(b, mine, body)
+
+
+def _warp_group(ctx: Context) -> Value:
+    """As the first lane sees it, so that the assembler knows that all of a warp agree and keeps it where addresses of
+    products are computed once for all lanes."""
+    group = ctx.b.binary("lshr", ctx.thread, const_int(I32, (32 * WARPGROUP).bit_length() - 1))
+    arguments = [const_int(I32, -1), group, const_int(I32, 0), const_int(I32, 31)]
+    return ctx.b.intrinsic("llvm.nvvm.shfl.sync.idx.i32", I32, arguments)
 
 
 def ignore(_: object) -> None:

@@ -74,7 +74,7 @@ def emit_map(ctx: Context, op: Op) -> None:
         values = _mapped(ctx, op)
     else:
         kept = lambda: _mapped(ctx, op, mask.comparisons)  # noqa: E731
-        values = flow.choose(ctx.b, mask.holds, kept, lambda: _mapped(ctx, op))
+        values = flow.choose(ctx.b, mask.fails, lambda: _mapped(ctx, op), kept, rare=True)
     ctx.fragments[op.result] = values if "narrow" in op.attrs else _stored(ctx, op, values, fragment(op.result))
 
 
@@ -118,7 +118,8 @@ def _mapped(ctx: Context, op: Op, true: frozenset[IRValue] = frozenset()) -> lis
         needed = rare[0]
         for condition in rare[1:]:
             needed = ctx.b.binary("or", needed, condition)
-        values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op), lambda: _bodies(ctx, op, [], true))
+        usual = lambda: _bodies(ctx, op, [], true)  # noqa: E731
+        values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op), usual, rare=True)
     return values
 
 
@@ -177,10 +178,8 @@ def _stored(ctx: Context, made: Op, values: list[Value], ty: FragmentType) -> li
         return [convert(ctx.b, v, computed, ty.dtype, ty.policy) for v in values]
     rounded: list[Value] = []
     for pair in zip(values[::2], values[1::2], strict=True):
-        both = Value(vector(F32, 2), "poison")
-        for place, value in enumerate(pair):
-            both = ctx.b.insert(both, value, place)
-        narrow = ctx.b.cast("fptrunc", both, vector(register_type(BF16), 2))
+        low, high = pair
+        narrow = ctx.b.intrinsic("llvm.nvvm.ff2bf16x2.rn", vector(register_type(BF16), 2), [high, low])
         narrow = narrow if factor == 1.0 else ctx.b.fmul(narrow, _both(ctx, factor))
         rounded += [ctx.b.extract(narrow, place) for place in (0, 1)]
     return rounded
@@ -215,11 +214,11 @@ MANY = 8
 def emit_mask(ctx: Context, op: Op) -> None:
     """All threads agree on whether the axis ends inside the block; mostly it does not."""
     values, axis = ctx.fragments[op.operands[0]], ctx.axes[op.operands[1]]
-    whole = ctx.b.icmp("sle", ctx.b.add(axis.start, const_i64(axis.block)), axis.stop)
+    ends = ctx.b.icmp("sgt", ctx.b.add(axis.start, const_i64(axis.block)), axis.stop)
     if len(values) < MANY:
         ctx.fragments[op.result] = _masked(ctx, op)
     else:
-        ctx.fragments[op.result] = flow.choose(ctx.b, whole, lambda: values, lambda: _masked(ctx, op))
+        ctx.fragments[op.result] = flow.choose(ctx.b, ends, lambda: _masked(ctx, op), lambda: values, rare=True)
 
 
 def _masked(ctx: Context, op: Op) -> list[Value]:

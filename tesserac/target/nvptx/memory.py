@@ -196,6 +196,9 @@ def _store_vector(ctx: Context, values: list[Value], address: Value, size: int) 
     whole = Value(vector(values[0].type, len(values)), "poison")
     for i, value in enumerate(values):
         whole = ctx.b.insert(whole, value, i)
+    bits = 8 * size * len(values)
+    if values[0].type.bits == 16 and bits >= 32:  # words, as they are in registers
+        whole = ctx.b.cast("bitcast", whole, I32 if bits == 32 else vector(I32, bits // 32))
     ctx.b.store(whole, address, size * len(values))
 
 

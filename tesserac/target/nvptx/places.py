@@ -28,10 +28,10 @@ _COMPARISONS = {
 
 @dataclass(frozen=True)
 class Mask:
-    """Comparisons of places in the body of a map, and whether they hold for all that a warp has."""
+    """Comparisons of places in the body of a map, and whether they fail anywhere in what a warp has."""
 
     comparisons: frozenset[IRValue]
-    holds: Value
+    fails: Value
 
 
 def mask_of(ctx: Context, op: Op) -> Mask | None:
@@ -47,7 +47,7 @@ def mask_of(ctx: Context, op: Op) -> Mask | None:
         holds = b.icmp(predicate, left, right)
         fails = b.binary("or", fails, b.binary("xor", holds, const_int(I1, 1)))
     anywhere = b.intrinsic("llvm.nvvm.vote.any.sync", I1, [const_int(I32, -1), fails])
-    return Mask(frozenset(o.result for o in found), b.binary("xor", anywhere, const_int(I1, 1)))
+    return Mask(frozenset(o.result for o in found), anywhere)
 
 
 def _is_place(value: IRValue | None) -> bool:

@@ -8,7 +8,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.target.cpu.registers import shorten_to_tf32
-from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, const_int, structure, vector
+from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, structure, vector
 from tesserac.target.nvptx.context import Context, Ring, memory_type
 from tesserac.target.nvptx.copies import stage_pointer
 from tesserac.target.nvptx.memory import to_register
@@ -16,7 +16,7 @@ from tesserac.target.nvptx.mma import TERMS, Product, held_words, multiply_held,
 from tesserac.target.nvptx.scalars import convert
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.layout import VECTOR_BYTES
-from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP
+from tesserac.tile.gpu.matrix import FMA, MMA
 from tesserac.tile.gpu.shared import SharedLayout, descriptor
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dtype import BF16, TF32, DType
@@ -179,10 +179,9 @@ def _wgmma(product: Product, acc: list[Value], fresh: bool) -> list[Value]:
     """Both operands in stages."""
     ctx, b, layout = product.ctx, product.ctx.b, product.a.type.layout
     left = descriptor(layout, 1, TERMS)
-    group = b.binary("lshr", ctx.thread, const_int(I32, (32 * WARPGROUP).bit_length() - 1))
     # The rows of each warp group begin where the swizzle begins anew.
     distance = layout.offset(WGMMA_ROWS, 0) if layout.shape[0] > WGMMA_ROWS else 0
-    rows = b.mul(b.cast("zext", group, I64), const_i64(distance))
+    rows = b.mul(b.cast("zext", ctx.group, I64), const_i64(distance))
     bits = _descriptor_value(ctx, b.gep(I8, product.a_pointer, rows), left.constant_bits)
     steps = [f"add.s64 da, ${len(acc)}, {step >> 4};" for step in left.steps]
     operands = _Left(steps, ["da"] * len(steps), f", {int(left.transposed)}", [bits])

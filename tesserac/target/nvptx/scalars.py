@@ -278,7 +278,7 @@ def _when(b: Builder, program_: Program, operands: Sequence[Value], rare: Rare) 
     if rare is not None:
         rare.append(condition)
         return otherwise
-    [value] = choose(b, condition, lambda: [expand(b, program_, inputs)], lambda: [otherwise])
+    [value] = choose(b, condition, lambda: [expand(b, program_, inputs)], lambda: [otherwise], rare=True)
     return value
 
 

@@ -50,7 +50,7 @@ INTRINSICS: dict[str, tuple[str, ...]] = {
 
 VENDOR = (
     *("read.ptx.sreg", "shfl.sync.bfly", "vote.any.sync", "barrier.cta.sync.aligned.all", "bar.warp.sync"),
-    *("setmaxnreg", "d2f.rz"),
+    *("setmaxnreg", "shfl.sync.idx", "d2f.rz", "ff2bf16x2.rn"),
     *("ex2.approx.ftz", "cp.async", "mbarrier", "fence", "ldmatrix", "mma"),
 )
 """Names behind `llvm.nvvm.`, each with all its forms; they are machine instructions."""
