@@ -103,6 +103,7 @@ class Context:
         self.lane = self.b.binary("and", self.thread, const_int(I32, 31))
         self.group = const_int(I32, 0)
         """The number of the warp group, in the role of one."""
+        self.groups = 1
         for layout in dict.fromkeys(kernel_layouts(kernel)):
             self._coordinates[layout] = self._thread_coordinates(layout)
 

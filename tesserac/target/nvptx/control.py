@@ -228,7 +228,10 @@ def emit_role(ctx: Context, op: Op, work: Callable[[], None]) -> None:
             leader = b.icmp("eq", ctx.thread, const_int(I32, 32 * first))
             flow.if_then(b, leader, work)
         else:
-            ctx.group = _warp_group(ctx)
+            ctx.group, ctx.groups = _warp_group(ctx), warps // WARPGROUP
+            if any(inner.name == "gpu.take_turn" for inner in op.walk()):
+                last = b.icmp("eq", ctx.group, const_int(I32, ctx.groups - 1))
+                flow.if_then(b, last, lambda: emit_pass_turn(ctx, op))
             work()
 
     flow.if_then(b, mine, body)
@@ -240,6 +243,24 @@ def _warp_group(ctx: Context) -> Value:
     group = ctx.b.binary("lshr", ctx.thread, const_int(I32, (32 * WARPGROUP).bit_length() - 1))
     arguments = [const_int(I32, -1), group, const_int(I32, 0), const_int(I32, 31)]
     return ctx.b.intrinsic("llvm.nvvm.shfl.sync.idx.i32", I32, arguments)
+
+
+def emit_take_turn(ctx: Context, _: Op) -> None:
+    """Until the group before has passed the turn on; the last one does so for the first when the role begins."""
+    arguments = [_turn(ctx, 0), const_int(I32, 2 * 32 * WARPGROUP)]
+    ctx.b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.count", VOID, arguments)
+
+
+def emit_pass_turn(ctx: Context, _: Op) -> None:
+    arguments = [_turn(ctx, 1), const_int(I32, 2 * 32 * WARPGROUP)]
+    ctx.b.intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count", VOID, arguments)
+
+
+def _turn(ctx: Context, ahead: int) -> Value:
+    """The hardware's barrier of a group; 0 is the one of all threads."""
+    b = ctx.b
+    group = b.binary("urem", b.add(ctx.group, const_int(I32, ahead)), const_int(I32, ctx.groups))
+    return b.add(group, const_int(I32, 1))
 
 
 def ignore(_: object) -> None:

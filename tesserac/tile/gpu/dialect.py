@@ -62,6 +62,8 @@ Products
                                                 a product whose left operand is a fragment
     gpu.sum_rows(a, acc) {unit} : fragment      the product of what was put into a stage with ones; terms of a fragment
                                                 go to sums of residues of their places (row_sums), acc has 8 columns
+    gpu.take_turn(), gpu.pass_turn()            warp groups start products one after the other: each waits for the one
+                                                before it, and lets the next one in
     gpu.wait_mma(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way
 Gone when lowering is done
     gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns
@@ -394,33 +396,32 @@ def _verify_multiply_held(op: Op) -> None:
     matrix_unit_of(op)
 
 
+for _name in (
+    "gpu.program", "gpu.axis", "gpu.full", "gpu.iota", "gpu.fold", "gpu.less",
+    "gpu.team", "gpu.reduce",
+):
+    define_op(_name, pure=True)
+for _name in (
+    "gpu.alloc", "gpu.scatter", "gpu.scan", "gpu.publish", "gpu.collect", "gpu.expect",
+    "gpu.await", "gpu.arrive", "gpu.barrier", "gpu.warp_barrier", "gpu.scratch", "gpu.take_turn",
+    "gpu.pass_turn",
+):
+    define_op(_name, pure=False)
 define_op("gpu.kernel", pure=False, verify=_verify_kernel)
 define_op("gpu.return", pure=False, terminator=True)
-define_op("gpu.program", pure=True)
-define_op("gpu.alloc", pure=False)
-define_op("gpu.axis", pure=True)
 define_op("gpu.load", pure=False, verify=_verify_load)
 define_op("gpu.store", pure=False, verify=_verify_store)
 define_op("gpu.gather", pure=False, verify=_verify_gather)
-define_op("gpu.scatter", pure=False)
 define_op("gpu.index", pure=True, verify=_verify_index)
-define_op("gpu.scan", pure=False)
 define_op("gpu.scan_rows", pure=False, verify=_verify_scan_rows)
 define_op("gpu.sort", pure=False, verify=_verify_sort)
-define_op("gpu.full", pure=True)
-define_op("gpu.iota", pure=True)
 define_op("gpu.map", pure=True, verify=_verify_map)
 define_op("gpu.cast", pure=True, verify=_verify_cast)
 define_op("gpu.round", pure=True, verify=_verify_round)
 define_op("gpu.mask", pure=True, verify=_verify_same_type)
-define_op("gpu.fold", pure=True)
 define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)
 define_op("gpu.shuffle", pure=False, verify=_verify_same_type)
-define_op("gpu.less", pure=True)
 define_op("gpu.choose", pure=True, verify=_verify_choose)
-define_op("gpu.team", pure=True)
-define_op("gpu.publish", pure=False)
-define_op("gpu.collect", pure=False)
 define_op("gpu.for", pure=False, verify=_verify_for)
 define_op("gpu.tree", pure=False, verify=_verify_tree)
 define_op("gpu.running", pure=False, verify=_verify_running)
@@ -429,12 +430,7 @@ define_op("gpu.copy", pure=False, verify=_verify_copy)
 define_op("gpu.commit", pure=False, verify=_verify_commit)
 define_op("gpu.wait", pure=False, verify=_verify_wait)
 define_op("gpu.tensor_copy", pure=False, verify=_verify_tensor_copy)
-define_op("gpu.expect", pure=False)
-define_op("gpu.await", pure=False)
 define_op("gpu.next", pure=False, verify=_verify_next)
-define_op("gpu.arrive", pure=False)
-define_op("gpu.barrier", pure=False)
-define_op("gpu.warp_barrier", pure=False)
 define_op("gpu.put", pure=False, verify=_verify_put)
 define_op("gpu.multiply_held", pure=False, verify=_verify_multiply_held)
 define_op("gpu.sum_rows", pure=False, verify=_verify_sum_rows)
@@ -444,6 +440,4 @@ define_op("gpu.multiply", pure=False, verify=_verify_multiply)
 define_op("gpu.wait_mma", pure=False, verify=_verify_wait_mma)
 define_op("gpu.stage", pure=False, verify=_verify_stage)
 define_op("gpu.dot", pure=True, verify=_verify_dot)
-define_op("gpu.reduce", pure=True)
-define_op("gpu.scratch", pure=False)
 define_op("gpu.convert", pure=True, verify=_verify_convert)

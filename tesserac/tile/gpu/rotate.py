@@ -12,7 +12,8 @@
 
 Matrix units that run beside their warps have the product of the round before while those make %p of this one: what
 comes first is started first, so that to wait for %s is not to wait for %acc. Sums of the rows of %p, which the warps
-add themselves, are left to the next round too: there is time for them while the first product is under way. All stages
+add themselves, are left to the next round too: there is time for them while the first product is under way. Warp groups
+start their products in turns: else all of them would, and then have none while all of them make their terms. All stages
 of v have one `ring`, in the order in which they come.
 """
 
@@ -27,7 +28,8 @@ from tesserac.ir.core import Op, Value, clone_op
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import INDEX, AxisType
 from tesserac.tile.gpu.chains import behind
-from tesserac.tile.gpu.dialect import fragment, memory, scalar_of
+from tesserac.tile.gpu.dialect import fragment, matrix_unit_of, memory, scalar_of
+from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dims import Dim
@@ -85,6 +87,9 @@ def _rotate(late: _Late, number: int) -> None:
     b = Builder.before(body.ops[body.place(late.first) + 1])
     made = _product_at(b, late, number, left, place, carried)
     _read_instead(carried, made)
+    if matrix_unit_of(late.first).warps > WARPGROUP:
+        Builder.before(late.first).op("gpu.take_turn")
+        b.op("gpu.pass_turn")
     yielded = list(body.terminator.operands)
     yielded[late.position] = scaled
     sums = _late_sums(loop, terms)
