@@ -15,10 +15,13 @@ from tesserac.target import flow
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, zero
 from tesserac.target.nvptx.context import Context, Ring
 from tesserac.target.nvptx.memory import Place, all_of, shared_offset
+from tesserac.target.nvptx.mma import ONES
 from tesserac.tile.gpu.dialect import barriers, integer
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.shared import ATOM_BYTES, CHUNK_BYTES
 from tesserac.tile.gpu.types import BarriersType
+from tesserac.types.dtype import BF16
 
 ASYNC_BYTES = (4, 8)
 """Sizes of elements that can be copied asynchronously one by one."""
@@ -168,6 +171,25 @@ def emit_wait(ctx: Context, op: Op) -> None:
 
 def emit_warp_barrier(ctx: Context, op: Op) -> None:
     ctx.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [const_int(I32, -1)])
+
+
+def emit_fill_ones(ctx: Context, op: Op) -> None:
+    """By all threads; the hardware that multiplies sees it behind the next block barrier."""
+    b, ring = ctx.b, ctx.rings[op.operands[0]]
+    layout = ring.type.layout
+    word = const_int(I32, ONES[ring.type.dtype == BF16])
+    whole = b.splat(word, VECTOR_BYTES // 4)
+    first = b.mul(b.cast("zext", ctx.thread, I64), const_i64(VECTOR_BYTES))
+    for stage in range(ring.type.depth):
+        base = b.gep(I8, ring.pointer, stage * layout.bytes + layout.filled_bytes)
+
+        def store(place: Value, _: list[Value], base: Value = base) -> list[Value]:
+            b.store(whole, b.gep(I8, base, place), VECTOR_BYTES)
+            return []
+
+        step = const_i64(VECTOR_BYTES * ctx.threads)
+        flow.for_loop(b, first, const_i64(layout.panel_bytes), step, [], store)
+    b.intrinsic("llvm.nvvm.fence.proxy.async.shared_cta", VOID, [])
 
 
 def emit_barrier(ctx: Context, op: Op) -> None:

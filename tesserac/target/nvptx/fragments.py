@@ -268,6 +268,13 @@ def _chain(ctx: Context, kind: str, ty: FragmentType, terms: Sequence[Value]) ->
     return total
 
 
+def emit_column(ctx: Context, op: Op) -> None:
+    """Any of equal columns: the first that this thread has."""
+    source, values = fragment(op.operands[0]), ctx.fragments[op.operands[0]]
+    offsets = fragment(op.result).layout.offsets
+    ctx.fragments[op.result] = [values[source.layout.register_at(offset)] for offset in offsets]
+
+
 def emit_butterfly(ctx: Context, op: Op) -> None:
     result, kind, lane = fragment(op.result), text(op, "kind"), int_attr(op, "lane")
     ctx.fragments[op.result] = [

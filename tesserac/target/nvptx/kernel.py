@@ -250,6 +250,8 @@ _EMIT: dict[str, Emit] = {
     "gpu.put": memory.emit_put,
     "gpu.multiply_held": products.emit_multiply_held,
     "gpu.sum_rows": products.emit_sum_rows,
+    "gpu.column": fragments.emit_column,
+    "gpu.fill_ones": copies.emit_fill_ones,
     "gpu.take_turn": control.emit_take_turn,
     "gpu.pass_turn": control.emit_pass_turn,
     "gpu.expect": copies.emit_expect,

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.core import Value as IRValue
-from tesserac.target.llvm_types import BF16 as BFLOAT
 from tesserac.target.llvm_types import (
     F32,
     I8,
@@ -31,7 +30,7 @@ from tesserac.target.llvm_types import (
 from tesserac.target.nvptx.context import Context, Ring, warps_only
 from tesserac.target.nvptx.memory import moved_offset, shared_offset
 from tesserac.tile.gpu.dialect import fragment
-from tesserac.tile.gpu.types import RESIDUES, FragmentType
+from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dtype import BF16, DType
 
 ROWS, COLUMNS, TERMS = 16, 8, 16
@@ -109,27 +108,21 @@ def held_words(ctx: Context, a: IRValue, row: int, k: int) -> list[Value]:
     return [word(i, j) for j in (0, 8) for i in (0, 8)]
 
 
+ONES = {True: 0x3F803F80, False: 0x3C003C00}
+"""Two ones in a word: bf16, or f16."""
+
+
 def sum_held(ctx: Context, a: IRValue, acc: IRValue) -> list[Value]:
-    """Each term is added to the sum of its residue, ascending. A thread has neighbours in one word."""
-    ty, sums = fragment(a), fragment(acc).layout
-    terms, values = ctx.fragments[a], list(ctx.fragments[acc])
-    for row in sorted({offset.get(0, 0) for offset in sums.offsets}):
-        for k in range(0, ty.shape[1], RESIDUES):
-            pair = [terms[ty.layout.register_at({0: row, 1: k + n})] for n in (0, 1)]
-            for n, term in enumerate(_widened(ctx, pair)):
-                place = sums.register_at({0: row, 1: n})
-                values[place] = ctx.b.fadd(values[place], term)
+    """The product with ones, in the chain of any other column."""
+    ty, layout, values = fragment(a), fragment(acc).layout, list(ctx.fragments[acc])
+    ones = const_int(I32, ONES[ty.dtype == BF16])
+    for r in sorted({o.get(0, 0) for o in layout.offsets if o.get(0, 0) % ROWS == 0}):
+        places = [layout.register_at({0: r + i, 1: j}) for i in (0, 8) for j in (0, 1)]
+        for k in range(0, ty.shape[1], TERMS):
+            results = _mma_sync(ctx, ty.dtype, held_words(ctx, a, r, k), [ones, ones], [values[p] for p in places])
+            for place, result in zip(places, results, strict=True):
+                values[place] = result
     return values
-
-
-def _widened(ctx: Context, pair: list[Value]) -> list[Value]:
-    """Two narrow numbers as f32. A bf16 is the upper half of one."""
-    b = ctx.b
-    if pair[0].type != BFLOAT:
-        return [b.cast("fpext", value, F32) for value in pair]
-    word = _word(ctx, pair)
-    halves = (b.binary("shl", word, const_int(I32, 16)), b.binary("and", word, const_int(I32, -(1 << 16))))
-    return [b.cast("bitcast", half, F32) for half in halves]
 
 
 def _word(ctx: Context, pair: list[Value]) -> Value:

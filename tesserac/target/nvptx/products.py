@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
@@ -16,7 +16,7 @@ from tesserac.target.nvptx.mma import TERMS, Product, held_words, multiply_held,
 from tesserac.target.nvptx.scalars import convert
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.layout import VECTOR_BYTES
-from tesserac.tile.gpu.matrix import FMA, MMA
+from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP
 from tesserac.tile.gpu.shared import SharedLayout, descriptor
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dtype import BF16, TF32, DType
@@ -48,24 +48,32 @@ def _starts_at_zero(acc: IRValue) -> bool:
 
 
 def emit_multiply_held(ctx: Context, op: Op) -> None:
-    a, b, slot, acc = op.operands
+    a, b, slot, acc, *sums = op.operands
     right = ctx.rings[b]
     pointer = stage_pointer(ctx, right, ctx.indices[slot])
     multiply = multiply_held if matrix_unit_of(op).name == MMA else _wgmma_held
-    ctx.fragments[op.results[0]] = multiply(ctx, a, fragment(acc), right, pointer, ctx.fragments[acc])
+    values = [value for part in (acc, *sums) for value in ctx.fragments[part]]
+    made = multiply(ctx, a, fragment(acc), right, pointer, values)
+    _deal(ctx, op.results[:-1], made)
+
+
+def _deal(ctx: Context, results: Sequence[IRValue], values: list[Value]) -> None:
+    """The registers of several blocks, which one piece of assembly gave."""
+    for result in results:
+        count = fragment(result).layout.count
+        ctx.fragments[result], values = values[:count], values[count:]
 
 
 def emit_wait_mma(ctx: Context, op: Op) -> None:
     """Waits for warp-group products. The registers pass through the wait, so nothing reads them before it."""
-    token, acc = op.operands
-    values = ctx.fragments[acc]
+    token, *sums = op.operands
+    values = [value for part in sums for value in ctx.fragments[part]]
     made = token.defining_op
     assert made is not None
-    if matrix_unit_of(made).name in (FMA, MMA):
-        ctx.fragments[op.result] = values
-        return
-    template = f"wgmma.wait_group.sync.aligned {integer(op, 'pending')};"
-    ctx.fragments[op.result] = _tied_assembly(ctx, template, values, [])
+    if matrix_unit_of(made).name not in (FMA, MMA):
+        template = f"wgmma.wait_group.sync.aligned {integer(op, 'pending')};"
+        values = _tied_assembly(ctx, template, values, [])
+    _deal(ctx, op.results, values)
 
 
 # --- fma ----------------------------------------------------------------------------------------------------------
@@ -219,7 +227,8 @@ def _wgmma_steps(
     kind, count = "bf16" if b.type.dtype == BF16 else "f16", len(values)
     inputs = [*left.inputs, _descriptor_value(ctx, pointer, right.constant_bits)]
     registers = ", ".join(f"${i}" for i in range(count))
-    name = f"wgmma.mma_async.sync.aligned.m64n{acc.shape[1]}k16.f32.{kind}.{kind}"
+    columns = count * 32 * WARPGROUP // WGMMA_ROWS
+    name = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind}"
     lines = ["{", ".reg .b64 da, db;", "wgmma.fence.sync.aligned;"]
     for before, a, step in zip(left.before, left.names, right.steps, strict=True):
         adds = int(not (fresh and step == right.steps[0]))

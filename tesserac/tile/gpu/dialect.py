@@ -58,13 +58,16 @@ Copies in flight
 Products
     gpu.multiply(a, slot, b, slot, acc) {unit} : fragment, token<matrix>
     gpu.put(fragment, stages)                   a computed operand into the one slot of its stage
-    gpu.multiply_held(a, b, slot, acc) {unit} : fragment, token<matrix>
+    gpu.multiply_held(a, b, slot, acc, sums...) {unit} : fragment..., token<matrix>
                                                 a product whose left operand is a fragment
-    gpu.sum_rows(a, acc) {unit} : fragment      the product of what was put into a stage with ones; terms of a fragment
-                                                go to sums of residues of their places (row_sums), acc has 8 columns
+                                                (and the sums of its rows, where stages of b have ones)
+    gpu.sum_rows(a, acc) {unit} : fragment      the product of what was put into a stage, or of a fragment, with ones;
+                                                of a fragment in 8 equal columns, of which
+    gpu.column(sums) : fragment                 is one
+    gpu.fill_ones(stages)                       the ones behind each stage
     gpu.take_turn(), gpu.pass_turn()            warp groups start products one after the other: each waits for the one
                                                 before it, and lets the next one in
-    gpu.wait_mma(token, acc) {pending} : fragment the accumulator once at most `pending` later products are under way
+    gpu.wait_mma(token, acc...) {pending} : fragment... accumulators once at most `pending` later products are under way
 Gone when lowering is done
     gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns
                                                                                      (pipeline, roles)
@@ -90,7 +93,7 @@ from tesserac.tile.gpu.types import (
     FLAG,
     GROUP,
     MATRIX,
-    RESIDUES,
+    SUM_COLUMNS,
     BarriersType,
     FragmentType,
     StagesType,
@@ -326,8 +329,8 @@ def _verify_multiply(op: Op) -> None:
 
 
 def _verify_wait_mma(op: Op) -> None:
-    token, acc = op.operands
-    require(token.type == MATRIX and acc.type == op.result.type, "gives its accumulator", op)
+    token, *sums = op.operands
+    require(token.type == MATRIX and [v.type for v in sums] == [v.type for v in op.results], "gives accumulators", op)
 
 
 def _verify_for(op: Op) -> None:
@@ -384,7 +387,7 @@ def _verify_put(op: Op) -> None:
 def _verify_sum_rows(op: Op) -> None:
     left, acc = op.operands[0].type, fragment(op.operands[1])
     shape = left.layout.shape if isinstance(left, StagesType) else fragment(op.operands[0]).shape
-    columns = 1 if isinstance(left, StagesType) else RESIDUES
+    columns = 1 if isinstance(left, StagesType) else SUM_COLUMNS
     require(acc == op.result.type and acc.shape == (shape[0], columns), "sums each row", op)
     matrix_unit_of(op)
 
@@ -392,7 +395,8 @@ def _verify_sum_rows(op: Op) -> None:
 def _verify_multiply_held(op: Op) -> None:
     left, right, acc = fragment(op.operands[0]), stages(op.operands[1]).layout, fragment(op.operands[3])
     fits = left.shape[1] == right.shape[0] and acc.shape == (left.shape[0], right.shape[1])
-    require(fits and [v.type for v in op.results] == [acc, MATRIX], "gives its accumulator and a token", op)
+    given = [v.type for v in op.operands[3:]]
+    require(fits and [v.type for v in op.results] == [*given, MATRIX], "gives its accumulators and a token", op)
     matrix_unit_of(op)
 
 
@@ -417,6 +421,8 @@ define_op("gpu.scan_rows", pure=False, verify=_verify_scan_rows)
 define_op("gpu.sort", pure=False, verify=_verify_sort)
 define_op("gpu.map", pure=True, verify=_verify_map)
 define_op("gpu.cast", pure=True, verify=_verify_cast)
+define_op("gpu.column", pure=True)
+define_op("gpu.fill_ones", pure=False)
 define_op("gpu.round", pure=True, verify=_verify_round)
 define_op("gpu.mask", pure=True, verify=_verify_same_type)
 define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)

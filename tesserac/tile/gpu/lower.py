@@ -23,7 +23,7 @@ from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.roles import split_roles
 from tesserac.tile.gpu.rooms import add_rooms
 from tesserac.tile.gpu.rotate import rotate_products
-from tesserac.tile.gpu.row_sums import carry_residues
+from tesserac.tile.gpu.row_sums import carry_sums
 from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.split_running import split_running
@@ -58,7 +58,7 @@ def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
     place_scratch(lowered, variant.scratch)
     if variant.unit:
         place_operands(lowered)
-        carry_residues(lowered)
+        carry_sums(lowered)
         sink_lifts(lowered)
         if variant.unit == WGMMA:
             rotate_products(lowered)

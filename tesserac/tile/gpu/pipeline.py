@@ -103,11 +103,12 @@ def carry_more(loop: Op, inits: list[Value]) -> Op:
 
 def multiplied(dot: Op, staged: Mapping[Value, Staged]) -> Value:
     """The product of an operand in registers or a stage by one in a stage, complete, before where it stands."""
-    return settled(Builder.before(dot), issued(dot, staged), 0)
+    (result,) = settled(Builder.before(dot), issued(dot, staged), 0)
+    return result
 
 
-def issued(dot: Op, staged: Mapping[Value, Staged]) -> Op:
-    """The product, under way."""
+def issued(dot: Op, staged: Mapping[Value, Staged], sums: Sequence[Op] = ()) -> Op:
+    """The product, under way, and sums of rows beside it."""
     b, (left, right, acc) = Builder.before(dot), dot.operands
 
     def place(value: Value) -> tuple[Value, ...]:
@@ -117,15 +118,17 @@ def issued(dot: Op, staged: Mapping[Value, Staged]) -> Op:
         return there.ring, there.slot
 
     name = "gpu.multiply_held" if isinstance(left.type, FragmentType) else "gpu.multiply"
-    operands = (*place(left), *place(right), acc)
-    names = (dot.result.name, "product")
-    return b.op(name, operands, [acc.type, MATRIX], {"unit": matrix_unit_of(dot)}, names=names)
+    given = [acc, *(op.operands[1] for op in sums)]
+    names = (dot.result.name, *(op.result.name for op in sums), "product")
+    types, attrs = [*(v.type for v in given), MATRIX], {"unit": matrix_unit_of(dot)}
+    return b.op(name, (*place(left), *place(right), *given), types, attrs, names=names)
 
 
-def settled(b: Builder, product: Op, pending: int) -> Value:
-    """The result of a product, once no more than `pending` later ones are under way."""
-    result, token = product.results
-    return b.value("gpu.wait_mma", (token, result), result.type, {"pending": pending}, hint=result.name)
+def settled(b: Builder, product: Op, pending: int) -> Sequence[Value]:
+    """The results of a product, once no more than `pending` later ones are under way."""
+    *results, token = product.results
+    types, names = [v.type for v in results], [v.name for v in results]
+    return b.op("gpu.wait_mma", (token, *results), types, {"pending": pending}, names=names).results
 
 
 def _held_bytes(kernel: Op) -> int:

@@ -50,13 +50,9 @@ def _expand(op: Op) -> Value:
     x = b.value("gpu.mask", (source, axis), ty, {"dim": dim, "value": identity(kind, accum)})
     _share(op, source, x)
     width = min(REDUCE_LANES, ty.shape[dim]) if kind in ORDERED_KINDS else _held(ty, dim)
-    return fold_dim(b, _fold(b, x, dim, kind, width, accum), dim, kind, width)
-
-
-def fold_dim(b: Builder, x: Value, dim: int, kind: str, width: int) -> Value:
-    """All of a dim, halved again and again: it goes away."""
+    x = _fold(b, x, dim, kind, width, accum)
     while width > 1:
-        x = _halve(b, x, dim, kind, width // 2, fragment(x).dtype)
+        x = _halve(b, x, dim, kind, width // 2, accum)
         width //= 2
     return x
 

@@ -59,6 +59,10 @@ class _Group:
     def bytes(self) -> int:
         return sum(staged_layout(load).bytes for load in self.loads)
 
+    @property
+    def filled_bytes(self) -> int:
+        return sum(staged_layout(load).filled_bytes for load in self.loads)
+
 
 @dataclass(frozen=True)
 class _Room:
@@ -91,6 +95,9 @@ class _Split:
             full = start.value("gpu.alloc", (), BarriersType(count, 1), hint="full")
             empty = start.value("gpu.alloc", (), BarriersType(count, self.consumers), hint="empty")
             rooms[ring] = _Room(rings, full, empty)
+            for load, value in zip(group.loads, rings, strict=True):
+                if staged_layout(load).ones:
+                    start.op("gpu.fill_ones", (value,))
         start.op("gpu.barrier")
         return rooms
 
@@ -100,7 +107,7 @@ class _Split:
             self.kernel.attrs["descending"] = True
         elif any(group.once for group in self.groups):
             self.kernel.attrs["persistent"] = True
-        work, last = [op for op in body.ops[:-1] if op.name not in ("gpu.alloc", "gpu.barrier")], body.ops[-1]
+        *work, last = [op for op in body.ops if op.name not in ("gpu.alloc", "gpu.fill_ones", "gpu.barrier")]
         producer = self.producer(work)
         consumer = self.consumer(work)
         shared = self.consumers > WARPGROUP
@@ -123,9 +130,10 @@ class _Split:
         for group in self.groups:
             slots.update(self.awaited(group))
         dots = [op for top in block.ops for op in top.walk() if op.name == "gpu.dot"]
-        products = {dot: issued(dot, slots) for dot in dots}
+        sums = {dot: _sums_beside(dot) for dot in dots}
+        products = {dot: issued(dot, slots, sums[dot]) for dot in dots}
         for dot, product in products.items():
-            self.settle(dot, product, slots)
+            self.settle([dot, *sums[dot]], product, slots)
         for group in self.groups:
             if group.once:
                 Builder(block).op("gpu.arrive", (self.rooms[group.ring].empty, slots[group.loads[0].result].slot))
@@ -134,18 +142,21 @@ class _Split:
         Builder(block).op("gpu.end")
         return block
 
-    def settle(self, dot: Op, product: Op, slots: dict[Value, Staged]) -> None:
-        """Waits for a product before its result is needed, and gives back what it read."""
-        needed = _first_use(dot)
-        b = Builder.before(needed)
+    def settle(self, made: list[Op], product: Op, slots: dict[Value, Staged]) -> None:
+        """Waits for a product, and sums beside it, before a result is needed, and gives back what it read."""
+        dot = made[0]
         assert dot.parent is not None
+        needed = min(map(_first_use, made), key=dot.parent.place)
+        b = Builder.before(needed)
         between = dot.parent.ops[dot.parent.place(dot) + 1 : dot.parent.place(needed)]
         later = sum(op.name in ("gpu.multiply", "gpu.multiply_held") for op in between)
-        dot.result.replace_all_uses(settled(b, product, later))
+        for op, result in zip(made, settled(b, product, later), strict=True):
+            op.result.replace_all_uses(result)
         for group in self.groups:
             if group.dot is dot and not group.once:
                 b.op("gpu.arrive", (self.rooms[group.ring].empty, slots[group.loads[0].result].slot))
-        dot.erase()
+        for op in made:
+            op.erase()
 
     def awaited(self, group: _Group) -> dict[Value, Staged]:
         """Where the blocks of a group lie, once they are there."""
@@ -194,7 +205,7 @@ class _Split:
         room = self.rooms[group.ring]
         slot, parity = b.op("gpu.next", (room.empty,), (INDEX, INDEX), names=("slot", "parity")).results
         b.op("gpu.await", (room.empty, slot, index_op(b, "sub", dim_value(b, 1), parity)))
-        b.op("gpu.expect", (room.full, slot), attrs={"bytes": group.bytes})
+        b.op("gpu.expect", (room.full, slot), attrs={"bytes": group.filled_bytes})
         for load, ring in zip(group.loads, room.rings, strict=True):
             at = [known.get(v, v) for v in _by_stride(load)]
             b.value("gpu.tensor_copy", (self.maps[load], *at, ring, slot, room.full), COPY)
@@ -209,6 +220,15 @@ def _work_varies(kernel: Op) -> bool:
             varying.update(v for v in op.results if isinstance(v.type, IndexType))
         ends.update(op.operands[1:2] if op.name == "gpu.for" else ())
     return not varying.isdisjoint(ends)
+
+
+def _sums_beside(dot: Op) -> list[Op]:
+    """Sums of rows of the terms of a product by a block with ones behind it."""
+    load = dot.operands[1].defining_op
+    if load is None or load.name != "gpu.stage" or not staged_layout(load).ones:
+        return []
+    users = [user for user, _ in dot.operands[0].uses]
+    return [user for user in users if user.name == "gpu.sum_rows" and user.parent is dot.parent]
 
 
 def _first_use(dot: Op) -> Op:

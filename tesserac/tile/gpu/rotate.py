@@ -11,10 +11,10 @@
     %acc = gpu.dot(%p, gpu.stage(%v, %at), %scaled)
 
 Matrix units that run beside their warps have the product of the round before while those make %p of this one: what
-comes first is started first, so that to wait for %s is not to wait for %acc. Sums of the rows of %p, which the warps
-add themselves, are left to the next round too: there is time for them while the first product is under way. Warp groups
-start their products in turns: else all of them would, and then have none while all of them make their terms. All stages
-of v have one `ring`, in the order in which they come.
+comes first is started first, so that to wait for %s is not to wait for %acc. Sums of the rows of %p are left to the
+next round too, beside the product: stages of v have `ones`. Warp groups start their products in turns: else all of
+them would, and then have none while all of them make their terms. All stages of v have one `ring`, in the order in
+which they come.
 """
 
 from __future__ import annotations
@@ -24,26 +24,32 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Op, Value, clone_op
+from tesserac.ir.core import Op, Value, attr, clone_op
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import INDEX, AxisType
 from tesserac.tile.gpu.chains import behind
 from tesserac.tile.gpu.dialect import fragment, matrix_unit_of, memory, scalar_of
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
+from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dims import Dim
 from tesserac.types.policy import NO_POLICY
 
+MAX_SUMMED_COLUMNS = 128
+"""Up to which width a stage has room for ones."""
+
 
 @dataclass(frozen=True)
 class _Late:
-    """The product of a loop that is left to the next round, what it is carried as, and the one that it waits behind."""
+    """The product of a loop that is left to the next round, what it is carried as, the one that it waits behind, and
+    whether it sums the rows of its terms."""
 
     loop: Op
     dot: Op
     position: int
     first: Op
+    sums: bool
 
 
 def rotate_products(kernel: Op) -> None:
@@ -62,7 +68,8 @@ def _late_products(kernel: Op) -> Iterator[_Late]:
         uses = list(dot.result.uses)
         carried = len(uses) == 1 and uses[0][0] is loop.body.terminator
         if carried and isinstance(dot.operands[0].type, FragmentType) and _end_of_rows(dot) is not None:
-            yield _Late(loop, dot, uses[0][1], first)
+            summed = bool(_late_sums(loop, dot.operands[0])) and fragment(dot.result).shape[1] <= MAX_SUMMED_COLUMNS
+            yield _Late(loop, dot, uses[0][1], first, summed)
 
 
 def _end_of_rows(dot: Op) -> Dim | None:
@@ -158,5 +165,6 @@ def _product_at(b: Builder, late: _Late, number: int, terms: Value, place: Value
     assert load is not None and load.parent is not None and load.parent.parent_op is not None
     mem, *at = load.operands
     there = clone_coordinates(b, tuple(at), load.parent.parent_op, {load.parent.args[0]: place})
-    staged = b.value("gpu.stage", (mem, *there), load.result.type, load.attrs | {"ring": number})
+    layout = replace(attr(load, "layout", SharedLayout), ones=late.sums)
+    staged = b.value("gpu.stage", (mem, *there), load.result.type, load.attrs | {"ring": number, "layout": layout})
     return b.op("gpu.dot", (terms, staged, acc), (acc.type,), dict(late.dot.attrs))

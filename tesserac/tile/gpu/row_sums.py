@@ -1,4 +1,4 @@
-"""Pass `row_sums`: a loop carries the sum of its terms by residues of their places, and folds it once, behind the loop.
+"""Pass `row_sums`: a loop carries the sum of its terms as a product with ones, in as many columns as a unit makes.
 
     gpu.for(%low, %high, %l) { ^(%i, %l):
         %terms = ...; %scaled = ldexp(%l, %power)
@@ -7,10 +7,10 @@
     %sums = gpu.for(%low, %high, %zero) { ^(%i, %sums):
         %terms = ...; %scaled = ldexp(%sums, %power)
         gpu.yield(gpu.sum_rows(%terms, %scaled)) }
-    %l = %sums folded: r[i] += r[i + 4], 2, 1
+    %l = gpu.column(%sums)
 
-A thread that has terms in registers, as products of narrow numbers take them, has two residues of each of its rows: it
-adds alone, and lanes meet once, not in every round. Terms go to a residue in ascending order whatever the blocks are.
+Terms in registers, as products of narrow numbers take them, are summed where they are multiplied, in the chain of every
+other column: beside a product whose stages have `ones` it costs nothing but these columns.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.tile.gpu.chains import Chain, behind, carried_chain
 from tesserac.tile.gpu.dialect import fragment, scalar_of
 from tesserac.tile.gpu.pipeline import carry_more
-from tesserac.tile.gpu.reduce import fold_dim
-from tesserac.tile.gpu.types import RESIDUES, FragmentType
+from tesserac.tile.gpu.types import SUM_COLUMNS, FragmentType
 
 
-def carry_residues(kernel: Op) -> None:
+def carry_sums(kernel: Op) -> None:
     """Changes the kernel in place."""
     for op in [op for op in kernel.walk() if op.name == "gpu.sum_rows"]:
         if isinstance(op.operands[0].type, FragmentType):
@@ -36,7 +35,7 @@ def carry_residues(kernel: Op) -> None:
 
 def _carry(op: Op, chain: Chain) -> None:
     loop, body = chain.loop, chain.loop.body
-    ty = _residues(op)
+    ty = _columns(op)
     zero = Builder.before(loop).value("gpu.full", (), ty, {"value": 0})
     sums = body.add_arg(ty, op.result.name)
     b, scaled = Builder.before(op), sums
@@ -50,36 +49,41 @@ def _carry(op: Op, chain: Chain) -> None:
     op.erase()
     whole = carry_more(loop, [zero])
     readers = list(whole.results[chain.position].uses)
-    folded = fold_dim(behind(whole), whole.results[-1], 1, "sum", RESIDUES)
+    column = _column(behind(whole), whole.results[-1])
     for user, place in readers:
-        user.set_operand(place, folded)
+        user.set_operand(place, column)
 
 
 def _rescaled(b: Builder, sums: Value, rescaling: Op) -> Value:
-    """The residues of each row times its power of two."""
+    """The sums of each row times its power of two."""
     block = clone_op(rescaling, {}).regions[0].block
     operands, attrs = (sums, rescaling.operands[1]), {"maps": ((0, 1), (0,))}
     return b.value("gpu.map", operands, sums.type, attrs, [block], hint=rescaling.result.name)
 
 
-def _residues(op: Op) -> FragmentType:
-    """The residues of sums of rows: each thread has those of its terms."""
+def _columns(op: Op) -> FragmentType:
+    """Sums of rows as a product has them: each lane in the columns of its own."""
     terms, acc = fragment(op.operands[0]), fragment(op.operands[1])
     layout, step = terms.layout, terms.shape[1] // 2
-    while step >= RESIDUES:
+    while step >= SUM_COLUMNS:
         layout = layout.halved(1, step)
         step //= 2
-    return replace(acc, shape=(terms.shape[0], RESIDUES), layout=layout)
+    return replace(acc, shape=(terms.shape[0], SUM_COLUMNS), layout=layout)
+
+
+def _column(b: Builder, sums: Value) -> Value:
+    ty = fragment(sums)
+    row = replace(ty, shape=ty.shape[:1], layout=ty.layout.project([0]))
+    return b.value("gpu.column", (sums,), row, hint=sums.name)
 
 
 def _sum_here(op: Op) -> None:
     """A sum that is no loop's: all of its terms are here."""
     terms, before = op.operands
-    b, ty = Builder.before(op), _residues(op)
+    b, ty = Builder.before(op), _columns(op)
     zero = b.value("gpu.full", (), ty, {"value": 0})
     total = b.value("gpu.sum_rows", (terms, zero), ty, dict(op.attrs), hint=op.result.name)
-    folded = fold_dim(b, total, 1, "sum", RESIDUES)
-    op.result.replace_all_uses(_added(b, before, folded))
+    op.result.replace_all_uses(_added(b, before, _column(b, total)))
     op.erase()
 
 

@@ -23,7 +23,8 @@ ATOM_BYTES = 1024
 @dataclass(frozen=True)
 class SharedLayout:
     """One stage of a block of `shape` elements of `element` bytes, in panels `panel` columns wide, `pad` bytes between
-    its rows. A block that is `transposed` is kept with its dims exchanged, as its memory has them."""
+    its rows. A block that is `transposed` is kept with its dims exchanged, as its memory has them. Behind one with
+    `ones` there is a panel of them: more columns of a product, in which each row is summed."""
 
     shape: tuple[int, int]
     element: int
@@ -31,6 +32,7 @@ class SharedLayout:
     swizzled: bool
     transposed: bool = False
     pad: int = 0
+    ones: bool = False
 
     @property
     def stored(self) -> SharedLayout:
@@ -46,8 +48,13 @@ class SharedLayout:
         return self.stored.shape[0] * self.row_bytes
 
     @property
-    def bytes(self) -> int:
+    def filled_bytes(self) -> int:
+        """What copies bring."""
         return self.panel_bytes * (self.stored.shape[1] // self.panel)
+
+    @property
+    def bytes(self) -> int:
+        return self.filled_bytes + (self.panel_bytes if self.ones else 0)
 
     def offset(self, row: int, column: int) -> int:
         """The byte where an element lies."""

@@ -24,8 +24,8 @@ COPY = TokenType("copy")
 GROUP = TokenType("group")
 MATRIX = TokenType("matrix")
 
-RESIDUES = 8
-"""By how many residues of their places narrow terms are added: as many as matrix units deal to four lanes."""
+SUM_COLUMNS = 8
+"""Columns of the smallest product: sums of rows are one with ones, in as many equal columns."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class StagesType:
         parts.append(f"panel={self.layout.panel}")
         parts += ["swizzled"] * self.layout.swizzled + ["transposed"] * self.layout.transposed
         parts += [f"pad={self.layout.pad}"] if self.layout.pad else []
+        parts += ["ones"] * self.layout.ones
         return f"stages<{', '.join(parts)}>"
 
 
@@ -99,7 +100,7 @@ def _stages(inner: str) -> Type:
     width = int(panel.removeprefix("panel="))
     pad = next((int(flag.removeprefix("pad=")) for flag in flags if flag.startswith("pad=")), 0)
     swizzled, transposed = "swizzled" in flags, "transposed" in flags
-    layout = SharedLayout(_pair(shape), dtype.bits // 8, width, swizzled, transposed, pad)
+    layout = SharedLayout(_pair(shape), dtype.bits // 8, width, swizzled, transposed, pad, "ones" in flags)
     return StagesType(int(depth), dtype, policy, layout)
 
 
