@@ -309,6 +309,14 @@ def shuffle(ctx: Context, value: Value, lane: int) -> Value:
     return moved if ty == I32 else b.cast("trunc", moved, ty)
 
 
+def word_of(ctx: Context, pair: Sequence[Value]) -> Value:
+    """Two numbers of 16 bits as they lie in a register."""
+    whole = Value(vector(pair[0].type, 2), "poison")
+    for n, value in enumerate(pair):
+        whole = ctx.b.insert(whole, value, n)
+    return ctx.b.cast("bitcast", whole, I32)
+
+
 def emit_less(ctx: Context, op: Op) -> None:
     left, right = (ctx.indices[v] for v in op.operands)
     ctx.flags[op.result] = ctx.b.icmp("slt", left, right)

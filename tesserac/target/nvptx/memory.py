@@ -14,6 +14,7 @@ from tesserac.target import flow
 from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
+from tesserac.target.nvptx.fragments import shuffle, word_of
 from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.layout import VECTOR_BYTES, Layout
 from tesserac.tile.gpu.shared import SharedLayout
@@ -181,8 +182,41 @@ def emit_store(ctx: Context, op: Op) -> None:
     def write() -> None:
         whole() if simple.number else flow.choose(ctx.b, simple, whole, tested)
 
+    if _deals_words(ty.layout, len(place.strides) - 1, place.bytes) and width == 2:
+        paired = all_of(ctx, [*place.inside(), *place.aligned(2 * width)])
+        flow.if_else(ctx.b, paired, lambda: _store_pairs(ctx, values, elements), write)
+        return
     writes = owner(ctx, ty.layout, op.attrs.get("team"))
     write() if writes.number else flow.if_then(ctx.b, writes, write)
+
+
+def _deals_words(layout: Layout, dim: int, size: int) -> bool:
+    """Whether lanes hold words of 16-bit numbers along the last dim in turns, as products give them, and no copies."""
+    bits = (*layout.lanes, *layout.warps)
+    turns = layout.registers[:1] == ((dim, 1),) and layout.lanes[0] == (dim, 2) and (dim, _PIECE) in layout.registers
+    return size == 2 and turns and None not in bits
+
+
+_PIECE = 8
+"""Elements that four lanes hold in turns: half of what memory moves at once."""
+
+
+def _store_pairs(ctx: Context, values: list[Value], elements: Elements) -> None:
+    """Two lanes exchange words, so that each has two neighbours: the even one of this piece, the odd one of the next.
+    Four lanes then write 32 bytes in a row, which is what memory moves."""
+    b, layout = ctx.b, elements.layout
+    dim = len(elements.place.strides) - 1
+    odd = b.icmp("ne", b.binary("and", ctx.lane, const_int(I32, 1)), const_int(I32, 0))
+    forward = b.select(odd, const_i64(_PIECE - 2), const_i64(0))
+    for register in range(0, layout.count, 2):
+        offset = layout.offsets[register]
+        if offset.get(dim, 0) & _PIECE:
+            continue
+        following = layout.register_at({**offset, dim: offset.get(dim, 0) + _PIECE})
+        mine, next_ = (word_of(ctx, values[r : r + 2]) for r in (register, following))
+        other = shuffle(ctx, b.select(odd, mine, next_), 1)
+        pair = [b.select(odd, other, mine), b.select(odd, next_, other)]
+        _store_vector(ctx, pair, b.gep(elements.place.element, elements.address(register), forward), 4)
 
 
 def _storing(ctx: Context, value: Value, address: Value, size: int) -> Callable[[], None]:

@@ -28,6 +28,7 @@ from tesserac.target.llvm_types import (
     vector,
 )
 from tesserac.target.nvptx.context import Context, Ring, warps_only
+from tesserac.target.nvptx.fragments import word_of
 from tesserac.target.nvptx.memory import moved_offset, shared_offset
 from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.types import FragmentType
@@ -103,7 +104,7 @@ def held_words(ctx: Context, a: IRValue, row: int, k: int) -> list[Value]:
     layout, values = fragment(a).layout, ctx.fragments[a]
 
     def word(i: int, j: int) -> Value:
-        return _word(ctx, [values[layout.register_at({0: row + i, 1: k + j + n})] for n in (0, 1)])
+        return word_of(ctx, [values[layout.register_at({0: row + i, 1: k + j + n})] for n in (0, 1)])
 
     return [word(i, j) for j in (0, 8) for i in (0, 8)]
 
@@ -123,13 +124,6 @@ def sum_held(ctx: Context, a: IRValue, acc: IRValue) -> list[Value]:
             for place, result in zip(places, results, strict=True):
                 values[place] = result
     return values
-
-
-def _word(ctx: Context, pair: list[Value]) -> Value:
-    whole = Value(vector(pair[0].type, 2), "poison")
-    for n, value in enumerate(pair):
-        whole = ctx.b.insert(whole, value, n)
-    return ctx.b.cast("bitcast", whole, I32)
 
 
 class _MatrixLoader:
