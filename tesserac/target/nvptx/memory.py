@@ -227,12 +227,13 @@ def _store_vector(ctx: Context, values: list[Value], address: Value, size: int) 
     if len(values) == 1:
         ctx.b.store(values[0], address, size)
         return
+    if values[0].type.bits == 16:  # as they lie in registers
+        words = [word_of(ctx, values[i : i + 2]) for i in range(0, len(values), 2)]
+        _store_vector(ctx, words, address, 2 * size)
+        return
     whole = Value(vector(values[0].type, len(values)), "poison")
     for i, value in enumerate(values):
         whole = ctx.b.insert(whole, value, i)
-    bits = 8 * size * len(values)
-    if values[0].type.bits == 16 and bits >= 32:  # words, as they are in registers
-        whole = ctx.b.cast("bitcast", whole, I32 if bits == 32 else vector(I32, bits // 32))
     ctx.b.store(whole, address, size * len(values))
 
 
