@@ -118,7 +118,7 @@ define internal void @emu_copy(ptr %to, ptr %from, i32 %bytes, i32 %present) {
   call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %some, i1 0)
   ret void
 }
-define <2 x bfloat> @emu_narrow(float %high, float %low) {
+define internal <2 x bfloat> @emu_narrow(float %high, float %low) {
   %first = insertelement <2 x float> poison, float %low, i32 0
   %both = insertelement <2 x float> %first, float %high, i32 1
   %narrow = fptrunc <2 x float> %both to <2 x bfloat>
@@ -152,7 +152,7 @@ def translated(text: str) -> str:
     text = re.sub(r"call i1 @llvm\.nvvm\.vote\.any\.sync\(i32 -1, i1 (\S+)\)", r"or i1 \1, false", text)
     text = text.replace("call float @llvm.nvvm.d2f.rz(", "call float @emu_to_zero(")
     text = text.replace("call float @llvm.nvvm.ex2.approx.ftz.f(", "call float @exp2f(")
-    text = text.replace("@llvm.nvvm.ff2bf16x2.rn(", "@emu_narrow(")
+    text = text.replace("call <2 x bfloat> @llvm.nvvm.ff2bf16x2.rn(", "call <2 x bfloat> @emu_narrow(")
     text = _COPY.sub(_copy, text)
     text = re.sub(r".*call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", text)
     text = re.sub(r"declare .*@llvm\.nvvm\..*\n", "", text)
