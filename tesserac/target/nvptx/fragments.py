@@ -22,17 +22,10 @@ from tesserac.target.llvm_types import (
     zero,
 )
 from tesserac.target.nvptx.context import Context, register_type
+from tesserac.target.nvptx.conversions import constant, convert
 from tesserac.target.nvptx.places import mask_of
 from tesserac.target.nvptx.quotients import shared_divisions
-from tesserac.target.nvptx.scalars import (
-    Emission,
-    Rare,
-    constant,
-    convert,
-    emit_body,
-    emit_rule,
-    missing_lift,
-)
+from tesserac.target.nvptx.scalars import Emission, Rare, emit_body, emit_rule, missing_lift
 from tesserac.tile.gpu.dialect import fragment, scalar_of, text
 from tesserac.tile.gpu.dialect import integer as int_attr
 from tesserac.tile.gpu.errors import LoweringError

@@ -16,9 +16,10 @@ from tesserac.target import flow
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx.context import Context, Memory, memory_type
+from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.fragments import FOLDS
 from tesserac.target.nvptx.memory import Elements, Place, all_of, owner, to_memory, to_register
-from tesserac.target.nvptx.scalars import convert, emit_rule
+from tesserac.target.nvptx.scalars import emit_rule
 from tesserac.tile.gpu.dialect import fragment, memory, scalar_of, text
 from tesserac.tile.gpu.gathers import coordinates
 from tesserac.tile.gpu.layout import VECTOR_BYTES

@@ -10,10 +10,10 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.target.cpu.registers import shorten_to_tf32
 from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, structure, vector
 from tesserac.target.nvptx.context import Context, Ring, memory_type
+from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import stage_pointer
 from tesserac.target.nvptx.memory import to_register
 from tesserac.target.nvptx.mma import TERMS, Product, held_words, multiply_held, multiply_staged, sum_held
-from tesserac.target.nvptx.scalars import convert
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP

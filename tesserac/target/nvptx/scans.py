@@ -13,9 +13,10 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.target import flow
 from tesserac.target.llvm_types import I64, Value, const_i64
 from tesserac.target.nvptx.context import Context, memory_type
+from tesserac.target.nvptx.conversions import constant
 from tesserac.target.nvptx.fragments import FOLDS
 from tesserac.target.nvptx.memory import to_memory, to_register
-from tesserac.target.nvptx.scalars import constant, emit_rule
+from tesserac.target.nvptx.scalars import emit_rule
 from tesserac.tile.bodies import identity_of
 from tesserac.tile.gpu.dialect import integer, memory, text
 from tesserac.tile.gpu.scans import room_operands, room_shape

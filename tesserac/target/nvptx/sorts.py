@@ -17,8 +17,8 @@ from tesserac.ir.types import IndexType
 from tesserac.target import flow
 from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, undefined, vector
 from tesserac.target.nvptx.context import Context, Memory, memory_type
+from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import barrier
-from tesserac.target.nvptx.scalars import convert
 from tesserac.target.sort_keys import sort_key
 from tesserac.tile.gpu.dialect import memory
 from tesserac.types.dtype import F32

@@ -53,7 +53,7 @@ class StagesType:
         parts.append(f"panel={self.layout.panel}")
         parts += ["swizzled"] * self.layout.swizzled + ["transposed"] * self.layout.transposed
         parts += [f"pad={self.layout.pad}"] if self.layout.pad else []
-        parts += ["ones"] * self.layout.ones
+        parts += ["with_ones"] * self.layout.ones
         return f"stages<{', '.join(parts)}>"
 
 
@@ -100,7 +100,7 @@ def _stages(inner: str) -> Type:
     width = int(panel.removeprefix("panel="))
     pad = next((int(flag.removeprefix("pad=")) for flag in flags if flag.startswith("pad=")), 0)
     swizzled, transposed = "swizzled" in flags, "transposed" in flags
-    layout = SharedLayout(_pair(shape), dtype.bits // 8, width, swizzled, transposed, pad, "ones" in flags)
+    layout = SharedLayout(_pair(shape), dtype.bits // 8, width, swizzled, transposed, pad, "with_ones" in flags)
     return StagesType(int(depth), dtype, policy, layout)
 
 
