@@ -227,7 +227,7 @@ def _store_vector(ctx: Context, values: list[Value], address: Value, size: int) 
     if len(values) == 1:
         ctx.b.store(values[0], address, size)
         return
-    if values[0].type.bits == 16:  # as they lie in registers
+    if values[0].type.is_float and values[0].type.bits == 16:  # as they lie in registers
         words = [word_of(ctx, values[i : i + 2]) for i in range(0, len(values), 2)]
         _store_vector(ctx, words, address, 2 * size)
         return
