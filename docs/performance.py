@@ -70,6 +70,7 @@ FILES = {
     "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
     "fast-aarch64": "`with numerics(fast):` beside the default: time and error",
+    "fast-x86_64": "the same on an x86 processor with 16 cores",
     "bits": "which programs have the same bits on which machines",
     "checking-aarch64": "`tesserac check`: time for large files and projects",
     "compile-examples-aarch64": "compiling each example, and growth with the number of operators",

@@ -144,8 +144,10 @@ class EdgeWriter(ProgramWriter):
 
     def _for(self) -> None:
         self.counters.append(f"turn{self.count + 1}")
-        super()._for()
-        self.counters.pop()
+        try:
+            super()._for()
+        finally:
+            self.counters.pop()
 
     def _if_counter(self) -> None:
         """A branch that the turn decides."""

@@ -1,5 +1,5 @@
 """Kernels that hypothesis writes: every schedule has the bits of the interpreter, as tiles, as machine code, on threads
-of a GPU, and their PTX assembles."""
+of a GPU."""
 
 from __future__ import annotations
 

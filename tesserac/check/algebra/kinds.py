@@ -102,7 +102,8 @@ class Conv1d(Kind):
 
 
 _LEAST_TAPS = ((256, 24), (1024, 32), (4096, 40), (16384, 48))
-"""By size, from how many taps on a convolution goes by transforms: measured, one thread, f32."""
+"""By size, from how many taps on a convolution goes by transforms: an estimate from the operations of both, which the
+fixed costs of a transform raise; not measured."""
 
 
 def pays_to_transform(taps: Dim, size: Dim) -> bool:
