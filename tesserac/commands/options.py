@@ -6,7 +6,7 @@ import os
 
 import click
 
-from tesserac.check.algebra.limits import VARIABLE
+from tesserac.base.variables import MAX_MATERIALIZE
 from tesserac.commands import names
 
 
@@ -40,7 +40,7 @@ target_option = click.option(
 
 def _say_limit(context: click.Context, option: click.Parameter, entries: int | None) -> None:
     if entries is not None:
-        os.environ[VARIABLE] = str(entries)
+        os.environ[MAX_MATERIALIZE] = str(entries)
 
 
 materialize_option = click.option(

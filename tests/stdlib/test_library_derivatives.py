@@ -73,7 +73,7 @@ def sample(ty: TensorType, rng: np.random.Generator) -> np.ndarray:
 OF_QUANTILES = {"log_gamma_sample", "von_mises_sample", "Dirichlet"}
 """Their derivative is that of a quantile, which differences at a fixed key are not. See `test_distributions.py`."""
 STEPPED = {"quantize", "dequantize", "dynamic_quantize", "fake_quantize", "float_codes", "codes_to_float"}
-STEPPED |= {"mx_quantize", "mx_dequantize", "nvfp4_quantize", "nvfp4_dequantize"}
+STEPPED |= {"mx_quantize", "mx_dequantize", "nvfp4_quantize", "nvfp4_dequantize", "mxfp4", "mxfp8", "nvfp4"}
 """They go in steps, across which differences are no derivatives; `test_quantize.py` holds what training sees."""
 ELSEWHERE = ITERATED | SOLVERS | OF_QUANTILES | STEPPED
 FUNCTIONS = [pytest.param(node, id=node.name) for _, node in public_functions() if node.name not in ELSEWHERE]

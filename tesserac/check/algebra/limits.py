@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-VARIABLE = "TESSERA_MAX_MATERIALIZE"
-"""Where the option leaves its value, for all that this process compiles."""
+from tesserac.base.variables import MAX_MATERIALIZE
+
 _ENTRIES = 1 << 26
 
 
 def max_materialize() -> int:
     """The most entries that an operator's matrix may have where a function needs all of it. `to_dense` has no limit."""
-    said = os.environ.get(VARIABLE, "")
+    said = os.environ.get(MAX_MATERIALIZE, "")
     return int(said) if said.isdecimal() else _ENTRIES

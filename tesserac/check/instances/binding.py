@@ -160,11 +160,14 @@ class CallBinding:
                 self._bind_known(name, spec.inner, found)
 
     def _bind_known_int(self, name: str, value: Dim) -> None:
-        """A size that is passed as an int has that parameter's name in the sizes of other arguments too."""
+        """A size that is passed as an int has that parameter's name in the sizes of other arguments too; one that is
+        passed twice has the first name, which the second int is then."""
         if value.constant is not None:
             self._known[name] = value
         elif value.symbol is not None and name in self._signature.symbols:
-            self._renamed.setdefault(value.symbol, name)
+            first = self._renamed.setdefault(value.symbol, name)
+            if first != name:
+                self._known[name] = Dim.sym(first)
 
     def _bind_names(self, spec: TypeSpec, found: Type) -> None:
         """A size of the caller that a dim of the signature names has that name in all other arguments: in those without
