@@ -44,6 +44,8 @@ from tesserac.types.policy import NO_POLICY, compute_dtype
 REDUCE_KINDS = ("sum", "prod", "max", "min")
 ORDERED_KINDS = ("sum", "prod")
 """Kinds whose result depends on the order of folding, hence carry one."""
+COMBINE = {"sum": "scalar.add", "prod": "scalar.mul", "max": "scalar.max", "min": "scalar.min"}
+"""What makes one of two partial results."""
 
 SIZED = "sized"
 

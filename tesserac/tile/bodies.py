@@ -7,11 +7,10 @@ from math import copysign
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Value
+from tesserac.ir.forms import COMBINE
 from tesserac.ir.types import ScalarType, TensorType, TileType
 from tesserac.tile.dialect import tile_type
 from tesserac.types.dtype import FP8_E4M3, DType
-
-COMBINE = {"sum": "scalar.add", "prod": "scalar.mul", "max": "scalar.max", "min": "scalar.min"}
 
 
 def identity_of(kind: str, dtype: DType) -> float | int | bool:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
-from tesserac.ir.forms import tensor_type
+from tesserac.ir.forms import COMBINE, tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, ScalarType, TileType
 from tesserac.schedule.space import computing, read_reach
-from tesserac.tile.bodies import COMBINE, combine_body, identity_of
+from tesserac.tile.bodies import combine_body, identity_of
 from tesserac.tile.frame import Frame
 from tesserac.types.dtype import DType
 

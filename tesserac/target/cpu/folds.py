@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
+from tesserac.ir.forms import COMBINE
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import Blocks
 from tesserac.target.cpu.accesses import prepare_addresses
@@ -19,7 +20,7 @@ from tesserac.target.cpu.groups import group_index, loop_over, modes
 from tesserac.target.cpu.registers import constant, register_type
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.llvm_types import LType, Value, array, const_i64, vector
-from tesserac.tile.bodies import COMBINE, identity_of
+from tesserac.tile.bodies import identity_of
 from tesserac.types.dtype import DType
 
 

@@ -11,6 +11,7 @@ from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
+from tesserac.ir.forms import COMBINE
 from tesserac.ir.types import INDEX, ScalarType
 from tesserac.target.cpu.accesses import align_of, load_part, rounded_to, store_part, widened
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
@@ -18,7 +19,6 @@ from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.flow import if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, PTR, Value, array, const_i64, undefined, vector
-from tesserac.tile.bodies import COMBINE
 from tesserac.tile.cpu.dialect import gather_coordinates, scatter_coordinates
 
 ZEROS, ZERO_WORDS = "tessera.zeros", 16

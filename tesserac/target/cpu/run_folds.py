@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.ir.forms import COMBINE
 from tesserac.target.cpu.accesses import align_of, rounded, widened
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.registers import register_type
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.flow import do_while, for_loop, if_then
 from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, vector
-from tesserac.tile.bodies import COMBINE
 from tesserac.tile.cpu.place_folds import SLOT_WORDS
 from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy

@@ -15,8 +15,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack
 
 from tesserac.ir.core import Value
+from tesserac.ir.forms import COMBINE
 from tesserac.numerics.order import Blocks, Free
-from tesserac.tile.bodies import COMBINE, identity_of
+from tesserac.tile.bodies import identity_of
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.shapes import best_dim

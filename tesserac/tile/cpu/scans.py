@@ -9,8 +9,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from tesserac.ir.core import Block, Op, Value, attr
+from tesserac.ir.forms import COMBINE
 from tesserac.ir.types import INDEX
-from tesserac.tile.bodies import COMBINE, identity_of
+from tesserac.tile.bodies import identity_of
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.tiles import Scalar, Stored

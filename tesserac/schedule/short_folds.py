@@ -1,0 +1,120 @@
+"""Pass `write_out_folds`: a reduction over a few elements becomes a map that reads each of them.
+
+    %w = form.view(%x) {view = #window<axis=1, ...>} : tensor<[M, N, 3]>
+    %y = form.reduce(%w) {kind = "sum", axes = [2]} : tensor<[M, N]>      becomes
+    %a, %b, %c = slices of %w;  %y = form.map(%a, %b, %c) { (a + c) + b + 0 }
+
+Enters: a function of forms. Leaves: the same function, in place. Rows of a few elements fill no vector; a map runs in
+vectors across them, reads windows without writing them out, and is fused as any other. The terms are combined as the
+order of the reduction says: lanes fold in halves, absent ones are skipped. Where others read the same elements place by
+place, as in a softmax, the rows stay one launch.
+"""
+
+from __future__ import annotations
+
+from itertools import product as places_of
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value, attr, clone_op
+from tesserac.ir.forms import COMBINE, Slice, Window, compute_type, indices, tensor_type
+from tesserac.ir.passes import FORMS, function_pass
+from tesserac.ir.types import ScalarType, TensorType
+from tesserac.numerics.order import Blocks
+from tesserac.schedule.access import access_through, view_source
+from tesserac.schedule.cost import body_work
+from tesserac.types.dims import ONE, ZERO, Dim, product
+from tesserac.types.dtype import DType
+
+SHORT = 16
+"""Elements that a map reads one by one."""
+LITTLE = 8
+"""Work of an element that is computed before it is folded."""
+
+
+@function_pass(FORMS, FORMS, "write_out_folds")
+def write_out_folds(func: Op) -> None:
+    for op in [inner for inner in func.walk() if inner.name == "form.reduce"]:
+        if _is_short(op) and _stands_alone(op.operands[0]):
+            _write_out(op)
+
+
+def _is_short(op: Op) -> bool:
+    order, result = op.attrs.get("order"), tensor_type(op.result)
+    count = _count(op)
+    fits = count is not None and 1 < count <= SHORT
+    lanes = order.lanes if isinstance(order, Blocks) else SHORT
+    plain = compute_type(op.result).dtype == attr(op, "accum", DType) and not result.policy.stochastic_round
+    return fits and count is not None and count <= lanes and plain
+
+
+def _count(op: Op) -> int | None:
+    dims = tensor_type(op.operands[0]).dims
+    return product([dims[axis] for axis in indices(op, "axes")]).constant
+
+
+def _stands_alone(value: Value) -> bool:
+    """Whether nobody reads the elements place by place besides, and they can be read from memory or computed here."""
+    base, views = view_source(value)
+    if access_through(views, base) is None:
+        return False
+    if any(isinstance(view.attrs["view"], Window) for view in views):
+        return True
+    if any(len(v.uses) > 1 for v in (base, *(view.result for view in views))):
+        return False
+    made = base.defining_op
+    return made is None or made.name != "form.map" or bool(views) or _is_copied(made)
+
+
+def _is_copied(made: Op) -> bool:
+    """Whether a map is little enough to be computed for each place by itself."""
+    return body_work(made) <= LITTLE and not any(op.name == "scalar.index" for op in made.body.ops)
+
+
+def _write_out(op: Op) -> None:
+    axes, result = indices(op, "axes"), tensor_type(op.result)
+    sizes = [tensor_type(op.operands[0]).dims[axis].constant or 0 for axis in axes]
+    terms = [_term(op, dict(zip(axes, at, strict=True))) for at in places_of(*map(range, sizes))]
+    kept = [axis for axis in range(tensor_type(op.operands[0]).rank) if axis not in axes]
+    dim_map = tuple(kept.index(axis) if axis in kept else None for axis in range(len(kept) + len(axes)))
+    block = Block([compute_type(term) for term in terms])
+    inner = Builder(block, op.span)
+    inner.op("form.yield", (_combined(inner, op, [_in_accum(inner, op, arg) for arg in block.args]),))
+    attrs = {"maps": (dim_map,) * len(terms)}
+    written = Builder.before(op).op("form.map", terms, (result,), attrs, (block,), (op.result.name,))
+    op.result.replace_all_uses(written.result)
+    op.erase()
+
+
+def _term(op: Op, place: dict[int, int]) -> Value:
+    """The elements at one place of the folded axes. A map that they come from is one for each place, so that it goes
+    into its reader."""
+    value, builder = op.operands[0], Builder.before(op)
+    made = value.defining_op
+    if made is not None and made.name == "form.map":
+        value = builder.add(clone_op(made, {})).result
+    ty = tensor_type(value)
+    dims = tuple(ONE if axis in place else dim for axis, dim in enumerate(ty.dims))
+    starts = tuple(Dim.const(place[axis]) if axis in place else ZERO for axis in range(ty.rank))
+    view = Slice(starts, (1,) * ty.rank)
+    return builder.value("form.view", (value,), TensorType(dims, ty.dtype, ty.policy), {"view": view})
+
+
+def _in_accum(inner: Builder, op: Op, value: Value) -> Value:
+    accum = attr(op, "accum", DType)
+    if value.type == ScalarType(accum):
+        return value
+    return inner.value("scalar.cast", (value,), ScalarType(accum), {"dtype": accum})
+
+
+def _combined(inner: Builder, op: Op, lanes: list[Value]) -> Value:
+    """Lanes fold in halves, 32, 16, ..., 1 apart; a sum ends with `+ (+0)`."""
+    kind, half = attr(op, "kind", str), 1 << (len(lanes) - 1).bit_length() - 1
+    while half:
+        pairs = zip(lanes[:half], lanes[half:], strict=False)
+        lanes = [*(inner.value(COMBINE[kind], pair, pair[0].type) for pair in pairs), *lanes[len(lanes) - half : half]]
+        half //= 2
+    [total] = lanes
+    if kind != "sum":
+        return total
+    zero = inner.value("scalar.constant", (), total.type, {"value": 0.0 if attr(op, "accum", DType).kind == "f" else 0})
+    return inner.value("scalar.add", (total, zero), total.type)
