@@ -190,7 +190,7 @@ def check_operator(operator: Any, types: tuple[str, ...], arch: str, repeat: int
     graph = [generalize, split_complex, fold_views]
     forms = run_passes(module_of(operator, tensors), graph, verify=False)
     expected = tuple(run_function(forms, "f", arrays))
-    passes = [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.tiles)]
+    passes = [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.schedule)]
     lowered = run_passes(forms, passes, verify=False)
     program = gpu_program(lowered, "f", gpu, lambda span: ("", 0, 0), name="f", returns_tuple=True)
     return compared(program, arrays, expected, repeat)

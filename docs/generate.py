@@ -16,6 +16,7 @@ from docs.errors import errors_page
 from docs.interfaces import commands_page, python_page
 from docs.ir_spec import ir_page
 from docs.later import later_section
+from docs.machines import machines_page
 from docs.numbers import bits_section, bounds_section
 from docs.performance import charts, performance_page
 from docs.pictures import pictures
@@ -39,6 +40,7 @@ def pages() -> dict[Path, str]:
         "commands.md": commands_page(),
         "python.md": python_page(),
         "ir.md": ir_page(),
+        "machines.md": machines_page(),
         "performance.md": performance_page(),
         **reference(),
         **pictures(),

@@ -51,6 +51,7 @@ REFERENCE = (
     ("The language", "language.md"),
     ("The command line", "commands.md"),
     ("The Python module", "python.md"),
+    ("Machines", "machines.md"),
     ("Names of other libraries", "equivalents.md"),
     ("Errors and warnings", "errors.md"),
 )

@@ -18,7 +18,7 @@ from tesserac.diag.render import COLOURS as PALETTE
 from tesserac.diag.render import render
 from tesserac.driver.session import Session
 from tesserac.schedule.dialect import launch_loops
-from tesserac.target.nvptx.build import SM_90A
+from tesserac.schedule.machine import SM_90A
 
 ROOT = Path(__file__).resolve().parent.parent
 WRONG = '''\
@@ -84,7 +84,7 @@ def tiles() -> str:
     source = SourceFile("matmul.tess", path.read_text(encoding="utf-8"))
     function = session.function(source, "matmul_bf16")
     (launch, *_) = [
-        op for op in session.levels(source, function, SM_90A.schedule).schedule.walk() if op.name == "schedule.launch"
+        op for op in session.levels(source, function, SM_90A).schedule.walk() if op.name == "schedule.launch"
     ]
     m, n, k = (loop.block for loop in launch_loops(launch))
     drawing = Drawing(720, 440, "The tiles of a product")

@@ -18,7 +18,7 @@ from tesserac.commands.levels import asked_places
 from tesserac.driver.session import ProgramError, Session
 from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.target.cpu.build import AARCH64
-from tesserac.target.nvptx.build import SM_90A
+from tesserac.target.nvptx.build import PLATFORMS
 
 FUNCTION = "f"
 """What every program calls the function that is compiled."""
@@ -196,4 +196,4 @@ def _cpu(session: Session, source: SourceFile, function: TypedFunction) -> objec
 
 
 def _gpu(session: Session, source: SourceFile, function: TypedFunction) -> object:
-    return session.gpu_program(source, function, SM_90A)
+    return session.gpu_program(source, function, PLATFORMS["sm_90a"])

@@ -179,6 +179,15 @@ def tune(
 
 
 @compiler.command()
+@click.option("--target", type=click.Choice(names.TARGETS), help="Only this one.")
+def machine(target: str | None) -> int:
+    """Show what the compiler knows of a target, or what it has found of this machine, and all targets."""
+    from tesserac.commands.machines import list_machines
+
+    return finish(list_machines(target))
+
+
+@compiler.command()
 @click.argument("place", metavar="FILE:LINE")
 @click.argument("name")
 def why(place: str, name: str) -> int:

@@ -92,7 +92,8 @@ def _refuse_missing(path: str, needs: Sequence[str]) -> None:
     missing = [] if here is None else [name for name in needs if name not in here]
     if missing:
         message = f"`{path}` was compiled for a processor with {', '.join(missing)}, which this one lacks"
-        raise failure(WRONG_MACHINE, message, ("build it with --target x86-64-v3 or aarch64 for all of a family",))
+        note = "build it with --target cpu:x86-64-v3 or cpu:aarch64 for all of a family"
+        raise failure(WRONG_MACHINE, message, (note,))
 
 
 def _key(name: str, specialization: Specialization, target: str) -> str:

@@ -48,7 +48,7 @@ STICKY = frozenset({700, 702, 710, 714, 715, 716, 717, 718, 719, 720, 999})
 """Statuses of the driver after which a context does nothing more: illegal addresses and instructions, traps, and
 launches that failed or took too long."""
 
-ARCHES = ("sm_100a", "sm_90a", "sm_89", "sm_80")
+ARCHES = ("sm_100a", "sm_90a", "sm_89", "sm_86", "sm_80")
 """What code is made for, best first. One with suffix `a` is for that generation only, others also for later ones."""
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
 from operator import index
 from typing import SupportsIndex
 
 from tessera.errors import BAD_SETTING, failure
 from tessera.image import Image
 from tessera.loader import LIBC, LoadedImage, load_image
+from tessera.processor import available_cores
 
 _VARIABLE = "TESSERA_NUM_THREADS"
 
@@ -76,14 +76,7 @@ def _tell(pool: LoadedImage, count: int) -> None:
 def _initial_threads() -> int:
     text = os.environ.get(_VARIABLE, "").strip()
     if not text:
-        return _available_cores()
+        return available_cores()
     if not text.isdecimal() or int(text) < 1:
         raise failure(BAD_SETTING, f"{_VARIABLE} must be a positive integer, not `{text}`")
     return int(text)
-
-
-@cache
-def _available_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -70,7 +70,7 @@ def _targets(names: Sequence[str]) -> dict[str, CpuTarget | GpuTarget]:
     """The targets of a bundle, by the names that a runtime looks for. Raises UsageMistake."""
     found: dict[str, CpuTarget | GpuTarget] = {}
     for target in map(find_target, names):
-        name = CPU_TARGET if isinstance(target, CpuTarget) else f"cuda:{target.platform.tiles.name}"
+        name = CPU_TARGET if isinstance(target, CpuTarget) else f"cuda:{target.platform.schedule.arch}"
         if name in found:
             what = "one CPU" if name == CPU_TARGET else f"{name} once"
             raise UsageMistake(f"a bundle is made for {what} at most: --target {','.join(names)}")

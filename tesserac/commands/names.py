@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 
-TARGETS = ("cpu", "cpu:x86-64-v3", "cpu:aarch64", "cuda", "cuda:sm_80", "cuda:sm_89", "cuda:sm_90a", "cuda:sm_100a")
+CPU_ARCHES = ("x86-64-v3", "x86-64-v4", "x86-64-v4-amx", "aarch64", "aarch64-sve", "apple")
+GPU_ARCHES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a")
+TARGETS = ("cpu", *(f"cpu:{arch}" for arch in CPU_ARCHES), "cuda", *(f"cuda:{arch}" for arch in GPU_ARCHES))
 """`cpu` is this machine; `cuda` is `cuda:sm_90a`."""
 
 BUNDLE = "bundle"

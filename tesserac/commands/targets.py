@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tessera.processor import LEAST, instructions
 from tesserac.base.dataclass import dataclass
 from tesserac.commands.names import CPU_LEVELS, GPU_LEVELS, LevelName
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import target_passes
 from tesserac.schedule.machine import Machine
-from tesserac.target.compile import emit_assembly, host_machine
+from tesserac.target.compile import emit_assembly
 from tesserac.target.cpu import build as cpu
-from tesserac.target.cpu.system import machine_of
 from tesserac.target.nvptx import build as gpu
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
@@ -46,9 +44,7 @@ class CpuTarget:
     @property
     def instructions(self) -> tuple[str, ...]:
         """The sets of instructions that its code may use: of this machine all that it has."""
-        machine = self.platform.code
-        here = instructions() if machine == host_machine() else None
-        return tuple(sorted(LEAST[machine_of(machine.triple)] if here is None else here))
+        return tuple(sorted(self.machine.code.needs))
 
     @property
     def levels(self) -> tuple[LevelName, ...]:
@@ -90,8 +86,8 @@ class GpuTarget:
         """Raises LoweringError for a program that a GPU cannot run, though it has code for all of its kernels."""
         kernels = gpu.kernels_of(lowered)
         for func in (op for op in lowered.ops if op.name == "schedule.func"):
-            plan(func, kernels, self.platform.tiles.name)
-        return gpu.join_ptx([emit_ptx(emit_kernel(kernel).llvm, self.platform.tiles.name) for kernel in kernels])
+            plan(func, kernels, self.platform.schedule.arch)
+        return gpu.join_ptx([emit_ptx(emit_kernel(kernel).llvm, self.platform.schedule.arch) for kernel in kernels])
 
 
 def find_target(name: str) -> CpuTarget | GpuTarget:

@@ -1,29 +1,82 @@
-"""What the cost model knows of a machine. Descriptions, not measurements: the same program for the same target always
-gets the same schedule, on whatever machine the compiler runs.
+"""What the compiler knows of a machine: one record for each, which scheduling, tiles and targets read.
 
-Bits never depend on a schedule, so nothing here can change a result.
+Enters: nothing. Leaves: a `Machine` by its name. A record describes a kind of machine; what the machine at hand has
+stands in its place there. Bits never depend on a schedule, so nothing here can change a
+result. `tesserac machine` lists the records; `docs/machines.md` is made of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
 
+KIB, MIB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vector registers of a processor. `micro_rows` x `micro_vectors` vectors of accumulators fill them, leaving
+    room for one row of the right operand and the left elements."""
+
+    name: str
+    vector_bits: int
+    registers: int
+    micro_rows: int
+    micro_vectors: int
+
+
+@dataclass(frozen=True)
+class Code:
+    """What LLVM must know of it, and what a processor must have to run the code, as the system names it."""
+
+    triple: str
+    cpu: str
+    features: str = ""
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one core (a multiprocessor) does in a cycle, and what memory gives: bounds of a run, never measured. `fmas`
+    are fused multiply-adds of f32, `matrix_fmas` those of bf16 in matrix units; gigabytes in a second are those of one
+    core and of all."""
+
+    clock_ghz: float
+    fmas: int
+    matrix_fmas: int
+    core_gbs: float
+    gbs: float
+
+
+@dataclass(frozen=True)
+class Residency:
+    """How many programs a multiprocessor of a GPU holds: its warps, blocks of threads, registers and shared memory, and
+    what of that a block costs beside what it asks for."""
+
+    warps: int
+    blocks: int
+    registers: int
+    shared_bytes: int
+    reserved_bytes: int = 1024
+
 
 @dataclass(frozen=True)
 class Machine:
-    """A target as scheduling sees it.
+    """One kind of machine.
 
-    `near_bytes` is the memory closest to one computing unit (L1 data cache, shared memory of a multiprocessor).
+    `near_bytes` is the memory closest to one computing unit (L1 data cache, what one block of threads may have of the
+    shared memory of a multiprocessor), `second_bytes` the next one: of a core's own on a CPU, of all on a GPU, and
+    `last_bytes` what all cores share behind that.
     `flops_per_byte` is how many f32 operations one unit does while it moves a byte to or from main memory: what a
     recomputation may cost to save traffic. `nominal` stands for a size that only a run knows: the choice must be
     sensible for it and correct for every size.
 
     `packs_operands`: operands of products are copied into panels; elsewhere they are staged as they lie. `panel_bytes`
     are those of a row of a left block: a panel of the right operand of as many rows stays in the first cache, and the
-    left panels pass beside it. `register_rows` x `register_columns` of a product are kept in registers at once: blocks
-    are cut there. `columns` are rows of different sums that a program walks side by side where neighbours
+    left panels pass beside it. `columns` are rows of different sums that a program walks side by side where neighbours
     in memory belong to different sums, `cheap_rows` those that a program of a map takes where an element is little
     work. `carries_sums`: a program takes a block of a sum through the iterations of a loop. `takes_arguments`: results
     may lie in the memory of arguments, which are not copied to a device. `compiles_loops`: loops of small launches are
@@ -36,8 +89,11 @@ class Machine:
 
     arch: str
     kind: Literal["cpu", "gpu"]
+    stands_for: str
     cores: int
     near_bytes: int
+    second_bytes: int
+    last_bytes: int
     flops_per_byte: int
     nominal: int
     packs_operands: bool
@@ -49,47 +105,147 @@ class Machine:
     leaves_idle_loops: bool
     folds_places: bool
     calls: bool
+    code: Code
+    rates: Rates
+    vectors: Vectors | None = None
+    residency: Residency | None = None
     panel_bytes: int = 0
-    register_rows: int = 0
-    register_columns: int = 0
     warps: int = 0
     column_warps: int = 0
     registers: int = 0
+    has_async_matrix_unit: bool = False
+
+    def __hash__(self) -> int:
+        return hash(self.arch)  # sizes are asked for by machine some thousand times in a compilation
 
     @property
-    def has_async_matrix_unit(self) -> bool:
-        """Matrix products run beside the warps that feed them, so some warps had better only move data."""
-        return self.arch == "sm_90a"
+    def target(self) -> str:
+        """What `--target` calls it."""
+        return f"{'cuda' if self.kind == 'gpu' else 'cpu'}:{self.arch}"
+
+    @property
+    def register_block(self) -> tuple[int, int]:
+        """Rows and columns of a product of f32 that are kept in registers at once: blocks are cut there."""
+        assert self.vectors is not None, f"{self.arch} has no vector registers"
+        return self.vectors.micro_rows, self.vectors.micro_vectors * self.vectors.vector_bits // F32_BITS
+
+    @property
+    def peak_flops(self) -> float:
+        """Operations of f32 in a second: two for each fused multiply-add."""
+        return 2e9 * self.rates.clock_ghz * self.rates.fmas * self.cores
+
+    @property
+    def matrix_flops(self) -> float:
+        """Those of products of bf16 in matrix units, of f32 where there are none."""
+        return 2e9 * self.rates.clock_ghz * (self.rates.matrix_fmas or self.rates.fmas) * self.cores
+
+    @property
+    def peak_bytes(self) -> float:
+        """Bytes that memory gives or takes in a second."""
+        return 1e9 * min(self.rates.gbs, self.rates.core_gbs * self.cores)
 
 
-def _cpu(arch: str, near_bytes: int, panel_bytes: int, registers: tuple[int, int]) -> Machine:
-    return Machine(
-        arch, "cpu", 4, near_bytes, flops_per_byte=4, nominal=1024, packs_operands=True,
-        columns=64, cheap_rows=8, carries_sums=True, takes_arguments=True, compiles_loops=True,
-        leaves_idle_loops=True, folds_places=True, calls=True, panel_bytes=panel_bytes, register_rows=registers[0],
-        register_columns=registers[1],
-    )  # fmt: skip
-
-
-def _gpu(arch: str, cores: int, near_bytes: int, flops_per_byte: int) -> Machine:
-    return Machine(
-        arch, "gpu", cores, near_bytes, flops_per_byte, nominal=4096, packs_operands=False,
-        columns=16, cheap_rows=1, carries_sums=False, takes_arguments=False, compiles_loops=False,
-        leaves_idle_loops=False, folds_places=False, calls=False, warps=WARPS, column_warps=8,
-        registers=WARPS * 32 * REGISTERS,
-    )  # fmt: skip
-
-
+F32_BITS = 32
 WARPS = 4
 REGISTERS = 96
 """Elements that a thread of a GPU may hold in registers at once."""
 
-AARCH64 = _cpu("aarch64", 64 * 1024, 2048, (8, 12))
-X86_64_V3 = _cpu("x86-64-v3", 32 * 1024, 1024, (6, 16))
-X86_64_V4 = _cpu("x86-64-v4", 48 * 1024, 1024, (12, 32))
-SM_80 = _gpu("sm_80", 108, 163 * 1024, 12)
-SM_89 = _gpu("sm_89", 128, 99 * 1024, 40)
-SM_90A = _gpu("sm_90a", 132, 227 * 1024, 16)
-SM_100A = _gpu("sm_100a", 148, 227 * 1024, 10)
 
-MACHINES = {machine.arch: machine for machine in (AARCH64, X86_64_V3, X86_64_V4, SM_80, SM_89, SM_90A, SM_100A)}
+def _cpu(
+    arch: str, stands_for: str, cores: int, caches: tuple[int, int, int], panel_bytes: int, vectors: Vectors,
+    rates: Rates, code: Code,
+) -> Machine:  # fmt: skip
+    return Machine(
+        arch, "cpu", stands_for, cores, *caches, flops_per_byte=4, nominal=1024, packs_operands=True,
+        columns=64, cheap_rows=8, carries_sums=True, takes_arguments=True, compiles_loops=True,
+        leaves_idle_loops=True, folds_places=True, calls=True, code=code, rates=rates, vectors=vectors,
+        panel_bytes=panel_bytes,
+    )  # fmt: skip
+
+
+def _gpu(
+    arch: str, stands_for: str, cores: int, second_bytes: int, flops_per_byte: int, ptx: str, rates: Rates,
+    residency: Residency, *, asynchronous: bool = False,
+) -> Machine:  # fmt: skip
+    return Machine(
+        arch, "gpu", stands_for, cores, residency.shared_bytes - residency.reserved_bytes, second_bytes, 0,
+        flops_per_byte, nominal=4096, packs_operands=False,
+        columns=16, cheap_rows=1, carries_sums=False, takes_arguments=False, compiles_loops=False,
+        leaves_idle_loops=False, folds_places=False, calls=False, code=Code(NVPTX, arch, ptx), rates=rates,
+        residency=residency, warps=WARPS, column_warps=8, registers=WARPS * 32 * REGISTERS,
+        has_async_matrix_unit=asynchronous,
+    )  # fmt: skip
+
+
+NVPTX = "nvptx64-nvidia-cuda"
+_LINUX_X86, _LINUX_ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+NEON = Vectors("neon", vector_bits=128, registers=32, micro_rows=8, micro_vectors=3)
+AVX2 = Vectors("avx2", vector_bits=256, registers=16, micro_rows=6, micro_vectors=2)
+AVX512 = Vectors("avx512", vector_bits=512, registers=32, micro_rows=12, micro_vectors=2)
+
+_V3 = ("avx2", "bmi2", "f16c", "fma")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+_AMX = (*_V4, "amx_bf16", "amx_int8", "amx_tile", "avx512_bf16", "avx512_vnni")
+_ARM = ("asimd", "fp")
+_ARM_SVE = (*_ARM, "asimddp", "asimdhp", "atomics", "bf16", "fphp", "i8mm", "lrcpc", "sve")
+_ARM_APPLE = (*_ARM, "asimddp", "asimdhp", "atomics", "fphp", "lrcpc")
+_AMX_FEATURES = "+amx-bf16,+amx-int8,+amx-tile,+avx512bf16,+avx512vnni"
+_SVE_FEATURES = "+bf16,+dotprod,+fullfp16,+i8mm,+lse,+rcpc,+sve"
+_APPLE_FEATURES = "+dotprod,+fullfp16,+lse,+rcpc"
+
+AARCH64 = _cpu(
+    "aarch64", "Neoverse N1", 4, (64 * KIB, 1 * MIB, 32 * MIB), 2048, NEON,
+    Rates(2.5, 8, 0, 20, 190), Code(_LINUX_ARM, "generic", "+neon,+fp-armv8", _ARM),
+)  # fmt: skip
+AARCH64_SVE = _cpu(
+    "aarch64-sve", "Neoverse V1", 16, (64 * KIB, 1 * MIB, 32 * MIB), 2048, NEON,
+    Rates(2.6, 16, 0, 25, 300), Code(_LINUX_ARM, "generic", f"+neon,+fp-armv8,{_SVE_FEATURES}", _ARM_SVE),
+)  # fmt: skip
+APPLE = _cpu(
+    "apple", "Apple M1", 8, (128 * KIB, 3 * MIB, 8 * MIB), 2048, NEON,
+    Rates(3.2, 16, 0, 50, 68), Code(_LINUX_ARM, "generic", f"+neon,+fp-armv8,{_APPLE_FEATURES}", _ARM_APPLE),
+)  # fmt: skip
+X86_64_V3 = _cpu(
+    "x86-64-v3", "Haswell, Zen 2", 8, (32 * KIB, 512 * KIB, 16 * MIB), 1024, AVX2,
+    Rates(3.3, 16, 0, 15, 45), Code(_LINUX_X86, "x86-64-v3", "", _V3),
+)  # fmt: skip
+X86_64_V4 = _cpu(
+    "x86-64-v4", "Ice Lake SP, Zen 4", 16, (48 * KIB, 1280 * KIB, 32 * MIB), 1024, AVX512,
+    Rates(2.9, 32, 0, 12, 190), Code(_LINUX_X86, "x86-64-v4", "", _V4),
+)  # fmt: skip
+X86_64_V4_AMX = _cpu(
+    "x86-64-v4-amx", "Sapphire Rapids", 16, (48 * KIB, 2 * MIB, 105 * MIB), 1024, AVX512,
+    Rates(2.9, 32, 0, 12, 300), Code(_LINUX_X86, "x86-64-v4", _AMX_FEATURES, _AMX),
+)  # fmt: skip
+SM_80 = _gpu(
+    "sm_80", "A100", 108, 40 * MIB, 12, "+ptx80",
+    Rates(1.41, 64, 1024, 40, 1555), Residency(64, 32, 65536, 164 * KIB),
+)  # fmt: skip
+SM_86 = _gpu(
+    "sm_86", "RTX 3090", 82, 6 * MIB, 38, "+ptx80",
+    Rates(1.7, 128, 256, 40, 936), Residency(48, 16, 65536, 100 * KIB),
+)  # fmt: skip
+SM_89 = _gpu(
+    "sm_89", "RTX 4090", 128, 72 * MIB, 40, "+ptx80",
+    Rates(2.52, 128, 256, 40, 1008), Residency(48, 24, 65536, 100 * KIB),
+)  # fmt: skip
+SM_90A = _gpu(
+    "sm_90a", "H200", 132, 50 * MIB, 16, "+ptx86",
+    Rates(1.83, 128, 2048, 60, 4800), Residency(64, 32, 65536, 228 * KIB), asynchronous=True,
+)  # fmt: skip
+SM_100A = _gpu(
+    "sm_100a", "B200", 148, 126 * MIB, 10, "+ptx86",
+    Rates(1.86, 128, 4096, 80, 8000), Residency(64, 32, 65536, 228 * KIB),
+)  # fmt: skip
+
+CPUS = (X86_64_V3, X86_64_V4, X86_64_V4_AMX, AARCH64, AARCH64_SVE, APPLE)
+"""Of each family the one with the least first."""
+GPUS = (SM_80, SM_86, SM_89, SM_90A, SM_100A)
+MACHINES = {machine.arch: machine for machine in (*CPUS, *GPUS)}
+
+
+def as_found(described: Machine, code: Code, cores: int, caches: Sequence[int]) -> Machine:
+    """The machine at hand: as described, but for what it has; a cache of size 0 is one of which nothing is known."""
+    known = (described.near_bytes, described.second_bytes, described.last_bytes)
+    near, second, last = (here or said for here, said in zip(caches, known, strict=True))
+    return replace(described, code=code, cores=cores, near_bytes=near, second_bytes=second, last_bytes=last)

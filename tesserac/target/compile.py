@@ -17,6 +17,8 @@ import llvmlite.binding as llvm
 
 from tessera.toolchain import FULL_OPTIMISATION, optimisation_level
 from tesserac.base.dataclass import dataclass
+from tesserac.schedule import machine
+from tesserac.schedule.machine import Machine as Record
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,12 @@ class Machine:
     level: int = FULL_OPTIMISATION
 
 
-X86_64_V3 = Machine("x86_64-unknown-linux-gnu", "x86-64-v3")
-X86_64_V4 = Machine("x86_64-unknown-linux-gnu", "x86-64-v4")
-AARCH64 = Machine("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8")
+def described(record: Record) -> Machine:
+    """What the record of a machine says of it."""
+    return Machine(record.code.triple, record.code.cpu, record.code.features)
+
+
+X86_64_V3, X86_64_V4, AARCH64 = map(described, (machine.X86_64_V3, machine.X86_64_V4, machine.AARCH64))
 
 SAFE_INTRINSICS = frozenset(
     f"llvm.{name}"

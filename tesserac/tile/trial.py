@@ -17,7 +17,7 @@ from tesserac.tile.build import build_kernel
 from tesserac.tile.build_program import Program
 from tesserac.tile.cpu import tiles as cpu
 from tesserac.tile.cpu.lower import lower_kernel as lower_cpu
-from tesserac.tile.cpu.target import BY_ARCH
+from tesserac.tile.cpu.target import cpu_target
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.no_tiles import NoTiles
 
@@ -52,13 +52,12 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
 
 
 def _lower(kernel: Op, machine: Machine) -> None:
-    if machine.kind == "gpu":
+    if machine.vectors is None:
         from tesserac.tile.gpu.lower import lower_kernel as lower_gpu  # twenty modules, of no use to a processor
-        from tesserac.tile.gpu.variants import ARCHES
 
-        lower_gpu(kernel, ARCHES[machine.arch])
+        lower_gpu(kernel, machine)
     else:
-        lower_cpu(kernel, BY_ARCH[machine.arch])
+        lower_cpu(kernel, cpu_target(machine))
 
 
 def _alone(kernel: Op) -> Module:

@@ -10,7 +10,7 @@ from tesserac.base.source import SourceFile
 from tesserac.commands.inspection import inspect
 from tesserac.driver.session import ProgramError, Session
 from tesserac.target.cpu.build import AARCH64
-from tesserac.target.nvptx.build import SM_90A
+from tesserac.target.nvptx.build import PLATFORMS
 from tests.runtime.test_runtime_codes import programs
 from tests.support.checking import diagnose
 
@@ -44,7 +44,10 @@ def compiled(text: str, gpu: bool) -> str:
     session, source = Session(), SourceFile("f.tess", text)
     function = session.function(source, "f")
     try:
-        session.gpu_program(source, function, SM_90A) if gpu else session.artifact(source, function, AARCH64)
+        if gpu:
+            session.gpu_program(source, function, PLATFORMS["sm_90a"])
+        else:
+            session.artifact(source, function, AARCH64)
     except ProgramError as problem:
         return problem.diagnostics[0].code
     return ""

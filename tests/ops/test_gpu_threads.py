@@ -70,7 +70,7 @@ def on_cpu() -> object:
 @cache
 def emulated(name: str) -> Emulated:
     gpu = PLATFORMS["sm_80"]
-    lowered = run_passes(tile_of(FILE, name, "sm_80"), [gpu_pass(gpu.tiles)], verify=True)
+    lowered = run_passes(tile_of(FILE, name, "sm_80"), [gpu_pass(gpu.schedule)], verify=True)
     symbol = SESSION.function(FILE, name).symbol
     return Emulated(
         gpu_program(lowered, symbol, gpu, SESSION.locate, name=name, returns_tuple=True), kernels_of(lowered)

@@ -57,7 +57,7 @@ def program_of_operator(operator: Operator, types: tuple[str, ...], arch: str) -
 
 
 def lowering(gpu: GpuPlatform) -> list[Pass]:
-    return [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.tiles)]
+    return [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.schedule)]
 
 
 def whole_program(lowered: Module, gpu: GpuPlatform) -> GpuProgram:

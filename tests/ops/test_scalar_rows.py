@@ -15,10 +15,10 @@ from tesserac.ir.verify import verify_module
 from tesserac.numerics.elementary import PROGRAMS
 from tesserac.numerics.narrow import convert
 from tesserac.ops.scalar import PRIMITIVES, Primitive
+from tesserac.schedule.machine import MACHINES
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
 from tesserac.tile.gpu.lower import lower_kernel
-from tesserac.tile.gpu.variants import ARCHES
 from tesserac.types.dtype import DType, lookup
 from tests.support.cpu_kernels import Compiled, lower_all, same_bits
 from tests.support.folding import folded
@@ -101,7 +101,7 @@ def test_machine_code_gives_the_bits_of_the_interpreter(name: str, dtype: str) -
 
 @folded(("name", "dtype"), CASES, one_in=3)
 def test_ptx_is_written(name: str, dtype: str) -> None:
-    [variant] = lower_kernel(kernels(dtype)[f"{name}_{dtype}"], ARCHES["sm_80"])
+    [variant] = lower_kernel(kernels(dtype)[f"{name}_{dtype}"], MACHINES["sm_80"])
     assert f".entry {name}_{dtype}" in emit_ptx(emit_kernel(variant).llvm, "sm_80")
 
 

@@ -60,12 +60,13 @@ SHOWN = {
     "sum_iterations": SUMS, "write_out_folds": WINDOWS, "sink_views": UPDATES, "normalise": SUMS, "host": MAPS,
     "launches": MAPS, "sequential": RECURRENCE, "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
 }  # fmt: skip
+SM_80 = gpu.PLATFORMS["sm_80"]
 PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *target_passes(cpu.AARCH64))
 
 
 def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
-    on_a_gpu = [step.name for step in (*schedule_passes(gpu.SM_80.schedule), *target_passes(gpu.SM_80))]
+    on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
     shared = [name for name in list(SHOWN)[1:8] if name != "sequential"]
     own = ["write_out_calls", "sort_folds", "fold_views"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
@@ -84,7 +85,7 @@ def test_pictures(name: str, golden: Golden) -> None:
 
 def test_the_picture_of_a_fold_into_places_on_a_gpu(golden: Golden) -> None:
     before = compile_to_forms(FOLDS)
-    after = run_passes(before, chosen(schedule_passes(gpu.SM_80.schedule), sort_folds), verify=True)
+    after = run_passes(before, chosen(schedule_passes(SM_80.schedule), sort_folds), verify=True)
     check_picture("sort_folds", FOLDS, before, after, golden)
 
 

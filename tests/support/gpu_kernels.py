@@ -31,7 +31,7 @@ def tile_of(file: SourceFile, name: str, arch: str) -> Module:
 
 def variants_of(module: Module, name: str, arch: str) -> dict[str, Op]:
     """The variants of a program's kernels by what follows its name; verified."""
-    module = run_passes(module, [gpu_pass(PLATFORMS[arch].tiles)], verify=True)
+    module = run_passes(module, [gpu_pass(PLATFORMS[arch].schedule)], verify=True)
     return {op.symbol.removeprefix(f"main.{name}"): op for op in kernels_of(module)}
 
 

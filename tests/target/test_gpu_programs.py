@@ -88,7 +88,7 @@ def test_programs_assemble(name: str) -> None:
 def test_random_functions_lower_and_the_short_ones_assemble(module: Module, arch: str) -> None:
     note(print_module(module))
     gpu = PLATFORMS[arch]
-    passes = [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.tiles)]
+    passes = [*schedule_passes(gpu.schedule), tile_pass(gpu.schedule), gpu_pass(gpu.schedule)]
     lowered = run_passes(module, passes, verify=True)
     texts = [emit_kernel(op).llvm for op in kernels_of(lowered)]
     shortest = min(texts, key=len, default="")

@@ -94,9 +94,9 @@ def test_an_unknown_intrinsic_never_reaches_the_code_generator() -> None:
 
 @needs_ptxas
 def test_all_kernels_of_a_program_are_one_text() -> None:
-    from tesserac.target.nvptx.build import SM_80, ptx_text
+    from tesserac.target.nvptx.build import PLATFORMS, ptx_text
     from tesserac.target.nvptx.ptx import assemble
 
-    code = ptx_text(tile("softmax_rows", "sm_80"), SM_80, verify=True)
+    code = ptx_text(tile("softmax_rows", "sm_80"), PLATFORMS["sm_80"], verify=True)
     assert re.findall(r"\.entry (\S+?)\(", code) == ["main_softmax_rows$0", "main_softmax_rows$0_workspace"]
     assert assemble(code, "sm_80").cubin.startswith(b"\x7fELF")

@@ -42,7 +42,7 @@ def f(q: Tensor[B, S, 64, half], k: Tensor[B, L, 64, half], v: Tensor[B, L, 64, 
 @cache
 def lowered(text: str) -> Module:
     tiles = tile_of(SourceFile("m.tess", text), "f", ARCH)
-    return run_passes(tiles, [gpu_pass(PLATFORMS[ARCH].tiles)], verify=True)
+    return run_passes(tiles, [gpu_pass(PLATFORMS[ARCH].schedule)], verify=True)
 
 
 def kernel(text: str) -> Op:

@@ -6,60 +6,78 @@ a function of its own, so that whoever wants to look at a level stops there.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Collection
 from dataclasses import replace
+from functools import cache
 
 from tessera.artifact import Artifact
 from tessera.errors import WRONG_MACHINE, failure
+from tessera.processor import available_cores, caches, instructions
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.calls import reached_functions
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Level, Pass
-from tesserac.schedule import machine as schedule_machine
 from tesserac.schedule.dialect import CALL
+from tesserac.schedule.machine import APPLE, CPUS, Code, Machine, as_found
 from tesserac.target import compile as llvm
 from tesserac.target import emit
 from tesserac.target.artifact import Locate, build_artifact
 from tesserac.target.cpu.kernels import emit_kernel
 from tesserac.target.cpu.sequential import launched_outside_loops
-from tesserac.tile.cpu import target as cpu_target
+from tesserac.target.cpu.system import machine_of
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
+from tesserac.tile.cpu.target import CpuTarget, cpu_target
 
 CPU_TILE = Level("cpu", frozenset({"schedule", "tile", "cpu", "scalar", "index", "form"}))
 
 
 @dataclass(frozen=True)
 class CpuPlatform:
-    """One processor as each room that must know of it sees it."""
+    """One processor: its record, and what LLVM may use of it."""
 
-    schedule: schedule_machine.Machine
-    tiles: cpu_target.CpuTarget
+    schedule: Machine
     code: llvm.Machine
+
+    @property
+    def tiles(self) -> CpuTarget:
+        return cpu_target(self.schedule)
 
     @property
     def lowering(self) -> Pass:
         return cpu_pass(self.tiles)
 
 
-AARCH64 = CpuPlatform(schedule_machine.AARCH64, cpu_target.NEON, llvm.AARCH64)
-X86_64_V3 = CpuPlatform(schedule_machine.X86_64_V3, cpu_target.AVX2, llvm.X86_64_V3)
-X86_64_V4 = CpuPlatform(schedule_machine.X86_64_V4, cpu_target.AVX512, llvm.X86_64_V4)
-
-PLATFORMS = {"aarch64": AARCH64, "x86-64-v3": X86_64_V3}
-_FAMILIES = {"aarch64": AARCH64, "arm64": AARCH64, "x86_64": X86_64_V3, "amd64": X86_64_V3}
+PLATFORMS = {machine.arch: CpuPlatform(machine, llvm.described(machine)) for machine in CPUS}
+AARCH64 = PLATFORMS["aarch64"]
 
 
 def host_platform() -> CpuPlatform:
-    """This machine: its family decides shapes, and LLVM may use all that it has."""
-    family, code = _FAMILIES.get(platform.machine().lower()), llvm.host_machine()
-    if family is None:
-        raise failure(WRONG_MACHINE, f"no code generation for {platform.machine()}; there is x86-64-v3 and AArch64")
-    features = set(code.features.split(","))
-    if family is X86_64_V3 and not features >= {"+avx2", "+fma"}:
-        raise failure(WRONG_MACHINE, "this processor lacks AVX2 or fma; the least that code is made for is x86-64-v3")
-    known = X86_64_V4 if "+avx512f" in features else family
-    return replace(known, code=code)
+    """This machine: LLVM may use all that it has."""
+    return CpuPlatform(_host_record(), llvm.host_machine())
+
+
+@cache
+def _host_record() -> Machine:
+    """The record that says the most of this machine, with the cores and caches that it has."""
+    code, found = llvm.host_machine(), instructions()
+    family = machine_of(code.triple)
+    known = [machine for machine in CPUS if machine_of(machine.code.triple) == family]
+    if not known:
+        raise failure(WRONG_MACHINE, f"no code generation for {family}; there is x86-64-v3 and AArch64")
+    least, lacking = known[0], set(known[0].code.needs).difference(found or known[0].code.needs)
+    if lacking:
+        lacks = ", ".join(sorted(lacking))
+        raise failure(WRONG_MACHINE, f"this processor lacks {lacks}; the least that code is made for is {least.arch}")
+    named = next((machine for name, machine in BY_NAME.items() if code.cpu.startswith(name)), None)
+    others = [machine for machine in known if machine not in BY_NAME.values()]
+    fitting = [machine for machine in others if found is not None and found.issuperset(machine.code.needs)]
+    taken = named or [least, *fitting][-1]
+    needs = taken.code.needs if found is None else tuple(sorted(found))
+    return as_found(taken, Code(code.triple, code.cpu, code.features, needs), available_cores(), caches())
+
+
+BY_NAME = {"apple-": APPLE}
+"""Records of processors that are known by how LLVM calls them, not by what instructions they have."""
 
 
 def platform_of(family: str) -> CpuPlatform:
@@ -68,7 +86,7 @@ def platform_of(family: str) -> CpuPlatform:
     return replace(found, code=llvm.at_level(found.code))
 
 
-def cpu_pass(tiles: cpu_target.CpuTarget) -> Pass:
+def cpu_pass(tiles: CpuTarget) -> Pass:
     """TILE to CPU tiles: panels, register blocks, vectors."""
 
     def run(module: Module) -> Module:

@@ -18,7 +18,8 @@ from tessera.returned import Returned
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Pass, run_passes
-from tesserac.schedule import machine as schedule_machine
+from tesserac.schedule.machine import GPUS
+from tesserac.schedule.machine import Machine as Record
 from tesserac.target.artifact import Locate, signature_of
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, host_machine
 from tesserac.target.cpu.system import machine_of
@@ -27,7 +28,6 @@ from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
 from tesserac.target.nvptx.ptx import emit_ptx
 from tesserac.target.nvptx.worker import MOST_WORKERS
-from tesserac.tile.gpu import variants
 from tesserac.tile.gpu.dialect import GPU
 from tesserac.tile.gpu.lower import lower_module
 
@@ -36,26 +36,20 @@ from tesserac.tile.gpu.lower import lower_module
 class GpuPlatform:
     """One generation of GPUs as each room that must know of it sees it."""
 
-    schedule: schedule_machine.Machine
-    tiles: variants.Arch
+    schedule: Record
 
     @property
     def lowering(self) -> Pass:
-        return gpu_pass(self.tiles)
+        return gpu_pass(self.schedule)
 
 
-SM_80 = GpuPlatform(schedule_machine.SM_80, variants.SM_80)
-SM_89 = GpuPlatform(schedule_machine.SM_89, variants.SM_89)
-SM_90A = GpuPlatform(schedule_machine.SM_90A, variants.SM_90A)
-SM_100A = GpuPlatform(schedule_machine.SM_100A, variants.SM_100A)
-
-PLATFORMS = {gpu.tiles.name: gpu for gpu in (SM_80, SM_89, SM_90A, SM_100A)}
+PLATFORMS = {machine.arch: GpuPlatform(machine) for machine in GPUS}
 """By what stands behind `cuda:` in the name of a target."""
 
 
-def gpu_pass(arch: variants.Arch) -> Pass:
+def gpu_pass(machine: Record) -> Pass:
     """TILE to GPU tiles: layouts, copies, roles, barriers; each kernel in all its variants."""
-    return Pass(f"lower to {arch.name}", TILE, GPU, lambda module: lower_module(module, arch))
+    return Pass(f"lower to {machine.arch}", TILE, GPU, lambda module: lower_module(module, machine))
 
 
 def kernels_of(lowered: Module) -> list[Op]:
@@ -76,7 +70,7 @@ def ptx_text(tile: Module, gpu: GpuPlatform, *, verify: bool = False) -> str:
     Raises `LoweringError` for a kernel that has no rule on a GPU.
     """
     lowered = run_passes(tile, [gpu.lowering], verify=verify)
-    return join_ptx([emit_ptx(emit_kernel(op).llvm, gpu.tiles.name) for op in kernels_of(lowered)])
+    return join_ptx([emit_ptx(emit_kernel(op).llvm, gpu.schedule.arch) for op in kernels_of(lowered)])
 
 
 def join_ptx(texts: list[str]) -> str:
@@ -98,10 +92,10 @@ def gpu_program(
     """The function with the symbol `entry` of a module of GPU tiles, ready to run. The PTX of a variant is made when it
     is first needed."""
     func = lowered.lookup(entry)
-    planned = plan(func, kernels_of(lowered), gpu.tiles.name)
+    planned = plan(func, kernels_of(lowered), gpu.schedule.arch)
     made = GpuProgram(
         signature_of(func, name, planned.sites, locate, returns_tuple),
-        gpu.tiles.name,
+        gpu.schedule.arch,
         planned.buffers,
         planned.kernels,
         planned.checks,
@@ -138,5 +132,5 @@ def gpu_artifact(
 
 def unsized_gpu_artifact(unsized: Artifact, gpu: GpuPlatform, params: tuple[str, ...]) -> GpuArtifact:
     """What a caller must know of a function that is compiled for each value of some sizes."""
-    program = GpuProgram(unsized.signature, gpu.tiles.name, (), (), (), (), _no_host)
+    program = GpuProgram(unsized.signature, gpu.schedule.arch, (), (), (), (), _no_host)
     return GpuArtifact(program, unsized.returned, params, unsized.demands)

@@ -13,6 +13,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType
+from tesserac.schedule.machine import NVPTX
 from tesserac.target import flow
 from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Module
@@ -26,7 +27,6 @@ from tesserac.tile.gpu.types import BarriersType, StagesType, TensorMapType
 from tesserac.tile.gpu.variants import scratch_bytes
 from tesserac.types.dims import Dim, product
 
-TRIPLE = "nvptx64-nvidia-cuda"
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
 Emit = Callable[[Context, Op], None]
@@ -45,7 +45,7 @@ class KernelText:
 
 def emit_kernel(kernel: Op) -> KernelText:
     name = entry_name(kernel.symbol)
-    module = Module(name, TRIPLE, DATA_LAYOUT)
+    module = Module(name, NVPTX, DATA_LAYOUT)
     parameters, symbols = kernel_parameters(kernel), kernel_symbols(kernel)
     threads = kernel_threads(kernel)
     types = [pointer(GLOBAL) if isinstance(p.type, MemRefType) else PTR for p in parameters]

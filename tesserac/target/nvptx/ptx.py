@@ -17,12 +17,9 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from tesserac.base.dataclass import dataclass
+from tesserac.schedule.machine import MACHINES, NVPTX
 from tesserac.target.compile import CodegenError
-from tesserac.target.nvptx.kernel import TRIPLE
 from tesserac.target.nvptx.selection import check_selectable
-
-PTX_FEATURES = {"sm_80": "+ptx80", "sm_89": "+ptx80", "sm_90a": "+ptx86", "sm_100a": "+ptx86"}
-"""The PTX version must be said: LLVM takes an old one otherwise, and an unknown one only warns."""
 
 
 @cache
@@ -34,8 +31,9 @@ def _initialize() -> None:
 @cache
 def _machine(arch: str) -> Any:
     _initialize()
-    target = llvm.Target.from_triple(TRIPLE)
-    return target.create_target_machine(cpu=arch, features=PTX_FEATURES[arch], opt=3)
+    target = llvm.Target.from_triple(NVPTX)
+    features = MACHINES[arch].code.features  # the version of PTX must be said, else LLVM takes an old one
+    return target.create_target_machine(cpu=arch, features=features, opt=3)
 
 
 def emit_ptx(text: str, arch: str) -> str:

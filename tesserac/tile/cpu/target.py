@@ -7,22 +7,15 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
+from tesserac.schedule.machine import AARCH64, CPUS, X86_64_V3, X86_64_V4, Machine, Vectors
 from tesserac.types.dtype import F32, DType
 
 NARROWER = 0.04
 """What a register block loses with each vector of columns that it has less."""
 
 
-@dataclass(frozen=True)
-class CpuTarget:
-    """One family of processors. `micro_rows` x `micro_vectors` vectors of accumulators fill its registers, leaving
-    room for one row of the right operand and the left elements."""
-
-    name: str
-    vector_bits: int
-    registers: int
-    micro_rows: int
-    micro_vectors: int
+class CpuTarget(Vectors):
+    """The vectors of one family of processors, and the register blocks that they make."""
 
     def lanes(self, bits: int) -> int:
         """Elements of one vector register."""
@@ -61,10 +54,15 @@ def held(accum: DType) -> DType:
 
 register_attribute("micro", Micro)
 
-NEON = CpuTarget("neon", vector_bits=128, registers=32, micro_rows=8, micro_vectors=3)
-AVX2 = CpuTarget("avx2", vector_bits=256, registers=16, micro_rows=6, micro_vectors=2)
-AVX512 = CpuTarget("avx512", vector_bits=512, registers=32, micro_rows=12, micro_vectors=2)
 
-TARGETS = {target.name: target for target in (NEON, AVX2, AVX512)}
-BY_ARCH = {"aarch64": NEON, "x86-64-v3": AVX2, "x86-64-v4": AVX512}
-"""What a machine that Schedule knows has."""
+def cpu_target(machine: Machine) -> CpuTarget:
+    """What a CPU that Schedule knows has."""
+    own = machine.vectors
+    assert own is not None, f"{machine.arch} is no CPU"
+    return CpuTarget(own.name, own.vector_bits, own.registers, own.micro_rows, own.micro_vectors)
+
+
+NEON, AVX2, AVX512 = (cpu_target(machine) for machine in (AARCH64, X86_64_V3, X86_64_V4))
+BY_ARCH = {machine.arch: cpu_target(machine) for machine in CPUS}
+TARGETS = {target.name: target for target in BY_ARCH.values()}
+"""By what a kernel says that it is made for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Module, Op, clone_op
 from tesserac.ir.rewrite import erase_dead
+from tesserac.schedule.machine import Machine
 from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
@@ -28,24 +29,24 @@ from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.teams import deal_to_teams
-from tesserac.tile.gpu.variants import Arch, Variant, variants
+from tesserac.tile.gpu.variants import Variant, variants
 
 
-def lower_module(module: Module, arch: Arch) -> Module:
+def lower_module(module: Module, machine: Machine) -> Module:
     ops: list[Op] = []
     for op in split_running(module).ops:
-        ops += lower_kernel(op, arch) if op.name == "tile.kernel" else [clone_op(op, {})]
+        ops += lower_kernel(op, machine) if op.name == "tile.kernel" else [clone_op(op, {})]
     return Module(ops)
 
 
-def lower_kernel(kernel: Op, arch: Arch) -> list[Op]:
+def lower_kernel(kernel: Op, machine: Machine) -> list[Op]:
     """All variants of one neutral kernel, best first."""
     prepared = add_rooms(clone_op(kernel, {}))
     pad_blocks(prepared)
-    return [lower_variant(prepared, variant, arch) for variant in variants(prepared, arch)]
+    return [lower_variant(prepared, variant, machine) for variant in variants(prepared, machine)]
 
 
-def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
+def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     # Layouts come first: all that follows is about which thread has what.
     lowered = assign_layouts(clone_op(kernel, {}), variant)
     # Teams before reductions: a dealt loop joins the results of whole blocks.
@@ -62,9 +63,9 @@ def lower_variant(kernel: Op, variant: Variant, arch: Arch) -> Op:
         sink_lifts(lowered)
         if variant.unit == WGMMA:
             rotate_products(lowered)
-            split_roles(lowered, arch.shared_bytes)
+            split_roles(lowered, machine.near_bytes)
         else:
-            pipeline_copies(lowered, arch.shared_bytes)
+            pipeline_copies(lowered, machine.near_bytes)
     # Last: only now is all traffic through shared memory visible.
     insert_barriers(lowered)
     module = Module([lowered])

@@ -1,6 +1,6 @@
 """Variants: the ways in which one neutral kernel may be lowered for an architecture, each with its conditions.
 
-Enters: a `tile.kernel` and an `Arch`. Leaves: `Variant`s in the order of preference; the first whose conditions hold of
+Enters: a `tile.kernel` and a machine. Leaves: `Variant`s in the order of preference; the first whose conditions hold of
 the sizes runs. The last has none, so every size has a kernel, and all give the same bits:
 
     wgmma      tensor copies want matrices with rows of a multiple of 16 bytes    else   mma
@@ -16,6 +16,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value, attr
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType, TileType
+from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import Config, memref_type, tile_type
 from tesserac.tile.gpu.asynchronous import is_narrow, takes_roles
 from tesserac.tile.gpu.errors import LoweringError
@@ -28,22 +29,6 @@ SHALLOW, DEEP = 8, 20
 SCALAR_LEVELS = 32
 EXCHANGE_BYTES = 8 * 1024
 """Shared memory beside the scratch, for what threads tell each other."""
-
-
-@dataclass(frozen=True)
-class Arch:
-    """What a generation of GPUs offers. `shared_bytes` is the most that one block may have."""
-
-    name: str
-    shared_bytes: int
-    tensor_copies: bool
-
-
-SM_80 = Arch("sm_80", 163 * 1024, False)
-SM_89 = Arch("sm_89", 99 * 1024, False)
-SM_90A = Arch("sm_90a", 227 * 1024, True)
-SM_100A = Arch("sm_100a", 227 * 1024, False)
-ARCHES = {arch.name: arch for arch in (SM_80, SM_89, SM_90A, SM_100A)}
 
 
 @dataclass(frozen=True)
@@ -60,23 +45,23 @@ class Variant:
     by_rows: bool = False
 
 
-def variants(kernel: Op, arch: Arch) -> list[Variant]:
+def variants(kernel: Op, machine: Machine) -> list[Variant]:
     """All ways to lower the kernel, best first."""
     config = attr(kernel, "config", Config)
     plain = Variant("", (), "", _power_of_two(config.warps), "shared", SCALAR_LEVELS)
     found = [plain]
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
     if dots:
-        found = _matrix_variants(kernel, dots, plain, config, arch)
+        found = _matrix_variants(kernel, dots, plain, config, machine)
     scratch = [memref_type(op.result) for op in kernel.walk() if op.name == "tile.alloc"]
-    return [v for base in found for v in _scratch_variants(base, scratch, arch)]
+    return [v for base in found for v in _scratch_variants(base, scratch, machine)]
 
 
 def _power_of_two(warps: int) -> int:
     return 1 << (warps.bit_length() - 1)
 
 
-def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config, arch: Arch) -> list[Variant]:
+def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config, machine: Machine) -> list[Variant]:
     narrow = any(map(is_narrow, dots))
     sources = [_source(operand) for dot in dots for operand in dot.operands[:2]]
     by_rows = works_by_rows(kernel)
@@ -84,7 +69,7 @@ def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config,
     base = replace(plain, unit=MMA if narrow else FMA, levels=SHALLOW, by_rows=by_rows, warps=warps)
     fast = [base]
     warps = config.warps - WARPGROUP
-    if arch.tensor_copies and config.roles == "producer_consumer" and takes_roles(kernel, warps):
+    if machine.has_async_matrix_unit and config.roles == "producer_consumer" and takes_roles(kernel, warps):
         aligned = tuple(dict.fromkeys(g for mem in sources if mem is not None for g in _aligned(mem)))
         fast = [replace(base, unit=WGMMA, warps=warps, when=aligned), replace(base, suffix="_mma")]
     few = tuple(_few_segments(op) for op in kernel.walk() if op.name == "tile.tree")
@@ -135,11 +120,11 @@ def _few_segments(tree: Op) -> Guard:
     return Guard("at_least", Dim.const(1 << SHALLOW), segments, f"at most {1 << SHALLOW} segments")
 
 
-def _scratch_variants(base: Variant, scratch: list[MemRefType], arch: Arch) -> list[Variant]:
+def _scratch_variants(base: Variant, scratch: list[MemRefType], machine: Machine) -> list[Variant]:
     if not scratch:
         return [base]
     size = sum((scratch_bytes(mem) for mem in scratch), start=Dim.const(0))
-    room = arch.shared_bytes - EXCHANGE_BYTES
+    room = machine.near_bytes - EXCHANGE_BYTES
     fits = Guard("at_least", Dim.const(room), size, "the scratch of a program fits shared memory")
     if size.constant is not None and size.constant <= room:
         return [base]
