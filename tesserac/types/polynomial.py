@@ -165,6 +165,11 @@ class Dim:
         """How deep functions stand in functions: 0 for a polynomial."""
         return max((atom.nesting for atom in self.atoms() if isinstance(atom, Opaque)), default=0)
 
+    @property
+    def has_fraction(self) -> bool:
+        """Whether it is a whole number only where something divides: `N/2`."""
+        return not all(is_whole(*term) for term in self.terms)
+
     def magnitude(self) -> Coefficient:
         """The largest number that stands in it."""
         numbers: list[Coefficient] = [max(number, -number) for _, number in self.terms]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tesserac.base.source import Span
 from tesserac.check.algebra import rules as algebra
+from tesserac.check.analysis.unasked import may_end
 from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.calls.functions import call_function
 from tesserac.check.declarations.annotations import read_attribute
@@ -162,7 +163,7 @@ def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
         return left
     right = require_condition(body, right)
     sized = relies_on(body, left, checked) and not compares_sizes(right) and not isinstance(right.type, ErrorType)
-    if sized or isinstance(right, typed.Let):
+    if sized or may_end(right):
         require_uniformity(body, met, left, node.left.span)
         return _decided_first(left, right, node, sized=sized)
     op: Operator = BitAnd() if node.op == "and" else BitOr()
@@ -170,7 +171,8 @@ def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
 
 
 def _decided_first(left: typed.Expr, right: typed.Expr, node: ast.LogicalOp, *, sized: bool) -> typed.Expr:
-    """The second side has an effect, or relies on sizes that are so only where the first does not decide."""
+    """The second side has an effect, may end the call, or relies on sizes that are so only where the first does not
+    decide."""
     one = TensorType((), BOOL)
     decided = typed.Coerce(one, node.span, typed.Static(BoolType(node.op == "or"), node.span))
     asked = typed.Coerce(one, right.span, right) if isinstance(right.type, BoolType) else right

@@ -97,9 +97,14 @@ def compares_sizes(test: typed.Expr) -> bool:
             waiting += part.operands
         elif isinstance(part, typed.Coerce):
             waiting.append(part.value)
-        elif not isinstance(part, typed.Static) or (isinstance(part.type, IntType) and part.type.value.nesting):
+        elif not isinstance(part, typed.Static) or (isinstance(part.type, IntType) and _divides(part.type.value)):
             return False
     return True
+
+
+def _divides(size: Dim) -> bool:
+    """Whether a size has no value where a divisor is zero, or does not divide."""
+    return size.nesting > 0 or size.has_fraction
 
 
 def _of_choice(

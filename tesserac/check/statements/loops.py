@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.analysis.unasked import may_end
 from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.kernels.block_ranges import is_block_range, read_block_range
@@ -347,7 +348,7 @@ def _both(down: typed.Expr, test: typed.Expr) -> typed.Expr:
     """The condition of a loop that a `break` may end as well."""
     if isinstance(test.type, BoolType):
         return down if test.type.value else test
-    if isinstance(test, typed.Let):
+    if may_end(test):
         stopped = typed.Coerce(_ONE_BOOL, test.span, typed.Static(BoolType(False), test.span))
         return typed.Conditional(_ONE_BOOL, test.span, down, test, stopped)
     return typed.Apply(_ONE_BOOL, test.span, BitAnd(), (down, test))
