@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from tesserac.graph.built import Unsupported
 from tesserac.graph.dialect import is_operator, operator_of
 from tesserac.graph.substitute import copy_op
-from tesserac.ir.calls import is_called
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import Guard, tensor_type
 from tesserac.ir.func import guards
@@ -63,11 +62,16 @@ def fix_sizes(sizes: Mapping[str, int]) -> Pass:
 
 
 def with_sizes(module: Module, sizes: Mapping[str, int]) -> Module:
-    """The module with numbers for these sizes. Functions that are called have sizes of their own."""
+    """The module with numbers for these sizes of its entries. Functions that are called, and those of kernels, have
+    sizes of their own, whatever their names: what these are, a call says."""
     numbers = {name: Dim.const(size) for name, size in sizes.items()}
     if not numbers:
         return module
-    return Module([copy_op(function, {}, {} if is_called(function) else numbers) for function in module.ops])
+    return Module([copy_op(function, {}, numbers if _is_entry(function) else {}) for function in module.ops])
+
+
+def _is_entry(function: Op) -> bool:
+    return function.attrs["entry"] is True
 
 
 def _require_guards(function: Op) -> None:

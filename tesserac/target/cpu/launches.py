@@ -28,6 +28,8 @@ INLINE_ELEMENTS = 1 << 15
 """A launch that touches fewer elements than this runs on the calling thread: waking others would take longer."""
 CHUNKS_PER_THREAD = 4
 """Enough to even out threads of different speed, few enough that a kernel keeps what it packed."""
+CHUNK_BITS = 21
+"""A chunk touches no more than 2 million elements, if programs are that small: a call is stopped between two chunks."""
 
 
 def launcher(module: Module) -> Function:
@@ -48,7 +50,8 @@ def _launcher(module: Module) -> Function:
     if_return(b, is_stopped(b, status), lambda: b.ret())
     if_return(b, b.icmp("sle", programs, const_i64(0)), lambda: b.ret())
     if_return(b, b.icmp("ult", touched, const_i64(INLINE_ELEMENTS)), run_here)
-    chunk = ceil_div(b, programs, b.mul(most, const_i64(CHUNKS_PER_THREAD)))
+    few, many = b.mul(most, const_i64(CHUNKS_PER_THREAD)), b.binary("lshr", touched, const_i64(CHUNK_BITS))
+    chunk = ceil_div(b, programs, b.maximum_int(few, many))
     call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, most, status])
     call_imported(b, "pool.pool_poll", [status], I1)
     b.ret()
