@@ -27,7 +27,7 @@ from tessera.errors import (
 )
 from tessera.signature import Signature, TensorSpec
 from tessera.sizes import Size, SizeError
-from tessera.values import MASKED, is_masked, viewed
+from tessera.values import MASKED, copied_in_order, is_masked, viewed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,16 +56,16 @@ def placed_arrays_of(signature: Signature, args: Sequence[object], kwargs: Mappi
         _as_array(signature.name, spec, value) for spec, value in zip(signature.parameters, values, strict=True)
     ]
     taken = signature.taken().values()
-    return [_owned(signature, place, a) if place in taken else _in_order(a) for place, a in enumerate(arrays)]
+    return [
+        _owned(signature, place, a) if place in taken else _in_order(signature, place, a)
+        for place, a in enumerate(arrays)
+    ]
 
 
-def _in_order(array: AnyArray) -> AnyArray:
-    import numpy as np
-
-    if isinstance(array, DeviceArray):
+def _in_order(signature: Signature, place: int, array: AnyArray) -> AnyArray:
+    if isinstance(array, DeviceArray) or (array.flags.c_contiguous and array.flags.aligned):
         return array
-    flags = array.flags
-    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C", copy=True)
+    return copied_in_order(array, f"argument `{signature.parameters[place].name}` of `{signature.name}`")
 
 
 def _owned(signature: Signature, place: int, array: AnyArray) -> AnyArray:

@@ -13,7 +13,7 @@ from tessera.device_array import DeviceArray, copied
 from tessera.errors import FROZEN, WRONG_KIND, failure, kind_of
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
-from tessera.values import as_array
+from tessera.values import as_array, copied_in_order
 
 
 def freeze(value: object) -> object:
@@ -42,12 +42,10 @@ def _is_scalar(value: object) -> bool:
 
 
 def _frozen_array(value: object) -> object:
-    import numpy as np
-
     found = as_array(value)
     if isinstance(found, DeviceArray):
         return copied(found, is_readonly=True)
-    array = np.array(found, order="C", copy=True)
+    array = copied_in_order(found, "an array that is frozen")
     array.setflags(write=False)
     return array
 

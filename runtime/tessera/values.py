@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from tessera.device_array import DeviceArray
 from tessera.dtypes import is_stored
-from tessera.errors import WRONG_DEVICE, WRONG_DTYPE, WRONG_KIND, TesseraError, failure, kind_of, shown_number
+from tessera.errors import (
+    OUT_OF_MEMORY,
+    WRONG_DEVICE,
+    WRONG_DTYPE,
+    WRONG_KIND,
+    TesseraError,
+    failure,
+    kind_of,
+    shown_number,
+)
 from tessera.interface import (
     APART,
     OPERATOR,
@@ -262,3 +271,15 @@ def viewed(value: object) -> Array | DeviceArray:
         return np.from_dlpack(value)  # type: ignore[arg-type]
     except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise BufferError(error) from None
+
+
+def copied_in_order(array: Array, what: str) -> Array:
+    """A copy whose elements lie in order."""
+    import numpy as np
+
+    try:
+        return np.array(array, order="C", copy=True)
+    except (MemoryError, ValueError):
+        note = "an array whose elements do not lie in order is copied"
+        message = f"no memory for a copy of {what}: {array.nbytes} bytes"
+        raise failure(OUT_OF_MEMORY, message, () if array.flags.c_contiguous else (note,)) from None

@@ -1,4 +1,4 @@
-"""`and` and `or` ask their second side only where the first does not decide: compared with Python, which does so too."""
+"""`and` and `or` ask their second side only where the first does not decide: compared with Python, which does too."""
 
 from __future__ import annotations
 

@@ -122,3 +122,12 @@ def test_others_may_read_a_bundle() -> None:
     finally:
         os.umask(before)
     assert Path("p.tessb").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_size_of_a_function_is_none_of_a_kernel_with_that_name() -> None:
+    """What is said of `M` is said of the functions that are built, not of what they call."""
+    kernel = "@kernel\ndef scaled(a: KTile[M, N, f32]):\n    T = tile.context()\n"
+    kernel += "    return tile.load(a, rows=T.m, cols=T.n) * float(M) + float(N) * 100.0\n"
+    function = "@export\ndef f(x: Tensor[N, M, f32]):\n    return scaled(x)\n"
+    assert build(kernel + function, "--specialize", "M=3") == 0
+    assert tessera.load("p.tessb").f(np.ones((5, 3), np.float32)).tolist() == [[305.0] * 3] * 5

@@ -9,13 +9,14 @@ import sys
 import numpy as np
 import pytest
 
-from tessera import TesseraError, set_num_threads
+from tessera import TesseraError, freeze, set_num_threads
 from tessera.function import CompiledFunction
 from tessera.loader import load_image
 from tessera.threads import resolve_libc
 from tesserac.target.compile import emit_object, host_machine
+from tesserac.target.cpu.launches import CHUNK_BITS
 from tesserac.target.link import link
-from tesserac.target.llvm_types import I64, Value, const_i64
+from tesserac.target.llvm_types import F32, I64, Value, const_i64
 from tests.support.called_functions import add, f4, solved, ways
 from tests.support.native_support import BLOCK, Kernel, add_artifact, build
 
@@ -130,6 +131,42 @@ def test_too_little_memory_is_a_status(way: int) -> None:
         function(np.zeros(2, f4))
     assert caught.value.code == "E0926"
     assert np.asarray(function(np.zeros(0, f4))).shape == (0,)
+
+
+def test_too_little_memory_for_a_copy_is_told() -> None:
+    """An array whose elements do not lie in order is copied: this one has none of its own."""
+    huge = np.broadcast_to(np.float32(0), (1 << 46,))
+    with pytest.raises(TesseraError, match="no memory for a copy of argument `x`") as caught:
+        add()(huge, huge)
+    assert caught.value.code == "E0926"
+    with pytest.raises(TesseraError, match="E0926"):
+        freeze(huge)
+
+
+CUT = """
+schedule.func @cut {params = ["x"]} {
+  ^(%x: memref<[N], f32, global>):
+    %z = schedule.buffer() {role = "output", slot = 0} : memref<[N], f32, global>
+    tile.launch(%x, %z) {kernel = "k", touched = `67108864`}
+    schedule.return(%z)
+}
+cpu.kernel @k {grid = [`N`], scratch = `0`, symbols = ["N"], target = "neon"} {
+  ^(%p: index, %x: memref<[N], f32, global>, %z: memref<[N], f32, global>):
+    cpu.return()
+}
+"""
+
+
+def test_a_large_launch_has_many_chunks() -> None:
+    """A call ends between two of them where it is interrupted: few chunks would go on for long."""
+
+    def code(k: Kernel) -> None:
+        k.each(k.begin, k.end, lambda p: k.store(k.b.cast("sitofp", k.b.sub(k.end, k.begin), F32), k.memory[1], p))
+
+    set_num_threads(1)
+    programs = np.asarray(CompiledFunction(build(CUT, {"k": code}))(np.zeros(1000, f4)))
+    set_num_threads(2)
+    assert programs.max() == np.ceil(1000 / (67108864 >> CHUNK_BITS)) and programs.min() > 0
 
 
 STATE = {
