@@ -7,7 +7,7 @@ and one GPU, never for the machine this runs on, so the pages are the same every
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from docs.corners import corner_section
@@ -28,31 +28,40 @@ from docs.where import where_page
 FOLDER = Path(__file__).parent
 README = FOLDER.parent / "README.md"
 _PART = re.compile(r"(?<=<!-- generated: )(\w+)( -->\n).*?(?=<!-- end -->)", re.DOTALL)
+SIMPLE: dict[str, Callable[[], str]] = {
+    "errors.md": errors_page,
+    "equivalents.md": equivalents_page,
+    "commands.md": commands_page,
+    "python.md": python_page,
+    "ir.md": ir_page,
+    "machines.md": machines_page,
+    "performance.md": performance_page,
+}
+"""Whole pages that say what is declared."""
+COMPILED: dict[str, Callable[[], str]] = {"softmax.md": walk_through, "where.md": where_page}
+"""Whole pages that show what becomes of programs."""
 
 
 def pages() -> dict[Path, str]:
     """Every generated page and picture with its text."""
-    whole = {
-        "softmax.md": walk_through(),
-        "where.md": where_page(),
-        "errors.md": errors_page(),
-        "equivalents.md": equivalents_page(),
-        "commands.md": commands_page(),
-        "python.md": python_page(),
-        "ir.md": ir_page(),
-        "machines.md": machines_page(),
-        "performance.md": performance_page(),
-        **reference(),
-        **pictures(),
-        **charts(),
-    }
+    return declared_pages() | compiled_pages()
+
+
+def declared_pages() -> dict[Path, str]:
+    """What follows from declarations and from files; making it takes two seconds."""
+    whole = {name: page() for name, page in SIMPLE.items()} | reference() | pictures() | charts()
     return {FOLDER / name: text for name, text in whole.items()} | {
         FOLDER / "language.md": _filled("language.md", later=later_section()),
         FOLDER / "differentiation.md": _filled("differentiation.md", corners=corner_section()),
         FOLDER / "numerics.md": _filled("numerics.md", bounds=bounds_section(), bits=bits_section()),
-        FOLDER / "learn/09-gpu.md": _filled(
-            "learn/09-gpu.md", runs=gpu_runs_section(), refused=gpu_refused_section()
-        ),
+    }
+
+
+def compiled_pages() -> dict[Path, str]:
+    """What follows from compiling programs for every target; making it takes ten seconds."""
+    gpu = _filled("learn/09-gpu.md", runs=gpu_runs_section(), refused=gpu_refused_section())
+    return {FOLDER / name: page() for name, page in COMPILED.items()} | {
+        FOLDER / "learn/09-gpu.md": gpu,
         README: _filled("../README.md", where=where_section(), figures=figures_section()),
     }
 
@@ -70,14 +79,18 @@ def strays(kept: Collection[Path]) -> list[Path]:
     return [path for path in found if path not in kept]
 
 
-def write() -> None:
-    found = pages()
+def write(found: dict[Path, str]) -> None:
     for path, text in found.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    found = pages()
+    write(found)
     for path in strays(found):
         path.unlink()
 
 
 if __name__ == "__main__":
-    write()
+    main()

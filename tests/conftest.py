@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from tests.support import folding, levels, rotation, sampling
+from tests.support import folding, importing, levels, rotation, sampling
 
 pytest_plugins = ("tests.support.costs",)
 
@@ -57,6 +57,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = config.getoption("keyword") or any("::" in arg for arg in config.args)
     if not (named or sampling.thorough):
         config.hook.pytest_deselected(items=rotation.select(items))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    importing.import_from_ones_place_on(session.config)
 
 
 def _share_bytecode(config: pytest.Config) -> None:

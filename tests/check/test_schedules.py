@@ -35,6 +35,7 @@ def both(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "decorator",
     [
@@ -68,6 +69,7 @@ def meaning(dtype: str = "f32", meaning: str = "scaled", result: str = "", body:
     return MEANING.format(dtype=dtype, meaning=meaning, result=result, body=body)
 
 
+@pytest.mark.one_in(2)
 def test_a_kernel_is_held_to_the_bits_of_what_it_implements() -> None:
     a, b = np.arange(6, dtype="f4").reshape(2, 3), np.arange(12, dtype="f4").reshape(3, 4)
     a[0, 0] = np.nan

@@ -174,13 +174,14 @@ def flash() -> Any:
     return compiled("flash_attention", F32_CACHE)
 
 
+@pytest.mark.one_in(2)
 def test_a_flash_kernel_has_the_bits_of_the_library(flash: Any) -> None:
     q, k, v = normal(2, 3, 5, 16), normal(2, 3, 40, 16), normal(2, 3, 40, 16)[..., ::-1]
     kernel, library = flash.both(q, {"K": k, "V": v.copy(), "len": np.int32(33)})
     assert np.array_equal(kernel, library)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", [(1, 2, 4, 8, 6, 16), (2, 3, 5, 9, 9, 8), (1, 1, 1, 7, 3, 4), (1, 2, 3, 3, 3, 64)])
 def test_flash_attention(flash: Any, causal: bool, shape: tuple[int, ...]) -> None:
@@ -329,6 +330,7 @@ def safe_of(x: Tensor[M, N, f32]):
     assert not found[0].any() and found[3].tolist() == [-np.inf]
 
 
+@pytest.mark.one_in(4)
 def test_type_forms() -> None:
     """As what they are for: the types of parameters."""
     more = """
@@ -429,7 +431,7 @@ def f(x: Tensor[N, f32]): return cast(x, half), cast(x, fp8(e4m3|e5m2) @accum(f3
     assert a.dtype == ml_dtypes.bfloat16 and b.dtype == ml_dtypes.float8_e4m3fn and float(b[1]) == 448
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("sizes", spread([(1, 1, 1, 1), (1, 1, 2, 8), (2, 4, 4, 4), (8, 8, 8, 8), (2, 2, 2, 2)], 2))
 def test_a_transformer_block_is_called_from_python(sizes: tuple[int, ...]) -> None:
     """Its cache has no sizes of its own: in every call they are what they are, whichever others they equal there."""

@@ -397,6 +397,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
+@pytest.mark.one_in(2)
 def test_a_person_at_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
     terminal.wait_for("tessera> ")
     terminal.type("def f(x):\n")
@@ -417,7 +418,7 @@ def test_a_person_at_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
     assert "f(ones(2))" in (tmp_path / "tessera" / "history").read_text()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_ctrl_c_stops_the_computation_and_not_the_session(terminal: Terminal) -> None:
     terminal.wait_for("tessera> ")
     terminal.type("x = ones(64, 64); n = 2\n")

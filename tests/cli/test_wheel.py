@@ -18,13 +18,15 @@ from tesserac.base.resources import CHECKED_LIBRARY, TABLES, stdlib_files
 from tesserac.commands.building import emit_level
 from tesserac.driver.prepare import prepared_files
 from tesserac.driver.session import NO_SIZES, Session
-from tesserac.modules.library import check_library, decode_library, encode_library
+from tesserac.modules.library import decode_library, encode_library, load_library
 from tests.support import sampling
 from tests.support.paths import ROOT
 
 PACKAGED = (
     "tesserac", "runtime", "lsp", "grammar", "stdlib", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE",
 )  # fmt: skip
+of_a_wheel = pytest.mark.one_in(12, "wheel")
+"""All at one commit: what costs is to build it. `.ci/wheel` builds, installs and runs one at every commit."""
 EXAMPLE = ROOT / "examples" / "softmax.tess"
 
 OPENED = """
@@ -78,6 +80,7 @@ def run(*command: str, cwd: Path | None = None, cache: Path | None = None, **mor
     return done.stdout
 
 
+@of_a_wheel
 def test_the_wheel_holds_code_data_and_what_was_prepared(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     data = ["grammar/tessera.lark", TABLES, CHECKED_LIBRARY, *(f"stdlib/{path}" for path in stdlib_files())]
@@ -87,12 +90,14 @@ def test_the_wheel_holds_code_data_and_what_was_prepared(wheel: Path) -> None:
     assert [stray for stray in strays if not stray.endswith(".dist-info")] == []
 
 
+@of_a_wheel
 @pytest.mark.skipif(not sampling.thorough, reason="`.ci/wheel` compares two builds")
 def test_a_second_build_gives_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     """From other files of other times, in another folder, with another order of sets."""
     assert built(tmp_path, hash_seed=1).read_bytes() == wheel.read_bytes()
 
 
+@of_a_wheel
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     """One version everywhere, and the licence with its text."""
     with zipfile.ZipFile(wheel) as files:
@@ -106,6 +111,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert f"\n## {tessera.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+@of_a_wheel
 def test_a_program_runs_without_the_checkout_and_without_lark(environment: Path, tmp_path: Path) -> None:
     program = shutil.copy(EXAMPLE, tmp_path)
     text = run(str(environment / "python"), "-c", OPENED, program, cwd=tmp_path, cache=tmp_path / "cache")
@@ -119,6 +125,7 @@ def test_a_program_runs_without_the_checkout_and_without_lark(environment: Path,
     assert np.allclose(np.sum(result, axis=1), 1.0)
 
 
+@of_a_wheel
 def test_both_commands_work_from_the_wheel(environment: Path, tmp_path: Path) -> None:
     program = shutil.copy(EXAMPLE, tmp_path)
     shown = run(str(environment / "tessera"), "run", program, cwd=tmp_path, cache=tmp_path / "cache")
@@ -130,10 +137,11 @@ def test_both_commands_work_from_the_wheel(environment: Path, tmp_path: Path) ->
 
 def test_a_prepared_library_serves_only_the_files_it_was_made_of() -> None:
     files = stdlib_files()
-    data = encode_library(check_library(files), files)
+    library = load_library()
+    data = encode_library(library, files)
     restored = decode_library(data, files)
     assert restored is not None
-    assert [result.module.name for result in restored] == [result.module.name for result in check_library(files)]
+    assert [result.module.name for result in restored] == [result.module.name for result in library]
     assert decode_library(data, files | {"prelude.tess": "INF = 1.0\n"}) is None
     assert decode_library(data[: len(data) // 2], files) is None
     assert b"_hash" not in data, "a hash of a name is worth nothing in another process"

@@ -75,7 +75,7 @@ def test_check_fix_leaves_what_does_not_mend(monkeypatch: pytest.MonkeyPatch) ->
     assert [made.code for made in fixed.made] == [first.code]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(12)
 def test_the_actions_of_an_editor_mend() -> None:
     for mutant in mutants(seed=5, count=12):
         source = SourceFile("own.tess", mutant.text)

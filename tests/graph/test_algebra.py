@@ -151,7 +151,7 @@ def grown(rng: random.Random, depth: int) -> tuple[str, Any]:
     )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_random_operator_is_its_matrix(seed: int) -> None:
     rng = random.Random(seed)
@@ -163,6 +163,7 @@ def test_a_random_operator_is_its_matrix(seed: int) -> None:
             assert np.allclose(y, expected, rtol=1e-9, atol=1e-9), text
 
 
+@pytest.mark.one_in(6)
 def test_every_kind_is_its_matrix() -> None:
     module = tessera.compile("\n".join(HEADER.format(number=i, tree=text) for i, text in enumerate(LEAVES)))
     for i, (text, matrix) in enumerate(LEAVES.items()):
@@ -514,6 +515,7 @@ MEASURED = {
 }
 
 
+@pytest.mark.one_in(12)
 def test_numbers_of_operators_are_those_of_their_matrices() -> None:
     numbers = "trace(A), diagonal(A), det(A), logdet(A), norm(A), cond(A), spectral_radius(A), solve(A, x), x @ A"
     body = f"    return {numbers}\n"
@@ -548,6 +550,7 @@ def heat(a: Tensor[N, N, f64], b: Tensor[K, K, f64], x: Tensor[N*K, f64]):
 """
 
 
+@pytest.mark.one_in(12)
 def test_spectral_forms_of_all_operators() -> None:
     m, rng = tessera.compile(FORMS), np.random.default_rng(3)
     a, y = rng.normal(size=(5, 3)), rng.normal(size=5)
@@ -571,6 +574,7 @@ def test_spectral_forms_of_all_operators() -> None:
     assert np.allclose(m.heat(p, q, np.ones(6)), series @ np.ones(6))
 
 
+@pytest.mark.one_in(6)
 def test_a_function_of_an_operator_has_its_gradient_where_eigenvalues_are_equal() -> None:
     m, step = tessera.compile(FORMS), 1e-6
     for a in (2.0 * np.eye(3), np.diag([1.0, 1.0, 4.0]), np.array([[3.0, 1, 0], [1, 3, 0], [0, 0, 2.0]])):
@@ -583,6 +587,7 @@ def test_a_function_of_an_operator_has_its_gradient_where_eigenvalues_are_equal(
             assert abs(slope - wanted) < 1e-6, (a, i, j)
 
 
+@pytest.mark.one_in(4)
 def test_a_false_promise_is_an_error() -> None:
     text = """
 def itself(M: Tensor[N, N, f32]): return op.dense(M, self_adjoint=True) @ ones(N)

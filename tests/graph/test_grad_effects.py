@@ -133,6 +133,7 @@ def test_stochastic_rounding_is_replayed(program: tessera.Module) -> None:
     np.testing.assert_allclose(np.asarray(slope)[~dropped], 4 * x[~dropped], rtol=1e-2)
 
 
+@pytest.mark.one_in(2)
 def test_state_is_differentiated_through_its_update(program: tessera.Module) -> None:
     rng = np.random.default_rng(0)
     k, q = rng.normal(size=(1, 1, 2, 3)), rng.normal(size=(1, 1, 2, 3))

@@ -6,6 +6,7 @@ import random
 from functools import partial
 
 import numpy as np
+import pytest
 
 import tessera
 from tests.graph.test_grad import numerically
@@ -58,6 +59,7 @@ def _called(function: tessera.Function, x: np.ndarray, w: np.ndarray) -> float:
     return function(x, w, 3)
 
 
+@pytest.mark.one_in(6)
 def test_random_loops_and_branches() -> None:
     ways = ("if True:", "with checkpoint(every=2):")
     module = tessera.compile("".join(_program(number, said) for number in range(PROGRAMS) for said in ways))

@@ -85,6 +85,7 @@ def f_cut(w: Tensor[H, H, f32], v: Tensor[D, H, f32], xs: Tensor[T, B, D, f32]):
 """
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("turns", "batch", "inner", "hidden"), [(0, 2, 3, 2), (1, 3, 2, 5), (7, 1, 1, 1), (8, 5, 110, 101)]
 )
@@ -150,6 +151,7 @@ def test_a_convolution_goes_back_as_a_convolution(arguments: str) -> None:
     assert not [dims for dims in shapes if inside <= set(dims) and "N" in product(dims).symbols()]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arguments", spread(CONVS, 2))
 def test_gradients_of_convolutions(arguments: str) -> None:
     """With the bits of the interpreter, and those of the definition: the change along a direction."""

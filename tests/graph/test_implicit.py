@@ -84,6 +84,7 @@ def along(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, d: np.nda
     return (np.asarray(function(x + step * d)) - np.asarray(function(x - step * d))) / (2 * step)
 
 
+@pytest.mark.one_in(4)
 def test_values(program: tessera.Module) -> None:
     np.testing.assert_allclose(program.fixed(T), program.unrolled(T), rtol=1e-14)
     w = np.asarray(program.root(T))
@@ -92,7 +93,7 @@ def test_values(program: tessera.Module) -> None:
     np.testing.assert_allclose(program.linear(T), np.linalg.solve(matrix, T), rtol=1e-13)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_of_both_modes(program: tessera.Module, name: str) -> None:
     loss, slope = getattr(program, f"{name}_loss"), getattr(program, f"{name}_slope")(T)
@@ -102,13 +103,14 @@ def test_derivatives_of_both_modes(program: tessera.Module, name: str) -> None:
     assert getattr(program, f"{name}_change")(T, D) == pytest.approx(float(slope @ D), rel=1e-11, abs=1e-13)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", ["fixed", "root", "linear"])
 def test_second_derivatives(program: tessera.Module, name: str) -> None:
     curve = getattr(program, f"{name}_curve")(T, D)
     np.testing.assert_allclose(curve, along(getattr(program, f"{name}_slope"), T, D), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.one_in(2)
 def test_the_derivative_is_that_of_the_unrolled_loop(program: tessera.Module) -> None:
     np.testing.assert_allclose(program.fixed_slope(T), program.unrolled_slope(T), rtol=1e-12)
     np.testing.assert_allclose(program.captured_slope(T), program.fixed_slope(T), rtol=1e-14)
@@ -180,6 +182,7 @@ def allowed(t: Tensor[f64]): return fixed_point(lambda u, x: 2.0 * x, t, t, max_
 """
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["away", "slow", "slope", "missing", "short"])
 def test_an_iteration_that_does_not_converge_ends_with_an_error(name: str) -> None:
     module = tessera.compile(ENDLESS)

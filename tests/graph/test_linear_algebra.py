@@ -148,6 +148,7 @@ def test_naive_programs_cost_what_the_best_form_costs(graph: dict[str, Op]) -> N
     assert {name: found[name] for name in AS_WRITTEN if found[name] < limits[name]} == {}
 
 
+@pytest.mark.one_in(6)
 def test_numbers_are_those_of_the_program() -> None:
     values = numbers()
     args = list(values.values())
@@ -270,7 +271,7 @@ def solve_numbers() -> dict[str, Any]:
     return {**values, **found, "e": abs(found["e"]) + 1, "f": found["f"] + 9 * np.eye(16, dtype="f4")}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 def test_systems_of_structure_are_solved_by_it() -> None:
     """Numbers of the dense systems; the interpreter has the same bits."""
     values = solve_numbers()
@@ -294,6 +295,7 @@ TAKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 def test_structure_is_seen() -> None:
     checked = check_text(solve_text(), "m", library())
     entries = {function.symbol for function in checked.module.functions}

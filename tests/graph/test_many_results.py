@@ -32,6 +32,7 @@ def built(kind: str, count: int) -> tuple[int, int]:
     return len(artifact.code.text), pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", spread(KINDS, 3))
 def test_the_work_for_a_result_does_not_depend_on_their_number(kind: str) -> None:
     built(kind, 2)

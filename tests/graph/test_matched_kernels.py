@@ -54,6 +54,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype("f4")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("function", ["f", "summed", "slope", "loops"])
 def test_an_operator_takes_its_kernel_with_its_bits(function: str, tmp_path: Path) -> None:
     assert any(TAKEN in line for line in told(program(), tmp_path, function))
@@ -134,6 +135,7 @@ def twice(x: Tensor[A, B, S, 24, f32], w: Tensor[24, f32]):
 """
 
 
+@pytest.mark.one_in(2)
 def test_a_mapped_kernel_has_one_more_dim_of_programs(tmp_path: Path) -> None:
     module, plain = tessera.compile(MAPPED), tessera.compile(MAPPED.replace("(implements=rows)", ""))
     x, w = numbers(2, 3, 5, 24), numbers(3, 24)

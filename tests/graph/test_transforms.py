@@ -407,7 +407,7 @@ PAGES = [(DOCS / name).read_text(encoding="utf-8") for name in ("transforms.md",
 EXAMPLES = [text for page in PAGES for text in re.findall(r"^```tess\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_the_examples_of_the_page_hold(text: str, tmp_path: Path) -> None:
     path = tmp_path / "example.tess"

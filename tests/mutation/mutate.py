@@ -21,7 +21,7 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 from tesserac.syntax.walk import children, descendants
-from tests.mutation.programs import Program, programs
+from tests.mutation.programs import Program, candidates, usable
 from tests.mutation.values import NAMES
 
 KINDS = ("dim", "size", "axis", "dtype", "policy", "swap", "name")
@@ -53,11 +53,12 @@ def mutants(seed: int, count: int) -> list[Mutant]:
     """Kinds in turn; a program and a place of it at random. No mutant comes twice."""
     rng = random.Random(seed)
     found: dict[str, Mutant] = {}
-    kinds = {kind: [p for p in programs() if any(place.kind == kind for place in places(p))] for kind in KINDS}
-    for attempt in range(count * 20):
-        kind = KINDS[attempt % len(KINDS)]
-        program = rng.choice(kinds[kind])
-        place = rng.choice([place for place in places(program) if place.kind == kind])
+    for _ in range(count * 200):
+        kind, program = KINDS[len(found) % len(KINDS)], rng.choice(candidates())
+        fitting = [place for place in places(program) if place.kind == kind]
+        if not fitting or not usable(program):
+            continue
+        place = rng.choice(fitting)
         mutant = _mutant(program, place, rng.choice(place.instead))
         found.setdefault(mutant.text, mutant)
         if len(found) == count:

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.ops.registry import OPERATORS
-from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
-from tesserac.syntax.walk import descendants
 from tests.mutation.evaluate import judge
 from tests.mutation.values import Rejected, Unjudged
 from tests.support.checking import diagnose
+from tests.support.library_functions import docs
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("examples", "tests/cases/mutants", "tests/cases/check")
@@ -31,10 +29,15 @@ class Program:
     text: str
 
 
-@cache
 def programs() -> tuple[Program, ...]:
     """Those that the checker has nothing to say about, and that the oracle can run."""
-    return tuple(program for program in (*_files(), *_doc_strings()) if _usable(program))
+    return tuple(program for program in candidates() if usable(program))
+
+
+@cache
+def candidates() -> tuple[Program, ...]:
+    """Whether one can be used is asked when it is drawn: to ask all takes a third of a minute."""
+    return (*_files(), *_doc_strings())
 
 
 def _files() -> list[Program]:
@@ -56,11 +59,9 @@ def _controls(name: str, text: str) -> list[Program]:
 
 
 def _doc_strings() -> list[Program]:
-    docs = {operator.name: operator.__doc__ or "" for operator in OPERATORS.values()}
-    for path, text in stdlib_files().items():
-        module = parse_module(SourceFile(path, text)).module
-        docs |= {node.name: node.doc or "" for node in descendants(module) if isinstance(node, ast.FunctionDef)}
-    found = {name: re.search(r"^ *def f\(.*", doc, re.MULTILINE | re.DOTALL) for name, doc in docs.items()}
+    texts = {operator.name: operator.__doc__ or "" for operator in OPERATORS.values()}
+    texts |= {name: doc for (_, name), doc in docs().items()}
+    found = {name: re.search(r"^ *def f\(.*", doc, re.MULTILINE | re.DOTALL) for name, doc in texts.items()}
     return [Program(f"doc_{name}", _dedented(match[0])) for name, match in sorted(found.items()) if match]
 
 
@@ -69,7 +70,8 @@ def _dedented(text: str) -> str:
     return "\n".join(line[margin:] for line in text.rstrip().splitlines()) + "\n"
 
 
-def _usable(program: Program) -> bool:
+@cache
+def usable(program: Program) -> bool:
     """Nothing to say about it, and the oracle runs it to the end."""
     source = SourceFile("example.tess", program.text)
     if diagnose(source):

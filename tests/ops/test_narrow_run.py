@@ -196,6 +196,7 @@ def test_products_of_small_integers_accumulate_in_i32(dtype: str) -> None:
     assert got.dtype == np.int32 and np.array_equal(got, a @ b)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 def test_arrays_of_every_dtype_go_in_and_come_out(dtype: DType) -> None:
     text = f"""
@@ -224,6 +225,7 @@ def one(x: Tensor[{dtype}]): return x
     assert str(wrong.dtype) in str(error.value) and dtype.name in str(error.value)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [d for d in REAL if d.is_float], ids=str)
 def test_loss_scale_is_part_of_the_type_and_changes_no_value(dtype: DType) -> None:
     accum = " @accum(f32)" if dtype.bits < 32 else ""

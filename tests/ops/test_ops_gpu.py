@@ -3,7 +3,6 @@ pass, the vendor's assembler takes it, and its threads give the oracle's bits.""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from itertools import cycle
 
@@ -22,7 +21,6 @@ from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
 from tesserac.ops.registry import Operator
 from tesserac.pipeline import schedule_passes
-from tesserac.syntax import ast
 from tesserac.target.nvptx.build import PLATFORMS, GpuPlatform, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.ptx import assemble, find_ptxas
 from tesserac.tile.build import tile_pass
@@ -35,6 +33,7 @@ from tests.support.cpu_kernels import same_bits
 from tests.support.folding import folded
 from tests.support.gpu_emulator import CannotEmulate, Emulated
 from tests.support.gpu_kernels import program_of
+from tests.support.library_functions import example_of
 from tests.support.registry_cases import module_of, parse_type, sample
 from tests.support.sampling import of_each_operator, spread
 
@@ -64,7 +63,7 @@ def whole_program(lowered: Module, gpu: GpuPlatform) -> GpuProgram:
     return gpu_program(lowered, "f", gpu, lambda span: ("", 0, 0), name="f", returns_tuple=False)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("operator", "types"), spread(of_each_operator(CASES, 1), 60))
 def test_threads_give_the_bits_of_the_forms(operator: Operator, types: tuple[str, ...]) -> None:
     tensors, rng = [parse_type(t) for t in types], np.random.default_rng(0)
@@ -85,12 +84,12 @@ def assert_assembles(made: GpuProgram) -> None:
         assert assemble(kernel.code(), made.arch).spilled_bytes == 0, kernel.name
 
 
-@folded(("operator", "types", "arch"), list(with_arches(of_each_operator(CASES, 2))), one_in=2)
+@folded(("operator", "types", "arch"), list(with_arches(of_each_operator(CASES, 2))), one_in=6)
 def test_every_operator_lowers(operator: Operator, types: tuple[str, ...], arch: str) -> None:
     assert program_of_operator(operator, types, arch).steps is not None
 
 
-@folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))))
+@folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))), one_in=2)
 def test_every_element_type_lowers(operator: Operator, types: list[TensorType], arch: str) -> None:
     gpu = PLATFORMS[arch]
     lowered = run_passes(module_of(operator, types), [generalize, fold_views, *lowering(gpu)], verify=True)
@@ -104,10 +103,9 @@ def test_operators_assemble(operator: Operator, types: tuple[str, ...], arch: st
     assert_assembles(program_of_operator(operator, types, arch))
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize(("path", "node", "arch"), list(with_arches(spread(FUNCTIONS, 24))))
-def test_functions_of_the_library_lower(path: str, node: ast.FunctionDef, arch: str) -> None:
-    doc = inspect.cleandoc(node.doc or "")
-    made = program_of(SourceFile("m.tess", doc[doc.index("def ") :]), "f", arch)
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize(("path", "name", "arch"), list(with_arches(spread(FUNCTIONS, 24))))
+def test_functions_of_the_library_lower(path: str, name: str, arch: str) -> None:
+    made = program_of(SourceFile("m.tess", example_of(path, name)), "f", arch)
     if sampling.thorough and find_ptxas() is not None:
         assert_assembles(made)

@@ -39,7 +39,7 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype("f4")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @by_example
 def test_run(path: Path, capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
     assert cli.main(cli.runner, "tessera", ["run", str(path)]) == 0
@@ -59,7 +59,7 @@ def test_the_page_of_examples_names_it(path: Path) -> None:
     assert f"(../examples/{path.name})" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if "\ntest " in p.read_text("utf-8")], ids=lambda path: path.stem)
 def test_their_own_tests_pass(path: Path) -> None:
     assert cli.main(cli.compiler, "tesserac", ["test", str(path)]) == 0
@@ -99,7 +99,7 @@ def test_spectral_filter() -> None:
     assert low_pass(noisy[:, :31], 0.05).shape == (2, 31)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 def test_the_demo_shows_what_it_promises_on_a_page_or_two(tmp_path: Path) -> None:
     """A mistake that its fix mends, every level, bits that agree, a gradient that is right, a picture."""
     variables = os.environ | {"TESSERA_CACHE_DIR": new_cache(tmp_path)}
@@ -114,6 +114,7 @@ def test_the_demo_shows_what_it_promises_on_a_page_or_two(tmp_path: Path) -> Non
     assert len(shown.splitlines()) < 100
 
 
+@pytest.mark.one_in(2)
 def test_mlp() -> None:
     m = load("mlp")
     net = m.MLP(

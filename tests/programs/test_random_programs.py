@@ -25,7 +25,7 @@ def session() -> Session:
     return Session(verify=True)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("seed", range(START, START + (16 if sampling.thorough else 4)))
 def test_interpreted_compiled_and_unfused_agree(seed: int) -> None:
     program = random_program(seed)

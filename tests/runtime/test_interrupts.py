@@ -120,15 +120,18 @@ def run(text: str, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_interrupt_ends_a_call(threads: str) -> None:
     names = ["turns", "wide turns", "search", "launches", "taken", "careful"]
     assert run(EACH, threads) == [f"{name} stopped" for name in names]
 
 
+@pytest.mark.one_in(6)
 def test_what_a_handler_raises_is_raised() -> None:
     assert run(OWN, "2") == ["raised own", "handlers that return let the call go on: [0, 1]"]
 
 
+@pytest.mark.one_in(6)
 def test_other_threads_are_not_interrupted() -> None:
     assert run(OTHERS, "2") == ["stopped", "True"]

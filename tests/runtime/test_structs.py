@@ -314,6 +314,7 @@ def caches() -> tessera.module.Module:
     return tessera.compile(CACHES)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("sizes", [(2, 3, 4, 9, 5), (2, 2, 3, 8, 4), (1, 2, 3, 8, 4), (1, 1, 1, 8, 1), (2, 2, 8, 8, 8)])
 def test_a_bare_struct_meets_declared_sizes(caches: tessera.module.Module, sizes: tuple[int, ...]) -> None:
     batch, heads, length, longest, depth = sizes

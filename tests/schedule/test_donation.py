@@ -76,7 +76,7 @@ def operands(size: int) -> list[np.ndarray]:
 CASES = IN_PLACE | SAVED | COPIED
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_results_are_the_same_in_other_memory(case: tuple[list[str], str]) -> None:
     text = program(*case, "a, b")
@@ -174,6 +174,7 @@ def batch(size: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.random((size, 8), np.float32), rng.random((size, 4), np.float32)
 
 
+@pytest.mark.one_in(2)
 def test_a_step_of_training_updates_the_model_in_place() -> None:
     given, plain, (x, y) = tessera.compile(GIVEN), tessera.compile(STEP), batch(5)
     model, other = given.MLP(8, 16, 4), plain.MLP(8, 16, 4)
@@ -187,6 +188,7 @@ def test_a_step_of_training_updates_the_model_in_place() -> None:
             np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.one_in(2)
 def test_a_step_allocates_nothing_for_the_model() -> None:
     given, (x, y) = tessera.compile(GIVEN), batch(2)
     model, _ = given.step(given.MLP(8, 50_000, 4), x, y)

@@ -101,6 +101,7 @@ INPUTS: dict[str, list[np.ndarray]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", INPUTS)
 def test_bits(name: str) -> None:
     run = compiled_equals_oracle(PROGRAM)
@@ -119,6 +120,7 @@ def marked(program: str, name: str, machine: Machine = AARCH64) -> list[Op]:
     return [op for op in host(program, name, machine).walk() if "sequential" in op.attrs]
 
 
+@pytest.mark.one_in(2)
 def test_the_outermost_loop_of_small_work_is_compiled_as_one() -> None:
     for name in INPUTS:
         (loop,) = marked(PROGRAM, name)

@@ -44,6 +44,7 @@ def exact(q: Array, k: Array, v: Array, w: Array, seen: Array | None) -> list[Ar
     return [ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ w]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_have_the_bits_of_their_meaning_at_any_size(causal: bool) -> None:
     program = BACK.format(causal=causal)
@@ -60,6 +61,7 @@ def told(text: str, tmp_path: Path, name: str = "f", target: str | None = None) 
     return inspect(Session(), f"{path}:{name}", "schedule", target).output
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_90a"])
 def test_no_score_is_in_memory_on_the_way_back(tmp_path: Path, target: str) -> None:
     fixed = BACK.format(causal=True).replace("D, f32", "64, f32").replace("E, f32", "64, f32")
@@ -104,6 +106,7 @@ def twice(q: Tensor[B, S, 4, f64], k: Tensor[B, T, 4, f64], v: Tensor[B, T, 4, f
 """
 
 
+@pytest.mark.one_in(4)
 def test_both_modes_and_second_derivatives_agree() -> None:
     rng = np.random.default_rng(0)
     q, k, v, w = (rng.standard_normal((2, n, 4)) for n in (5, 7, 7, 5))
@@ -139,6 +142,7 @@ def with_options(x: dict[str, Array]) -> Array:
     return (p / p.sum(-1, keepdims=True))[..., :-1] @ v
 
 
+@pytest.mark.one_in(6)
 def test_all_options_go_by_blocks_forward_and_back(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     shapes = {"q": (2, 4, 50, 8), "k": (2, 2, 230, 8), "v": (2, 2, 230, 8), "w": (2, 4, 50, 8), "b": (4, 50, 230)}

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tessera
 from tesserac.graph.interp import run_function
@@ -26,7 +27,7 @@ def values() -> Any:
     return compile_to_forms(text)
 
 
-@folded("i, case", list(enumerate(CASES)))
+@folded("i, case", list(enumerate(CASES)), one_in=12)
 def test_options(i: int, case: Case) -> None:
     args = list(case.operands.values())
     (found,) = run_function(values(), f"m.f{i}", args)
@@ -42,6 +43,7 @@ def operands() -> list[np.ndarray]:
     return [normal(0, 2, 3, 4, 8), normal(1, 2, 3, 6, 8), normal(2, 2, 3, 6, 5), np.int32([6, 4]), normal(3, 3)]
 
 
+@pytest.mark.one_in(6)
 def test_what_is_stored_behind_a_row_is_not_seen() -> None:
     """Values and gradients alike: not even NaN shows."""
     q, k, v, n, t = operands()
@@ -57,6 +59,7 @@ def test_what_is_stored_behind_a_row_is_not_seen() -> None:
         assert np.isfinite(one).all() and one.tobytes() == other.tobytes()
 
 
+@pytest.mark.one_in(4)
 def test_sinks_at_the_ends_of_the_range() -> None:
     """A sink as large as the scores has its share, one far below none, one far above all; without keys there is 0."""
     q, k, v, n, t = operands()
@@ -69,6 +72,7 @@ def test_sinks_at_the_ends_of_the_range() -> None:
     assert (none == 0).all()
 
 
+@pytest.mark.one_in(2)
 def test_a_softcap_holds_infinite_scores() -> None:
     q, k, v, n, t = operands()
     found = run(f"{HEAD}    return attention(q * q * 1e30, k * k * 1e30, v, softcap=20.0)\n", q, k, v, n, t)

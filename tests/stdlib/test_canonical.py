@@ -30,6 +30,7 @@ def test_there_are_51_and_each_uses_its_name() -> None:
     assert all(f"{row.name}(" in row.use for row in CANONICAL)
 
 
+@pytest.mark.one_in(12)
 def test_every_row_of_the_table_runs() -> None:
     uses = ", ".join(row.use for row in CANONICAL)
     run = compiled_equals_oracle(f"def rows({PARAMETERS}):\n    return {uses}\n")
@@ -62,6 +63,7 @@ def blocks(x: Tensor[5, 7, f32]):
 """
 
 
+@pytest.mark.one_in(2)
 def test_a_product_with_an_epilogue_is_rounded_once() -> None:
     run, rng = compiled_equals_oracle(FUSED), np.random.default_rng(1)
     a, b, c = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((5, 9), (9, 6), (6,)))

@@ -48,6 +48,7 @@ def relative(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(b - a @ x) / np.linalg.norm(b))
 
 
+@pytest.mark.one_in(12)
 def test_linear_systems() -> None:
     for solve, a in ((module().by_cg, SPD), (module().by_gmres, A), (module().by_gmres, SPD)):
         x, residual, _ = solve(a, B)
@@ -63,6 +64,7 @@ def test_least_squares() -> None:
     assert residual <= 1e-11
 
 
+@pytest.mark.one_in(12)
 def test_eigenvalues_and_exponentials() -> None:
     found = np.linalg.eigvalsh(SPD)
     value, vector, residual, _ = module().by_powers(SPD)
@@ -83,6 +85,7 @@ def test_truncated_singular_values() -> None:
     assert residual < 1e-12
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", ["few_cg", "few_gmres", "few_powers", "few_lanczos", "few_expm", "few_ranks"])
 def test_a_missed_tolerance_is_an_error(name: str) -> None:
     with pytest.raises(tessera.TesseraError, match=r"no convergence|too few|too small"):

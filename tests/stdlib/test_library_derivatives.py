@@ -3,7 +3,6 @@ central differences; then derivatives at the places where functions are put toge
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from dataclasses import dataclass
@@ -16,11 +15,10 @@ from tesserac.check.infer import CheckResult, check_module
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.narrow import storage
-from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 from tesserac.types.ty import TensorType
-from tests.stdlib.test_stdlib import public_functions
 from tests.support.derivative_runs import Derivatives, agree, like_differences, moved
+from tests.support.library_functions import example_of, public_names
 from tests.support.source_support import body_of, check_text, graph_of, library
 
 SIZES = {"B": 2, "M": 3, "N": 5}
@@ -46,14 +44,13 @@ WIDE = Accuracy("f64", 1e-6, 1e-12, 1e-6)
 NARROW = Accuracy("f32", 1e-2, 1e-5, 2e-2)
 
 
-def example(node: ast.FunctionDef) -> tuple[CheckResult, Accuracy]:
+def example(path: str, name: str) -> tuple[CheckResult, Accuracy]:
     """In f64; where it makes tensors whose dtype it does not say, as it stands."""
-    doc = inspect.cleandoc(node.doc or "")
-    text = doc[doc.index("def ") :]
+    text = example_of(path, name)
     wide = re.sub(r"\bc64\b", "c128", re.sub(r"\bb?f(16|32)\b( @accum\(f32\))?", "f64", text))
     source = SourceFile("m.tess", wide)
     checked = check_module(parse_module(source).module, source, "m", library())
-    as_it_stands = checked.has_errors or node.name in IN_F32
+    as_it_stands = checked.has_errors or name in IN_F32
     return (check_text(text, "m", library()), NARROW) if as_it_stands else (checked, WIDE)
 
 
@@ -76,13 +73,13 @@ STEPPED = {"quantize", "dequantize", "dynamic_quantize", "fake_quantize", "float
 STEPPED |= {"mx_quantize", "mx_dequantize", "nvfp4_quantize", "nvfp4_dequantize", "mxfp4", "mxfp8", "nvfp4"}
 """They go in steps, across which differences are no derivatives; `test_quantize.py` holds what training sees."""
 ELSEWHERE = ITERATED | SOLVERS | OF_QUANTILES | STEPPED
-FUNCTIONS = [pytest.param(node, id=node.name) for _, node in public_functions() if node.name not in ELSEWHERE]
+FUNCTIONS = [pytest.param(path, name, id=name) for path, name in public_names() if name not in ELSEWHERE]
 
 
-@pytest.mark.one_in(6)
-@pytest.mark.parametrize("node", FUNCTIONS)
-def test_derivatives_of_examples(node: ast.FunctionDef) -> None:
-    checked, accuracy = example(node)
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize(("path", "name"), FUNCTIONS)
+def test_derivatives_of_examples(path: str, name: str) -> None:
+    checked, accuracy = example(path, name)
     function = graph_of(checked)
     types = [tensor_type(v) for v in function.body.args]
     of, rng = Derivatives(body_of(function), types, beside=beside(function)), np.random.default_rng(0)

@@ -4,7 +4,6 @@ a guard refuses them."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from functools import cache
 
@@ -20,8 +19,8 @@ from tesserac.ir.core import Module
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.narrow import storage
 from tesserac.types.ty import TensorType
-from tests.stdlib.test_stdlib import public_functions
 from tests.support.cpu_kernels import same_bits
+from tests.support.library_functions import example_of, public_names
 from tests.support.sampling import spread
 from tests.support.source_support import compile_to_forms
 
@@ -37,12 +36,11 @@ REFUSED = {"flash_attention": "E0933"}
 def symbolic_examples() -> dict[str, str]:
     """The examples in which a size has no number, by function."""
     found = {}
-    for path, node in public_functions():
-        doc = inspect.cleandoc(node.doc or "")
-        text = doc[doc.index("def ") :]
+    for path, name in public_names():
+        text = example_of(path, name)
         drawn = not any(f"/{folder}/" in f"/{path}" for folder in ELSEWHERE)
         if drawn and re.search(r"Tensor\[[^\]]*\b[A-Z]\w*\b", text.partition("\n")[0]):
-            found[node.name] = text
+            found[name] = text
     return found
 
 

@@ -179,6 +179,7 @@ def test_only_square_matrices_have_inverses() -> None:
         tessera.compile("def f(a: Tensor[M, N, f32]) -> Tensor[M, N, f32]: return inv(a)")
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("n", [31, 32, 33, 70])
 def test_sizes_around_a_block(n: int) -> None:
     """Blocks are of 32: the last is whole, or one short, or of one column."""
@@ -199,6 +200,7 @@ def test_sizes_around_a_block(n: int) -> None:
             orthonormal(q)
 
 
+@pytest.mark.one_in(12)
 def test_equal_pivots_and_exchanges() -> None:
     """Of equal pivots the first is taken: rows in any order give the rows of the solution in that order."""
     order = np.random.default_rng(0).permutation(40)
@@ -262,6 +264,7 @@ def test_svd(kind: str, m: int, n: int, seed: int) -> None:
         assert u.size == 0 or (u[np.abs(u).argmax(axis=0), np.arange(len(s))] > 0).all()
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("n", [64, 100])
 def test_larger_sizes(n: int) -> None:
     a, b = general("normal", n, n, n), general("normal", n, 2, n)
@@ -279,6 +282,7 @@ def test_larger_sizes(n: int) -> None:
     close((u * s) @ vh, a, bound(a, size(a)))
 
 
+@pytest.mark.one_in(12)
 def test_values_alone_have_the_bits_of_the_decompositions() -> None:
     a, b = symmetric("normal", 9, 1), general("deficient", 7, 9, 2)
     w, s = others().values(a, b)
@@ -365,6 +369,7 @@ def _restore_threads() -> Any:
     tessera.set_num_threads(count)
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.usefixtures("_restore_threads")
 @pytest.mark.parametrize("name", ["solves", "orthogonal", "eigen", "singular"])
 def test_threads_and_batches_do_not_show(name: str) -> None:
@@ -404,6 +409,7 @@ def q(a: Tensor[M, N, f32]) -> (Tensor[M, min(M, N), f32], Tensor[min(M, N), N, 
 """
 
 
+@pytest.mark.one_in(12)
 def test_blocks_equal_interpreted() -> None:
     run = compiled_equals_oracle(SMALL)
     a = symmetric("normal", 35, 1).astype("f4")
@@ -413,6 +419,7 @@ def test_blocks_equal_interpreted() -> None:
     blocks("q", a[:, :33])
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 6])
 def test_compiled_equals_interpreted(n: int) -> None:
     run = compiled_equals_oracle(SMALL)

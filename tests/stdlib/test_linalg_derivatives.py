@@ -96,6 +96,7 @@ def slope(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, d: np.nda
     return (8 * near - far) / (12 * h)
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", spread([*SQUARE, *SYMMETRIC], 6))
 def test_forward_and_back(program: tessera.Module, name: str) -> None:
     rng = np.random.default_rng(len(name))
@@ -108,6 +109,7 @@ def test_forward_and_back(program: tessera.Module, name: str) -> None:
     assert np.sum(back * d) == pytest.approx(forward, rel=1e-10, abs=1e-11)
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("rows", "columns"), [(5, 3), (3, 5), (3, 3), (1, 1)])
 def test_factors_of_every_shape(program: tessera.Module, rows: int, columns: int) -> None:
     rng = np.random.default_rng(7)
@@ -120,6 +122,7 @@ def test_factors_of_every_shape(program: tessera.Module, rows: int, columns: int
     assert np.sum(program.thin_s(a, c) * d) == pytest.approx(along, rel=1e-6)
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("gap", [0.0, 1e-14, 1e-9, 1e-3])
 def test_a_space_of_equal_eigenvalues_has_an_exact_derivative(program: tessera.Module, gap: float) -> None:
     rng = np.random.default_rng(3)
@@ -137,6 +140,7 @@ def test_second_order_goes_by_the_rules(program: tessera.Module) -> None:
     np.testing.assert_allclose(second, slope(lambda v: program.twice(v, b, d)[0], a, d), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.one_in(12)
 def test_batches(program: tessera.Module) -> None:
     rng = np.random.default_rng(6)
     a = np.stack([matrix(rng, "solve") for _ in range(3)])
@@ -221,6 +225,7 @@ def central_slope(f: Callable[..., float], a: np.ndarray, g: np.ndarray) -> np.n
     return found
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
 def test_gradients_that_no_choice_of_basis_shows_are_right_at_equal_values(values: list[float]) -> None:
     module, rng = tessera.compile(EQUAL), np.random.default_rng(0)
@@ -232,12 +237,14 @@ def test_gradients_that_no_choice_of_basis_shows_are_right_at_equal_values(value
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
+@pytest.mark.one_in(12)
 def test_the_identity_rebuilt_has_a_gradient_of_ones() -> None:
     module, one = tessera.compile(EQUAL), np.ones((3, 3))
     np.testing.assert_allclose(module.d_rebuilt(np.eye(3), one), one, atol=1e-14)
     np.testing.assert_allclose(module.d_symmetric(np.eye(3), one), 2 * np.tril(one) - np.eye(3), atol=1e-14)
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", ["corner", "vector"])
 def test_a_gradient_of_a_chosen_basis_is_an_error(name: str) -> None:
     with pytest.raises(tessera.TesseraError, match="depends on the basis"):
@@ -261,6 +268,7 @@ def unmixed(module: tessera.Module, a: np.ndarray, is_symmetric: bool) -> np.nda
     return change - u @ np.where(level, (inside + inside.T) / 2, 0.0) @ vh
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
 @pytest.mark.parametrize(
     "name", spread(["rebuilt", "polar_factor", "cubed", "nuclear", "symmetric", "exponential"], 3)
@@ -273,6 +281,7 @@ def test_a_change_that_mixes_no_vectors_of_equal_values_has_an_exact_jvp(name: s
     assert getattr(module, f"j_{name}")(a, g, d) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", ["rebuilt", "nuclear", "symmetric"])
 @pytest.mark.parametrize("size", [1.0, 0.0])
 def test_a_change_that_mixes_vectors_of_equal_values_is_an_error(name: str, size: float) -> None:

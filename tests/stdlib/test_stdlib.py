@@ -1,8 +1,9 @@
 """The library holds its promises: it checks without a word, and the example of every public function runs, interpreted
 and compiled, with the same bits."""
 
+from __future__ import annotations
+
 import inspect
-from functools import cache
 
 import numpy as np
 import pytest
@@ -18,19 +19,18 @@ from tesserac.syntax.fmt import format_source
 from tesserac.syntax.parse import parse_module
 from tests.support.cpu_kernels import same_bits
 from tests.support.folding import folded
+from tests.support.library_functions import docs, example_of, public_names
 from tests.support.source_support import check_text, compile_to_forms, library
 
-
-@cache
-def public_functions() -> list[tuple[str, ast.FunctionDef]]:
-    found = []
-    for path, text in stdlib_files().items():
-        items = parse_module(SourceFile(path, text)).module.items
-        found += [(path, i) for i in items if isinstance(i, ast.FunctionDef) and not i.name.startswith("_")]
-    return found
+FUNCTIONS = [pytest.param(path, name, id=name) for path, name in public_names()]
 
 
-FUNCTIONS = [pytest.param(path, node, id=node.name) for path, node in public_functions()]
+@folded("path", sorted(stdlib_files()))
+def test_doc_strings_are_read_as_the_parser_reads_them(path: str) -> None:
+    items = parse_module(SourceFile(path, stdlib_files()[path])).module.items
+    nodes = [item for item in items if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
+    found = {name: doc for (file, name), doc in docs().items() if file == path}
+    assert found == {node.name: inspect.cleandoc(node.doc or "") for node in nodes}
 
 
 def test_the_library_has_no_diagnostics() -> None:
@@ -43,22 +43,17 @@ def test_files_are_in_the_one_style(path: str) -> None:
     assert format_source(SourceFile(path, text)).text == text, "tesserac fmt brings it into shape"
 
 
-def example_of(node: ast.FunctionDef) -> str:
-    doc = inspect.cleandoc(node.doc or "")
-    return doc[doc.index("def ") :]
-
-
-@folded(("path", "node"), FUNCTIONS)
-def test_examples_use_what_they_explain(path: str, node: ast.FunctionDef) -> None:
-    example = example_of(node)
-    assert f"{node.name}(" in example.partition("\n")[2]
+@folded(("path", "name"), FUNCTIONS)
+def test_examples_use_what_they_explain(path: str, name: str) -> None:
+    example = example_of(path, name)
+    assert f"{name}(" in example.partition("\n")[2]
     assert not check_text(example, "m", library()).diagnostics
 
 
-@pytest.mark.one_in(6)
-@pytest.mark.parametrize(("path", "node"), FUNCTIONS)
-def test_examples_run(path: str, node: ast.FunctionDef) -> None:
-    example = example_of(node)
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize(("path", "name"), FUNCTIONS)
+def test_examples_run(path: str, name: str) -> None:
+    example = example_of(path, name)
     module = compile_to_forms(example)
     (function,) = module.ops
     sizes = {"B": 2, "M": 3, "N": 5}

@@ -8,6 +8,7 @@ from itertools import groupby, product
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tesserac.graph.interp import run_function
 from tests.support.source_support import compile_to_forms
@@ -51,6 +52,7 @@ def run(name: str, *args: Array) -> list[Array]:
     return run_function(program(), f"m.{name}", list(args))
 
 
+@pytest.mark.one_in(4)
 def test_what_is_left_to_choose_from() -> None:
     top, nucleus, near, one = run("kept", LOGITS)
     p = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)

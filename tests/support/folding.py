@@ -32,7 +32,7 @@ def folded(
 ) -> Callable[[Test], Test]:
     """Runs the test for every case; `names` are its parameters, as for `parametrize`. Cases that take time to find are
     a function: they are found when the test runs, not when it is collected. Of `one_in` cases one runs at a commit, as
-    `rotation.py` says."""
+    `rotation.py` says, and one of all if there are fewer."""
     parameters = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
     def fold(test: Test) -> Test:
@@ -72,7 +72,8 @@ def _chosen(cases: Cases, one_in: int) -> list[tuple[int, Any]]:
     """With their places among all."""
     every = list(enumerate(cases() if callable(cases) else cases))
     assert every, "there are no cases"
-    return every if only or len(every) < one_in else [case for case in every if rotation.is_turn(case[0], one_in)]
+    turns = rotation.turns_of(len(every), one_in)
+    return every if only else [case for case in every if rotation.is_turn(case[0], turns)]
 
 
 def _told(failures: Sequence[tuple[str, str]], count: int) -> str:

@@ -3,7 +3,8 @@ commit, and all of them under `--thorough`.
 
 Which part it is comes from the commit, so that a commit has one answer; the summary names it, and `pytest --part N`
 asks for another. A sweep is cut by the places of its cases, since neighbours often cost alike; one without parameters
-is one case, at a place that its name gives.
+is one case, at a place that its name gives. `one_in(12, "wheel")` gives a name to tests that share what costs: they
+have their turn together.
 """
 
 from __future__ import annotations
@@ -66,11 +67,16 @@ def _has_its_turn(item: pytest.Item, places: Counter[str]) -> bool:
     mark = item.get_closest_marker("one_in")
     if mark is None:
         return True
-    (count,) = mark.args
+    count, *group = mark.args
     name = item.nodeid.partition("[")[0]
     place = places[name] + zlib.crc32(name.encode())
     places[name] += 1
-    return is_turn(place, count)
+    return is_turn(zlib.crc32(group[0].encode()) if group else place, count)
+
+
+def turns_of(count: int, one_in: int) -> int:
+    """In how many turns so many cases are run: in `one_in`, or fewer, so that none is empty."""
+    return max(turns for turns in range(1, one_in + 1) if PARTS % turns == 0 and turns <= count)
 
 
 def is_turn(place: int, one_in: int) -> bool:

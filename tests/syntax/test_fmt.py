@@ -32,7 +32,7 @@ def test_seeds(path: Path, golden: Golden) -> None:
     golden.check(CASES / "fmt" / f"seed_{path.stem}.out", assert_well_formatted(path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "path", sorted([*ROOT.glob("stdlib/**/*.tess"), *ROOT.glob("examples/**/*.tess")]), ids=lambda path: path.stem
 )

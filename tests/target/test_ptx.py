@@ -20,7 +20,7 @@ VARIANTS = [
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
 def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> None:
     """Nothing approximate, nothing flushed, and no `add` or `mul` that the assembler may contract into an fma."""
@@ -30,7 +30,7 @@ def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> 
     assert f".target {arch}" in code
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @needs_ptxas
 @pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
 def test_kernels_assemble_without_spills(name: str, arch: str, variant: str) -> None:
@@ -92,6 +92,7 @@ def test_an_unknown_intrinsic_never_reaches_the_code_generator() -> None:
         emit_ptx(code, "sm_80")
 
 
+@pytest.mark.one_in(2)
 @needs_ptxas
 def test_all_kernels_of_a_program_are_one_text() -> None:
     from tesserac.target.nvptx.build import PLATFORMS, ptx_text

@@ -59,6 +59,7 @@ def emulated(text: str) -> Emulated:
     return Emulated(program, kernels_of(module))
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("name", "blocks"), spread(RUN, 6))
 def test_threads_give_the_bits_of_the_meaning(name: str, blocks: tuple[int, ...] | None) -> None:
     run = emulated(scheduled(PROGRAMS[name], blocks))
@@ -105,6 +106,7 @@ def test_a_round_runs_beside_the_one_before() -> None:
     assert waits == [1, 0] and names.index("gpu.round") > names.index("gpu.wait_mma", names.index("gpu.wait_mma") + 1)
 
 
+@pytest.mark.one_in(2)
 def test_sums_of_terms_are_columns_of_the_product() -> None:
     """Of 64 values and 8 ones; of other units and of wide values they are a product of their own, in the same chain."""
     chosen = kernel(ATTENTION)
@@ -162,6 +164,7 @@ def test_programs_of_equal_work_follow_each_other_and_long_ones_come_first() -> 
     assert is_persistent(kernel(ATTENTION.replace("causal=True", "causal=False")))
 
 
+@pytest.mark.one_in(4)
 def test_terms_in_bf16_use_the_power_of_two_of_the_hardware() -> None:
     ptx = emit_ptx(emit_kernel(kernel(ATTENTION)).llvm, ARCH)
     assert "ex2.approx" in ptx
@@ -194,6 +197,7 @@ def test_a_block_that_fits_no_unit_runs_as_its_meaning_and_says_why() -> None:
     assert why
 
 
+@pytest.mark.one_in(4)
 def test_numbers_of_bf16_keys_do_not_depend_on_the_blocks() -> None:
     """On this machine: the same rounding of terms whatever the blocks of keys are."""
     import ml_dtypes

@@ -124,6 +124,7 @@ def test_matmul_f32(m: int, k: int, n: int, ranges: int) -> None:
     same_bits(product("f32", a, b, ranges), chain_contract(a, b))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("k", [4096, 4097, 3 * 4096, 5 * 4096 + 1, 7 * 4096 + 600])
 def test_matmul_of_several_segments(k: int) -> None:
     a, b = numbers((3, k), np.dtype("f4")), numbers((k, 14), np.dtype("f4"), 1)
@@ -174,6 +175,7 @@ def check_kernel(text: str, name: str, sizes: dict[str, int], *, special: bool =
 DIM = st.one_of(st.integers(0, 9), st.integers(30, 70), st.integers(500, 530))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", TEXTS)
 @given(sizes=st.fixed_dictionaries({"A": DIM, "B": DIM, "C": st.integers(0, 5)}), special=st.booleans())
 @examples(12)

@@ -124,6 +124,7 @@ def test_products_take_what_was_found_for_their_kind() -> None:
     assert first(text.format("a @ b").replace("f32", "f64")) != [24, 192, 128]
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.slow
 def test_a_planted_slow_default_is_found_once_and_taken_by_all(tmp_path: Path) -> None:
     path, out = tmp_path / "m.tess", tmp_path / "out.json"
