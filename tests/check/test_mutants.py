@@ -31,6 +31,7 @@ def test_there_are_many_programs() -> None:
     assert len(programs()) >= 250
 
 
+@pytest.mark.one_in(2)
 def test_what_the_oracle_rejects_is_diagnosed(outcomes: list[Outcome]) -> None:
     wrong = [outcome for outcome in outcomes if outcome.verdict == REJECTED]
     assert len(wrong) >= SAMPLE // 2

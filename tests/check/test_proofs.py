@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -173,6 +174,7 @@ def test_a_normal_form_has_the_value(facts: list[Fact], size: Dim) -> None:
             continue
 
 
+@pytest.mark.one_in(2)
 @examples(80)
 @given(FACTS, SIZES, SIZES, st.sampled_from((1, 2, 3, -1, -2)))
 def test_what_holds_in_a_loop_holds_in_every_turn(facts: list[Fact], stop: Dim, limit: Dim, step: int) -> None:

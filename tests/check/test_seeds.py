@@ -211,6 +211,7 @@ def test_flash_attention_drops_out(flash: Any) -> None:
     assert np.isfinite(dropped).all() and not np.allclose(dropped, kept, rtol=1e-2)
 
 
+@pytest.mark.one_in(2)
 def test_transformer_block() -> None:
     """Two new positions after three in the cache."""
     b, s, d, f, room, length = 2, 2, 8, 12, 7, 3
@@ -245,6 +246,7 @@ def transformer_reference(x: Any, k: Any, v: Any, w: dict[str, Any], length: int
     return y + inner * 0.5 * (1 + erf(inner / np.sqrt(2))) @ w["Wmlp_out"]
 
 
+@pytest.mark.one_in(2)
 def test_stdlib_import() -> None:
     more = """
 def attend(q: Tensor[B, H, S, D, f32], cache: KVCache[B, H, M, D, f32]): return my_attention(q, cache)
@@ -431,7 +433,7 @@ def f(x: Tensor[N, f32]): return cast(x, half), cast(x, fp8(e4m3|e5m2) @accum(f3
     assert a.dtype == ml_dtypes.bfloat16 and b.dtype == ml_dtypes.float8_e4m3fn and float(b[1]) == 448
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("sizes", spread([(1, 1, 1, 1), (1, 1, 2, 8), (2, 4, 4, 4), (8, 8, 8, 8), (2, 2, 2, 2)], 2))
 def test_a_transformer_block_is_called_from_python(sizes: tuple[int, ...]) -> None:
     """Its cache has no sizes of its own: in every call they are what they are, whichever others they equal there."""

@@ -89,7 +89,7 @@ COMPLETE = ("testing.md", "tracing.md", "training-command.md")
 MLP = "def f(x: Tensor[N, f32]): return x * 2.0\n"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", COMPLETE)
 def test_guides_run(name: str, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -98,7 +98,7 @@ def test_guides_run(name: str, golden: Golden, tmp_path: Path, monkeypatch: pyte
     golden.check(page, Lesson(page.stem).run(page.read_text(encoding="utf-8")))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_python_of_the_pages_about_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the files and arrays that their readers are taken to have."""
     monkeypatch.chdir(tmp_path)

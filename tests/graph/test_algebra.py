@@ -151,7 +151,7 @@ def grown(rng: random.Random, depth: int) -> tuple[str, Any]:
     )
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_random_operator_is_its_matrix(seed: int) -> None:
     rng = random.Random(seed)
@@ -163,7 +163,7 @@ def test_a_random_operator_is_its_matrix(seed: int) -> None:
             assert np.allclose(y, expected, rtol=1e-9, atol=1e-9), text
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_every_kind_is_its_matrix() -> None:
     module = tessera.compile("\n".join(HEADER.format(number=i, tree=text) for i, text in enumerate(LEAVES)))
     for i, (text, matrix) in enumerate(LEAVES.items()):
@@ -574,7 +574,7 @@ def test_spectral_forms_of_all_operators() -> None:
     assert np.allclose(m.heat(p, q, np.ones(6)), series @ np.ones(6))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_a_function_of_an_operator_has_its_gradient_where_eigenvalues_are_equal() -> None:
     m, step = tessera.compile(FORMS), 1e-6
     for a in (2.0 * np.eye(3), np.diag([1.0, 1.0, 4.0]), np.array([[3.0, 1, 0], [1, 3, 0], [0, 0, 2.0]])):

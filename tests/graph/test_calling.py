@@ -138,7 +138,7 @@ def flat(value: object) -> list[np.ndarray]:
     return [leaf for one in value for leaf in flat(one)] if isinstance(value, tuple) else [np.asarray(value)]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", CALLS)
 def test_bits_are_those_of_what_is_written_out(name: str) -> None:
     expected = run_function(compile_to_forms(PROGRAM), f"m.{name}", CALLS[name])
@@ -210,7 +210,7 @@ def test_an_argument_that_is_given_away_is_read_first() -> None:
     np.testing.assert_allclose(tessera.compile(TOLD).given(x, y), double(X) + double(W) * X, rtol=1e-5)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_small_programs_call_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert not any(op.name == INVOKE for name in CALLS for op in with_calls(PROGRAM, name).walk())

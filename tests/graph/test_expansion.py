@@ -50,7 +50,7 @@ def refused(text: str) -> str:
     return found.title
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("way", CALLED)
 def test_what_doubles_is_called(way: str) -> None:
     session, source = Session(), SourceFile("towers.tess", doubling(*CALLED[way]))
@@ -100,7 +100,7 @@ def test_the_page_and_the_documents_say_the_limit() -> None:
 COMMANDS = (("check", "--explain-memory"), ("build",), ("build", "--emit", "llvm"), ("inspect",))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_fails_of_it(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -207,6 +207,7 @@ def test_a_gradient_has_the_same_bits_on_one_thread_and_on_two(program: tessera.
     assert found[0] == found[1]
 
 
+@pytest.mark.one_in(2)
 def test_a_gradient_has_the_same_bits_fused_and_not() -> None:
     session, platform = Session(), host_platform()
     source = SourceFile("bits.tess", PROGRAM)

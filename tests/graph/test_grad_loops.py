@@ -198,7 +198,7 @@ def program() -> tessera.Module:
     return tessera.compile(PROGRAM)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("a", [0.3, 2.0, 1e6])
 def test_newton_iterations(program: tessera.Module, a: float) -> None:
     value, slope = program.newton_slope(a)
@@ -215,6 +215,7 @@ def test_a_bound_on_turns_is_checked(program: tessera.Module) -> None:
         program.bounded_slope(1e8)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("turns", [0, 1, 7, 128, 129, 1000])
 def test_turns_that_the_run_counts(program: tessera.Module, turns: int) -> None:
     """More than the rows of the stacks goes by segments."""
@@ -269,6 +270,7 @@ def test_a_struct_is_carried(program: tessera.Module) -> None:
     np.testing.assert_allclose(slope, numerically(lambda v: program.swing(v, 20), k), rtol=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 16, 17, 70])
 def test_segments_change_no_bit(program: tessera.Module, length: int) -> None:
     rng = np.random.default_rng(length)

@@ -59,7 +59,7 @@ def _called(function: tessera.Function, x: np.ndarray, w: np.ndarray) -> float:
     return function(x, w, 3)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_random_loops_and_branches() -> None:
     ways = ("if True:", "with checkpoint(every=2):")
     module = tessera.compile("".join(_program(number, said) for number in range(PROGRAMS) for said in ways))

@@ -107,6 +107,7 @@ def second(z: Tensor[N, c128]): return hessian(lambda v: sum(v * v * v) + v[0] *
 """
 
 
+@pytest.mark.one_in(2)
 def test_jacobians_of_complex_functions() -> None:
     """Analytic: the complex derivative. By real arguments: d re + i d im. Of real results: d/dx - i d/dy, as `grad`."""
     module: Any = tessera.compile(COMPLEX)
@@ -168,6 +169,7 @@ def flat(value: Any) -> list[np.ndarray]:
     return flat((value.a, value.b)) if hasattr(value, "a") else [np.asarray(value)]
 
 
+@pytest.mark.one_in(2)
 def test_derivatives_of_trees_are_trees_of_blocks() -> None:
     module: Any = tessera.compile(TREES)
     p, v = (module.Point(a=RNG.normal(size=3), b=(np.float64(RNG.normal()), RNG.normal(size=2))) for _ in range(2))

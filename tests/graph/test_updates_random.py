@@ -94,7 +94,7 @@ def arguments(n: int) -> list[np.ndarray]:
     return [a, b, m, np.float32(0.75), rng.integers(-n, n, n).astype(np.int32)]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @given(statements(2, False), st.sampled_from([3, 5, 70]))
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_updates_in_place_keep_the_bits(lines: list[str], n: int) -> None:

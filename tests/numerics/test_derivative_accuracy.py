@@ -159,6 +159,7 @@ def _close(at: float, got: float, right: Real, ulps: float) -> None:
     assert abs(Real(got) - right) <= ulps * (Real(2) ** -53 * abs(right) + Real(2) ** -1022), (at, got, right)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("expression", "exact"), [pytest.param(e, f, id=e) for e, f in DIFFERENCES.items()])
 def test_absolute_bounds(expression: str, exact: Exact) -> None:
     for dtype, unit in ((np.float64, 2.0**-53), (np.float32, 2.0**-24)):

@@ -102,6 +102,7 @@ def test_nothing_outside_the_block_changes() -> None:
     assert not np.array_equal(quick, plain[1])
 
 
+@pytest.mark.one_in(2)
 def test_kernels_called_inside_have_it_too() -> None:
     text = "def f(q: Tensor[2, S, 8, f32]):\n    with numerics(fast):\n        return attention(q, q, q)\n"
     q = numbers(2, 30, 8)

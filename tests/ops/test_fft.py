@@ -155,7 +155,7 @@ def test_compiled_code_has_the_bits_of_the_oracle(module: tessera.Module, length
     assert size == length
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @given(st.sampled_from([(), (1,), (0,), (3, 2), (2, 0)]), st.sampled_from([12, 100]))
 @settings(max_examples=6, deadline=None)
 def test_batches_do_not_show(batch: tuple[int, ...], length: int) -> None:

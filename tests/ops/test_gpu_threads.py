@@ -103,12 +103,13 @@ def test_running_sums_of_several_blocks(size: int) -> None:
     compare("running", numbers(size))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_running_sums_of_many_rows() -> None:
     """From so many programs on, each walks a row."""
     compare("running_rows", numbers(MANY, 600).astype(np.float64))
 
 
+@pytest.mark.one_in(2)
 def test_running_folds_of_columns() -> None:
     compare("running_columns", numbers(1100, 19))
 
@@ -126,6 +127,7 @@ def test_computed_places() -> None:
     compare("losses", numbers(33, 70), places(70, 33) % 70)
 
 
+@pytest.mark.one_in(2)
 def test_other_memory() -> None:
     compare("joined", numbers(5, 70))
     compare("turned", (numbers(12) + 1j * numbers(12)[::-1]).astype(np.complex64))

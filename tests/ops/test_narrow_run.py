@@ -60,6 +60,7 @@ def test_saturation_clamps_and_keeps_nan(dtype: DType) -> None:
         same_bits(got, np.where(np.isnan(x), x, clamped).astype(storage(dtype)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_arithmetic_saturates_without_an_accumulation_type_too(dtype: DType) -> None:
     """Each operator rounds once and clamps; NaN stays. All pairs of codes, as far as there are no more than 256."""
@@ -136,6 +137,7 @@ def test_tf32_shortens_the_factors_of_contractions_alone() -> None:
     ))  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [I4, U4], ids=str)
 def test_nibbles_wrap_and_sum_in_64_bits(dtype: DType) -> None:
     low, high = int(dtype.lowest), int(dtype.largest)
@@ -248,6 +250,7 @@ def test_f32_is_not_tf32() -> None:
         tessera.compile("def f(x: Tensor[N, f32], y: Tensor[N, tf32]): return x + y").f(*[np.ones(3, np.float32)] * 2)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("dtype", "result"), [("u8", "u1"), ("i8", "i4"), ("i16", "i2"), ("u32", "u4")])
 def test_products_of_integers_have_the_documented_dtype(dtype: str, result: str) -> None:
     """Signed bytes accumulate in i32, every other integer in itself, wrapping; all ways to write a product agree."""

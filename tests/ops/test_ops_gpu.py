@@ -63,7 +63,7 @@ def whole_program(lowered: Module, gpu: GpuPlatform) -> GpuProgram:
     return gpu_program(lowered, "f", gpu, lambda span: ("", 0, 0), name="f", returns_tuple=False)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("operator", "types"), spread(of_each_operator(CASES, 1), 60))
 def test_threads_give_the_bits_of_the_forms(operator: Operator, types: tuple[str, ...]) -> None:
     tensors, rng = [parse_type(t) for t in types], np.random.default_rng(0)
@@ -84,12 +84,12 @@ def assert_assembles(made: GpuProgram) -> None:
         assert assemble(kernel.code(), made.arch).spilled_bytes == 0, kernel.name
 
 
-@folded(("operator", "types", "arch"), list(with_arches(of_each_operator(CASES, 2))), one_in=6)
+@folded(("operator", "types", "arch"), list(with_arches(of_each_operator(CASES, 2))), one_in=12)
 def test_every_operator_lowers(operator: Operator, types: tuple[str, ...], arch: str) -> None:
     assert program_of_operator(operator, types, arch).steps is not None
 
 
-@folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))), one_in=2)
+@folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))), one_in=3)
 def test_every_element_type_lowers(operator: Operator, types: list[TensorType], arch: str) -> None:
     gpu = PLATFORMS[arch]
     lowered = run_passes(module_of(operator, types), [generalize, fold_views, *lowering(gpu)], verify=True)

@@ -128,6 +128,7 @@ def all_differ(*draws: np.ndarray) -> bool:
     return len(np.unique(values)) == values.size
 
 
+@pytest.mark.one_in(2)
 def test_every_place_and_turn_draws_differently(draws: tessera.Module) -> None:
     assert all_differ(*draws.two(), *draws.two(), draws.draw())
     a, b, c = draws.loops(np.int32(2))
@@ -231,7 +232,7 @@ def leaves(net: object) -> list[np.ndarray]:
     return [array for linear in linears for array in (linear.w, linear.b)]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_structs_have_a_stream_per_field() -> None:
     m = tessera.compile(STRUCTS)
     seven = leaves(m.seven())

@@ -46,6 +46,7 @@ MEANING = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("view", "between"), some_of_each(product(VIEWS, BETWEEN), key=itemgetter(0)))
 def test_a_cut_of_a_view_reads_the_right_elements(view: str, between: str) -> None:
     text, meant = VIEWS[view]

@@ -418,7 +418,7 @@ def interpreted(program: str, args: Sequence[Any]) -> list[np.ndarray]:
     return [np.asarray(item) for item in run_function(compile_to_forms(program), "m.f", list(map(np.asarray, arrays)))]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name, (text, _) in PROGRAMS.items() if not INT_PARAMETER.search(text)])
 def test_interpreted(name: str) -> None:
     """The interpreter is the oracle for bits; it takes no ints that are known while compiling."""

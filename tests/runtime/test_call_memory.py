@@ -26,7 +26,7 @@ def resident_bytes() -> int:
         return int(file.read().split()[1]) * 4096
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_no_leak_over_many_calls() -> None:
     x, y = np.arange(2000, dtype=f4), np.ones(2000, f4)
     dtype, function, both = np.dtype(f4), add().fast, solved().fast

@@ -254,6 +254,7 @@ def test_a_failure_that_is_no_fault_leaves_the_gpu_usable(fake: FakeCuda, module
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 def test_memory_is_level_and_used_again(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     x = tessera.to_device(np.ones(1000, np.float32))
     y = module.twice(x)

@@ -53,7 +53,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, run: Callab
     return calls
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("step", STEPS)
 def test_fusing_a_chain_takes_each_operation_a_few_times(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def copies(length: int) -> int:
@@ -65,7 +65,7 @@ def test_fusing_a_chain_takes_each_operation_a_few_times(step: str, monkeypatch:
     assert most <= 2.2 * more
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("step", STEPS)
 def test_no_kernel_grows_with_a_chain(step: str) -> None:
     made = tiles(chain(step, 300))

@@ -56,6 +56,7 @@ def levels(program: str, machine: Machine) -> Levels:
     return session.levels(source, session.function(source, "f"), machine)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("machine", [AARCH64, SM_90A], ids=lambda machine: machine.arch)
 @pytest.mark.parametrize("way", [way for way in BLOCKS if way != "tile shape"])
 def test_a_kernel_has_the_blocks_that_are_said(way: str, machine: Machine) -> None:
@@ -75,6 +76,7 @@ def test_a_product_has_the_blocks_of_its_tile_shape() -> None:
     assert [loop.block for loop in launch_loops(found[0])] == list(BLOCKS["tile shape"])
 
 
+@pytest.mark.one_in(2)
 def test_no_way_changes_a_bit() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((45, 70)).astype("f4"), rng.standard_normal((70, 101)).astype("f4")

@@ -119,7 +119,7 @@ def _grid(text: str) -> Array:
 A, B = np.float64(1.25), np.float64(2.5)
 
 
-@folded("text", CONTINUOUS, one_in=4)
+@folded("text", CONTINUOUS, one_in=6)
 def test_entropies_and_divergences_are_integrals(text: str) -> None:
     x = _grid(text)
     own, other = run_function(program(text), "m.of_f64", [x, A, B])

@@ -78,6 +78,7 @@ def run(name: str, x: Array) -> Array:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", WIDE)
 def test_f32(name: str) -> None:
     for points in POINTS[name]:
@@ -87,6 +88,7 @@ def test_f32(name: str) -> None:
         assert f32_ulps(run(name, x), exact) <= stated_bounds()[name]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", WIDE)
 def test_f64(name: str) -> None:
     rng = np.random.default_rng(1)

@@ -109,7 +109,7 @@ def test_forward_and_back(program: tessera.Module, name: str) -> None:
     assert np.sum(back * d) == pytest.approx(forward, rel=1e-10, abs=1e-11)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, "factors of decompositions")
 @pytest.mark.parametrize(("rows", "columns"), [(5, 3), (3, 5), (3, 3), (1, 1)])
 def test_factors_of_every_shape(program: tessera.Module, rows: int, columns: int) -> None:
     rng = np.random.default_rng(7)
@@ -122,7 +122,7 @@ def test_factors_of_every_shape(program: tessera.Module, rows: int, columns: int
     assert np.sum(program.thin_s(a, c) * d) == pytest.approx(along, rel=1e-6)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, "spaces of decompositions")
 @pytest.mark.parametrize("gap", [0.0, 1e-14, 1e-9, 1e-3])
 def test_a_space_of_equal_eigenvalues_has_an_exact_derivative(program: tessera.Module, gap: float) -> None:
     rng = np.random.default_rng(3)
@@ -225,7 +225,7 @@ def central_slope(f: Callable[..., float], a: np.ndarray, g: np.ndarray) -> np.n
     return found
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, "gradients of decompositions")
 @pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
 def test_gradients_that_no_choice_of_basis_shows_are_right_at_equal_values(values: list[float]) -> None:
     module, rng = tessera.compile(EQUAL), np.random.default_rng(0)
@@ -268,7 +268,7 @@ def unmixed(module: tessera.Module, a: np.ndarray, is_symmetric: bool) -> np.nda
     return change - u @ np.where(level, (inside + inside.T) / 2, 0.0) @ vh
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, "changes of decompositions")
 @pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
 @pytest.mark.parametrize(
     "name", spread(["rebuilt", "polar_factor", "cubed", "nuclear", "symmetric", "exponential"], 3)
@@ -281,7 +281,7 @@ def test_a_change_that_mixes_no_vectors_of_equal_values_has_an_exact_jvp(name: s
     assert getattr(module, f"j_{name}")(a, g, d) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, "mixing changes of decompositions")
 @pytest.mark.parametrize("name", ["rebuilt", "nuclear", "symmetric"])
 @pytest.mark.parametrize("size", [1.0, 0.0])
 def test_a_change_that_mixes_vectors_of_equal_values_is_an_error(name: str, size: float) -> None:

@@ -65,6 +65,7 @@ def test_instancenorm_is_one_group_per_channel(shape: tuple[int, ...], seed: int
     assert np.all(np.abs(y - exact_norm(x, rows)) <= 12 * EPS * norm_size(x, rows))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dims", [(7, 4), (2, 4, 5), (3, 4, 2, 6)])
 def test_batchnorm(dims: tuple[int, ...]) -> None:
     names = ", ".join(["N", "C", "H", "W"][: len(dims)])

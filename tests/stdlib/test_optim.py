@@ -71,7 +71,7 @@ def clipped(grads: Weights) -> Weights:
     return [g * min(1.0, LIMIT / norm) for g in grads]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("which", spread(RULES, 6))
 def test_steps_are_those_of_the_reference(which: str) -> None:
     module = program(which)
@@ -134,7 +134,7 @@ def test_weights_of_few_bits_have_masters() -> None:
             assert np.array_equal(np.asarray(copy).astype(ml_dtypes.bfloat16), weight), which
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_lbfgs_of_few_bits_asks_at_rounded_weights() -> None:
     text = NARROW + """
 def miss(m: Net[D], at: Net[D]) -> Tensor[f32]:

@@ -96,6 +96,7 @@ def step(m: Net[D, H], g: Net[D, H], mean: Net[D, H], square: Net[D, H], t: i32,
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["sgd", "momentum", "lion", "adam", "adamw", "adam_atan2"])
 def test_a_step_is_one_kernel_per_tensor(name: str) -> None:
     module = run_passes(compile_to_forms(LAUNCHES.format(name=name)), schedule_passes(AARCH64), verify=True)
@@ -156,6 +157,7 @@ def _threads() -> Iterator[None]:
     tessera.set_num_threads(count)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("_threads")
 def test_one_thread_or_two_give_the_same_bits() -> None:
     text = """

@@ -25,7 +25,7 @@ from tests.support.source_support import check_text, compile_to_forms, library
 FUNCTIONS = [pytest.param(path, name, id=name) for path, name in public_names()]
 
 
-@folded("path", sorted(stdlib_files()))
+@folded("path", sorted(stdlib_files()), one_in=2)
 def test_doc_strings_are_read_as_the_parser_reads_them(path: str) -> None:
     items = parse_module(SourceFile(path, stdlib_files()[path])).module.items
     nodes = [item for item in items if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
@@ -37,13 +37,13 @@ def test_the_library_has_no_diagnostics() -> None:
     assert [d for checked in library() for d in checked.diagnostics] == []
 
 
-@folded("path", sorted(stdlib_files()))
+@folded("path", sorted(stdlib_files()), one_in=4)
 def test_files_are_in_the_one_style(path: str) -> None:
     text = stdlib_files()[path]
     assert format_source(SourceFile(path, text)).text == text, "tesserac fmt brings it into shape"
 
 
-@folded(("path", "name"), FUNCTIONS)
+@folded(("path", "name"), FUNCTIONS, one_in=4)
 def test_examples_use_what_they_explain(path: str, name: str) -> None:
     example = example_of(path, name)
     assert f"{name}(" in example.partition("\n")[2]

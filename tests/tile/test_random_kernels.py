@@ -26,7 +26,7 @@ def results(value: object) -> list[np.ndarray]:
     return [np.asarray(one) for one in (value if isinstance(value, list | tuple) else (value,))]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @examples(40, brief=2)
 @given(kernel=random_kernels(), size=SIZES)
 def test_five_schedules_have_the_bits_of_the_interpreter(kernel: RandomKernel, size: tuple[int, int, int]) -> None:
@@ -38,6 +38,7 @@ def test_five_schedules_have_the_bits_of_the_interpreter(kernel: RandomKernel, s
             same_bits(one, other)
 
 
+@pytest.mark.one_in(2)
 @examples(12, brief=2)
 @given(kernel=random_kernels(), size=SIZES, blocks=st.sampled_from(SCHEDULES))
 def test_machine_code_and_threads_have_them_too(
