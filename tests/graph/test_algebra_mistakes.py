@@ -1,0 +1,139 @@
+"""Wrong uses of operators are told, and false promises end the call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
+
+WRONG = [
+    ("E0801", "op.dense(m) ∘ op.dense(m)"),
+    ("E0801", "op.dense(m) @ y"),
+    ("E0801", "op.dense(m) + op.dense(m).H"),
+    ("E0801", "commutator(op.dense(m), op.dense(m))"),
+    ("E0801", "sym(op.dense(m))"),
+    ("E0801", "op.dense(m, unitary=True)"),
+    ("E0801", "power(op.dense(m), 2)"),
+    ("E0801", "op.low_rank(m, zeros(3, 3))"),
+    ("E0802", "compose(x, x)"),
+    ("E0802", "x ∘ x"),
+    ("E0801", "x @ op.dense(m)"),
+    ("E0802", "op.eye(N) @ 3.0"),
+    ("E0801", "op.eye(N) @ zeros(N, 2, 2)"),
+    ("E0806", "op.eye(N) @ zeros(2, N, N)"),
+    ("E0802", "apply(op.eye(N), zeros(2, N, N), axis=0)"),
+    ("E0805", "norm(op.kronecker(op.eye(9000), op.eye(2)) + op.fft(18000))"),
+    ("E0804", "sqrt(op.dense(m.T @ m))"),
+    ("E0804", "det(op.fft(N))"),
+    ("E0804", "op.eye(N).U"),
+    ("E0804", "op.block([op.eye(N)])"),
+    ("E0801", "op.block([[op.eye(N), op.dense(m)]])"),
+    ("E0801", "op.eye(N) == op.eye(3)"),
+    ("E0801", "trace(op.dense(m))"),
+    ("E0801", "op.banded(m, 1, 1)"),
+    ("E0210", "op.permutation(x)"),
+    ("E0210", "op.jacobian(sum, x)"),
+    ("E0801", "op.coo(arange(3), arange(3), x, N)"),
+    ("E0802", "op.dense(m) @ cast(x, f64)"),
+    ("E0802", "op.eye(N) % op.eye(N)"),
+    ("E0803", "adjoint(fft)"),
+    ("E0803", "tensor(fft, op.eye(N))"),
+    ("E0803", "norm(op.fft())"),
+    ("E0804", "spectral(op.fft(N))"),
+    ("E0804", "truncate(op.eye(N), 2)"),
+    ("E0804", "power(op.eye(N), 65)"),
+    ("E0804", "op.eye(N) < op.eye(N)"),
+    ("E0804", "~op.eye(N)"),
+    ("E0804", "op.fft().shape"),
+    ("E0210", "op.dense(x)"),
+    ("E0210", "op.diag(m)"),
+    ("E0210", "op.eye(x)"),
+    ("E0210", "op.diag(arange(3))"),
+    ("E0210", "op.implicit(x, x, N)"),
+    ("E0210", "op.eye(N) * m"),
+    ("E0210", "op.eye(N) / 0.0"),
+    ("E0208", "op.eye(N).G"),
+    ("E0205", "op.eye()"),
+    ("E0210", "takes(m)"),
+    ("E0210", "op.block_sparse(m, arange(3), arange(3), N)"),
+    ("E0210", "op.block_sparse(zeros(3, 2, 2), x, arange(3), N)"),
+    ("E0801", "op.block_sparse(zeros(3, 2, 2), arange(3), arange(2), 8)"),
+    ("E0210", "of_f64(op.diag(x))"),
+    ("E0210", "with_policy(op.diag(cast(x, f64)))"),
+    ("E0210", "by_values(op.diag(x))"),
+    ("E0801", "by_values(spectral(op.diag(x))) @ zeros(N + 1)"),
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return Session()
+
+
+@pytest.mark.parametrize(("code", "text"), WRONG, ids=[text for _, text in WRONG])
+def test_a_mistake_has_its_code(session: Session, code: str, text: str) -> None:
+    program = f"""
+def takes(A: Operator[D, D]) -> Operator[D, D]: return A
+def of_f64(A: Operator[D, D, f64]): return A
+def with_policy(A: Operator[D, D, T = f32, P = T @accum(f32)]): return A
+def by_values(S: SpectralOperator[D, f32]) -> SpectralOperator[D]: return S
+def f(m: Tensor[M, N, f32], x: Tensor[N, f32], y: Tensor[M, f32]):
+    a = {text}
+    return x
+"""
+    assert [d.code for d in session.check(SourceFile("wrong.tess", program)).diagnostics][:1] == [code]
+
+
+def test_annotations_are_held() -> None:
+    program = """
+def f(A: Operator[D, E]) -> Operator[D, D]: return A
+def g(m: Tensor[M, N, f32]): return f(op.dense(m)) @ zeros(N)
+def h(A: Operator[D]): return 0
+def i(A: SpectralOperator[D, D]): return 0
+def j(A: Operator[D, D, T = f32, P = bf16 @accum(f32)]): return 0
+def k(A: Operator[D, D, Q = f32]): return 0
+"""
+    found = [d.code for d in Session().check(SourceFile("held.tess", program)).diagnostics]
+    assert sorted(found) == ["E0204", "E0204", "E0204", "E0204", "E0217"]
+
+
+def test_a_block_outside_is_told() -> None:
+    text = "def f(b: Tensor[K, P, P, f32], i: Tensor[K, i32], n: int): return op.block_sparse(b, i, i, n) @ ones(n)\n"
+    module = tessera.compile(text)
+    blocks = np.ones((2, 2, 2), "f4")
+    assert module.f(blocks, np.array([0, 2], "i4"), 6).tolist() == [2, 2, 0, 0, 2, 2]
+    with pytest.raises(tessera.TesseraError, match="3"):
+        module.f(blocks, np.array([0, 3], "i4"), 6)
+    with pytest.raises(tessera.TesseraError, match="% P == 0"):
+        module.f(blocks, np.array([0, 2], "i4"), 5)
+
+
+@pytest.mark.one_in(4)
+def test_a_false_promise_is_an_error() -> None:
+    text = """
+def itself(M: Tensor[N, N, f32]): return op.dense(M, self_adjoint=True) @ ones(N)
+def turned(M: Tensor[N, N, f32]): return op.dense(M, unitary=True) @ ones(N)
+def positive(M: Tensor[N, N, f32]): return op.dense(M, psd=True) @ ones(N)
+def onto(M: Tensor[N, N, f32]): return op.projector(M) @ ones(N)
+def order(p: Tensor[N, i64], x: Tensor[N, f32]): return op.permutation(p) @ x
+def sparse(r: Tensor[N, i64], x: Tensor[N, f32]): return op.coo(r, r, x, N) @ x
+def divided(d: Tensor[N, f32]): return solve(op.diag(d), d)
+def ring(d: Tensor[N, f32]): return solve(op.circulant(d), d)
+"""
+    m, bad, good = tessera.compile(text), np.array([[1, 2], [-3, 4]], "f4"), np.eye(2, dtype="f4")
+    for name in ("itself", "turned", "positive", "onto"):
+        assert np.allclose(m[name](good), 1)
+        with pytest.raises(tessera.TesseraError, match=r"not (self-adjoint|unitary|positive|orthonormal)|are not"):
+            m[name](bad)
+    ones = np.ones(3, "f4")
+    for name, wrong in (("order", [0, 0, 2]), ("sparse", [0, 1, 3])):
+        m[name](np.arange(3), ones)
+        with pytest.raises(tessera.TesseraError, match=r"once|outside"):
+            m[name](np.array(wrong), ones)
+    with pytest.raises(tessera.TesseraError, match="singular"):
+        m.divided(np.array([1, 0, 2], "f4"))
+    with pytest.raises(tessera.TesseraError, match="singular"):
+        m.ring(ones)
