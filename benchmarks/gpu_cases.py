@@ -151,6 +151,7 @@ def matmul_bf16_cases() -> Iterator[Case]:
     rng = np.random.default_rng(4)
     shapes = [(128, 64, 256), (128, 128, 256), (256, 512, 512), (1, 8, 8), (129, 72, 264), (100, 4104, 136)]
     shapes += [(3, 5, 7), (3, 0, 8), (0, 8, 8), (64, 8200, 128), (130, 515, 71), (72, 1000, 1000), (300, 20480, 40)]
+    shapes += [(300, 1001, 301), (1031, 515, 1032), (264, 1000, 1001)]
     for m, k, n in shapes:
         a = numbers(rng, (m, k)).astype(ml_dtypes.bfloat16)
         b = numbers(rng, (k, n)).astype(ml_dtypes.bfloat16)

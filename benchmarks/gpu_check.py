@@ -157,16 +157,20 @@ def build(file: str, function: str, arch: str) -> Any:
     return session.gpu_program(source, session.function(source, function), PLATFORMS[arch])
 
 
-def launches(program: Any, symbols: dict[str, int]) -> Iterator[Any]:
+def launches(program: Any, symbols: dict[str, int]) -> list[Any]:
     """The launches that these sizes choose."""
-    from tessera.gpu_program import Launch
+    return list(_chosen(program.steps, symbols))
 
-    for step in program.steps:
+
+def _chosen(steps: Any, symbols: dict[str, int]) -> Iterator[Any]:
+    from tessera.gpu_program import Launch, Select
+
+    for step in steps:
         if isinstance(step, Launch):
             yield step
-        else:
+        elif isinstance(step, Select):
             held = [arm for p, arm in zip(step.predicates, step.arms, strict=False) if p.holds(symbols)]
-            yield from (held or step.arms[-1:])[0]
+            yield from _chosen((held or step.arms[-1:])[0], symbols)
 
 
 def forced(program: Any, position: int, launch: Any) -> Any:
@@ -175,17 +179,19 @@ def forced(program: Any, position: int, launch: Any) -> Any:
 
 
 def calls(program: Any, inputs: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
-    """Calls of each kernel that may run on these inputs, by name; that of the chosen one first."""
+    """Calls of each kernel that may run on these inputs, by name; that of the chosen one first. What is more than one
+    launch is called as a whole."""
     from benchmarks.gpu_runs import GpuCall
     from tessera.gpu_effects import checked_symbols
 
     symbols = checked_symbols(program, [array.shape for array in inputs])
-    (launch,) = launches(program, symbols)
-    chosen = program.kernels.index(GpuCall(program, inputs).variant(launch))
-    for position in (chosen, *(i for i in range(len(program.kernels)) if i != chosen)):
-        kernel = program.kernels[position]
-        if all(c.holds(symbols) for c in kernel.conditions):
-            yield kernel.name, GpuCall(forced(program, position, launch), inputs)
+    whole, found = GpuCall(program, inputs), launches(program, symbols)
+    names = [whole.variant(launch).name for launch in found]
+    yield " ".join(names), whole
+    for position, kernel in enumerate(program.kernels) if len(found) == 1 else ():
+        same = len(kernel.parameters) == len(whole.variant(found[0]).parameters)
+        if kernel.name not in names and same and all(c.holds(symbols) for c in kernel.conditions):
+            yield kernel.name, GpuCall(forced(program, position, found[0]), inputs)
 
 
 def check_case(name: str, program: Any, case: Case) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from math import prod
 from tesserac.ir.core import Op, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import SCHEDULE, Pass, function_pass
+from tesserac.schedule.aligned import align_products
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import body_work, element_bytes, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_space, memory
@@ -50,6 +51,8 @@ def launch_pass(machine: Machine) -> Pass:
 
     @function_pass(SCHEDULE, SCHEDULE, "launches")
     def decide(host: Op) -> None:
+        if not machine.packs_operands:
+            align_products(host)
         for launch in [op for op in host.walk() if op.name == "schedule.launch"]:
             schedule_launch(launch, machine)
 

@@ -23,6 +23,7 @@ from tesserac.schedule.tiles import (
     Problem,
     accumulator_block,
     best_block,
+    candidates,
     given_block,
     programs,
 )
@@ -31,7 +32,9 @@ from tesserac.types.dtype import BF16, F16, F32, F64
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 64, 192
-MOST_STAGES = 4
+MOST_STAGES, MOST_SMALL_STAGES = 4, 12
+"""Copies in flight; of the smallest blocks, which run where multiprocessors would be idle, as many as hide the way to
+memory."""
 UNIFORM_WARPS = 8
 WARPGROUP = 4
 ASKED = "asked"
@@ -40,11 +43,11 @@ READ_AS_ROWS = (F32, F64, BF16, F16)
 """Element types of a right operand that is read as it lies."""
 
 
-def schedule_contract(launch: Op, problem: Problem, machine: Machine) -> None:
-    """Schedules a contraction for the sizes of `problem`."""
+def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Block | None = None) -> None:
+    """Schedules a contraction for the sizes of `problem`, in blocks that are `chosen` already or best for them."""
     loops = len(launch_loops(launch))
     summed = any(op.name == "form.accumulate" for op in computing(launch))
-    block = accumulator_block(problem, machine) if summed else best_block(problem, machine)
+    block = accumulator_block(problem, machine) if summed else chosen or best_block(problem, machine)
     given = given_block(computing(launch)[0], block, problem, machine)
     block = given or block
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
@@ -115,7 +118,9 @@ def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> 
     """As many copies in flight as shared memory holds beside half a block of the result on its way out."""
     copy = (block.rows + block.columns) * block.depth * element_bytes(problem.dtype)
     result = block.rows * block.columns * element_bytes(problem.dtype) // 2
-    depth = max(2, min(MOST_STAGES, (machine.near_bytes - result) // copy))
+    smallest = machine.has_async_matrix_unit and block == candidates(problem, machine)[-1]
+    most = MOST_SMALL_STAGES if smallest else MOST_STAGES
+    depth = max(2, min(most, (machine.near_bytes - result) // copy))
     for operand in (0, 1):
         stage(launch, operand, "panels", depth)
     if machine.has_async_matrix_unit and problem.dtype.bits == 16:

@@ -111,7 +111,7 @@ class HostProgram:
         places = self._fill(block, group, mapping, [value for value, _ in outs])
         memories = [*(self.memory[v] for v in ins), *(mem for _, mem in outs)]
         with self.builder.spanned(group.ops[-1].span):
-            launch = self.builder.op("schedule.launch", memories, (), _undecided(group, len(outs)), (block,))
+            launch = self.builder.op("schedule.launch", memories, (), undecided(group, len(outs)), (block,))
         launch.attrs["places"] = tuple(places)
         for op in group.ops:
             if op in self.updates.copies:
@@ -278,7 +278,7 @@ def _writes(user: Op, position: int) -> bool:
     return user.name == "form.assemble" or (user.name == "form.scatter" and position == 0)
 
 
-def _undecided(group: Group, outs: int) -> Mapping[str, Attr]:
+def undecided(group: Group, outs: int) -> Mapping[str, Attr]:
     """A launch that walks its space element by element."""
     kinds = {axis: "fold" if group.kind in ("rows", "scan", "sort", "folds") else "serial" for axis in group.folded}
     loops = tuple(Loop((a,), size, 1, kinds.get(a, "parallel")) for a, size in enumerate(group.space))

@@ -63,7 +63,8 @@ FEWEST_ROWS_BLOCK = Block(FEWEST_ROWS, 4096, 512)
 ROWS_UNIT = 64
 """Columns in whole groups of vectors, where threads share a row."""
 
-ASYNC_BLOCKS, WARP_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64)), ((128, 128, 32), (64, 64, 32))
+ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64))
+WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
 PROGRAM_START = 2.0e6

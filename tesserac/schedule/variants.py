@@ -6,7 +6,7 @@ becomes, on a CPU,
 
 With few rows each element of the right operand is used a few times only: laying it out first would be most of the work,
 so each program lays out its own block. With fewer still (M <= 8) nothing is laid out at all: a third region has a
-launch that reads the right operand as it lies. On a GPU a second variant has smaller blocks, for sizes at which the
+launch that reads the right operand as it lies. On a GPU further variants have smaller blocks, for sizes at which the
 larger ones would leave multiprocessors idle.
 """
 
@@ -18,7 +18,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, clone_op
 from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.schedule.access import view_source
-from tesserac.schedule.contract import can_read_rows, problem_of, schedule_contract, schedule_fewest_rows
+from tesserac.schedule.contract import ASKED, can_read_rows, problem_of, schedule_contract, schedule_fewest_rows
 from tesserac.schedule.dialect import (
     Predicate,
     launch_ins,
@@ -36,6 +36,8 @@ from tesserac.schedule.tiles import FEW_ROWS, FEW_ROWS_COLUMNS, FEWEST_ROWS, can
 from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
 
+BUSY = 3
+"""Quarters of the multiprocessors that should have a program."""
 SMALL_OPERAND = 4096
 """Elements of a right operand that are laid out in less time than choosing between variants is worth."""
 
@@ -51,21 +53,31 @@ def schedule_product(launch: Op, machine: Machine) -> None:
     if machine.packs_operands:
         _variant_for_few_rows(launch, plain, machine)
     else:
-        _variant_for_few_programs(launch, plain, machine)
+        _variants_for_few_programs(launch, plain, machine)
     if plain.parent is None:
         plain.erase()
 
 
-def _variant_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
-    loops, problem = launch_loops(launch), problem_of(launch, machine)
-    count = product([loop.size.ceil_div(loop.block) for loop in loops if loop.kind == "parallel"])
-    smallest = candidates(problem, machine)[-1]
-    if count.constant is not None or smallest.rows * smallest.columns >= loops[-3].block * loops[-2].block:
+def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
+    """Of blocks smaller than the best one the largest that leaves few multiprocessors idle; else the smallest."""
+    problem, loops = problem_of(launch, machine), launch_loops(launch)
+    size = loops[-3].block * loops[-2].block
+    smaller = [b for b in candidates(problem, machine) if b.rows * b.columns < size]
+    if not smaller or _programs(launch).constant is not None or ASKED in launch.attrs:
         return
-    select([(Predicate("at_least", count, Dim.const(machine.cores)), [launch])], [plain], launch)
-    few = replace(problem, leads=1, rows=smallest.rows, columns=smallest.columns)
-    schedule_contract(plain, few, machine)
-    because(plain, f"fewer than {machine.cores} larger blocks")
+    choices, block_launch = list[tuple[Predicate, list[Op]]](), launch
+    for block in smaller:
+        enough = Predicate("at_least", _programs(block_launch), Dim.const(machine.cores * BUSY // 4))
+        choices.append((enough, [block_launch]))
+        block_launch = plain if block is smaller[-1] else clone_op(plain, {})
+        few = replace(problem, leads=1, rows=block.rows, columns=block.columns)
+        schedule_contract(block_launch, few, machine, block)
+        because(block_launch, f"fewer than {machine.cores * BUSY // 4} larger blocks")
+    select(choices, [block_launch], launch)
+
+
+def _programs(launch: Op) -> Dim:
+    return product([loop.size.ceil_div(loop.block) for loop in launch_loops(launch) if loop.kind == "parallel"])
 
 
 def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:

@@ -125,12 +125,20 @@ def _place_shared(ctx: Context) -> Dim:
     base = ctx.module.variable(
         "shared_memory", array(I8, 0), "", space=SHARED, align=ATOM_BYTES, linkage="external"
     )
-    allocs = [op for op in ctx.kernel.walk() if op.name == "gpu.alloc"]
     total = Dim.const(0)
-    for op in sorted(allocs, key=_allocation_order):
+    for op in _allocations(ctx.kernel):
         ctx.shared[op.result] = ctx.b.gep(I8, base, ctx.dim(total))
         total = total + allocation_bytes(op)
     return total
+
+
+def shared_bytes(kernel: Op) -> Dim:
+    """The dynamic shared memory of a kernel."""
+    return sum(map(allocation_bytes, _allocations(kernel)), Dim.const(0))
+
+
+def _allocations(kernel: Op) -> list[Op]:
+    return sorted((op for op in kernel.walk() if op.name == "gpu.alloc"), key=_allocation_order)
 
 
 def _emit_alloc(ctx: Context, op: Op) -> None:

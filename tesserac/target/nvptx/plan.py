@@ -34,11 +34,19 @@ from tesserac.target.cpu.guards import certain_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
 from tesserac.target.nvptx.host_steps import HostSteps, condition
-from tesserac.target.nvptx.kernel import emit_kernel, programs
+from tesserac.target.nvptx.kernel import emit_kernel, entry_name, kernel_symbols, programs, shared_bytes
 from tesserac.target.nvptx.selection import check_selectable
 from tesserac.target.nvptx.worker import emit_ptx_apart
 from tesserac.target.sizes import implied_guards, size_of
-from tesserac.tile.gpu.dialect import integer, is_persistent, kernel_conditions, kernel_parameters, text
+from tesserac.tile.gpu.dialect import (
+    integer,
+    is_persistent,
+    kernel_conditions,
+    kernel_parameters,
+    kernel_threads,
+    text,
+)
+from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.types import TensorMapType
 from tesserac.types.dims import Dim, product
 from tesserac.types.extents import largest
@@ -75,25 +83,33 @@ def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
 
 
 def compile_kernel(kernel: Op, arch: str) -> Kernel:
-    """One variant. Its LLVM text is written now, so that what has no rule shows; PTX is made from it on demand."""
-    written = emit_kernel(kernel)
-    check_selectable(written.llvm)
+    """One variant. That which runs where no condition holds is written now, so that what has no rule shows; the others,
+    and PTX of all, are made on demand."""
+    name = entry_name(kernel.symbol)
+
+    @cache
+    def llvm() -> str:
+        written = emit_kernel(kernel).llvm
+        check_selectable(written)
+        return written
 
     @cache
     def code() -> str:
         try:
-            return emit_ptx_apart(written.llvm, arch)
-        except CodegenError as problem:
-            raise failure(NO_CODE, f"no code of kernel `{written.name}` for {arch}: {problem}") from None
+            return emit_ptx_apart(llvm(), arch)
+        except (CodegenError, LoweringError) as problem:
+            raise failure(NO_CODE, f"no code of kernel `{name}` for {arch}: {problem}") from None
 
+    if not kernel_conditions(kernel):
+        llvm()
     return Kernel(
-        name=written.name,
+        name=name,
         code=code,
-        threads=written.threads,
+        threads=kernel_threads(kernel),
         programs=size_of(programs(kernel)),
-        shared=size_of(written.shared),
+        shared=size_of(shared_bytes(kernel)),
         parameters=tuple(_parameters(kernel)),
-        symbols=written.symbols,
+        symbols=kernel_symbols(kernel),
         conditions=tuple(condition(g.kind, g.left, g.right) for g in kernel_conditions(kernel)),
         persistent=is_persistent(kernel),
     )

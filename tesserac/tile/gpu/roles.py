@@ -10,11 +10,11 @@
         gpu.expect(full, %slot) {bytes}; gpu.tensor_copy ... }
 
 Both sides come to the blocks of a ring in one order, so that each needs to count only its own. The producer runs ahead
-over the ends of loops. Where programs keep a block and all have the same work, the kernel is persistent: what ends one
-program is done beside the copies of the next. Where work grows with a program's place, the last come first, so that no
-long one is left alone at the end. What one product reads of one round shares a barrier; a block that no loop moves is
-given back at the end. A product is waited for where its result is needed: at the end of a round, if only the next one
-does.
+over the ends of loops. Where all programs have the same work, and keep a block or leave no room for others beside them,
+the kernel is persistent: what ends one program is done beside the copies of the next. Where work grows with a program's
+place, the last come first, so that no long one is left alone at the end. What one product reads of one round shares a
+barrier; a block that no loop moves is given back at the end. A product is waited for where its result is needed: at the
+end of a round, if only the next one does.
 """
 
 from __future__ import annotations
@@ -78,6 +78,8 @@ class _Split:
         self.kernel = kernel
         self.consumers = integer(kernel, "warps")
         self.groups = _groups(kernel)
+        self.alone = False
+        """Whether a multiprocessor has room for one program at a time."""
         self.rooms = self.allocate(shared_bytes)
         self.maps = {load: _tensor_map(kernel, load) for group in self.groups for load in group.loads}
 
@@ -88,7 +90,9 @@ class _Split:
         kept = sum(group.bytes for group in owners.values() if group.once)
         depth = fitting_depth(moving, shared_bytes - kept)
         # Two of what a program keeps, so that the next one need not wait for its end, unless copies get fewer by it.
-        ahead = 2 if kept and shared_bytes - 2 * kept >= depth * sum(staged_layout(op).bytes for op in moving) else 1
+        rings_bytes = depth * sum(staged_layout(op).bytes for op in moving)
+        ahead = 2 if kept and shared_bytes - 2 * kept >= rings_bytes else 1
+        self.alone = 2 * rings_bytes > shared_bytes
         for ring, group in reversed(owners.items()):
             count = ahead if group.once else depth
             rings = [start.value("gpu.alloc", (), ring_type(load, count), hint="ring") for load in group.loads]
@@ -105,7 +109,7 @@ class _Split:
         body = self.kernel.body
         if _work_varies(self.kernel):
             self.kernel.attrs["descending"] = True
-        elif any(group.once for group in self.groups):
+        elif any(group.once for group in self.groups) or self.alone:
             self.kernel.attrs["persistent"] = True
         *work, last = [op for op in body.ops if op.name not in ("gpu.alloc", "gpu.fill_ones", "gpu.barrier")]
         producer = self.producer(work)

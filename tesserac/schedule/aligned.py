@@ -1,0 +1,139 @@
+"""Products whose operands have rows of any length: a copy with aligned rows first, and then the product.
+
+    schedule.launch(%a, %b, %c) {kind = "contract"}
+becomes
+    %w = schedule.buffer() : memref<[M * row]>            row = ceil_div(K, 8) * 8, or 0 where K is a multiple of 8
+    schedule.launch(%a, schedule.box(%w) : memref<[M, K], strides = [row, 1]>) {kind = "map"}
+    schedule.launch(schedule.box(%w) : memref<[M, row]>, ..., %c) {kind = "contract"} { ^(%t): product of %t[:, :K] }
+
+Units that copy blocks of a matrix want rows to begin at multiples of 16 bytes. One pass over an operand costs little
+beside a product that reads it many times; element by element the product itself would wait for memory. Where sizes are
+not known a predicate chooses, and small products read their operands as they lie.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import OPDEFS, Block, Op, Value, clone_op
+from tesserac.ir.forms import Slice, tensor_type
+from tesserac.ir.types import MemRefType, TensorType
+from tesserac.schedule.access import view_source
+from tesserac.schedule.dialect import Predicate, launch_kind, launch_places, launch_space, memory
+from tesserac.schedule.group import Group
+from tesserac.schedule.host import undecided
+from tesserac.schedule.reason import because
+from tesserac.schedule.select import select
+from tesserac.schedule.space import computing
+from tesserac.schedule.views import copy_of
+from tesserac.types.dims import ZERO, Dim, product
+
+ROW_BYTES = 16
+LEAST_WORK = 1 << 24
+"""Multiply-adds that take longer than two more launches."""
+
+
+def align_products(host: Op) -> None:
+    """Changes a host program for units that copy blocks."""
+    sizes = {name for arg in host.body.args for dim in memory(arg).dims for name in dim.symbols()}
+    for launch in [op for op in host.walk() if op.name == "schedule.launch" and launch_kind(op) == "contract"]:
+        loose, work = loose_operands(launch), product(launch_space(launch))
+        everywhere = all(tensor_dims(launch, number) <= sizes for number in loose)
+        if loose and everywhere and (work.constant is None or work.constant >= LEAST_WORK):
+            _align(host, launch, loose, work)
+
+
+def _align(host: Op, launch: Op, loose: list[int], work: Dim) -> None:
+    some = sum((padding(tensor_type(launch.body.args[number])) for number in loose), ZERO).min(1)
+    copies, aligned = _Copies(host, launch, some).of(loose)
+    if some.constant is not None and work.constant is not None:
+        launch.erase()
+        return
+    as_they_lie = Predicate("at_least", Dim.const(LEAST_WORK - 1), work.min(LEAST_WORK) * some)
+    select([(as_they_lie, [launch])], [*copies, aligned], launch)
+
+
+def tensor_dims(launch: Op, number: int) -> frozenset[str]:
+    """The symbols in the sizes of an operand."""
+    return product(tensor_type(launch.body.args[number]).dims).symbols()
+
+
+def loose_operands(launch: Op) -> list[int]:
+    """Operands of 16-bit numbers that the product reads, whose rows are not known to be multiples of 16 bytes."""
+    found: list[int] = []
+    for value in computing(launch)[0].operands:
+        base, _ = view_source(value)
+        ty = tensor_type(base)
+        if base.owner is launch.body and ty.dtype.bits == 16 and ty.dims and padding(ty) != ZERO:
+            found.append(base.index)
+    return sorted(set(found))
+
+
+def padding(ty: TensorType) -> Dim:
+    """Elements between the rows of an aligned copy."""
+    return _rounded(ty) - ty.dims[-1]
+
+
+def _rounded(ty: TensorType) -> Dim:
+    unit = ROW_BYTES * 8 // ty.dtype.bits
+    return ty.dims[-1].ceil_div(unit) * unit
+
+
+class _Copies:
+    """Copies of operands of a launch, and the launch that reads them. They have memory where `some` is 1, not 0."""
+
+    def __init__(self, host: Op, launch: Op, some: Dim) -> None:
+        self.host, self.launch, self.some = host, launch, some
+        self.b = Builder.before(launch)
+
+    def of(self, operands: list[int]) -> tuple[list[Op], Op]:
+        """All of them stand before the launch, which stays."""
+        made, rooms = list[Op](), dict[int, Value]()
+        for number in operands:
+            boxes, copy = self.copied(number)
+            made += [*boxes, copy]
+            rooms[number] = boxes[0].result
+        launch = self.launch
+        memories = [rooms.get(number, value) for number, value in enumerate(launch.operands)]
+        attrs = {**launch.attrs, "places": (*[()] * len(rooms), *launch_places(launch))}
+        aligned = self.b.op("schedule.launch", memories, (), attrs, (self.reading(rooms),))
+        because(aligned, "operands are copied first, so that their rows are aligned")
+        return made, aligned
+
+    def copied(self, number: int) -> tuple[list[Op], Op]:
+        """The copy as a whole, and without what lies between its rows; the launch that writes it."""
+        source, ty = self.launch.operands[number], tensor_type(self.launch.body.args[number])
+        whole = MemRefType((*ty.dims[:-1], _rounded(ty)), ty.dtype, ty.policy)
+        room = self.workspace(whole)
+        rows = MemRefType(ty.dims, ty.dtype, ty.policy, whole.strides)
+        offset, parts = {"offset": ZERO}, (whole, rows)
+        boxes = [self.b.op("schedule.box", (room,), (part,), offset, names=("rows",)) for part in parts]
+        body = Block([ty], [source.name])
+        copy = copy_of(Builder(body, self.launch.span), body.args[0])
+        Builder(body, self.launch.span).op("form.yield", (copy.result,))
+        group = Group.of(copy)
+        attrs = {**undecided(group, 1), "places": (group.places[copy],)}
+        return boxes, self.b.op("schedule.launch", (source, boxes[1].result), (), attrs, (body,))
+
+    def workspace(self, whole: MemRefType) -> Value:
+        """Memory for a copy, declared beside the other buffers."""
+        ty = MemRefType((product(whole.dims) * self.some,), whole.dtype, whole.policy)
+        attrs = {"role": "workspace", "slot": 0}  # slots are dealt out later
+        buffer = Op(OPDEFS["schedule.buffer"], (), (ty,), attrs, (), self.launch.span, ("rows",))
+        declared = ("schedule.guard", "schedule.buffer")
+        first = next(i for i, op in enumerate(self.host.body.ops) if op.name not in declared)
+        return self.host.body.insert(first, buffer).result
+
+    def reading(self, rooms: dict[int, Value]) -> Block:
+        """The body of the launch, which takes a part of each row of a copy for what it read before."""
+        args = self.launch.body.args
+        types = {number: tensor_type(args[number]) for number in rooms}
+        copies = {n: TensorType(memory(rooms[n]).dims, ty.dtype, ty.policy) for n, ty in types.items()}
+        body = Block([copies.get(n, v.type) for n, v in enumerate(args)], [v.name for v in args])
+        known = dict(zip(args, body.args, strict=True))
+        for number, ty in types.items():
+            view = Slice((ZERO,) * ty.rank, (1,) * ty.rank)
+            part = Builder(body, self.launch.span).value("form.view", (body.args[number],), ty, {"view": view})
+            known[args[number]] = part
+        for op in self.launch.body.ops:
+            body.append(clone_op(op, known))
+        return body
