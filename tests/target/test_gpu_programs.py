@@ -107,10 +107,11 @@ def test_products_of_all_number_types_lower(dtype: str) -> None:
 
 
 def chosen(made: GpuProgram, **sizes: int) -> Kernel:
-    (step,) = made.steps
-    if isinstance(step, Select):
+    """The kernel of the last launch, behind those that copy operands."""
+    step = made.steps[-1]
+    while isinstance(step, Select):
         held = [arm for p, arm in zip(step.predicates, step.arms, strict=False) if p.holds(sizes)]
-        ((step),) = (held or step.arms[-1:])[0]
+        step = (held or step.arms[-1:])[0][-1]
     assert isinstance(step, Launch)
     kernels = [made.kernels[i] for i in step.kernels]
     return next(k for k in kernels if all(c.holds(sizes) for c in k.conditions))
@@ -120,11 +121,17 @@ def chosen(made: GpuProgram, **sizes: int) -> Kernel:
     ("sizes", "suffix"),
     [
         ({"M": 8192, "K": 64, "N": 8192}, "$0"),
-        ({"M": 1, "K": 8, "N": 8}, "$1"),
-        ({"M": 128, "K": 63, "N": 256}, "$1_mma"),
-        ({"M": 8192, "K": 64, "N": 8191}, "$0_mma"),
-        ({"M": 128, "K": 0, "N": 256}, "$1_mma"),
-        ({"M": 128, "K": (1 << 20) + 8, "N": 256}, "$1_deep"),
+        ({"M": 2048, "K": 64, "N": 2048}, "$0"),
+        ({"M": 512, "K": 4096, "N": 4096}, "$1"),
+        ({"M": 256, "K": 4096, "N": 4096}, "$2"),
+        ({"M": 1024, "K": 1024, "N": 1024}, "$2"),
+        ({"M": 1, "K": 8, "N": 8}, "$3"),
+        ({"M": 1, "K": 4096, "N": 4096}, "$3"),
+        ({"M": 128, "K": 63, "N": 256}, "$3_mma"),
+        ({"M": 8192, "K": 64, "N": 8191}, "$6"),
+        ({"M": 300, "K": 1001, "N": 301}, "$9"),
+        ({"M": 128, "K": 0, "N": 256}, "$3_mma"),
+        ({"M": 128, "K": (1 << 20) + 8, "N": 256}, "$3_deep"),
     ],
 )
 def test_sizes_choose_the_kernel(sizes: dict[str, int], suffix: str) -> None:
