@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -11,7 +12,9 @@ import tessera
 from tessera.errors import TesseraError
 from tesserac.base.source import SourceFile
 from tesserac.ir.passes import run_passes
+from tesserac.target.nvptx import radix as nvptx_radix
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
+from tesserac.tile.gpu import radix as tile_radix
 from tesserac.tile.gpu.split_running import MANY
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
@@ -29,6 +32,9 @@ def running_columns(x: Tensor[N, D, f32]):
 
 def order(x: Tensor[M, N, f32]):
     return argsort(x, axis=1), argsort(x, axis=1, descending=True)
+
+def narrow_order(x: Tensor[M, N, bf16]):
+    return argsort(x, axis=1)
 
 def rows_at(x: Tensor[N, D, f32], i: Tensor[K, i32]):
     return x[i]
@@ -118,6 +124,19 @@ def test_running_folds_of_columns() -> None:
 @pytest.mark.parametrize("size", [1, 2, 45])
 def test_orders_are_stable(size: int) -> None:
     compare("order", numbers(1, size))
+
+
+@pytest.mark.one_in(12)
+def test_long_rows_go_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several blocks, two digits, one of which all elements share; equal keys keep their order, NaN comes last."""
+    for room in (tile_radix, nvptx_radix):
+        monkeypatch.setattr(room, "ITEMS", 1)
+        monkeypatch.setattr(room, "BLOCK", 256)
+    monkeypatch.setattr(tile_radix, "LONG", 300)
+    values = numbers(2, 600).astype(ml_dtypes.bfloat16)
+    values[:, ::5] = 1.0
+    values[0, 7], values[1, 9], values[1, 11] = np.nan, -0.0, 0.0
+    compare("narrow_order", values)
 
 
 @pytest.mark.one_in(12)

@@ -91,6 +91,33 @@ define internal i32 @emu_shuffle(i32 %tid, i32 %word, i32 %lane) {
   ret i32 %found
 }
 
+define internal i32 @emu_match(i32 %tid, i32 %word) {
+  %warp = lshr i32 %tid, 5
+  %at = mul i32 %warp, 64
+  %barrier = getelementptr i8, ptr @emu_warps, i32 %at
+  %mine = getelementptr i32, ptr @emu_slots, i32 %tid
+  store volatile i32 %word, ptr %mine
+  %first = call i32 @pthread_barrier_wait(ptr %barrier)
+  %start = and i32 %tid, -32
+  br label %again
+again:
+  %lane = phi i32 [ 0, %0 ], [ %next, %again ]
+  %mask = phi i32 [ 0, %0 ], [ %more, %again ]
+  %other = or i32 %start, %lane
+  %theirs = getelementptr i32, ptr @emu_slots, i32 %other
+  %found = load volatile i32, ptr %theirs
+  %same = icmp eq i32 %found, %word
+  %bit = shl i32 1, %lane
+  %set = select i1 %same, i32 %bit, i32 0
+  %more = or i32 %mask, %set
+  %next = add i32 %lane, 1
+  %left = icmp ult i32 %next, 32
+  br i1 %left, label %again, label %done
+done:
+  %second = call i32 @pthread_barrier_wait(ptr %barrier)
+  ret i32 %more
+}
+
 define internal float @emu_shuffle_float(i32 %tid, float %value, i32 %lane) {
   %word = bitcast float %value to i32
   %found = call i32 @emu_shuffle(i32 %tid, i32 %word, i32 %lane)
@@ -148,6 +175,7 @@ def translated(text: str) -> str:
     warp_barrier = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
     text = text.replace(warp_barrier, "call void @emu_warp_barrier(i32 %emu_tid)")
     text = _SHUFFLE.sub(_shuffle, text)
+    text = text.replace("@llvm.nvvm.match.any.sync.i32(i32 -1, ", "@emu_match(i32 %emu_tid, ")
     # Each thread asks for itself: what the answer skips changes nothing where it is false.
     text = re.sub(r"call i1 @llvm\.nvvm\.vote\.any\.sync\(i32 -1, i1 (\S+)\)", r"or i1 \1, false", text)
     text = text.replace("call float @llvm.nvvm.d2f.rz(", "call float @emu_to_zero(")

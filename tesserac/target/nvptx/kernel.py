@@ -18,7 +18,7 @@ from tesserac.target import flow
 from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Module
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, array, const_i64, pointer
-from tesserac.target.nvptx import control, copies, fragments, gathers, memory, products, scans, sorts
+from tesserac.target.nvptx import control, copies, fragments, gathers, memory, products, radix, scans, sorts
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.gpu.dialect import is_persistent, kernel_grid, kernel_parameters, kernel_threads, written_memory
 from tesserac.tile.gpu.errors import LoweringError
@@ -235,6 +235,9 @@ _EMIT: dict[str, Emit] = {
     "gpu.index": gathers.emit_index,
     "gpu.scan_rows": scans.emit_scan_rows,
     "gpu.sort": sorts.emit_sort,
+    "gpu.digit_counts": radix.emit_counts,
+    "gpu.digit_offsets": radix.emit_offsets,
+    "gpu.digit_places": radix.emit_places,
     "gpu.load": memory.emit_load,
     "gpu.store": memory.emit_store,
     "gpu.publish": memory.emit_publish,

@@ -42,6 +42,7 @@ INTRINSICS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("minimum", "maximum"), ("f32",)),
     **dict.fromkeys(("abs", "smin", "smax", "umin", "umax"), NUMBERS),
     **dict.fromkeys(("cttz", "ctlz"), ("i32", "i64")),
+    "ctpop": ("i32",),
     **dict.fromkeys(
         ("fptosi.sat", "fptoui.sat"), tuple(f"{whole}.{real}" for whole in NUMBERS for real in ("f32", "f64"))
     ),
@@ -49,7 +50,7 @@ INTRINSICS: dict[str, tuple[str, ...]] = {
 """Those of LLVM, each with the types it may have; those of the vendor stand below."""
 
 VENDOR = (
-    *("read.ptx.sreg", "shfl.sync.bfly", "vote.any.sync", "barrier.cta", "bar.warp.sync"),
+    *("read.ptx.sreg", "shfl.sync.bfly", "vote.any.sync", "match.any.sync", "barrier.cta", "bar.warp.sync"),
     *("setmaxnreg", "shfl.sync.idx", "d2f.rz", "ff2bf16x2.rn"),
     *("ex2.approx.ftz", "cp.async", "mbarrier", "fence", "ldmatrix", "mma"),
 )

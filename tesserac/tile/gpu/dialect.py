@@ -179,7 +179,7 @@ def written_memory(op: Op) -> tuple[Value, ...]:
             return (op.operands[1],)
         case "gpu.scan_rows":
             return tuple(v for v in op.operands if isinstance(v.type, MemRefType))
-        case "gpu.sort":
+        case "gpu.sort" | "gpu.digit_counts" | "gpu.digit_offsets" | "gpu.digit_places":
             return tuple(v for v in op.operands[1:] if isinstance(v.type, MemRefType))
     return ()
 

@@ -20,6 +20,7 @@ from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.operands import place_operands
 from tesserac.tile.gpu.pad import pad_blocks
 from tesserac.tile.gpu.pipeline import pipeline_copies
+from tesserac.tile.gpu.radix import split_sorts
 from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.roles import split_roles
 from tesserac.tile.gpu.rooms import add_rooms
@@ -34,7 +35,7 @@ from tesserac.tile.gpu.variants import Variant, variants
 
 def lower_module(module: Module, machine: Machine) -> Module:
     ops: list[Op] = []
-    for op in split_running(module).ops:
+    for op in split_sorts(split_running(module)).ops:
         ops += lower_kernel(op, machine) if op.name == "tile.kernel" else [clone_op(op, {})]
     return Module(ops)
 

@@ -1,0 +1,254 @@
+"""Digits of keys: how often each stands in a block, where its keys go, and the keys on their way.
+
+A warp has 512 keys of a block, 32 side by side at a time. Lanes with equal digits find each other (`match.any`); each
+has its rank among them, behind those that the warp has counted before. So ranks follow the order of the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.core import Op
+from tesserac.ir.core import Value as IRValue
+from tesserac.ir.forms import indices
+from tesserac.target import flow
+from tesserac.target.llvm_types import I32, I64, VOID, Value, const_i64, const_int
+from tesserac.target.nvptx.context import Context, memory_type
+from tesserac.target.nvptx.conversions import convert
+from tesserac.target.nvptx.copies import barrier
+from tesserac.target.sort_keys import sort_key
+from tesserac.tile.gpu.dialect import integer, memory
+from tesserac.tile.gpu.radix import BLOCK, COUNTERS, DIGITS, ITEMS, WARPS
+from tesserac.types.dtype import F32
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One key of a thread: its place in the row, whether there is one, its digit, its rank in the warp."""
+
+    place: Value
+    exists: Value
+    key: Value
+    digit: Value
+    rank: Value
+
+
+class _Row:
+    """Elements along one dim of a memory, from a place on."""
+
+    def __init__(self, ctx: Context, mem: IRValue, at: Sequence[Value], dim: int) -> None:
+        b, held = ctx.b, ctx.memories[mem]
+        place = const_i64(0)
+        for value, stride in zip(at, held.strides, strict=True):
+            place = b.add(place, b.mul(value, stride))
+        self.b, self.dtype, self.step = b, held.type.dtype, held.strides[dim]
+        self.element = memory_type(self.dtype)
+        self.start = b.gep(self.element, held.pointer, place)
+        self.size = ctx.dim(held.type.dims[dim])
+
+    def address(self, i: Value) -> Value:
+        return self.b.gep(self.element, self.start, self.b.mul(i, self.step))
+
+    def load(self, i: Value) -> Value:
+        return self.b.load(self.element, self.address(i), self.element.bits // 8)
+
+    def store(self, value: Value, i: Value) -> None:
+        self.b.store(value, self.address(i), self.element.bits // 8)
+
+
+class _Operands:
+    """What an operation about keys is given: `source`, where they come from, one for each place of a row, and the rest
+    behind it."""
+
+    def __init__(self, ctx: Context, op: Op) -> None:
+        self.ctx, self.b = ctx, ctx.b
+        rank = len(memory(op.operands[1]).dims)
+        self.block, self.rest = ctx.indices[op.operands[0]], op.operands[2 + rank :]
+        self.first, self.dims = op.attrs["first"] is True, indices(op, "dims")
+        self.descending, self.shift = op.attrs["descending"] is True, integer(op, "shift")
+        at = [ctx.indices[v] for v in op.operands[2 : 2 + rank]]
+        self.source = _Row(ctx, op.operands[1], at, self.dims[0] if self.first else 1)
+
+    def key(self, i: Value) -> Value:
+        stored, dtype = self.source.load(i), self.source.dtype
+        if not self.first:
+            return stored
+        number = convert(self.b, stored, dtype, F32) if dtype.is_float and dtype.bits < 32 else stored
+        key = sort_key(self.b, number, dtype, self.descending)
+        return key if dtype.bits > 32 else self.b.cast("trunc", key, I32)
+
+    def digit(self, key: Value) -> Value:
+        b = self.b
+        digit = b.binary("and", b.binary("lshr", key, const_int(key.type, self.shift)), const_int(key.type, DIGITS - 1))
+        return digit if digit.type == I32 else b.cast("trunc", digit, I32)
+
+
+class _Words:
+    """32-bit words of a memory, from a place on."""
+
+    def __init__(self, ctx: Context, mem: IRValue, *at: Value) -> None:
+        b, held = ctx.b, ctx.memories[mem]
+        place = const_i64(0)
+        for value, stride in zip(at, held.strides, strict=False):
+            place = b.add(place, b.mul(value, stride))
+        self.b, self.pointer = b, b.gep(I32, held.pointer, place)
+
+    def load(self, i: Value) -> Value:
+        return self.b.load(I32, self.b.gep(I32, self.pointer, i), 4)
+
+    def store(self, value: Value, i: Value) -> None:
+        self.b.store(value, self.b.gep(I32, self.pointer, i), 4)
+
+
+class _Ranks:
+    """Ranks of the keys of a block among those of a warp with the same digit; how many each warp has."""
+
+    def __init__(self, ctx: Context, given: _Operands, counters: IRValue) -> None:
+        self.ctx, self.b, self.given = ctx, ctx.b, given
+        self.all = _Words(ctx, counters)
+        self.warp = wide(ctx, ctx.b.binary("lshr", ctx.thread, const_int(I32, 5)))
+        self.mine = _Words(ctx, counters, self.b.mul(self.warp, const_i64(COUNTERS)))
+        self.earlier = self.b.sub(self.b.binary("shl", const_int(I32, 1), ctx.lane), const_int(I32, 1))
+        """A bit for each lane before this one."""
+
+    def items(self) -> list[_Item]:
+        """Keys in the order of the row, lane by lane; behind it all counters are complete."""
+        ctx, b = self.ctx, self.b
+
+        def clear(i: Value, _: list[Value]) -> list[Value]:
+            self.all.store(const_int(I32, 0), i)
+            return []
+
+        flow.for_loop(b, wide(ctx, ctx.thread), const_i64(WARPS * COUNTERS), const_i64(ctx.threads), [], clear)
+        barrier(ctx)
+        start = b.add(b.mul(self.given.block, const_i64(BLOCK)), b.mul(self.warp, const_i64(32 * ITEMS)))
+        first = b.add(start, wide(ctx, ctx.lane))
+        keys = [self._key(b.add(first, const_i64(32 * i))) for i in range(ITEMS)]
+        items = [self._ranked(*key) for key in keys]
+        barrier(ctx)
+        return items
+
+    def _key(self, place: Value) -> tuple[Value, Value, Value]:
+        """An absent key is that of the first element, which is read instead."""
+        exists = self.b.icmp("slt", place, self.given.source.size)
+        return place, exists, self.given.key(self.b.select(exists, place, const_i64(0)))
+
+    def _ranked(self, place: Value, exists: Value, key: Value) -> _Item:
+        b = self.b
+        digit = b.select(exists, self.given.digit(key), const_int(I32, DIGITS))
+        same = b.intrinsic("llvm.nvvm.match.any.sync.i32", I32, [const_int(I32, -1), digit])
+        below, at = self._bits(b.binary("and", same, self.earlier)), wide(self.ctx, digit)
+        before = self.mine.load(at)
+        self._together()
+        more = b.add(before, self._bits(same))
+        flow.if_then(b, b.icmp("eq", below, const_int(I32, 0)), lambda: self.mine.store(more, at))
+        self._together()
+        return _Item(place, exists, key, digit, b.add(before, below))
+
+    def _bits(self, word: Value) -> Value:
+        return self.b.intrinsic("llvm.ctpop", I32, [word], [I32])
+
+    def _together(self) -> None:
+        """What lanes of a warp wrote is seen by all of them."""
+        self.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [const_int(I32, -1)])
+
+
+def wide(ctx: Context, value: Value) -> Value:
+    return ctx.b.cast("zext", value, I64)
+
+
+def emit_counts(ctx: Context, op: Op) -> None:
+    given = _Operands(ctx, op)
+    counts, row, counters = given.rest
+    ranks = _Ranks(ctx, given, counters)
+    ranks.items()
+    b, sum_, digit = ctx.b, const_int(I32, 0), wide(ctx, ctx.thread)
+    for warp in range(WARPS):
+        sum_ = b.add(sum_, ranks.all.load(b.add(digit, const_i64(warp * COUNTERS))))
+    _Words(ctx, counts, ctx.indices[row], digit).store(sum_, given.block)
+
+
+def emit_offsets(ctx: Context, op: Op) -> None:
+    """Every thread sums up some blocks; behind the sums of the threads before it, it goes through them again."""
+    digit, counts, totals, row, room = op.operands
+    b, thread, at = ctx.b, wide(ctx, ctx.thread), (ctx.indices[row], ctx.indices[digit])
+    held, blocks = _Words(ctx, counts, *at), ctx.dim(memory(counts).dims[2])
+    each = b.binary("udiv", b.add(blocks, const_i64(ctx.threads - 1)), const_i64(ctx.threads))
+    low = b.minimum_int(b.mul(thread, each), blocks)
+    high = b.minimum_int(b.add(low, each), blocks)
+
+    def add(i: Value, sums: list[Value]) -> list[Value]:
+        return [b.add(sums[0], held.load(i))]
+
+    def replace(i: Value, before: list[Value]) -> list[Value]:
+        count = held.load(i)
+        held.store(before[0], i)
+        return [b.add(before[0], count)]
+
+    (mine,) = flow.for_loop(b, low, high, const_i64(1), [const_int(I32, 0)], add)
+    whole = _scanned(ctx, _Words(ctx, room), mine)
+    flow.for_loop(b, low, high, const_i64(1), [b.sub(whole, mine)], replace)
+    last = b.icmp("eq", thread, const_i64(ctx.threads - 1))
+    flow.if_then(b, last, lambda: _Words(ctx, totals, at[0]).store(whole, at[1]))
+
+
+def emit_places(ctx: Context, op: Op) -> None:
+    given = _Operands(ctx, op)
+    counts, totals, row, counters, room, *moved = given.rest
+    ranks = _Ranks(ctx, given, counters)
+    items = ranks.items()
+    b, digit, number = ctx.b, wide(ctx, ctx.thread), ctx.indices[row]
+    total = _Words(ctx, totals, number).load(digit)
+    lower = b.sub(_scanned(ctx, _Words(ctx, room), total), total)
+    start = b.add(lower, _Words(ctx, counts, number, digit).load(given.block))
+    for warp in range(WARPS):
+        at = b.add(digit, const_i64(warp * COUNTERS))
+        count = ranks.all.load(at)
+        ranks.all.store(start, at)
+        start = b.add(start, count)
+    barrier(ctx)
+    _Moves(ctx, op, given, moved, number).move(items, ranks.mine)
+
+
+class _Moves:
+    """Keys and their places to where they belong; of the last digit, places alone."""
+
+    def __init__(self, ctx: Context, op: Op, given: _Operands, moved: Sequence[IRValue], row: Value) -> None:
+        self.ctx, self.b, self.last = ctx, ctx.b, op.attrs["last"] is True
+        at = (row, const_i64(0))
+        self.before = None if given.first else _Row(ctx, moved[0], at, 1)
+        target, *rest = moved if given.first else moved[1:]
+        self.keys = None if self.last else _Row(ctx, target, at, 1)
+        if self.last:
+            self.places = _Row(ctx, target, [ctx.indices[v] for v in rest], given.dims[1])
+        else:
+            self.places = _Row(ctx, rest[0], at, 1)
+
+    def move(self, items: list[_Item], starts: _Words) -> None:
+        for item in items:
+            flow.if_then(self.b, item.exists, partial(self._one, item, starts))
+
+    def _one(self, item: _Item, starts: _Words) -> None:
+        b = self.b
+        to = wide(self.ctx, b.add(starts.load(wide(self.ctx, item.digit)), item.rank))
+        place = item.place if self.before is None else wide(self.ctx, self.before.load(item.place))
+        if self.keys is not None:
+            self.keys.store(item.key, to)
+        self.places.store(place if self.last else b.cast("trunc", place, I32), to)
+
+
+def _scanned(ctx: Context, words: _Words, value: Value) -> Value:
+    """The sum of the values of all threads up to this one, in steps of 1, 2, 4, ..."""
+    b, thread = ctx.b, wide(ctx, ctx.thread)
+    distance = 1
+    while distance < ctx.threads:
+        words.store(value, thread)
+        barrier(ctx)
+        has = b.icmp("uge", thread, const_i64(distance))
+        other = words.load(b.select(has, b.sub(thread, const_i64(distance)), thread))
+        value = b.add(value, b.select(has, other, const_int(I32, 0)))
+        barrier(ctx)
+        distance *= 2
+    return value
