@@ -72,6 +72,8 @@ def floor_div(b: Builder, left: Value, right: Value) -> Value:
     shift = _power_of_two(right)
     if shift is not None:
         return b.binary("ashr", left, const_i64(shift)) if shift else left
+    if right.number is not None and right.number > 0:
+        return _floor_by_positive(b, left, right)
     quotient = _divide(b, left, right)
     rest = b.sub(left, b.mul(quotient, right))
     differs = b.icmp("ne", rest, const_i64(0))
@@ -79,9 +81,17 @@ def floor_div(b: Builder, left: Value, right: Value) -> Value:
     return b.sub(quotient, b.cast("zext", b.binary("and", differs, opposite), I64))
 
 
+def _floor_by_positive(b: Builder, left: Value, right: Value) -> Value:
+    """Division rounds towards zero, so that a dividend below zero is first made less by all that may be cut off."""
+    below = b.binary("ashr", left, const_i64(63))
+    cut_off = b.binary("and", below, b.sub(right, const_i64(1)))
+    return _divide(b, b.sub(left, cut_off), right)
+
+
 def ceil_div(b: Builder, left: Value, right: Value) -> Value:
     """Rounds up; the divisor is positive."""
-    return floor_div(b, b.add(left, b.sub(right, const_i64(1))), right)
+    dividend = b.add(left, b.sub(right, const_i64(1)))
+    return floor_div(b, dividend, right) if right.number is not None else _floor_by_positive(b, dividend, right)
 
 
 def modulo(b: Builder, left: Value, right: Value) -> Value:

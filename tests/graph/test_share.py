@@ -84,3 +84,15 @@ def test_random_bits_are_called_not_written_in_each_kernel() -> None:
     defined = re.findall(r"define internal .*@(long\.philox\S*?)\(", code)
     assert defined and len(defined) == len(set(defined)) <= 4  # of four vectors, one, one element, and of keys
     assert code.count("@long.philox") >= 2 * len(defined)
+
+
+def test_the_ways_of_a_product_share_what_is_done_with_it() -> None:
+    """Panels and blocks leave their sums in the same way, rows in another; what vectors leave over is one function."""
+    session, source = Session(), SourceFile("layers.tess", LAYERS)
+    cpu = host_platform()
+    tiles = session.levels(source, session.function(source, "layers"), cpu.schedule).tile
+    functions = str(kernel_code(run_passes(tiles, [cpu.lowering], verify=True), cpu)).split("define ")[1:]
+    assert sum("@main.layers" in text.split("(")[0] for text in functions) >= 3
+    computing = [text.split("(")[0] for text in functions if " fdiv " in text]
+    assert len([name for name in computing if "@part" in name]) <= 2
+    assert {name.split("@")[1].split(".")[0] for name in computing if "@part" not in name} == {"rest"}

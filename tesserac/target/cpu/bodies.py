@@ -134,7 +134,7 @@ def _apply(frame: Frame, op: Op, name: str, rows: Sequence[Sequence[Value]]) -> 
 
 def _expanded(frame: Frame, name: str, dtype: DType, rows: Sequence[Sequence[Value]]) -> list[Value]:
     """Narrow types compute in f32 and round; tf32 is stored as f32 and computes as it."""
-    results = expand(frame.b, name, program_dtype(dtype), rows, frame.memo)
+    results = expand(frame.b, name, program_dtype(dtype), rows, frame.memo, rest=frame.mode.rest)
     return [round_register(frame.b, r, dtype) for r in results] if dtype in NARROW else results
 
 

@@ -15,7 +15,7 @@ from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import Blocks
 from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
-from tesserac.target.cpu.frame import SINGLE, Frame, Lanes, Mode, Run
+from tesserac.target.cpu.frame import Frame, Lanes, Mode, Run
 from tesserac.target.cpu.groups import group_index, loop_over, modes
 from tesserac.target.cpu.registers import constant, register_type
 from tesserac.target.cpu.scalars import emit_scalar
@@ -185,4 +185,4 @@ class _BlockFold:
 
 
 def _part_type(fold: _Fold, mode: Mode) -> LType:
-    return fold.element if mode == SINGLE else vector(fold.element, mode.lanes)
+    return vector(fold.element, mode.lanes) if mode.lanes else fold.element

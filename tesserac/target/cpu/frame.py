@@ -58,6 +58,8 @@ class Mode:
 
     lanes: int
     parts: int
+    rest: bool = False
+    """Whether it takes only what whole groups of a wider mode leave over: few elements, in code that is kept short."""
 
     @property
     def size(self) -> int:
@@ -66,6 +68,7 @@ class Mode:
 
 
 SINGLE = Mode(0, 1)
+REST = Mode(0, 1, rest=True)
 
 
 class Frame:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op, attr
 from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
-from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Mode, Run
+from tesserac.target.cpu.frame import REST, Entry, Frame, Mode, Run
 from tesserac.target.dims import floor_div
 from tesserac.target.flow import for_loop
 from tesserac.target.llvm_types import Value, const_i64
@@ -23,20 +23,20 @@ Group = Callable[[Value, Mode, list[Value]], Sequence[Value]]
 def modes(op: Op) -> list[Mode]:
     """The ways of taking elements, from the widest to one by one."""
     shape = attr(op, "shape", Shape)
-    vector = [Mode(shape.lanes, 1)] if shape.parts > 1 else []
-    return [Mode(shape.lanes, shape.parts), *vector, SINGLE]
+    vector = [Mode(shape.lanes, 1, rest=True)] if shape.parts > 1 else []
+    return [Mode(shape.lanes, shape.parts), *vector, REST]
 
 
 def group_index(start: Value, mode: Mode) -> Entry:
     """The index of a group's elements, as its body sees it."""
-    if mode == SINGLE:
+    if not mode.lanes:
         return start
     return Run(start, tuple(p * mode.lanes for p in range(mode.parts)))
 
 
 def loop_over(frame: Frame, low: Value, high: Value, mode: Mode, held: Sequence[Value], group: Group) -> list[Value]:
     """Whole groups of a mode from `low` on; gives where they end, then what was carried."""
-    end = high if mode == SINGLE else _last_whole(frame, low, high, mode.size)
+    end = high if not mode.lanes else _last_whole(frame, low, high, mode.size)
 
     def body(i: Value, carried: list[Value]) -> Sequence[Value]:
         return group(i, mode, carried)

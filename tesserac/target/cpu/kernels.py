@@ -21,7 +21,7 @@ from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
 from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
-from tesserac.target.cpu.shared import emit_shared, has_products, is_shared
+from tesserac.target.cpu.shared import emit_shared, has_sums, is_shared
 from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.trees import emit_running, emit_tree
 from tesserac.target.emit import Function, Module
@@ -44,7 +44,7 @@ def emit_kernel(module: Module, kernel: Op) -> Function:
     frame = Frame(module, b, TARGETS[str(kernel.attrs["target"])], values)
     for i, memref in enumerate(memrefs):
         frame.add_memory(memref, b.load(PTR, b.gep(I64, context, i), 8))
-    frame.shares = has_products(kernel)
+    frame.shares = has_sums(kernel)
     frame.prepare(kernel)
     _add_scratch(frame, kernel, context, count + len(symbols), worker)
     sizes = [frame.dim(size) for size in grid(kernel)]
@@ -132,12 +132,14 @@ def _loop(frame: Frame, op: Op) -> None:
 
 def _when(frame: Frame, op: Op) -> None:
     left, right = (frame.value(v) for v in op.operands)
-    test = {"lt": "slt", "ge": "sge"}[str(op.attrs["test"])]
+    less = str(op.attrs["test"]) == "lt"
+    if left.number is not None and right.number is not None and (left.number < right.number) != less:
+        return
 
     def body() -> None:
         emit_ops(frame, op.body)
 
-    if_then(frame.b, frame.b.icmp(test, left, right), body)
+    if_then(frame.b, frame.b.icmp("slt" if less else "sge", left, right), body)
 
 
 def _tree(frame: Frame, op: Op) -> None:

@@ -12,7 +12,7 @@ from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
 from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
-from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run
+from tesserac.target.cpu.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.registers import register_type, shorten_to_tf32
 from tesserac.target.dims import floor_div, modulo
 from tesserac.target.flow import for_loop, if_then
@@ -128,7 +128,7 @@ class _Pack:
                 target = self._block_row(b.add(first, p), b.add(self.row, k))
 
                 def one(c: Value, _: list[Value]) -> Sequence[Value]:
-                    (value,) = self._evaluate([k, b.minimum_int(b.add(column, c), last)], SINGLE)
+                    (value,) = self._evaluate([k, b.minimum_int(b.add(column, c), last)], REST)
                     b.store(value, b.gep(self.element, target, c), self.align)
                     return []
 
@@ -161,7 +161,7 @@ class _Pack:
 
         def row(line: Value, k: Value) -> None:
             def column(c: Value, _: list[Value]) -> Sequence[Value]:
-                (value,) = self._evaluate([k, b.add(start, c)], SINGLE)
+                (value,) = self._evaluate([k, b.add(start, c)], REST)
                 b.store(value, b.gep(self.element, line, c), self.align)
                 return []
 

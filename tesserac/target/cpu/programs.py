@@ -3,7 +3,8 @@
 Several arguments are computed side by side, step by step, so that the processor finds independent work. Steps equal to
 earlier ones of the same body (exp_int and exp_frac of one x share most of theirs) are made once. A function of very
 many steps (random bits) is a function of the module too, which all kernels call: a call costs a few steps of
-hundreds, and LLVM sees the steps once and not in every loop of every kernel.
+hundreds, and LLVM sees the steps once and not in every loop of every kernel. So is any function of some steps where
+it is applied to the few elements that vectors leave over.
 """
 
 from __future__ import annotations
@@ -36,34 +37,42 @@ Memo = dict[tuple[str, ...], Value]
 _LONG = 128
 """Steps from which on a program is called, not written where it is used: one of a hundred shows the call."""
 
+_LONG_FOR_REST = 12
+"""The same for elements that whole groups leave over: there are few of them, in every loop of every kernel."""
+
 _FRACTION_BITS = {32: 23, 64: 52}
 _POW2_MAGIC = {32: 12583039.0, 64: 6755399441056767.0}
 
 
-def expand(b: Builder, name: str, dtype: DType, arguments: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
-    """The function of each tuple of arguments; all tuples have one type."""
+def expand(
+    b: Builder, name: str, dtype: DType, arguments: Sequence[Sequence[Value]], memo: Memo, *, rest: bool
+) -> list[Value]:
+    """The function of each tuple of arguments; all tuples have one type. `rest` is for what a loop leaves over."""
     steps = program(name, dtype)
-    if sum(step.op != "constant" for step in steps.steps) >= _LONG:
-        return _called(b, steps, arguments)
+    length = sum(step.op != "constant" for step in steps.steps)
+    if length >= _LONG:
+        return _called(b, "long", steps, arguments)
+    if rest and length >= _LONG_FOR_REST:
+        return _called(b, "rest", steps, arguments)
     return _run(b, steps, arguments, memo)
 
 
-def _called(b: Builder, steps: Program, rows: Sequence[Sequence[Value]]) -> list[Value]:
+def _called(b: Builder, stem: str, steps: Program, rows: Sequence[Sequence[Value]]) -> list[Value]:
     """A call of the function that has the steps for as many rows, in which the same operands are equal."""
     distinct = list({str(value): value for row in rows for value in row}.values())
     places = {str(value): place for place, value in enumerate(distinct)}
     pattern = [[places[str(value)] for value in row] for row in rows]
-    function = _long_function(b.module, steps, [value.type for value in distinct], pattern)
+    function = _function(b.module, stem, steps, [value.type for value in distinct], pattern)
     results = b.call(function, distinct)
     return [b.extract_value(results, place, rows[0][0].type) for place in range(len(rows))]
 
 
-def _long_function(
-    module: Module, steps: Program, types: Sequence[LType], pattern: Sequence[Sequence[int]]
+def _function(
+    module: Module, stem: str, steps: Program, types: Sequence[LType], pattern: Sequence[Sequence[int]]
 ) -> Function:
     """Takes the operands that differ, and gives a structure of the result of each row."""
     rows = ".".join("_".join(map(str, row)) for row in pattern)
-    name = f"long.{steps.name}.{types[0].code}.{rows}"
+    name = f"{stem}.{steps.name}.{types[0].code}.{rows}"
     found = module.find_function(name)
     if found is not None:
         return found

@@ -8,42 +8,43 @@
       epilogue of layer2 }                  done with their results, and LLVM takes most of the time of a compilation.
 
 Enters: an operation with regions, outside of loops over elements, and how its code is written. Leaves: a call. What the
-part reads from around it becomes an argument, except constants, which stay what they are.
+part reads from around it becomes an argument, and so do the sizes of its memory, which differ from kernel to kernel
+where the code does not; other constants stay what they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
-from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.emit import Function
 from tesserac.target.llvm_types import VOID, Value
 from tesserac.types.dims import Dim
 
-PRODUCT = "cpu.micro_kernel"
 SUMS = "cpu.tree"
 """The one part that has shared parts in it: products that read other operands still put sums together in one way."""
 
+_LOOPS = frozenset({"cpu.loop", "cpu.vector_loop"})
 
-def has_products(kernel: Op) -> bool:
-    """Whether a kernel has parts that others are likely to have too."""
-    return any(op.name == PRODUCT for op in kernel.walk())
+
+def has_sums(kernel: Op) -> bool:
+    """Whether a kernel has parts that others are likely to have too: sums of products, or of blocks, in scratch."""
+    return any(op.name == SUMS and not op.results for op in kernel.walk())
 
 
 def is_shared(op: Op) -> bool:
-    """The sums of a product, the packing of its operands, and loops over scratch: how sums are put together."""
+    """Sums in scratch, the packing of operands, and loops over elements: how sums are put together, and what is done
+    with them, which is the same in each of the ways to compute one product."""
     if op.results:
         return False
-    return op.name in (SUMS, "cpu.pack") or (op.name == "cpu.loop" and _only_scratch(op))
+    return op.name in (SUMS, "cpu.pack") or (op.name == "cpu.loop" and _only_elements(op))
 
 
-def _only_scratch(op: Op) -> bool:
-    types = [value.type for value in _outside(op) if isinstance(value.type, MemRefType)]
-    return bool(types) and all(memory.space == "local" for memory in types) and not has_products(op)
+def _only_elements(op: Op) -> bool:
+    return all(inner.name in _LOOPS for inner in op.walk() if inner.regions)
 
 
 def emit_shared(frame: Frame, op: Op, emit: Callable[[Frame, Op], None]) -> None:
@@ -52,20 +53,23 @@ def emit_shared(frame: Frame, op: Op, emit: Callable[[Frame, Op], None]) -> None
     memories = {value: frame.memories[value] for value in outside if value in frame.memories}
     entries = {value: frame.value(value) for value in outside if value not in memories}
     dims = {dim: frame.dim(dim) for dim in _dims(op)}
-    given = _arguments([*_values(memories.values()), *entries.values(), *dims.values()])
-    function = Function(frame.module, "", VOID, [value.type for value in given], linkage="internal")
-    inside = dict(zip((value.text for value in given), function.args, strict=True))
+    sizes = [size for memory in memories.values() for size in (*memory.dims, *memory.strides)]
+    given = _arguments([*(memory.start for memory in memories.values()), *sizes, *entries.values(), *dims.values()])
+    numbers = _numbers(sizes)
+    function = Function(frame.module, "", VOID, [value.type for value in (*given, *numbers)], linkage="internal")
+    inside = dict(zip((value.text for value in given), function.args, strict=False))
+    of_memory = dict(zip((value.text for value in (*given, *numbers)), function.args, strict=True))
 
     def moved(value: Value) -> Value:
         return inside.get(value.text, value)
 
     inner = frame.within(function.builder, {dim: moved(value) for dim, value in dims.items()})
     inner.shares = op.name == SUMS
-    inner.memories.update({value: _moved_memory(memory, moved) for value, memory in memories.items()})
+    inner.memories.update({value: _moved_memory(memory, of_memory) for value, memory in memories.items()})
     inner.entries.update({value: moved(entry) for value, entry in entries.items()})
     emit(inner, op)
     function.builder.ret()
-    frame.b.call(frame.module.share(function, "part"), given)
+    frame.b.call(frame.module.share(function, "part"), [*given, *numbers])
 
 
 def _outside(op: Op) -> list[IRValue]:
@@ -83,16 +87,16 @@ def _dims(op: Op) -> Iterator[Dim]:
             yield dim
 
 
-def _values(memories: Iterable[Memory]) -> Iterator[Value]:
-    for memory in memories:
-        yield from (memory.start, *memory.dims, *memory.strides)
-
-
 def _arguments(values: Iterable[Value]) -> list[Value]:
     """Each once, in the order in which they come; constants and globals are the same everywhere."""
     return list({value.text: value for value in values if value.text.startswith("%")}.values())
 
 
-def _moved_memory(memory: Memory, moved: Callable[[Value], Value]) -> Memory:
-    dims, strides = (tuple(map(moved, values)) for values in (memory.dims, memory.strides))
-    return replace(memory, start=moved(memory.start), dims=dims, strides=strides)
+def _numbers(sizes: Iterable[Value]) -> list[Value]:
+    """Sizes that are numbers, each once. Neighbours, and a dim of one element, are what the code itself depends on."""
+    return list({size.text: size for size in sizes if size.number not in (None, 0, 1)}.values())
+
+
+def _moved_memory(memory: Memory, inside: Mapping[str, Value]) -> Memory:
+    dims, strides = (tuple(inside.get(v.text, v) for v in values) for values in (memory.dims, memory.strides))
+    return replace(memory, start=inside.get(memory.start.text, memory.start), dims=dims, strides=strides)

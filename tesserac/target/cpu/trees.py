@@ -35,9 +35,16 @@ EmitBlock = Callable[[Frame, Block, Sequence[Value]], list[Value]]
 
 def emit_tree(frame: Frame, op: Op, emit_block: EmitBlock) -> None:
     count, *empty = (frame.value(v) for v in op.operands)
-    tree = _Tree(frame, op, emit_block, count)
-    results = for_loop(frame.b, const_i64(0), count, const_i64(1), empty, tree.step)
+    if count.number == 1:
+        results = emit_block(frame, op.regions[0].block, [const_i64(0)])
+    else:
+        results = _counted(frame, op, emit_block, count, empty)
     frame.entries.update(zip(op.results, results, strict=True))
+
+
+def _counted(frame: Frame, op: Op, emit_block: EmitBlock, count: Value, empty: Sequence[Value]) -> list[Value]:
+    tree = _Tree(frame, op, emit_block, count)
+    return for_loop(frame.b, const_i64(0), count, const_i64(1), empty, tree.step)
 
 
 def emit_running(frame: Frame, op: Op, emit_block: EmitBlock) -> None:
