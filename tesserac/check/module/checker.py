@@ -23,6 +23,7 @@ from tesserac.check.instances.checking import (
     representative,
     without_optionals,
 )
+from tesserac.check.instances.untold import other_values
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
@@ -168,8 +169,9 @@ class ModuleChecker(ModuleScope):
         if signature.has_open_parameters:
             check_names(Body(self, self.sink, node.name), signature)
             return None
-        instances = [self.own_instance(node.name, types) for types in self.representatives(node.name)]
-        return instances[0].function
+        tried = self.representatives(node.name)
+        instances = [self.own_instance(node.name, types) for types in tried]
+        return instances[0].function if tried is self.representatives(node.name) else self._define(node)
 
     def _check_rules(self, name: str) -> None:
         """Rules that do not fit are reported where they stand, and forgotten."""
@@ -188,6 +190,21 @@ class ModuleChecker(ModuleScope):
             given = representative(Body(self, Sink(), name), signature)
             self._representatives[name] = tuple(dict.fromkeys((given, without_optionals(signature, given))))
         return self._representatives[name]
+
+    def _represents_otherwise(self, name: str) -> bool:
+        """Whether a definition that is wrong for some values of a bool or a string is right for others: then it is
+        checked with those."""
+        signature, spans = self.own_signature(name), self._signatures[name][1]
+        texts = (self.names.function(name), *(constant.value for constant in self.names.constants.values()))
+        first = representative(Body(self, Sink(), name), signature)
+        others = other_values(signature, first, texts) if first == self.representatives(name)[0] else ()
+        for types in others:
+            body = Body(self, Sink(), name)
+            self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
+            if not body.sink.has_errors:
+                self._representatives[name] = tuple(dict.fromkeys((types, without_optionals(signature, types))))
+                return True
+        return False
 
     def _check_constant(self, name: str) -> None:
         """A constant may name a type; anything else is an expression."""
@@ -248,7 +265,7 @@ class ModuleChecker(ModuleScope):
             return Instance(None, outline=function, needs_value=True)
         if function is not None:
             self._by_symbol.update({part.symbol: part for part in (*body.functions, function)})
-        if not body.at_definition:
+        if not body.at_definition or (body.sink.has_errors and self._represents_otherwise(name)):
             return Instance(function, body.sink.diagnostics)
         if function is not None and not of_library(self._file):
             check_derivatives(body, body.asked, self.known)
@@ -349,23 +366,6 @@ class ModuleChecker(ModuleScope):
     def default(self, owner: str, node: ast.Expr) -> typed.Expr:
         checker = self._modules[owner]
         return checker.expression(Body(checker, checker.sink, "default"), node)
-
-    def derivative_rules(self, owner: str, name: str) -> Mapping[str, str]:
-        """The functions that are derivatives of this one, by the decorator that says so."""
-        return self._modules[owner].names.derivative_rules.get(name, {})
-
-    def form_rules(self, owner: str, name: str) -> Mapping[str, FunctionRef]:
-        """The functions of the library that compute this one for matrices of a structure, by that structure."""
-        ref, found = FunctionRef(owner, name), dict[str, FunctionRef]()
-        for checker in self._modules.values():
-            if name in checker.names.form_rules and checker.names.lookup(name) == ref:
-                rows = checker.names.form_rules[name]
-                found |= {word: FunctionRef(checker.name, rule) for word, rule in rows.items()}
-        return found
-
-    def has_form(self, structure: str, name: str) -> bool:
-        """Whether a function of this module is a form for this structure."""
-        return any(rows.get(structure) == name for rows in self.names.form_rules.values())
 
     def when_free(self, owner: str, types: tuple[Type, ...], sink: Sink, check: Callable[[Sink], None]) -> None:
         """Runs a check of an instance, at once or as soon as no other of that module is under way: then it has another

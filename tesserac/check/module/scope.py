@@ -167,3 +167,22 @@ class ModuleScope:
     def line(self, span: Span) -> int:
         source = self._sources.get(span.file)
         return source.position(span.start)[0] if source is not None else 0
+
+    # ------------------------------------------------------------------------------ rules of functions
+
+    def derivative_rules(self, owner: str, name: str) -> Mapping[str, str]:
+        """The functions that are derivatives of this one, by the decorator that says so."""
+        return self._modules[owner].names.derivative_rules.get(name, {})
+
+    def form_rules(self, owner: str, name: str) -> Mapping[str, FunctionRef]:
+        """The functions of the library that compute this one for matrices of a structure, by that structure."""
+        ref, found = FunctionRef(owner, name), dict[str, FunctionRef]()
+        for checker in self._modules.values():
+            if name in checker.names.form_rules and checker.names.lookup(name) == ref:
+                rows = checker.names.form_rules[name]
+                found |= {word: FunctionRef(checker.name, rule) for word, rule in rows.items()}
+        return found
+
+    def has_form(self, structure: str, name: str) -> bool:
+        """Whether a function of this module is a form for this structure."""
+        return any(rows.get(structure) == name for rows in self.names.form_rules.values())
