@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="+", default=["f32", "bf16"])
     parser.add_argument("--widths", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--back", action="store_true", help="forward and back, together")
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--inside", choices=("ours", "torch"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     cases = [(t, d, s, c) for t in options.dtypes for d in options.widths for s in options.sizes for c in (False, True)]
@@ -45,7 +46,7 @@ def main() -> None:
         for number, case in enumerate(cases):
             print("ROW " + json.dumps([number, measure(case, options.arch, options.back)]), flush=True)
         return
-    text = report(cases, options.back, [turn(who) for _ in range(TURNS) for who in ("ours", "torch")])
+    text = report(cases, options.back, [turn(who) for _ in range(options.turns) for who in ("ours", "torch")])
     print(text)
     if options.out:
         options.out.write_text(text)
@@ -65,7 +66,7 @@ def report(cases: list[Case], back: bool, turns: list[tuple[str, dict[int, dict[
     lines = [
         f"# Attention on a GPU{', forward and back' if back else ''}\n",
         f"`python -m benchmarks.attention_gpu{' --back' * back}`: {TOKENS} tokens of {HEADS} heads, "
-        f"least of {TURNS} turns.\n",
+        f"least of {len(turns) // 2} turns.\n",
         "| dtype | head | S | causal | ours, ms | TFLOP/s | peer, ms | peer is | ratio | workspace, MiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]

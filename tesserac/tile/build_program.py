@@ -29,9 +29,10 @@ from tesserac.tile.bodies import finished
 from tesserac.tile.dialect import Config, Stage, compute_scalar, tile_type
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
-from tesserac.tile.program_maps import MapBody, map_constant
+from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
 from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed, varying_symbols
 from tesserac.tile.program_reductions import build_reduce
+from tesserac.tile.program_stores import store_result
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import I64, DType
 
@@ -60,7 +61,7 @@ class Program:
         self.axes: dict[Dim, BlockAxis] = {}
         self.counters: dict[str, tuple[Value, int]] = {}
         """Symbols that vary inside the program: an index, and what it is divided by to be their value."""
-        self._lead: Value | None = None
+        self.lead: Value | None = None
         self._grid: list[Dim] = []
         self._arguments: dict[tuple[int, MemRefType], Value] = {}
         self._known: list[dict[object, Value]] = [{}]
@@ -74,14 +75,14 @@ class Program:
         self._enter()
         self._own_axes()
         for position, value in enumerate(self.kernel.body.terminator.operands):
-            self._store(position, self.value(value))
+            store_result(self, position, value)
 
     def _enter(self) -> None:
         """One axis of the grid per parallel loop."""
         own = kernel_own(self.kernel)
         programs = launch_loops(self.launch)[0].size
         if programs != ONE:
-            self._lead = self.block.add_arg(INDEX, "p")
+            self.lead = self.block.add_arg(INDEX, "p")
             self._grid.append(programs)
         self._pids = {block: self.block.add_arg(INDEX, f"p_{block}") for block in self.sizes if block in own}
         self._grid += [self.over[block].ceil_div(self.sizes[block]) for block in self._pids]
@@ -171,7 +172,7 @@ class Program:
         mem = memory(self.launch.operands[source.operand])
         sizes = [self.over.get(dim, dim) for dim in dims]
         strides = list(access.strides)
-        if self._lead is not None and source.lead != ZERO:
+        if self.lead is not None and source.lead != ZERO:
             sizes, strides = [source.count, *sizes], [source.lead, *strides]
         if offset != ZERO:
             sizes, strides = [offset + 1, *sizes], [ONE, *strides]
@@ -183,13 +184,14 @@ class Program:
             self._arguments[argument] = self.block.add_arg(argument[1], name)
         return self._arguments[argument]
 
-    def _result_argument(self, position: int, tile: TensorType) -> Value:
+    def result_argument(self, position: int) -> Value:
+        """The memory of a result."""
         outs = launch_outs(self.launch)
         mem = memory(outs[position])
         whole = tensor_type(self.kernel.results[position]).dims
         strides = written_strides(mem, whole)
         sizes: Sequence[Dim] = whole
-        if self._lead is None:
+        if self.lead is None:
             sizes, strides = whole[1:], strides[1:]
         operand = len(self.launch.operands) - len(outs) + position
         return self._declared((operand, MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))))
@@ -198,8 +200,8 @@ class Program:
         argument, offset = self._argument(source, access, dims)
         mem = self._declared(argument)
         at = [self.axis(dim) for dim in dims]
-        if self._lead is not None and source.lead != ZERO:
-            at = [self._leading_index(self._lead, source), *at]
+        if self.lead is not None and source.lead != ZERO:
+            at = [self._leading_index(self.lead, source), *at]
         if offset != ZERO:
             at = [self.size(offset), *at]
         ty = argument[1]
@@ -230,14 +232,6 @@ class Program:
         if source.repeats * source.count != self._grid[0]:
             index = index_op(self.builder, "rem", index, self.size(source.count))
         return index
-
-    def _store(self, position: int, tile: Value) -> None:
-        dims = tensor_type(self.kernel.body.terminator.operands[position]).dims
-        mem = self._result_argument(position, tensor_type(self.kernel.body.terminator.operands[position]))
-        at = [self.axis(dim) for dim in dims]
-        if self._lead is not None:
-            at = [self._lead, *at]
-        self.builder.op("tile.store", (tile, mem, *at))
 
     # ----------------------------------------------------------------------------------------------------------- dims
 
@@ -349,6 +343,8 @@ class Program:
     def _seen(self, view: Op) -> Value:
         """A view of a computed tile: permuted, stretched, with other dims of size 1."""
         places = through_view(view, tuple(range(tensor_type(view.result).rank)))
+        if places is None and (part := part_of_map(view)) is not None:
+            return self.value(part)
         if places is None:
             raise NoTiles("a view of a computed tile that is no permutation")
         source = self.value(view.operands[0])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
+from tesserac.ir.forms import Slice, operand_maps, tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import AxisType, ScalarType, TensorType, TileType
 from tesserac.tile.dialect import compute_scalar, tile_type
@@ -144,3 +145,31 @@ def map_constant(op: Op) -> bool | int | float | None:
     value = made.attrs["value"]
     assert isinstance(value, bool | int | float)
     return value
+
+
+def maps_in_place(op: Op) -> bool:
+    """Whether a map makes of one tensor, place by place, what does not depend on the place."""
+    if op.name != "form.map" or len(op.operands) != 1 or any(inner.name == "scalar.index" for inner in op.body.ops):
+        return False
+    return operand_maps(op)[0] == tuple(range(tensor_type(op.result).rank))
+
+
+def map_of(op: Op, value: Value) -> Value:
+    """What a map in place makes of another value, computed before the map."""
+    copy = clone_op(op, {op.operands[0]: value})
+    ty = tensor_type(op.result)
+    copy.result.type = TensorType(tensor_type(value).dims, ty.dtype, ty.policy)
+    return Builder.before(op).add(copy).result
+
+
+def part_of_map(view: Op) -> Value | None:
+    """A part of what a map makes, as what it makes of that part: arguments are read in parts, tiles in registers have
+    none. None for any other view."""
+    made = view.operands[0].defining_op
+    if not isinstance(view.attrs["view"], Slice) or made is None or not maps_in_place(made):
+        return None
+    given = tensor_type(made.operands[0])
+    ty = TensorType(tensor_type(view.result).dims, given.dtype, given.policy)
+    part = map_of(made, Builder.before(made).value("form.view", made.operands, ty, view.attrs))
+    view.result.replace_all_uses(part)
+    return part

@@ -146,3 +146,33 @@ def f(x: KTile[S, K, f32]) -> Tile[S, K, f32]:
     assert "form.scan" in str(why)
     x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
     same_bits(np.asarray(tessera.compile(program).f(x)), run_function(compile_to_forms(program), "m.f", [x])[0])
+
+
+NUMBERS = """
+@kernel
+def k(x: KTile[S, 8, {t}], by: float, eps: float = 0.5) -> Tile[S, 8, {t}]:
+    T = tile.context()
+    t = tile.load(x, rows=T.m)
+    a, b = split(t * by + eps, 2, axis=-1)
+    return concat([b, a], axis=-1)
+
+def f(x: Tensor[S, 8, {t}]):
+    return k(x, 3.0)
+
+def g(x: Tensor[S, 8, {t}], by: Tensor[f64]):
+    return k(x, by)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16 @accum(f32)"])
+def test_numbers_and_roundings_are_in_the_program_and_parts_are_stored_one_by_one(dtype: str) -> None:
+    text = NUMBERS.format(t=dtype)
+    assert len([op for op in tiles(text).lookup("m.f").walk() if op.name == "tile.launch"]) == 1
+    (kernel,) = kernels(tiles(text))
+    assert [op.name for op in kernel.walk()].count("tile.store") == 2
+    x = np.arange(40, dtype=np.float32).reshape(5, 8)
+    wanted = np.roll(x * 3 + 0.5, 4, axis=1)
+    given = x if dtype == "f32" else x.astype(ml_dtypes.bfloat16)
+    module = tessera.compile(text)
+    for got in (module.f(given), module.g(given, 3.0)):
+        assert np.array_equal(np.asarray(got, np.float32), wanted.astype(given.dtype).astype(np.float32))

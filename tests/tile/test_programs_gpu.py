@@ -212,3 +212,18 @@ def test_numbers_of_bf16_keys_do_not_depend_on_the_blocks() -> None:
     tiles = tessera.compile(ATTENTION).f(*args)
     meaning = tessera.compile(ATTENTION.replace("causal=True", "causal=True, mask=ones(S, L, dtype=bool)")).f(*args)
     same_bits(np.asarray(tiles), np.asarray(meaning))
+
+
+RAGGED = """
+def f(q: Tensor[B, 2, S, 64, {t}], k: Tensor[B, 2, L, 64, {t}], n: Tensor[B, i32]):
+    return attention(q, k, k, lengths=n)
+"""
+
+
+def test_terms_in_bf16_are_rescaled_where_a_row_has_a_new_maximum() -> None:
+    """Their words stay words: what one arm of a branch gives, the other gives too."""
+    text = RAGGED.format(t="bf16 @accum(f32)")
+    file = SourceFile("m.tess", text)
+    symbol = SESSION.function(file, "f").symbol
+    program = gpu_program(lowered(text), symbol, PLATFORMS[ARCH], SESSION.locate, name="f", returns_tuple=True)
+    assert all("ret;" in part.code() for part in program.kernels)

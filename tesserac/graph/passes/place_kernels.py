@@ -211,13 +211,18 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     """The tile program of a call, which stands nowhere yet."""
     dims = call_dims(call)
     leading = tuple(dim.substitute(dims) for dim in program.leading)
-    wanted = _wanted(call)
-    body = _program_body(module, program, dims, tiles.passes, wanted, call.attrs.get(NUMERICS))
+    wanted = {position: tensor_type(call.results[position]) for position in _wanted(call)}
+    known = [_constant(value) for value in call.operands]
+    body = _program_body(module, program, dims, tiles.passes, wanted, known, call.attrs.get(NUMERICS))
     digest = str(module.lookup(str(call.attrs["callee"])).attrs.get(DIGEST, ""))
     programs = product(leading) if leading else ONE
     ranks = [tensor_type(arg).rank for arg in module.lookup(program.symbol).body.args]
     flat = Builder.before(call)
-    parts = [_flat(flat, value, leading, rank) for value, rank in zip(call.operands, ranks, strict=True)]
+    parts = [
+        _flat(flat, value, leading, rank)
+        for value, rank, constant in zip(call.operands, ranks, known, strict=True)
+        if constant is None
+    ]
     attrs: dict[str, Attr] = {
         "name": str(call.attrs["callee"]),
         "programs": programs,
@@ -237,6 +242,12 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     operands = [part.value for part in parts]
     names = [call.results[position].name for position in wanted]
     return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, names)
+
+
+def _constant(value: Value) -> Op | None:
+    """The operation that makes a value one number, which a program has in itself rather than in memory."""
+    op = value.defining_op
+    return op if op is not None and op.name == "graph.full" and tensor_type(value).rank == 0 else None
 
 
 def _wanted(call: Op) -> list[int]:
@@ -295,13 +306,18 @@ def _shaped(builder: Builder, value: Value, dims: tuple[Dim, ...]) -> Value:
 
 
 def _stored(builder: Builder, value: Value, wanted: TensorType) -> Value:
-    """A result as the signature says: its leading dims apart, rounded to its dtype."""
+    """A result as the signature says: its leading dims apart."""
+    if tensor_type(value).dims == wanted.dims:
+        return value
+    return apply_operator(builder, Reshape(wanted.dims), value)
+
+
+def _rounded(builder: Builder, value: Value, wanted: TensorType) -> Value:
+    """What a program stores, in the dtype that the signature says: nothing wider is ever in memory."""
     ty = tensor_type(value)
-    if ty.dims != wanted.dims:
-        value = apply_operator(builder, Reshape(wanted.dims), value)
-    if (ty.dtype, ty.policy) != (wanted.dtype, wanted.policy):
-        value = apply_operator(builder, Cast(wanted.dtype, wanted.policy), value)
-    return value
+    if (ty.dtype, ty.policy) == (wanted.dtype, wanted.policy):
+        return value
+    return apply_operator(builder, Cast(wanted.dtype, wanted.policy), value)
 
 
 def _program_body(
@@ -309,20 +325,22 @@ def _program_body(
     program: Program,
     dims: dict[str, Dim],
     passes: Sequence[Pass],
-    wanted: Sequence[int],
+    wanted: Mapping[int, TensorType],
+    known: Sequence[Op | None],
     mode: Attr | None,
 ) -> Block:
     """The program with the sizes of the call and its mode of numerics, in forms; its sizes of blocks stay symbols. It
-    gives the results that are wanted."""
+    gives the results that are wanted, and has no arguments for numbers that are known."""
     function = module.lookup(program.symbol)
     for op in kernel_calls(function):
         mean(module, function, op)
     fixed = {name: dim.substitute(dims) for name, dim in program.fixed}
-    block = copy_block(function.body, {}, {**dims, **fixed})
+    block = _with_constants(copy_block(function.body, {}, {**dims, **fixed}), known)
     for op in block.ops:
         set_numerics(op, mode)
     end = block.terminator
-    block.append(Op(end.opdef, [end.operands[position] for position in wanted], (), end.attrs, span=end.span))
+    rounded = [_rounded(Builder.before(end), end.operands[position], ty) for position, ty in wanted.items()]
+    block.append(Op(end.opdef, rounded, (), end.attrs, span=end.span))
     end.erase()
     for loop in [op for outer in block.ops for op in outer.walk()]:
         cut = block_loop(loop)
@@ -339,3 +357,16 @@ def _program_body(
     body.append(yielded)
     made.regions.clear()
     return body
+
+
+def _with_constants(block: Block, known: Sequence[Op | None]) -> Block:
+    """The body of a program in which parameters that are known are constants."""
+    places = dict(zip(block.args, known, strict=True))
+    for arg, constant in places.items():
+        if constant is not None:
+            block.insert(0, Op(constant.opdef, (), [arg.type], constant.attrs, (), constant.span, [arg.name]))
+            arg.replace_all_uses(block.ops[0].result)
+    block.args = [arg for arg in block.args if places[arg] is None]
+    for index, arg in enumerate(block.args):
+        arg.index = index
+    return block

@@ -100,7 +100,8 @@ def _rescaled(ctx: Context, op: Op) -> list[Value]:
         moved = b.binary("or", moved, b.fcmp("une", power, zero(power.type)))
     anywhere = b.intrinsic("llvm.nvvm.vote.any.sync", I1, [ALL_LANES, moved])
     values = ctx.fragments[op.operands[0]]
-    return flow.choose(b, anywhere, lambda: _mapped(ctx, op), lambda: values)
+    moving = lambda: _stored(ctx, op, _mapped(ctx, op), fragment(op.result))  # noqa: E731
+    return flow.choose(b, anywhere, moving, lambda: values)
 
 
 def _mapped(ctx: Context, op: Op, true: frozenset[IRValue] = frozenset()) -> list[Value]:

@@ -1,0 +1,130 @@
+"""The tile programs of the library have the bits of the functions that they implement."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tessera
+from tests.graph.test_chosen_kernels import told
+from tests.support.cpu_kernels import same_bits
+
+HALF = "bf16 @accum(f32)"
+PROGRAM = """
+def softmax_pair(x: Tensor[M, N, {t}]):
+    return softmax_rows(x), softmax(x)
+
+def layernorm_pair(x: Tensor[M, N, {t}], w: Tensor[N, {t}], b: Tensor[N, {t}]):
+    return layernorm_rows(x, w, b), layernorm(x, w, b)
+
+def rmsnorm_pair(x: Tensor[M, N, {t}], w: Tensor[N, {t}]):
+    return rmsnorm_rows(x, w, 1e-3), rmsnorm(x, w, 1e-3)
+
+def transpose_pair(x: Tensor[M, N, {t}]):
+    return transpose_tiles(x), transpose(x) + 0.0
+
+def gelu_pair(x: Tensor[M, K, {t}], w: Tensor[K, N, {t}], b: Tensor[N, {t}]):
+    return matmul_gelu(x, w, b), gemm(x, w, bias=b, epilogue="bias_gelu")
+
+def swiglu_pair(x: Tensor[M, K, {t}], w: Tensor[K, N, {t}], u: Tensor[K, N, {t}]):
+    return matmul_swiglu(x, w, u), cast(silu(wide(x) @ wide(w)) * (wide(x) @ wide(u)), x.dtype)
+
+def rotary_pair(x: Tensor[B, S, D, {t}], c: Tensor[S, D/2, {t}], s: Tensor[S, D/2, {t}]) where D % 2 == 0:
+    return rotary_rows(x, c, s), rotary_embedding(x, cos=c, sin=s)
+"""
+SHAPES: dict[str, list[tuple[int, ...]]] = {
+    "softmax_pair": [(19, 37)],
+    "layernorm_pair": [(19, 37), (37,), (37,)],
+    "rmsnorm_pair": [(19, 37), (37,)],
+    "transpose_pair": [(19, 37)],
+    "gelu_pair": [(19, 33), (33, 70), (70,)],
+    "swiglu_pair": [(19, 33), (33, 70), (33, 70)],
+    "rotary_pair": [(3, 19, 10), (19, 5), (19, 5)],
+}
+LONG = {"softmax_pair": (3, 700), "rmsnorm_pair": (3, 700)}
+"""Longer than what a program takes whole."""
+
+
+@cache
+def module(dtype: str) -> tessera.Module:
+    return tessera.compile(PROGRAM.format(t=dtype))
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_tile_program_has_the_bits_of_its_function(name: str) -> None:
+    args = [numbers(*shape) for shape in SHAPES[name]]
+    if name == "softmax_pair":
+        args[0][:3, :2] = [[np.inf, 0], [np.nan, 1], [-np.inf, 2]]
+        args[0][3] = -np.inf
+    same_bits(*getattr(module("f32"), name)(*args))
+    if name in LONG:
+        args = [numbers(*LONG[name]), *(numbers(LONG[name][-1]) for _ in args[1:])]
+        same_bits(*getattr(module("f32"), name)(*args))
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("name", SHAPES)
+def test_also_in_half(name: str) -> None:
+    args = [numbers(*shape).astype(ml_dtypes.bfloat16) for shape in SHAPES[name]]
+    ours, meant = getattr(module(HALF), name)(*args)
+    assert np.array_equal(np.asarray(ours, np.float32), np.asarray(meant, np.float32), equal_nan=True)
+
+
+LOSSES = """
+def both(x: Tensor[M, C, f32], y: Tensor[M, i32]):
+    slope, loss = cross_entropy_rows(x, y)
+    def total(x): return sum(cross_entropy(x, y, ignore_index=-1))
+    return slope, loss[:, 0], cross_entropy(x, y, ignore_index=-1), grad(total)(x)
+
+def alone(x: Tensor[M, C, f32], y: Tensor[M, i32]):
+    return cross_entropy_rows(x, y)
+"""
+
+
+def test_losses_come_with_their_gradient() -> None:
+    m, x = tessera.compile(LOSSES), numbers(21, 40) * 30
+    labels = np.arange(21, dtype=np.int32) - 1
+    slope, loss, meant, back = m.both(x, labels)
+    same_bits(loss, meant)
+    assert np.abs(slope - back).max() < 1e-6 and not slope[0].any()
+    slope, loss = m.alone(x, labels + 30)
+    bad = labels + 30 >= 40
+    assert np.isnan(loss[bad]).all() and np.isnan(slope[bad]).all() and not np.isnan(slope[~bad]).any()
+
+
+DECODE = """
+def whole(q: Tensor[B, 4, 1, 8, f32], c: KVCache[B, 2, S_max, 8]):
+    return flash_attention(q, c)
+
+def split(q: Tensor[B, 4, 8, f32], c: KVCache[B, 2, S_max, 8]) where S_max % 4096 == 0, S_max <= 262144:
+    return decode_attention(q, c)
+"""
+
+
+def test_a_cache_in_segments_has_the_bits_of_the_whole() -> None:
+    m, size = tessera.compile(DECODE), 3 * 4096
+    q, keys, values = numbers(2, 4, 1, 8), numbers(2, 2, size, 8) * 3, numbers(2, 2, size, 8)
+    values[:, :, 9000] = 0.0
+    for length in (1, 4096, 4097, 9000, size):
+        behind = values.copy()
+        behind[:, :, length:] = np.nan
+        cache = {"K": keys, "V": behind, "len": np.int32(length)}
+        got, wanted = m.split(q[:, :, 0], cache), m.whole(q, cache)[:, 0]
+        same_bits(got.reshape(wanted.shape), wanted)
+    assert np.isnan(m.split(q[:, :, 0], {**cache, "len": np.int32(0)})).all()
+
+
+@pytest.mark.one_in(7)
+@pytest.mark.parametrize("target", ["cpu:aarch64", "cuda:sm_90a"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_they_run_as_tiles(name: str, target: str, tmp_path: Path) -> None:
+    lines = told(PROGRAM.format(t="f32"), tmp_path, name, target)
+    assert any("runs as tiles" in line for line in lines), lines
