@@ -162,20 +162,20 @@ def inspect(place: str, target: str | None, level: str | None, rewrites: bool) -
 @compiler.command()
 @click.argument("place", metavar="[FILE[:KERNEL]]", default="")
 @click.option("--sizes", metavar="S=4096,...", multiple=True, help="The sizes to measure at: all that the kernel has.")
-@target_option
+@device_option
 @click.option("--budget-ms", type=click.IntRange(1), help="Time to spend on runs. [default: the kernel's own, or 1000]")
-@click.option("--import", "imported", metavar="PATH", help="Take in schedules that another machine has written.")
+@click.option("--import", "imported", metavar="PATH", help="Take in schedules that were exported, or are in a bundle.")
 @click.option("--export", "exported", metavar="PATH", help="Write all schedules of the cache.")
 def tune(
-    place: str, sizes: tuple[str, ...], target: str | None, budget_ms: int | None, imported: str | None,
-    exported: str | None,
+    place: str, sizes: tuple[str, ...], device: str, budget_ms: int | None, imported: str | None, exported: str | None
 ) -> int:  # fmt: skip
-    """Measure schedules of a kernel, or of all that name a space, here; keep what beats the compiler's choice."""
-    from tesserac.commands.tuning import tune_with_bar
+    """Measure schedules of a function, or of all kernels that name a space; keep what beats the compiler's choice."""
+    from tesserac.commands.tuning import Wanted, read_tuning_sizes, tune_with_bar
     from tesserac.driver.session import Session
 
     session = Session()
-    return report(session, lambda: tune_with_bar(session, place, sizes, target, budget_ms, imported, exported))
+    wanted = Wanted(place, read_tuning_sizes(sizes), budget_ms, imported, exported, device)
+    return report(session, lambda: tune_with_bar(session, wanted))
 
 
 @compiler.command()

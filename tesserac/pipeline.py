@@ -34,7 +34,7 @@ from tesserac.graph.passes.relax import relax
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
-from tesserac.graph.passes.tune_products import tune_products
+from tesserac.graph.passes.tune_forms import tune_forms
 from tesserac.graph.passes.unroll_unit_loops import unroll_unit_loops
 from tesserac.graph.passes.watch import watch
 from tesserac.graph.rules import apply_rules
@@ -150,7 +150,7 @@ def lower(
     tiles = tiles_of(machine, PROGRAM_PASSES, schedule_passes(machine), tuned)
     calls = (*CALL_PASSES, watch) if debug else CALL_PASSES
     kernels = (choose_kernels(tiles), place_kernels(tiles))  # which are taken, then which run as tiles
-    forms = run_passes(graph, [*calls, sized, *kernels, *GRAPH_PASSES, tune_products(tuned)], verify=verify)
+    forms = run_passes(graph, [*calls, sized, *kernels, *GRAPH_PASSES, tune_forms(tuned)], verify=verify)
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)
     tile = run_passes(schedule, tile_passes(machine), verify=verify)
     return Levels(graph, forms, schedule, tile)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tessera.gpu_artifact import AnyArtifact
     from tessera.tracing import Wanted
 
-_KIND = "bundle 3"
+_KIND = "bundle 4"
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,13 @@ class Bundle:
     targets: tuple[str, ...] = (CPU_TARGET,)
     needs: tuple[str, ...] = ()
     """The sets of instructions that its code for a CPU may use."""
+    schedules: str = ""
+    """What tuning had found of what it holds, as the compiler keeps it."""
 
     def to_bytes(self) -> bytes:
         keys = [_key(*key) for key in self.functions]
         blobs = [self.offers.to_bytes(), *(artifact.to_bytes() for artifact in self.functions.values())]
-        return pack([_KIND, self.name, keys, self.targets, self.needs], blobs)
+        return pack([_KIND, self.name, keys, self.targets, self.needs, self.schedules], blobs)
 
 
 class BundleReader:
@@ -48,7 +50,7 @@ class BundleReader:
             (kind, *rest), blobs = unpack(data)
             if kind != _KIND:
                 raise ValueError(f"it holds {kind!r}, not a bundle of this version")
-            self.name, keys, self.targets, self._needs = rest
+            self.name, keys, self.targets, self._needs, self.schedules = rest
             self._offers = read_interface(blobs[0])
             self._functions = dict(zip(keys, blobs[1:], strict=True))
         except (ValueError, TypeError, IndexError) as error:

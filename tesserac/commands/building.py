@@ -22,6 +22,7 @@ from tesserac.commands.select import Selected, Selection, default_makers, read, 
 from tesserac.commands.targets import CpuTarget, GpuTarget, find_target
 from tesserac.driver.gpu_functions import artifact_for_gpu
 from tesserac.driver.session import ProgramError, Session, Sizes, SizesMissing, StaysInside
+from tesserac.tune.schedules import Schedules
 
 BUNDLE_SUFFIX = ".tessb"
 
@@ -58,6 +59,7 @@ def build_bundle(
         functions,
         tuple(chosen),
         next((one.instructions for one in chosen.values() if isinstance(one, CpuTarget)), ()),
+        Schedules().with_entries(session.taken).to_text() if session.taken else "",
     )
     place = Path(out) if out else Path(path).with_suffix(BUNDLE_SUFFIX)
     data = bundle.to_bytes() if key is None else _signed(bundle, key)

@@ -1,94 +1,63 @@
-"""`tesserac tune`: schedules of kernels, found by measuring them on this machine.
+"""`tesserac tune`: schedules of kernels, products and reductions, found by measuring them on this machine.
 
-Enters: a file, a kernel, sizes. Leaves: a report, and an entry of the schedule cache where something was faster than
-what the compiler chooses. The cost model leaves out what it thinks little of, workers compile the rest, one after the
-other is measured. A candidate whose results differ in a bit is none.
+Enters: a file, a function, sizes. Leaves: a report, and an entry of the schedule cache where something was faster than
+what the compiler chooses.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tessera.errors import TesseraError
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.model import typed
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import read, select_all, select_one
+from tesserac.commands.tuning_runs import Bar, Bench, Tried, find_bench, run_candidates, workers
+from tesserac.commands.tuning_tasks import Task, find_tasks
 from tesserac.driver.session import Session
-from tesserac.graph.passes.tune_products import product_digest, products
-from tesserac.ir.core import Op
-from tesserac.ir.forms import indices, tensor_type
-from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own, kernel_pinned, setting_name
-from tesserac.schedule.machine import Machine
-from tesserac.tune.measure import Measured, measure
-from tesserac.tune.schedules import DamagedSchedules, Entry, Schedules, default_path, read_schedules
-from tesserac.tune.space import PRODUCT_SPACE, block_name, block_names, candidates, default_space
-from tesserac.types.dims import Dim, product
+from tesserac.tune.measure import Measured
+from tesserac.tune.schedules import (
+    DamagedSchedules,
+    Entry,
+    Schedules,
+    default_path,
+    read_schedules,
+    said_path,
+    schedules_of,
+)
+from tesserac.tune.space import Settings
 from tesserac.types.ty import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
 
-MOST_CANDIDATES, DEFAULT_BUDGET = 12, 1000
-Settings = Mapping[str, int]
+DEFAULT_BUDGET = 1000
+BUNDLE_SUFFIX = ".tessb"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be tuned and how: sizes by name, milliseconds of measuring, and files to take in or write."""
+    """What is to be tuned, how and where: sizes by name, milliseconds of measuring, and files to take in or write."""
 
     place: str
     sizes: Mapping[str, int]
     budget_ms: int | None
     imported: str | None
     exported: str | None
+    device: str = "cpu"
 
 
-@dataclass(frozen=True)
-class _Task:
-    """One kernel or product of a function: its digest, the dims that its blocks cut, those that the grid does, and what
-    to try where the program does not say it."""
-
-    source: SourceFile
-    function: typed.TypedFunction
-    digest: str
-    cuts: Mapping[str, Cut]
-    own: Sequence[str]
-    space: Mapping[str, Sequence[int]]
-    arch: str
-
-    def entry(self, settings: Settings, sizes: Mapping[str, int], ms: float, default_ms: float) -> Entry:
-        named = {name: sizes[name] for name in self.function.symbols if name in sizes}
-        return Entry(self.function.name, self.digest, self.arch, named, dict(settings), ms, default_ms)
-
-
-Bar = Callable[[int, int], None]
-"""Told how many candidates are done, of how many."""
-
-
-def tune_with_bar(
-    session: Session,
-    place: str,
-    sizes: Sequence[str],
-    target: str | None,
-    budget_ms: int | None,
-    imported: str | None,
-    exported: str | None,
-) -> Outcome:
+def tune_with_bar(session: Session, wanted: Wanted) -> Outcome:
     """The command. Raises ProgramError, UsageMistake."""
     from tesserac.commands.tuning_bar import TuningBar
 
-    if target not in (None, "cpu"):
-        elsewhere = "tune on a machine of that kind, --export there and --import here"
-        raise UsageMistake(f"only the CPU of this machine is measured, not `{target}`: {elsewhere}")
-    if not (place or imported or exported):
+    if not (wanted.place or wanted.imported or wanted.exported):
         raise UsageMistake("there is nothing to tune, import or export")
-    wanted = Wanted(place, read_tuning_sizes(sizes), budget_ms, imported, exported)
     with TuningBar() as bar:
         return tune(session, wanted, bar.show)
 
@@ -98,115 +67,130 @@ def tune(session: Session, wanted: Wanted, bar: Bar) -> Outcome:
     path, known = default_path(), _known(default_path())
     text = ""
     if wanted.imported is not None:
-        new = _known(Path(wanted.imported), must_exist=True)
+        new = _imported(Path(wanted.imported))
         known = known.with_entries(new.entries)
         known.write(path)
         text += f"{len(new.entries)} schedules taken from {wanted.imported}\n"
-    for task in _tasks(session, wanted.place) if wanted.place else ():
-        report, entry = _tune_kernel(session, task, wanted, bar)
-        text += report
-        if entry is not None:
-            known = known.with_entries([entry])
-            known.write(path)
+    if wanted.place:
+        bench = _bench(wanted.device)
+        functions = _functions(session, wanted.place)
+        with workers() as pool:
+            for source, function in functions:
+                report, found = _tune_function(session, _Place(bench, pool), source, function, wanted, bar)
+                text += report
+                known = known.with_entries(found)
+                _keep(function, known, found)
     if wanted.exported is not None:
         known.write(Path(wanted.exported))
         text += f"{len(known.entries)} schedules written to {wanted.exported}\n"
     return Outcome(text)
 
 
-def _known(path: Path, *, must_exist: bool = False) -> Schedules:
-    if must_exist and not path.exists():
-        raise UsageMistake(f"there is no file `{path}`")
+def _keep(function: typed.TypedFunction, known: Schedules, found: Sequence[Entry]) -> None:
+    """In the user's cache, and where the kernel says."""
+    if found:
+        known.write(default_path())
+    if found and function.program is not None and function.program.cache:
+        own = said_path(function.program.cache)
+        _known(own).with_entries(found).write(own)
+
+
+def _bench(device: str) -> Bench:
+    try:
+        return find_bench(device)
+    except TesseraError as problem:
+        raise UsageMistake(str(problem).removeprefix("error")) from None
+
+
+def _known(path: Path) -> Schedules:
     try:
         return read_schedules(path)
     except DamagedSchedules as problem:
-        raise UsageMistake(f"the schedule cache `{problem.path}` is damaged: {problem.problem}") from None
+        raise _damaged(problem) from None
 
 
-def _tasks(session: Session, place: str) -> Iterator[_Task]:
-    """The kernels of a place: of one function, or all of a file that name a space."""
-    from tesserac.target.cpu.build import host_platform
+def _damaged(problem: DamagedSchedules) -> UsageMistake:
+    return UsageMistake(f"the schedule cache `{problem.path}` is damaged: {problem.problem}")
 
+
+def _imported(path: Path) -> Schedules:
+    """Those of a file that was exported, or that a bundle was built with."""
+    if not path.exists():
+        raise UsageMistake(f"there is no file `{path}`")
+    if path.suffix != BUNDLE_SUFFIX:
+        return _known(path)
+    from tessera.bundle import BundleReader
+    from tessera.signing import content
+
+    try:
+        text = BundleReader(content(path.read_bytes()), str(path)).schedules
+        return schedules_of(text, path) if text else Schedules()
+    except TesseraError as problem:
+        raise UsageMistake(str(problem).removeprefix("error")) from None
+    except DamagedSchedules as problem:
+        raise _damaged(problem) from None
+
+
+def _functions(session: Session, place: str) -> list[tuple[SourceFile, typed.TypedFunction]]:
+    """Those of a place: one function, or all kernels of a file that name a space."""
     path, colon, name = place.rpartition(":")
     source = read(session, path if colon else place)
     if colon:
-        functions = [select_one(session, source, name).function]
-    else:
-        every = [selected.function for selected in select_all(session, source).functions]
-        functions = [f for f in every if f.program is not None and f.program.space]
-        if not functions:
-            raise UsageMistake(f"no kernel of `{place}` names a space: say which to tune, `{place}:KERNEL`")
-    machine = host_platform().schedule
-    for function in functions:
-        forms = session.levels(source, function, machine).forms
-        found = [op for op in forms.walk() if op.name == KERNEL] or list(products(forms))
-        if len(found) != 1:
-            raise UsageMistake(f"`{function.name}` has {len(found)} kernels or products; tune a function that has one")
-        yield _task(source, function, found[0], machine)
+        return [(source, select_one(session, source, name).function)]
+    every = [selected.function for selected in select_all(session, source).functions]
+    functions = [(source, f) for f in every if f.program is not None and f.program.space]
+    if not functions:
+        raise UsageMistake(f"no kernel of `{place}` names a space: say which to tune, `{place}:KERNEL`")
+    return functions
 
 
-def _task(source: SourceFile, function: typed.TypedFunction, op: Op, machine: Machine) -> _Task:
-    if op.name == KERNEL:
-        cuts = block_names(kernel_blocks(op))
-        own = [block_name(block) for block in kernel_own(op)]
-        meant = {setting_name(block) for block in kernel_pinned(op)}
-        space = default_space([name for name in cuts if name not in meant], machine)
-        if not space:
-            raise UsageMistake(f"`{function.name}` means all of its blocks, so that there is nothing to tune")
-        return _Task(source, function, str(op.attrs["digest"]), cuts, own, space, machine.arch)
-    cuts = {name: Cut(Dim.sym(f"T_{name}"), size) for name, size in _sizes_of(op).items()}
-    return _Task(source, function, product_digest(op), cuts, ["m", "n"], PRODUCT_SPACE, machine.arch)
+# ------------------------------------------------------------------------------------------------------ one function
 
 
-def _sizes_of(contract: Op) -> dict[str, Dim]:
-    """Rows, columns and terms of a product."""
-    left, right = (tensor_type(v).dims for v in contract.operands)
-    lhs, rhs, out = (indices(contract, name) for name in ("lhs", "rhs", "out"))
-    rows = [dim for axis, dim in zip(lhs, left, strict=True) if axis in out and axis not in rhs]
-    columns = [dim for axis, dim in zip(rhs, right, strict=True) if axis in out and axis not in lhs]
-    terms = [dim for axis, dim in zip(lhs, left, strict=True) if axis not in out]
-    return {"m": product(rows), "n": product(columns), "k": product(terms)}
+@dataclass(frozen=True)
+class _Place:
+    """Where candidates run, and who compiles them."""
+
+    bench: Bench
+    pool: Executor
 
 
-# -------------------------------------------------------------------------------------------------------- one kernel
+def _tune_function(
+    session: Session, place: _Place, source: SourceFile, function: typed.TypedFunction, wanted: Wanted, bar: Bar
+) -> tuple[str, list[Entry]]:
+    """One kind of work after the other, each beside what was found for those before it."""
+    args, machine = arguments_for(function, wanted.sizes), place.bench.machine
+    forms = session.levels(source, function, machine).forms
+    tasks = list(find_tasks(source, function, forms, machine, wanted.sizes))
+    if not tasks:
+        why = "it has no kernel, product or reduction of which a schedule could choose something"
+        raise UsageMistake(f"there is nothing to tune in `{function.name}`: {why}")
+    said = session.check(source).result.checker.decorations(function.name).budget_ms
+    budget = (wanted.budget_ms or said or DEFAULT_BUDGET) / len(tasks)
+    text, found = "", list[Entry]()
+    for task in tasks:
+        tried = run_candidates(place.bench, place.pool, task, found, args, budget, bar)
+        report, entry = _decide(task, wanted.sizes, tried)
+        text, found = text + report, [*found, *([entry] if entry is not None else [])]
+    return text, found
 
 
-def _tune_kernel(session: Session, task: _Task, wanted: Wanted, bar: Bar) -> tuple[str, Entry | None]:
-    from tesserac.target.cpu.build import host_platform
-
-    machine, cuts = host_platform().schedule, task.cuts
-    args = _arguments(task.function, wanted.sizes)
-    program = task.function.program
-    listed = {name: options for name, options in program.space if name in cuts} if program is not None else {}
-    numbers = {name: [o for o in options if isinstance(o, int)] for name, options in listed.items()}
-    space = numbers or task.space
-    tried = candidates(space, cuts, task.own, wanted.sizes, machine, MOST_CANDIDATES)
-    every = 1
-    for options in space.values():
-        every *= len(options)
-    said = session.check(task.source).result.checker.decorations(task.function.name).budget_ms
-    budget = (wanted.budget_ms or said or DEFAULT_BUDGET) / (len(tried) + 1)
-    times = list(_measured(task, [{}, *tried], args, budget, bar))
-    return _decide(task, wanted.sizes, times, every)
-
-
-def _decide(
-    task: _Task, sizes: Mapping[str, int], times: Sequence[tuple[Settings, Measured | str]], every: int
-) -> tuple[str, Entry | None]:
+def _decide(task: Task, sizes: Mapping[str, int], times: Sequence[Tried]) -> tuple[str, Entry | None]:
     """The report, and what is kept: the fastest, if it is faster than what the compiler chooses beyond noise."""
     default = times[0][1]
-    assert isinstance(default, Measured), default
+    if isinstance(default, str):
+        raise UsageMistake(f"`{task.function.name}` does not run as the compiler schedules it: {default}")
     at = ", ".join(f"{name}={sizes[name]}" for name in task.function.symbols if name in sizes)
-    lines = [f"`{task.function.name}` at {at} on {task.arch}: {len(times) - 1} of {every} schedules measured"]
-    for settings, found in times:
-        lines.append(f"  {_text(settings):32} {_time(found)}")
+    where = f"`{task.function.name}` at {at} on {task.machine.target}, {task.machine.cores} cores"
+    lines = [f"{where}: {task.title}, {len(times) - 1} of {task.every} schedules measured"]
+    lines += [f"  {_text(settings):32} {_time(found)}" for settings, found in times]
     good = [(settings, found) for settings, found in times[1:] if isinstance(found, Measured)]
     best, measured = min(good, key=lambda pair: pair[1].ms, default=({}, default))
     if not measured.is_faster(default):
         lines.append("  the compiler's choice stays: nothing is faster beyond noise")
         return "\n".join(lines) + "\n", None
     lines.append(f"  taken: {_text(best)}, {default.ms / measured.ms:.2f} times as fast as the compiler's choice")
-    return "\n".join(lines) + "\n", task.entry(best, sizes, measured.ms, default.ms)
+    return "\n".join(lines) + "\n", task.entry(best, measured.ms, default.ms)
 
 
 def _time(found: Measured | str) -> str:
@@ -219,63 +203,7 @@ def _text(settings: Settings) -> str:
     return " ".join(f"{name}={value}" for name, value in settings.items()) or "the compiler's choice"
 
 
-def _measured(
-    task: _Task, tried: Sequence[Settings], args: Sequence[np.ndarray], budget: float, bar: Bar
-) -> Iterator[tuple[Settings, Measured | str]]:
-    """Candidates are compiled by workers, and measured here, one at a time."""
-    workers = max(1, min(len(tried), (os.cpu_count() or 2) // 2))
-    wanted: object = None
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        jobs = [pool.submit(compile_candidate, task.source, task.function.name, _entries(task, s)) for s in tried]
-        codes = [job.result() for job in jobs]  # measuring begins when nothing else runs
-    for done, (settings, code) in enumerate(zip(tried, codes, strict=True), 1):
-        ran = code if isinstance(code, str) else _run(code, args, wanted, budget)
-        bar(done, len(tried))
-        if isinstance(ran, str):
-            yield settings, ran
-        else:
-            wanted = ran[1] if wanted is None else wanted
-            yield settings, ran[0]
-
-
-def _entries(task: _Task, settings: Settings) -> tuple[Entry, ...]:
-    return (Entry(task.function.name, task.digest, task.arch, {}, dict(settings), 0.0, 0.0),) if settings else ()
-
-
-def _run(code: bytes, args: Sequence[np.ndarray], wanted: object, budget: float) -> tuple[Measured, object] | str:
-    """How long the code takes, and what it gives; why it is no candidate where that differs from what is wanted."""
-    from tessera.artifact import read_artifact
-    from tessera.function import CompiledFunction
-
-    function = CompiledFunction(read_artifact(code, "candidate"))
-    given = function(*args)
-    if wanted is not None and not _same(given, wanted):
-        return "its results differ"
-    return measure(lambda: function.fast(*args), budget), given
-
-
-def _same(left: object, right: object) -> bool:
-    import numpy as np
-
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        return len(left) == len(right) and all(map(_same, left, right))
-    return np.asarray(left).tobytes() == np.asarray(right).tobytes()
-
-
-def compile_candidate(source: SourceFile, function: str, entries: tuple[Entry, ...]) -> bytes | str:
-    """In a worker: the code of a function with these schedules, or why there is none."""
-    from tesserac.driver.session import ProgramError
-    from tesserac.target.cpu.build import host_platform
-
-    session = Session(release=True, schedules=Schedules(entries))
-    try:
-        found = select_one(session, source, function).function
-        return session.artifact(source, found, host_platform()).to_bytes()
-    except ProgramError as problem:
-        return str(problem)
-
-
-def _arguments(function: typed.TypedFunction, sizes: Mapping[str, int]) -> list[np.ndarray]:
+def arguments_for(function: typed.TypedFunction, sizes: Mapping[str, int]) -> list[np.ndarray]:
     """Normal numbers of the sizes that are said. Raises UsageMistake."""
     import numpy as np
 

@@ -52,7 +52,7 @@ from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
-from tesserac.tune.schedules import DamagedSchedules, Schedules, default_path, read_schedules
+from tesserac.tune.schedules import DamagedSchedules, Entry, Schedules, asking, cache_reads, known_schedules
 from tesserac.types.dims import Dim, DimError, TooComplex
 from tesserac.types.ty import map_dims
 
@@ -182,6 +182,8 @@ class Session:
     ) -> None:
         self.verify = verify
         self._schedules = schedules
+        self.taken: list[Entry] = []
+        """What compilations took of what tuning has found."""
         self.release, self.debug = release, debug
         self._checked: dict[str, Checked] = {}
         self._analysers: dict[str, Analyser] = {}
@@ -288,7 +290,8 @@ class Session:
     def interface(self, source: SourceFile) -> ModuleInterface:
         """What a program offers to callers. Raises ProgramError."""
         checked = self._sound(source)
-        return interface_of(checked.result)._replace(reads=checked.reads)
+        said = cache_reads(f.program.cache for f in checked.result.module.functions if f.program is not None)
+        return interface_of(checked.result)._replace(reads=(*checked.reads, *said))
 
     def function(self, source: SourceFile, name: str, chosen: Specialization = ()) -> typed.TypedFunction:
         """A function, for the compile-time arguments chosen. Raises ProgramError or NoSuchFunction."""
@@ -318,8 +321,7 @@ class Session:
         _check_requests(reached.values(), function.name, machine)
         try:
             checks = {"asserts": not self.release, "debug": self.debug}
-            found = self.schedules(function)
-            tuned = lambda digest, dims: found.find(digest, machine.arch, dims)  # noqa: E731
+            tuned = asking(self.schedules(function, reached.values()), machine, self.taken.append)
             return lower(reached, function.symbol, machine, sizes, verify=self.verify, tuned=tuned, **checks)
         except Unsupported as problem:
             raise _one_error(E0299, problem.span, feature=str(problem)) from None
@@ -340,10 +342,13 @@ class Session:
         except SizesDemanded as problem:
             raise SizesMissing(_sizes_missing(function, problem), problem) from None
 
-    def schedules(self, function: typed.TypedFunction) -> Schedules:
-        """What tuning has found. Raises ProgramError where that is damaged."""
+    def schedules(self, function: typed.TypedFunction, reached: Iterable[typed.TypedFunction]) -> Schedules:
+        """What tuning has found, in the user's cache and where kernels say that it is kept. Raises ProgramError where
+        that is damaged."""
+        if self._schedules is not None:
+            return self._schedules
         try:
-            return self._schedules if self._schedules is not None else read_schedules(default_path())
+            return known_schedules(f.program.cache for f in reached if f.program is not None)
         except DamagedSchedules as problem:
             named = {"path": str(problem.path), "problem": problem.problem}
             raise _one_error(E0514, function.span, **named) from None

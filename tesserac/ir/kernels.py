@@ -85,8 +85,8 @@ def kernel_repeats(op: Op) -> tuple[Dim, ...]:
 
 
 def kernel_schedule(op: Op) -> dict[str, int | str]:
-    """The settings that the program gives."""
-    pairs = [pair for pair in op.attrs["schedule"] if isinstance(pair, tuple)]  # type: ignore[union-attr]
+    """The settings that the program gives a kernel, a contraction or a reduction, or that tuning found for it."""
+    pairs = [pair for pair in op.attrs.get("schedule", ()) if isinstance(pair, tuple)]  # type: ignore[union-attr]
     return {str(name): value if isinstance(value, int) else str(value) for name, value in pairs}
 
 

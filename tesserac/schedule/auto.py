@@ -11,6 +11,7 @@ from math import prod
 
 from tesserac.ir.core import Op, clone_op
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.kernels import kernel_settings
 from tesserac.ir.passes import SCHEDULE, Pass, function_pass
 from tesserac.schedule.aligned import align_products
 from tesserac.schedule.contract import schedule_pack
@@ -148,7 +149,17 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
         plain.erase()
 
 
+def _found(launch: Op) -> dict[str, int]:
+    """The settings that tuning found for reductions of a launch."""
+    reduces = [op for op in computing(launch) if op.name == "form.reduce"]
+    return {name: value for op in reduces for name, value in kernel_settings(op).items()}
+
+
 def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
+    found = _found(launch)
+    columns = found.get("n", columns)
+    if found:
+        because(launch, f"as tuning found: {', '.join(f'{name} = {value}' for name, value in found.items())}")
     _fold_last(launch)
     merge_runs(launch, reaches(launch))
     loops, space = launch_loops(launch), launch_space(launch)
@@ -161,7 +172,7 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
     else:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
     if machine.warps:
-        bind(launch, machine.warps if across is None else machine.column_warps, "uniform")
+        bind(launch, found.get("warps", machine.warps if across is None else machine.column_warps), "uniform")
     _keep_values(launch)
 
 

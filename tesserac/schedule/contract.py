@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.kernels import kernel_settings
 from tesserac.schedule.cost import element_bytes, nominal
 from tesserac.schedule.cuts import cut_product
 from tesserac.schedule.dialect import launch_ins, launch_loops, launch_space, memory
@@ -120,7 +121,8 @@ def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> 
     result = block.rows * block.columns * element_bytes(problem.dtype) // 2
     smallest = machine.has_async_matrix_unit and block == candidates(problem, machine)[-1]
     most = MOST_SMALL_STAGES if smallest else MOST_STAGES
-    depth = max(2, min(most, (machine.near_bytes - result) // copy))
+    fitting = max(2, min(most, (machine.near_bytes - result) // copy))
+    depth = min(fitting, kernel_settings(computing(launch)[0]).get("stages", fitting))
     for operand in (0, 1):
         stage(launch, operand, "panels", depth)
     if machine.has_async_matrix_unit and problem.dtype.bits == 16:

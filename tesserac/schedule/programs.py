@@ -142,7 +142,7 @@ def _fitting(cut: Cut, block: int) -> int:
 
 
 def _fits(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> bool:
-    staged = sum(_staged_bytes(kernel, product, sizes) for product in _products(kernel))
+    staged = sum(staged_bytes(kernel, product, sizes) for product in products_of(kernel))
     return staged <= machine.near_bytes * 7 // 8 and _warps(kernel, sizes) <= MOST_WARPS
 
 
@@ -152,11 +152,11 @@ def _require_room(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> None:
     settings = kernel_settings(kernel)
     depth, warps = settings.get("stages", GPU_STAGES), settings.get("warps", MOST_WARPS)
     blocks = ", ".join(f"{cut.block} = {sizes[cut.block]}" for cut in kernel_blocks(kernel))
-    staged = sum(_staged_bytes(kernel, product, sizes, depth) for product in _products(kernel))
+    staged = sum(staged_bytes(kernel, product, sizes, depth) for product in products_of(kernel))
     if staged > machine.near_bytes and settings:
         need = f"operands of products take {staged // 1024} KiB of shared memory at {blocks} and {depth} stages"
         raise ImpossibleSchedule(f"{need}; {machine.arch} has {machine.near_bytes // 1024} KiB", kernel)
-    held = sum(_elements(product.result, sizes) for product in _products(kernel))
+    held = sum(_elements(product.result, sizes) for product in products_of(kernel))
     if held > warps * WARP * THREAD_REGISTERS and settings:
         need = f"results of products are {held} numbers at {blocks}"
         room = f"{warps} warps of {machine.arch} hold {warps * WARP * THREAD_REGISTERS}"
@@ -165,18 +165,18 @@ def _require_room(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> None:
 
 def _warps(kernel: Op, sizes: dict[Dim, int]) -> int:
     """How many warps hold the results of all products in registers; a power of two."""
-    held = sum(_elements(product.result, sizes) for product in _products(kernel))
+    held = sum(_elements(product.result, sizes) for product in products_of(kernel))
     room = REGISTERS * (2 if _is_narrow(kernel) else 1)
     return 1 << max(0, -(-held // (WARP * room)) - 1).bit_length()
 
 
 def _is_narrow(kernel: Op) -> bool:
     """Whether matrix units do the work, so that a thread needs few registers besides those of results."""
-    products = list(_products(kernel))
+    products = list(products_of(kernel))
     return bool(products) and all(tensor_type(op.operands[0]).dtype.bits == 16 for op in products)
 
 
-def _staged_bytes(kernel: Op, product: Op, sizes: dict[Dim, int], depth: int = GPU_STAGES) -> int:
+def staged_bytes(kernel: Op, product: Op, sizes: dict[Dim, int], depth: int = GPU_STAGES) -> int:
     """What the operands of a product take: as often as blocks are in flight, for those that are copied ahead."""
     moving = {cut.block for cut in kernel_blocks(kernel)} - set(kernel_own(kernel))
     total = 0
@@ -187,7 +187,7 @@ def _staged_bytes(kernel: Op, product: Op, sizes: dict[Dim, int], depth: int = G
     return total
 
 
-def _products(kernel: Op) -> Iterator[Op]:
+def products_of(kernel: Op) -> Iterator[Op]:
     """Products of matrices; one with a column of ones needs no room."""
     for op in kernel.walk():
         if op.name == "form.contract" and ONE not in tensor_type(op.result).dims:

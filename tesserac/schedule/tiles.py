@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
+from tesserac.ir.kernels import kernel_settings
 from tesserac.numerics.order import Chain
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.legality import ImpossibleSchedule
@@ -67,6 +68,7 @@ ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64))
 WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
+BLOCK_NAMES = ("m", "n", "k")
 PROGRAM_START = 2.0e6
 """Multiply-adds that a multiprocessor misses while a program fills and drains its pipeline."""
 
@@ -87,13 +89,10 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
 def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine) -> Block | None:
     """The block that the program says, what it leaves open as it is `chosen`; None where it says none. On a CPU rows
     and columns are rounded up to whole register blocks. Raises ImpossibleSchedule where no unit takes such blocks."""
-    settings = contract.attrs.get("schedule", ())
-    assert isinstance(settings, tuple)
-    said = {str(pair[0]): pair[1] for pair in settings if isinstance(pair, tuple)}
-    sizes = [said.get(name, own) for name, own in (("m", chosen.rows), ("n", chosen.columns), ("k", chosen.depth))]
+    said = {name: value for name, value in kernel_settings(contract).items() if name in BLOCK_NAMES}
     if not said:
         return None
-    m, n, k = (size for size in sizes if isinstance(size, int))
+    m, n, k = said.get("m", chosen.rows), said.get("n", chosen.columns), said.get("k", chosen.depth)
     if machine.packs_operands:
         rows, columns, order = CPU_ROWS[0], CPU_COLUMNS[0], contract.attrs.get("order")
         if isinstance(order, Chain) and order.length % k:

@@ -1,18 +1,23 @@
-"""How long a call takes, as well as a shared machine lets one tell.
+"""How long calls take, as well as a shared machine lets one tell.
 
-Enters: a function without arguments. Leaves: the median of its runs, and between which times half of them lie. Where
+Enters: functions that run once and say how many milliseconds that took. Leaves: of each the median of its runs, and
+between which times half of them lie. All run in turn, so that what disturbs the machine disturbs all of them. Where
 these times of two functions overlap, neither is faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from statistics import quantiles
-from time import perf_counter
+from collections.abc import Callable, Sequence
+from statistics import median, quantiles
 
 from tesserac.base.dataclass import dataclass
 
 LEAST_RUNS, MOST_RUNS, WARM_UP = 10, 1000, 3
+HOPELESS = 3.0
+"""Times as slow as the best one in the warm-up: such a candidate has its ten runs and no more."""
+
+Timed = Callable[[], float]
+"""Runs once; milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +34,20 @@ class Measured:
         return self.high < other.low
 
 
-def measure(run: Callable[[], object], budget_ms: float) -> Measured:
-    """At least ten runs after a warm-up; more while the budget lasts."""
-    for _ in range(WARM_UP):
-        run()
-    times, spent = list[float](), 0.0
-    while len(times) < LEAST_RUNS or (spent < budget_ms and len(times) < MOST_RUNS):
-        start = perf_counter()
-        run()
-        times.append((perf_counter() - start) * 1e3)
-        spent += times[-1]
+def measure(timed: Sequence[Timed], budget_ms: float) -> list[Measured]:
+    """At least ten runs of each after a warm-up; more of those that may be best while the budget lasts."""
+    warm = [median(run() for _ in range(WARM_UP)) for run in timed]
+    times: list[list[float]] = [[] for _ in timed]
+    hopeful = [ms <= HOPELESS * min(warm) for ms in warm]
+    spent = 0.0
+    while len(times[0]) < LEAST_RUNS or (spent < budget_ms and len(times[0]) < MOST_RUNS):
+        for number, run in enumerate(timed):
+            if not number or hopeful[number] or len(times[number]) < LEAST_RUNS:
+                times[number].append(run())
+                spent += times[number][-1]
+    return [_measured(own) for own in times]
+
+
+def _measured(times: Sequence[float]) -> Measured:
     low, middle, high = quantiles(times, n=4)
     return Measured(middle, low, high, len(times))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tesserac.base.source import SourceFile
+from tesserac.commands.building import build_bundle
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.tuning import Wanted, read_tuning_sizes, tune
+from tesserac.commands.tuning_tasks import MOST_CANDIDATES, find_tasks
 from tesserac.driver.session import ProgramError, Session
-from tesserac.graph.passes.tune_products import product_digest, products
+from tesserac.graph.passes.tune_forms import form_digest, tunable_forms
 from tesserac.ir.kernels import KERNEL
-from tesserac.schedule.dialect import launch_loops
-from tesserac.schedule.machine import AARCH64
+from tesserac.schedule.dialect import launch_loops, launch_units
+from tesserac.schedule.machine import AARCH64, SM_80, SM_90A, Machine
 from tesserac.tune.measure import Measured, measure
 from tesserac.tune.schedules import DamagedSchedules, Entry, Schedules, default_path, read_schedules
 from tesserac.types.dims import Dim
@@ -36,8 +41,15 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def entry(digest: str, settings: dict[str, int], sizes: dict[str, int] | None = None, arch: str = "aarch64") -> Entry:
-    return Entry("f", digest, arch, sizes or {}, settings, 1.0, 2.0)
+def entry(
+    digest: str, settings: dict[str, int], sizes: dict[str, int] | None = None, arch: str = "aarch64", cores: int = 4
+) -> Entry:
+    return Entry("f", digest, arch, cores, sizes or {}, settings, 1.0, 2.0)
+
+
+def settings_of(found: Schedules, digest: str, dims: dict[str, Dim], machine: Machine = AARCH64) -> object:
+    entry = found.find(digest, machine, dims)
+    return None if entry is None else entry.settings
 
 
 def digest_of(program: str) -> str:
@@ -70,11 +82,20 @@ def test_a_schedule_is_found_by_what_the_kernel_computes() -> None:
     assert digest_of(plain) == digest_of(PROGRAM.format(how=SPACE))
     for changed in (plain.replace("f32", "f64"), plain.replace("return acc", "return acc * 2.0")):
         assert digest_of(changed) != digest_of(plain)
-    found = Schedules((entry("x", {"m": 1}, {"S": 8}), entry("x", {"m": 2}, {"S": 16}), entry("x", {"m": 3}, arch="b")))
-    assert found.find("x", "aarch64", {"S": Dim.sym("S")}) == {"m": 2}
-    assert found.find("x", "aarch64", {"S": Dim.const(8)}) == {"m": 1}
-    assert found.find("x", "aarch64", {"S": Dim.const(9)}) == {}
-    assert found.find("x", "b", {}) == {"m": 3} and found.find("y", "b", {}) == {}
+    sized = [entry("x", {"m": 1}, {"S": 8}), entry("x", {"m": 2}, {"S": 16})]
+    found = Schedules((*sized, entry("x", {"m": 3}, arch="sm_80")))
+    assert settings_of(found, "x", {"S": Dim.sym("S")}) == {"m": 2}
+    assert settings_of(found, "x", {"S": Dim.const(8)}) == {"m": 1}
+    assert settings_of(found, "x", {"S": Dim.const(9)}) is None
+    assert settings_of(found, "x", {}, SM_80) == {"m": 3} and settings_of(found, "y", {}, SM_80) is None
+
+
+def test_a_machine_with_as_many_cores_goes_before_others_of_its_kind() -> None:
+    few, many = entry("x", {"m": 1}, cores=4), entry("x", {"m": 2}, cores=64)
+    assert settings_of(Schedules((few, many)), "x", {}) == {"m": 1}
+    assert settings_of(Schedules((few, many)), "x", {}, replace(AARCH64, cores=64)) == {"m": 2}
+    assert settings_of(Schedules((few, many)), "x", {}, replace(AARCH64, cores=3)) == {"m": 2}
+    assert settings_of(Schedules((replace(few, compiler="0"),)), "x", {}) is None
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[1]", "cut", "changed", "\0"])
@@ -104,15 +125,24 @@ def test_what_is_written_is_read_and_a_new_entry_replaces_an_old_one(tmp_path: P
 def test_what_is_faster_by_less_than_noise_is_not_faster() -> None:
     assert Measured(1.0, 0.9, 1.1, 10).is_faster(Measured(1.3, 1.2, 1.5, 10))
     assert not Measured(1.0, 0.9, 1.25, 10).is_faster(Measured(1.3, 1.2, 1.5, 10))
-    calls: list[int] = []
-    assert measure(lambda: calls.append(0), 0.0).runs == 10 and len(calls) == 13
+
+
+def test_all_candidates_run_in_turn_and_hopeless_ones_ten_times() -> None:
+    ran: list[str] = []
+
+    def timed(name: str, ms: float) -> Callable[[], float]:
+        return lambda: ran.append(name) or ms  # type: ignore[func-returns-value]
+
+    default, good, bad = measure([timed("a", 1.0), timed("b", 0.5), timed("c", 9.0)], 135.0)
+    assert (default.runs, good.runs, bad.runs) == (30, 30, 10) and (good.ms, bad.ms) == (0.5, 9.0)
+    assert "".join(ran).startswith("aaabbbcccabcabc"), "three runs warm up"
 
 
 def test_products_take_what_was_found_for_their_kind() -> None:
     text = "def f(a: Tensor[S, K, f32], b: Tensor[K, L, f32]): return {}\n"
     session, source = Session(), SourceFile("m.tess", text.format("a @ b"))
-    (op,) = products(session.levels(source, session.function(source, "f"), AARCH64).forms)
-    found = Schedules((entry(product_digest(op), {"m": 24, "n": 192, "k": 128}),))
+    (op,) = tunable_forms(session.levels(source, session.function(source, "f"), AARCH64).forms)
+    found = Schedules((entry(form_digest(op), {"m": 24, "n": 192, "k": 128}, {"m": 64}),))
 
     def first(program: str) -> list[int]:
         session, source = Session(schedules=found), SourceFile("m.tess", program)
@@ -122,25 +152,82 @@ def test_products_take_what_was_found_for_their_kind() -> None:
     assert first(text.format("a @ b")) == [24, 192, 128]
     assert first(text.format("op.matmul(a, b, tile_shape=(96, 96, 64))")) == [96, 96, 64]
     assert first(text.format("a @ b").replace("f32", "f64")) != [24, 192, 128]
+    assert first(text.format("a @ b").replace("[S,", "[64,")) == [24, 192, 128]
+    assert first(text.format("a @ b").replace("[S,", "[65,")) != [24, 192, 128], "it was measured for 64 rows"
+
+
+@pytest.mark.parametrize(("machine", "settings"), [(AARCH64, {"n": 16}), (SM_80, {"n": 8, "warps": 2})])
+def test_reductions_take_what_was_found_for_their_kind(machine: Machine, settings: dict[str, int]) -> None:
+    source, session = SourceFile("m.tess", "def f(x: Tensor[M, N, f32]): return sum(x, axis=0)\n"), Session()
+    (op,) = tunable_forms(session.levels(source, session.function(source, "f"), machine).forms)
+    found = Schedules((entry(form_digest(op), settings, arch=machine.arch, cores=machine.cores),))
+    session = Session(schedules=found)
+    host = session.levels(source, session.function(source, "f"), machine).schedule
+    launch = [op for op in host.walk() if op.attrs.get("kind") == "rows"][-1]
+    assert launch_loops(launch)[0].block == settings["n"] and "as tuning found" in str(launch.attrs["reason"])
+    assert launch_units(launch).warps == settings.get("warps", 1) and session.taken[0].settings == settings
 
 
 @pytest.mark.one_in(12)
 @pytest.mark.slow
 def test_a_planted_slow_default_is_found_once_and_taken_by_all(tmp_path: Path) -> None:
-    path, out = tmp_path / "m.tess", tmp_path / "out.json"
-    path.write_text(PROGRAM.format(how=SPACE))
+    path, out, own = tmp_path / "m.tess", tmp_path / "out.json", tmp_path / "own"
+    path.write_text(PROGRAM.format(how=SPACE[:-1] + f", cache='{own}')"))
     sizes, shown = read_tuning_sizes(["S=192,K=96", "L=96"]), list[tuple[int, int]]()
     wanted = Wanted(str(path), sizes, None, None, str(out))
     text = tune(Session(), wanted, lambda done, count: shown.append((done, count))).output
     assert "taken: m=64 n=48" in text and "2 of 2 schedules measured" in text and shown[-1] == (3, 3), text
-    session, source = Session(), SourceFile(str(path), path.read_text())
-    host = session.levels(source, session.function(source, "f"), AARCH64).schedule  # by the cache alone
-    (launch,) = [op for op in host.walk() if op.attrs.get("kind") == "program"]
-    arch = json.loads(out.read_text())["entries"][0]["arch"]
-    assert launch_loops(launch)[2].block == (64 if arch == "aarch64" else 1)
+    found = read_schedules(out)
+    assert read_schedules(own / "schedules.json") == found == read_schedules(default_path())
     default_path().unlink()
-    tune(Session(), Wanted("", {}, None, str(out), None), lambda done, count: None)
-    assert read_schedules(default_path()) == read_schedules(out)
+    assert taken_elsewhere(path) == ["m=64 n=48", "0 measured"], "by what the kernel names alone"
+    build_bundle(Session(), str(path), None, "cpu", None, {})
+    (own / "schedules.json").unlink()
+    assert taken_elsewhere(path) == ["0 measured"]
+    tune(Session(), Wanted("", {}, None, str(path.with_suffix(".tessb")), None), lambda done, count: None)
+    assert read_schedules(default_path()) == found and taken_elsewhere(path) == ["m=64 n=48", "0 measured"]
+
+
+def taken_elsewhere(path: Path) -> list[str]:
+    """What another process takes of what was found, and that it measures nothing."""
+    program = f"""
+import sys
+from pathlib import Path
+from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
+from tesserac.target.cpu.build import host_platform
+path = {str(path)!r}
+session, source = Session(), SourceFile(path, Path(path).read_text())
+session.levels(source, session.function(source, "f"), host_platform().schedule)
+for text in dict.fromkeys(" ".join(f"{{k}}={{v}}" for k, v in e.settings.items()) for e in session.taken):
+    print(text)
+print("measured" if "tesserac.tune.measure" in sys.modules else "0 measured")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_an_empty_or_foreign_bundle_has_no_schedules(tmp_path: Path) -> None:
+    (tmp_path / "m.tessb").write_bytes(b"no bundle")
+    with pytest.raises(UsageMistake, match=r"m\.tessb"):
+        tune(Session(), Wanted("", {}, None, str(tmp_path / "m.tessb"), None), lambda done, count: None)
+
+
+def test_every_kind_of_work_is_a_task_on_every_machine() -> None:
+    text = "def f(a: Tensor[S, K, {0}], b: Tensor[K, L, {0}]): return sum(a @ b, axis=0) + sum(b @ b.T)\n"
+    for machine, dtype in ((AARCH64, "f32"), (SM_80, "f32"), (SM_90A, "bf16 @accum(f32)")):
+        session, source = Session(), SourceFile("m.tess", text.format(dtype))
+        function = session.function(source, "f")
+        forms = session.levels(source, function, machine).forms
+        sizes = {"S": 256, "K": 512, "L": 512}
+        tasks = list(find_tasks(source, function, forms, machine, sizes))
+        titles = [task.title.split(" of ")[0] for task in tasks]
+        assert titles.count("product") == 2 and "sum over rows" in titles, titles
+        for task in tasks:
+            assert 0 < len(task.tried) <= min(task.every, MOST_CANDIDATES)
+            tried = Session(schedules=Schedules((task.entry(task.tried[-1]),)))
+            tried.levels(source, tried.function(source, "f"), machine, sizes)
+            assert tried.taken[0].settings == task.tried[-1], "a candidate is what is compiled"
 
 
 @pytest.mark.parametrize(

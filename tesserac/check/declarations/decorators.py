@@ -26,7 +26,7 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.state.body import Body
-from tesserac.check.state.requests import NOT_KEPT_THERE, NOT_SCHEDULED, ask
+from tesserac.check.state.requests import NOT_SCHEDULED, ask
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0201, E0299
@@ -72,6 +72,8 @@ class Decorations:
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
     """What tuning tries of each setting; the schedule has the first values."""
     budget_ms: int | None = None
+    cache: str = ""
+    """Where what tuning finds is kept, beside the user's cache."""
     bounds: Bounds | None = None
     within: tuple[float, float] | None = None
     donated: tuple[ast.Name, ...] = ()
@@ -187,15 +189,15 @@ def _autotune(body: Body, node: ast.Call, found: Decorations) -> Decorations:
         value = body.expression(given[name]).type if name in given else None
         if value is not None and not isinstance(value, ErrorType) and not fits(value):
             _wrong(body, given[name], name, takes, value)
-    if "cache" in given:
-        ask(body, given["cache"].span, NOT_KEPT_THERE, "cache=")
     space = given.get("space")
     entries = _entries(body, space) if space is not None else []
     first = None if entries is None else check_space(body, entries)
     options = () if entries is None or first is None else space_options(entries)
     budget = body.expression(given["budget_ms"]).type if "budget_ms" in given else None
     ms = budget.value.constant if isinstance(budget, IntType) else None
-    return replace(found, schedule=first, space=options, budget_ms=ms)
+    kept = body.expression(given["cache"]).type if "cache" in given else None
+    path = kept.value or "" if isinstance(kept, StrType) else ""
+    return replace(found, schedule=first, space=options, budget_ms=ms, cache=path)
 
 
 def _is_budget(type_: Type) -> bool:

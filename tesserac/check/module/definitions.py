@@ -85,8 +85,10 @@ def _check_kernel(
     """A kernel whose result depends on blocks means them: it is checked again, with their sizes."""
     function = check_kernel(body, signature, types, spans, symbol, said.schedule, said.space)
     meant = None if function is None else meant_blocks(body, body.rules.known, said.pins)
-    if not meant:
+    if meant:
+        body.restart()
+        _note_effects(body, signature, said)
+        function = check_kernel(body, signature, types, spans, symbol, said.schedule, said.space, meant)
+    if function is None or function.program is None or meant is None:
         return None if meant is None else function
-    body.restart()
-    _note_effects(body, signature, said)
-    return check_kernel(body, signature, types, spans, symbol, said.schedule, said.space, meant)
+    return replace(function, program=replace(function.program, cache=said.cache))

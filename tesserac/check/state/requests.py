@@ -19,7 +19,6 @@ NOT_FETCHED = "no target fetches ahead of what reads it yet"
 NOT_SCHEDULED = "the kernel does not run as tiles, so that only `tile.context()` shows what the schedule says"
 NOT_RESCHEDULED = "this is no call of a function that could pass it on"
 NOT_TILED = "the product is no launch of its own here, so that nothing has blocks of its own"
-NOT_KEPT_THERE = "what `tesserac tune` finds is kept in the user's cache; `--export` writes it elsewhere"
 NOT_VECTORIZED = "the compiler chooses the width of loads itself"
 ONE_DEVICE = "one device takes all devices of a mesh, and every tensor lies whole on it"
 

@@ -1,0 +1,130 @@
+"""What is tuned: the kernels, contractions and reductions of a function, each with the settings to try.
+
+Enters: a function in forms for a machine. Leaves: one task for each kind of work in it that has something to choose.
+The cost model leaves out what it thinks little of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import log2, prod
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import SourceFile
+from tesserac.check.model import typed
+from tesserac.graph.dialect import SCHEDULE
+from tesserac.graph.passes.inline import MEANING
+from tesserac.graph.passes.tune_forms import form_digest, form_sizes, tunable_forms
+from tesserac.ir.core import Module, Op
+from tesserac.ir.forms import indices, tensor_type
+from tesserac.ir.kernels import KERNEL, kernel_blocks, kernel_pinned, setting_name
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.tiles import Block, Problem, time
+from tesserac.schedule.tiles import candidates as product_blocks
+from tesserac.tune.schedules import Entry
+from tesserac.tune.space import (
+    COLUMNS_SPACE,
+    PRODUCT_SPACE,
+    STAGES,
+    WARPS_SPACE,
+    Settings,
+    all_of,
+    block_names,
+    candidates,
+    default_space,
+)
+from tesserac.types.policy import compute_dtype
+
+MOST_CANDIDATES = 12
+
+
+@dataclass(frozen=True)
+class Task:
+    """One kind of work of a function: what it is called, the digest and sizes it is known by, and what is tried, best
+    guess first, of `every` that there are."""
+
+    source: SourceFile
+    function: typed.TypedFunction
+    title: str
+    digest: str
+    sizes: Mapping[str, int]
+    tried: Sequence[Settings]
+    every: int
+    machine: Machine
+
+    def entry(self, settings: Settings, ms: float = 0.0, default_ms: float = 0.0) -> Entry:
+        machine, name = self.machine, self.function.name
+        return Entry(name, self.digest, machine.arch, machine.cores, self.sizes, settings, ms, default_ms)
+
+
+def find_tasks(
+    source: SourceFile,
+    function: typed.TypedFunction,
+    forms: Module,
+    machine: Machine,
+    sizes: Mapping[str, int],
+) -> Iterator[Task]:
+    """The work of a function, each kind once; none where nothing can be chosen."""
+    seen: set[str] = set()
+    for op in [op for op in forms.walk() if op.name == KERNEL] + list(tunable_forms(forms)):
+        task = _kernel(source, function, op, machine, sizes) if op.name == KERNEL else None
+        if op.name != KERNEL and SCHEDULE not in op.attrs:
+            task = _form(source, function, op, machine, sizes)
+        if task is not None and task.tried and task.digest not in seen:
+            seen.add(task.digest)
+            yield task
+
+
+def _kernel(
+    source: SourceFile, function: typed.TypedFunction, op: Op, machine: Machine, sizes: Mapping[str, int]
+) -> Task:
+    cuts = block_names(kernel_blocks(op))
+    meant = {setting_name(block) for block in kernel_pinned(op)}
+    free = [name for name in cuts if name not in meant]
+    space = _listed(function, free, machine) or default_space(free, machine)
+    tried = candidates(space, op, sizes, machine, MOST_CANDIDATES)
+    named = {name: size for name, size in sizes.items() if name in function.symbols}
+    count = prod(map(len, space.values())) if space else 0
+    title = str(op.attrs["name"]).removesuffix(MEANING).rpartition(".")[2]
+    return Task(source, function, f"kernel `{title}`", str(op.attrs["digest"]), named, tried, count, machine)
+
+
+def _listed(function: typed.TypedFunction, free: Sequence[str], machine: Machine) -> dict[str, Sequence[int]]:
+    """The space that a kernel names, of what this machine takes."""
+    taken = (*free, *(("warps", "stages") if machine.warps else ()))
+    listed = function.program.space if function.program is not None else ()
+    numbers = {name: [o for o in options if isinstance(o, int)] for name, options in listed if name in taken}
+    return {name: options for name, options in numbers.items() if options}
+
+
+def _form(
+    source: SourceFile, function: typed.TypedFunction, op: Op, machine: Machine, sizes: Mapping[str, int]
+) -> Task:
+    numbers = {name: dim.evaluate(dict(sizes)) for name, dim in form_sizes(op).items()}
+    every = _product_settings(op, numbers, machine) if op.name == "form.contract" else _row_settings(op, machine)
+    shape = " x ".join(str(numbers[name]) for name in ("m", "n", "k") if name in numbers)
+    what = "product" if op.name == "form.contract" else f"{op.attrs['kind']} over rows"
+    title = f"{what} of {tensor_type(op.operands[0]).dtype}, {shape}"
+    return Task(source, function, title, form_digest(op), numbers, every[:MOST_CANDIDATES], len(every), machine)
+
+
+def _product_settings(op: Op, numbers: Mapping[str, int], machine: Machine) -> list[Settings]:
+    """Whole blocks of registers on a CPU; on a GPU the shapes that its units take, with copies in flight."""
+    ty = tensor_type(op.operands[0])
+    accum = compute_dtype(ty.dtype, ty.policy)
+    problem = Problem(1, numbers["m"], numbers["n"], numbers["k"], ty.dtype, accum, laid_out=True)
+    if machine.packs_operands:
+        every = all_of(PRODUCT_SPACE)
+        return sorted(every, key=lambda s: time(problem, Block(s["m"], s["n"], s["k"]), machine))
+    blocks = sorted(product_blocks(problem, machine), key=lambda block: time(problem, block, machine))
+    return [{"m": b.rows, "n": b.columns, "k": b.depth, "stages": depth} for b in blocks for depth in STAGES]
+
+
+def _row_settings(op: Op, machine: Machine) -> list[Settings]:
+    """Columns that are walked side by side where neighbours belong to different sums, and warps of a program; what is
+    like the compiler's choice first."""
+    last = tensor_type(op.operands[0]).rank - 1
+    space: dict[str, Sequence[int]] = {} if last in indices(op, "axes") else {"n": COLUMNS_SPACE}
+    chosen = {"n": machine.columns, "warps": machine.column_warps if space else machine.warps}
+    every = all_of(space | ({"warps": WARPS_SPACE} if machine.warps else {}))
+    return sorted(every, key=lambda settings: sum(abs(log2(value / chosen[name])) for name, value in settings.items()))
