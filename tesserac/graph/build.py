@@ -28,7 +28,7 @@ from tesserac.graph.built import (
     stream_of,
     weight_name,
 )
-from tesserac.graph.dialect import ALTERNATIVES, NUMERICS, PATTERN, PROGRAM, Alternative, Program
+from tesserac.graph.dialect import ALTERNATIVES, EXPECTED, NUMERICS, PATTERN, PROGRAM, Alternative, Program
 from tesserac.graph.printing import Pieces
 from tesserac.graph.rng_keys import KEY
 from tesserac.graph.substitute import copy_block, substitute_attr
@@ -82,6 +82,8 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
     attrs: dict[str, Attr] = {"sym_name": function.symbol, "params": params, "guards": guards, "entry": entry}
     if entry and function.donated:
         attrs["donated"] = donated_arguments(function.donated, function.params, function.result)
+    if function.expected:
+        attrs[EXPECTED] = function.expected
     if function.pattern:
         attrs[PATTERN] = function.pattern
     if function.program is not None:

@@ -22,10 +22,12 @@ graph.custom(x...) {callee, dims, io, jvp, vjp, reads, called} : tensor...
 graph.kernel(x...) {callee, dims} : tensor...
     A call of a kernel that no derivative has reached: `callee` is its meaning, and has the attribute `program`, which
     says what it does block by block. `passes/place_kernels.py` makes it one of the two.
-graph.func @name {params, guards, entry, effects, program, alternatives} { ^(tensor...): ... graph.return(tensor...) }
+graph.func @name {params, guards, entry, effects, expected, program, alternatives} {
+    ^(tensor...): ... graph.return(tensor...) }
     `entry` says that it may be called from outside; `inline` leaves those, and what is `called`. `effects`, where it
-    has some, are what it and its callees do besides computing. `alternatives` are kernels that implement it, of which
-    a call may take one: `passes/choose_kernels.py`.
+    has some, are what it and its callees do besides computing. `expected` are sizes that `@sizes` tells to expect:
+    they go where it is inlined, and end with the Graph. `alternatives` are kernels that implement it, of which a call
+    may take one: `passes/choose_kernels.py`.
 `form.assert`, `form.print` and calls of functions that do such things have a place in their order, `io`.
 Control flow is `form.loop`, `form.while` and `form.cond`; a loop's attribute `counter` is the symbol that stands for
 its count in the dims of its body.
@@ -44,7 +46,7 @@ from tesserac.ir import interleaved as _interleaved  # noqa: F401  (complex argu
 from tesserac.ir import table as _table  # noqa: F401  (tensors known while compiling)
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.calls import is_called
-from tesserac.ir.core import OPDEFS, Attr, Op, Value, define_op
+from tesserac.ir.core import OPDEFS, Attr, Op, Value, define_op, tuple_of
 from tesserac.ir.forms import Guard, tensor_type
 from tesserac.ir.kernels import Cut
 from tesserac.ir.ordering import ORDERED, verify_effects
@@ -77,6 +79,9 @@ ALTERNATIVES = "alternatives"
 PATTERN = "pattern"
 """Of a function: a value that is computed as its body says may be computed by its alternatives. It is how a program
 writes what that computes."""
+EXPECTED = "expected"
+"""Of a function: the sizes that its program tells to expect, by their names. They decide between orders and forms of
+linear algebra of which none is always the cheaper one."""
 MEANS = "means"
 """The same of a function that was found in a program."""
 MEANT = "meant"
@@ -191,6 +196,20 @@ def _as_attr(value: object) -> Attr:
         f"{value!r} is no attribute"
     )
     return tuple(map(_as_attr, value)) if isinstance(value, tuple) else value
+
+
+def expected_sizes(function: Op) -> dict[str, int]:
+    """The sizes that a function is told to expect."""
+    return {str(name): int(size) for name, size in tuple_of(function.attrs.get(EXPECTED, ()), tuple)}
+
+
+def expect_sizes(function: Op, callee: Op, dims: Mapping[str, Dim]) -> None:
+    """What a callee expects, its caller does, unless it says so itself: it knows more of its sizes."""
+    own = expected_sizes(function)
+    found = ((dims.get(name, Dim.sym(name)).symbol, size) for name, size in expected_sizes(callee).items())
+    merged = {name: size for name, size in found if name is not None} | own
+    if merged:
+        function.attrs[EXPECTED] = tuple(merged.items())
 
 
 def own_arguments(op: Op) -> tuple[Value, ...]:

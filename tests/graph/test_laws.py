@@ -87,6 +87,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "columns": lambda a, d: scaled(a.T, d[:, None], a.shape[1]).T,
     "kron": lambda a, b: np.kron(a, b),
     "apply_kron": lambda a, b, x: np.dot(np.kron(a, b), x),
+    "second_first": lambda a, b, x: np.dot(np.kron(a, b), x),
     "outer_kron": lambda x, y: np.kron(x, y),
     "take": taken,
     "diagonal": lambda a: np.diagonal(square(a)),

@@ -7,6 +7,7 @@ import re
 from tessera_lsp.features.describe import describe, one_line
 from tessera_lsp.features.markdown import code, paragraphs
 from tessera_lsp.features.meanings import LocalMeaning, meaning_of
+from tessera_lsp.features.orders import orders
 from tessera_lsp.features.places import Place, place_at, word_at
 from tessera_lsp.features.scopes import dim_names
 from tesserac.base.dataclass import dataclass
@@ -35,20 +36,21 @@ def hover(session: Session, source: SourceFile, offset: int) -> Hover | None:
     word = word_at(place)
     meaning = meaning_of(session, analysis, place, word) if word is not None else None
     if word is None or meaning is None:
-        return _expression(source, place)
+        return _expression(session, source, place)
     if isinstance(meaning, LocalMeaning):
         return Hover(_local(source, place, meaning), place.view.now(word.span))
     return Hover(paragraphs(describe(meaning), _call(place)), place.view.now(word.span))
 
 
-def _expression(source: SourceFile, place: Place) -> Hover | None:
+def _expression(session: Session, source: SourceFile, place: Place) -> Hover | None:
     """The innermost expression that has a type."""
     for node in reversed(place.path):
         type_ = _known(place.view.type_of(node)) if isinstance(node, ast.Expr) else None
         if type_ is not None:
             span = place.view.now(node.span)
             text = one_line(source, span)
-            return Hover(code(f"{text if len(text) <= LONGEST else '(...)'}: {type_.show()}"), span)
+            shown = code(f"{text if len(text) <= LONGEST else '(...)'}: {type_.show()}")
+            return Hover(paragraphs(shown, orders(session, source, place)), span)
     return None
 
 

@@ -35,10 +35,10 @@ from tesserac.types.dtype import C64, C128, F32, F64, DType
 from tesserac.types.ty import ErrorType, IntType, TensorType
 
 LIBRARY, APPLY = "stdlib.operators.", "apply"
-_ELIMINATION, _FORMS, _POWER = "stdlib.linalg.elimination", "stdlib.linalg.with_structure", "stdlib.linalg.power"
+_ELIMINATION, _POWER = "stdlib.linalg.elimination", "stdlib.linalg.power"
 _OUTSIDE = {
     **dict.fromkeys(("solve", "slogdet", "det", "inv"), _ELIMINATION),
-    **dict.fromkeys(("_solve_update", "_slogdet_update", "_det_update"), _FORMS),
+    **dict.fromkeys(("_solve_update", "_slogdet_update", "_det_update"), _ELIMINATION),
     "expm": _POWER,
 }
 """Functions of matrices that the compiler may replace by those for the structure of their matrix."""

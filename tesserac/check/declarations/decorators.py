@@ -12,6 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.declarations.donation import DONATE, check_names, donated_names
+from tesserac.check.declarations.expected_sizes import SIZES, ExpectedSize, expected_sizes
 from tesserac.check.declarations.schedules import (
     SCHEDULE,
     check_space,
@@ -88,6 +89,8 @@ class Decorations:
     graph: str = ""
     """What `@graph.module` calls the function."""
     requests: tuple[typed.Request, ...] = ()
+    sizes: tuple[ExpectedSize, ...] = ()
+    """What `@sizes` tells to expect."""
     is_known: bool = True
 
 
@@ -123,7 +126,7 @@ def read_decorators(body: Body, node: ast.FunctionDef) -> Decorations:
 def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
     node = decorator.expression
     name = dotted_name(node)
-    if name in DERIVATIVE_RULES and not isinstance(node, ast.Call):
+    if name in (*DERIVATIVE_RULES, SIZES) and not isinstance(node, ast.Call):
         node = ast.Call(node.span, node, ())
     if not isinstance(node, ast.Call):
         return found if name in ACCEPTED else _unknown(body, decorator, found)
@@ -297,6 +300,11 @@ def _module(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     return found
 
 
+def _sizes(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@sizes(N=1024, K=8)`."""
+    return replace(found, sizes=expected_sizes(body, node, found.sizes))
+
+
 def _rule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@vjp_of(f)`: a derivative of a function of the same file, which finds it by its name."""
     given = node.arguments[0].value if len(node.arguments) == 1 and node.arguments[0].name is None else None
@@ -387,6 +395,7 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     "kernel.autotune": _autotune,
     "graph.module": _module,
     "verify.numerics": _numerics,
+    SIZES: _sizes,
     WITHIN: _within,
     EFFECT: _effect,
     "vjp_of": _rule,

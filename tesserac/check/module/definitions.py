@@ -13,6 +13,7 @@ from tesserac.base.source import Span
 from tesserac.check.analysis.range_warnings import warn_of_ranges
 from tesserac.check.declarations.decorators import Decorations, is_kernel
 from tesserac.check.declarations.donation import with_donation
+from tesserac.check.declarations.expected_sizes import check_sizes, refuse_for_kernel
 from tesserac.check.instances.checking import check_instance
 from tesserac.check.instances.verify import verified
 from tesserac.check.kernels.implementing import implementing
@@ -53,18 +54,22 @@ def _check_kind(
 ) -> typed.TypedFunction | None:
     _note_effects(body, signature, said)
     if is_kernel(signature.node):
+        refuse_for_kernel(body, said.sizes)
         function = _check_kernel(body, signature, types, spans, symbol, said)
         if function is not None and said.implements is not None:
             function = implementing(body, signature, function, said.implements, said.tolerance)
     else:
         function = check_instance(body, signature, types, spans, symbol)
+        if body.at_definition:
+            check_sizes(body, signature, said.sizes)
     if function is None or body.needs_value:
         return function
     if body.at_definition and not is_kernel(signature.node) and not of_library(function.span.file):
         warn_of_ranges(body, function, body.rules.known)
     ask_by_types(body, signature.attributes)
     asked = tuple(dict.fromkeys([*said.requests, *body.requests]))
-    function = replace(function, within=said.within, graph=said.graph, requests=asked)
+    expected = tuple((each.name, each.value) for each in said.sizes if each.name in function.symbols)
+    function = replace(function, within=said.within, graph=said.graph, requests=asked, expected=expected)
     function = with_donation(body, function, said.donated)
     return function if said.bounds is None else verified(body, function, said.bounds, body.rules.known)
 

@@ -19,13 +19,15 @@ SMALL, MEDIUM, LARGE = 4, 64, 1024
 MAX_SAMPLES = 5
 
 
-def trees(factors: Sequence[Term]) -> Iterator[Tree]:
-    """Orders that are optimal for sizes of some kind: all alike, or one of them small or large."""
+def trees(factors: Sequence[Term], expected: Mapping[str, int]) -> Iterator[Tree]:
+    """Orders that are optimal for sizes of some kind: all alike, or one of them small or large; what is told to expect
+    is as large as that in all of them."""
     edges = [_rows(factors[0]), *(_inner(factor) for factor in factors[1:]), _columns(factors[-1])]
     weights = [_per_vector(factor) for factor in factors]
     symbols = sorted({name for dim in (*edges, *weights) for name in dim.symbols()})
     seen: set[Tree] = set()
-    for sizes in _samples(symbols):
+    for sample in _samples([name for name in symbols if name not in expected]):
+        sizes = {**sample, **expected}
         tree = _optimal([_at(edge, sizes) for edge in edges], [_at(weight, sizes) for weight in weights])
         if tree not in seen:
             seen.add(tree)

@@ -6,7 +6,7 @@ and `where` clauses allow. The sizes of one call decide nothing: see Note [Never
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.forms import Guard
@@ -22,20 +22,29 @@ product of vectors dearer than `(A @ B) @ v` where A has one row."""
 @dataclass(frozen=True)
 class Facts:
     """What is known of sizes: each of `above` is at least 0. Sizes themselves are at least 1: of what is empty nothing
-    is computed in any order."""
+    is computed in any order. `expected` are what the program tells to expect; they decide where facts do not."""
 
     above: tuple[Dim, ...] = ()
+    expected: tuple[tuple[str, int], ...] = ()
+
+    def as_expected(self) -> Facts:
+        """The facts of the sizes about which nothing is told."""
+        numbers = self.numbers()
+        return Facts(tuple(above.substitute(numbers) for above in self.above))
+
+    def numbers(self) -> dict[str, Dim]:
+        return {name: Dim.const(size) for name, size in self.expected}
 
 
-def facts_of(guards: Iterable[Guard]) -> Facts:
-    """What the guards of a function say."""
+def facts_of(guards: Iterable[Guard], expected: Mapping[str, int]) -> Facts:
+    """What the guards of a function say, and what it is told to expect."""
     found: list[Dim] = []
     for guard in guards:
         if guard.kind == "at_least":
             found.append(guard.left - guard.right)
         elif guard.kind == "equal":
             found += [guard.left - guard.right, guard.right - guard.left]
-    return Facts(tuple(found))
+    return Facts(tuple(found), tuple(expected.items()))
 
 
 def counted(dim: Dim) -> Dim:
@@ -50,7 +59,23 @@ def counted_all(dims: Iterable[Dim]) -> Dim:
 
 
 def beats(new: Dim, old: Dim, facts: Facts) -> bool:
-    """Whether a cost is surely the lower one: nowhere above the other, or nowhere far above and without bound below."""
+    """Whether a cost is the lower one: surely, or where neither is so, for the sizes that are expected."""
+    if _surely_beats(new, old, facts):
+        return True
+    numbers = facts.numbers()
+    if not numbers.keys() & {*new.symbols(), *old.symbols()} or _surely_beats(old, new, facts):
+        return False
+    return _surely_beats(new.substitute(numbers), old.substitute(numbers), facts.as_expected())
+
+
+def is_open(one: Dim, two: Dim, facts: Facts) -> bool:
+    """Whether neither of two costs is the lower one."""
+    return one != two and not beats(one, two, facts) and not beats(two, one, facts)
+
+
+def _surely_beats(new: Dim, old: Dim, facts: Facts) -> bool:
+    """Whether a cost is the lower one for all sizes: nowhere above the other, or nowhere far above and without bound
+    below."""
     if new == old:
         return False
     if new.constant is not None and old.constant is not None:
@@ -127,4 +152,5 @@ def total(costs: Iterable[Dim]) -> Dim:
 # Note [Never from the sizes of a call]
 # A row of a batch has the bits that it has alone only if both are computed in one order. So an order is chosen for all
 # sizes that the types allow: numbers that stand in the program decide, symbols only where one form is never dearer.
-# Where neither is, the order stays as written.
+# Where neither is, the sizes decide that the program tells to expect, `@sizes(N=1024)`, for all calls alike; without
+# them the order stays as written.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.algebra.chains import Tree, may_reassociate, trees
-from tesserac.graph.algebra.costs import Facts, beats
+from tesserac.graph.algebra.costs import Facts, beats, is_open
 from tesserac.graph.algebra.laws import RULES
 from tesserac.graph.algebra.terms import Term, make
 
@@ -90,6 +90,8 @@ class Engine:
             if rule.law.normal or beats(best.cost, term.cost, self._facts):
                 return best
             del self.steps[count:], self.choices[choices:]
+            if is_open(best.cost, term.cost, self._facts):
+                self.choices.append(Choice(term, best))
         return term
 
     # -------------------------------------------------------------------------------------------------- products
@@ -99,14 +101,14 @@ class Engine:
         best = self._built(tree, factors)
         if len(factors) < 3 or not may_reassociate(factors):
             return best
-        for other_tree in trees(factors):
+        for other_tree in trees(factors, dict(self._facts.expected)):
             count = len(self.steps)
             other = self._built(other_tree, factors)
             taken, self.steps[count:] = self.steps[count:], []
             if beats(other.cost, best.cost, self._facts):
                 self.steps += [Step(ASSOCIATIVITY, best, other), *taken]
                 best = other
-            elif other.cost != best.cost:
+            elif is_open(other.cost, best.cost, self._facts):
                 self.choices.append(Choice(best, other))
         return best
 

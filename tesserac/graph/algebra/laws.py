@@ -76,6 +76,8 @@ LAWS: tuple[Law, ...] = (
     Law("Kronecker product applied from the right", "mm(x, kron(A, B))", "apply_kron(t(A), t(B), x)"),
     Law("Kronecker product on the left", "mm(kron(A, B), C)", "apply_kron(A, B, C)"),
     Law("Kronecker product on the right", "mm(C, kron(A, B))", "t(apply_kron(t(A), t(B), t(C)))"),
+    Law("second factor first", "apply_kron(A, B, x)", "second_first(A, B, x)"),
+    Law("second factor first on a matrix", "apply_kron(A, B, C)", "second_first(A, B, C)"),
     # ------------------------------------------------------------------------------------------------------ sums
     Law("sum applied", "mm(add(A, B), x)", "add(mm(A, x), mm(B, x))"),
     Law("difference applied", "mm(sub(A, B), x)", "sub(mm(A, x), mm(B, x))"),

@@ -8,26 +8,29 @@ from __future__ import annotations
 from tesserac.base.dataclass import dataclass
 from tesserac.check.model.library_annotations import DIAGONAL, KRONECKER, LOWER, UPDATE, UPPER
 from tesserac.check.transforms.form_rules import RANK, ROWS_OF_FIRST, ROWS_OF_SECOND
-from tesserac.graph.algebra.costs import Facts, beats, counted, counted_all
+from tesserac.graph.algebra.costs import Facts, counted, counted_all
 from tesserac.graph.algebra.engine import Engine
 from tesserac.graph.algebra.reading import Reader
 from tesserac.graph.algebra.terms import Term, make, ones
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 
 
 @dataclass(frozen=True)
 class Structure:
-    """`sizes` are those of the parts, by the names that forms have for them."""
+    """`sizes` are those of the parts, by the names that forms have for them; `cost` is that of its form and `whole`
+    that of the matrix as any other, where the form is not always the cheaper one."""
 
     name: str
     parts: tuple[Term, ...]
     sizes: tuple[tuple[str, Dim], ...] = ()
+    cost: Dim = ZERO
+    whole: Dim = ONE
 
 
 def structure_of(call: Op, facts: Facts) -> Structure | None:
-    """Of the first operand of a call; None where nothing is known of it, or nothing that is surely cheaper."""
+    """Of the first operand of a call; None where nothing is known of it."""
     term = Engine(facts).normal(Reader(call, shared=True).term(call.operands[0], 0))
     match term:
         case Term(head="eye"):
@@ -41,8 +44,7 @@ def structure_of(call: Op, facts: Facts) -> Structure | None:
         case Term(head="kron"):
             return _kronecker(*term.args)
         case Term(head="add" | "sub"):
-            update = _update(term)
-            return update if update is not None and _pays(call, update, facts) else None
+            return _update(call, term)
     return None
 
 
@@ -52,7 +54,7 @@ def _kronecker(a: Term, b: Term) -> Structure | None:
     return Structure(KRONECKER, (a, b), ((ROWS_OF_FIRST, a.shape[0]), (ROWS_OF_SECOND, b.shape[0])))
 
 
-def _update(term: Term) -> Structure | None:
+def _update(call: Op, term: Term) -> Structure | None:
     """A diagonal matrix and a product of two others, added or subtracted."""
     first, second = term.args
     if term.head == "add" and first.head == "mm":
@@ -64,15 +66,15 @@ def _update(term: Term) -> Structure | None:
     if u.rank != 2 or v.rank != 2:
         return None
     parts = (diagonal, make("neg", u) if term.head == "sub" else u, v)
-    return Structure(UPDATE, parts, ((RANK, u.shape[1]),))
+    size, rank = counted(u.shape[0]), counted(u.shape[1])
+    return Structure(UPDATE, parts, ((RANK, u.shape[1]),), *_update_costs(call, size, rank))
 
 
-def _pays(call: Op, update: Structure, facts: Facts) -> bool:
-    """Whether a system of the rank of the update is surely cheaper than one of the size of the matrix. The system is
-    solved twice, since the second solution corrects the first."""
-    size, rank = counted(update.parts[1].shape[0]), counted(update.parts[1].shape[1])
+def _update_costs(call: Op, size: Dim, rank: Dim) -> tuple[Dim, Dim]:
+    """Of a system of the rank of the update, the residual of whose solution is looked at, and of one of the size of the
+    matrix."""
     columns = ONE
     for value in call.operands[1:]:
         columns = counted_all(tensor_type(value).dims[1:])
-    dense = size * size * size + size * size * columns
-    return beats(size * rank * rank + rank * rank * rank + 4 * size * rank * columns, dense, facts)
+    whole = size * size * size + size * size * columns
+    return size * rank * rank + rank * rank * rank + 4 * size * rank * columns, whole

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 
 from tesserac.base.dataclass import dataclass
-from tesserac.graph.algebra.costs import Facts, beats, counted, counted_all, total
+from tesserac.graph.algebra.costs import counted, counted_all, total
 from tesserac.graph.dialect import PREFIX
 from tesserac.ir.core import Value
 from tesserac.ops.contract import MatMul
@@ -122,22 +122,19 @@ def _applied_shape(a: Term, b: Term, x: Term) -> Shape:
 
 
 def _applied_cost(term: Term) -> Dim:
-    first, second = _kronecker_orders(*term.args)
-    return first if first_factor_first(*term.args) else second
+    """Of a Kronecker product that applies its first factor first."""
+    (m, n), (p, q), columns = _applied_sizes(term)
+    return m * n * q * columns + m * q * p * columns
 
 
-def first_factor_first(a: Term, b: Term, x: Term) -> bool:
-    """Whether a Kronecker product applies its first factor first: unless the other order is surely cheaper."""
-    first, second = _kronecker_orders(a, b, x)
-    return not beats(second, first, Facts())
+def _second_first_cost(term: Term) -> Dim:
+    (m, n), (p, q), columns = _applied_sizes(term)
+    return n * q * p * columns + m * n * p * columns
 
 
-def _kronecker_orders(a: Term, b: Term, x: Term) -> tuple[Dim, Dim]:
-    """What a Kronecker product costs where its first factor is applied first, and where its second is."""
-    m, n = map(counted, a.shape)
-    p, q = map(counted, b.shape)
-    columns = counted_all(x.shape[1:])
-    return m * n * q * columns + m * q * p * columns, n * q * p * columns + m * n * p * columns
+def _applied_sizes(term: Term) -> tuple[Iterator[Dim], Iterator[Dim], Dim]:
+    a, b, x = term.args
+    return map(counted, a.shape), map(counted, b.shape), counted_all(x.shape[1:])
 
 
 def _turned(a: Term) -> Shape:
@@ -165,6 +162,7 @@ HEADS: dict[str, Head] = {
     "rows": Head(lambda d, a: a.shape, _size, "{}[:, None] * {}"),
     "columns": Head(lambda a, d: a.shape, _size, "{} * {}[None, :]"),
     "apply_kron": Head(_applied_shape, _applied_cost, "kron({}, {}) applied to {}"),
+    "second_first": Head(_applied_shape, _second_first_cost, "kron({}, {}), its second factor first, applied to {}"),
     "outer_kron": Head(lambda x, y: (x.shape[0] * y.shape[0],), _size, "kron({}, {})"),
     "take": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _size, "{}[{}]"),
     "diagonal": Head(lambda a: (a.shape[0],), _size, "diagonal({})"),

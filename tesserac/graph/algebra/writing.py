@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tesserac.graph.algebra.terms import Term, first_factor_first
+from tesserac.graph.algebra.terms import Term
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
@@ -103,13 +103,13 @@ def _columns(w: TermWriter, term: Term, a: Value, d: Value) -> Value:
 
 
 def _apply_kron(w: TermWriter, term: Term, a: Value, b: Value, x: Value) -> Value:
-    """(A kron B) x is A X B.T with the vector x as a matrix X; columns beside it go along."""
+    """(A kron B) x is A X B.T with the vector x as a matrix X, by either factor first; columns beside it go along."""
     n, q = tensor_type(a).dims[1], tensor_type(b).dims[1]
     rest = term.shape[1:]
     spread = w.write.reshape(x, (n, q, *rest))
     equations = ("mn,nq->mq", "mq,pq->mp") if not rest else ("mn,nqc->mqc", "pq,mqc->mpc")
     steps = [(equations[0], a), (equations[1], b)]
-    if not first_factor_first(*term.args):
+    if term.head == "second_first":
         equations = ("nq,pq->np", "mn,np->mp") if not rest else ("pq,nqc->npc", "mn,npc->mpc")
         steps = [(equations[0], b), (equations[1], a)]
     for equation, factor in steps:
@@ -160,6 +160,7 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "rows": _rows,
     "columns": _columns,
     "apply_kron": _apply_kron,
+    "second_first": _apply_kron,
     "outer_kron": _outer_kron,
     "take": _take,
     "trace": _trace,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.autodiff.dialect import ABSENT, BEGUN, JVP, VJP, smooth
 from tesserac.graph.autodiff.writing import writer
-from tesserac.graph.dialect import CUSTOM
+from tesserac.graph.dialect import CUSTOM, EXPECTED
 from tesserac.graph.substitute import copy_block, substitute_type
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import CALLED, named_dims, own_symbols
@@ -111,4 +111,6 @@ def _numbers(places: tuple[int, ...]) -> str:
 def _function(symbol: str, block: Block, callee: Op, more: dict[str, Attr]) -> Op:
     params = tuple(arg.name or f"x{place}" for place, arg in enumerate(block.args))
     attrs: dict[str, Attr] = {"sym_name": symbol, "params": params, "guards": (), "entry": False, **more}
+    if EXPECTED in callee.attrs:
+        attrs[EXPECTED] = callee.attrs[EXPECTED]
     return Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)], callee.span)

@@ -25,13 +25,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.graph.algebra.costs import facts_of
+from tesserac.graph.algebra.costs import Facts, facts_of
 from tesserac.graph.algebra.engine import Choice, Engine, Step
 from tesserac.graph.algebra.reading import Reader, is_root
 from tesserac.graph.algebra.terms import Term
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.autodiff.writing import writer
-from tesserac.graph.dialect import NUMERICS, alternatives_of, program_of
+from tesserac.graph.dialect import NUMERICS, alternatives_of, expected_sizes, program_of
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.forms import tensor_type
@@ -50,6 +50,7 @@ class Rewrite:
     after: Term
     steps: Sequence[Step]
     choices: Sequence[Choice]
+    facts: Facts
 
 
 Observe = Callable[[Rewrite], None]
@@ -83,7 +84,8 @@ def _rewrite_function(function: Op, observe: Observe | None) -> None:
     roots = [op for op in function.walk() if is_root(op)]
     if not roots:
         return
-    engine = Engine(facts_of(guards(function)))
+    facts = facts_of(guards(function), expected_sizes(function))
+    engine = Engine(facts)
     done: set[Op] = set()
     for op in reversed(roots):  # what is part of a larger expression is looked at with it
         if op in done or op.parent is None or not op.result.uses:
@@ -92,7 +94,7 @@ def _rewrite_function(function: Op, observe: Observe | None) -> None:
         done.update(_inside(before, op))
         after = engine.simplify(before)
         if observe is not None and (after != before or engine.choices):
-            observe(Rewrite(function.symbol, op, before, after, tuple(engine.steps), tuple(engine.choices)))
+            observe(Rewrite(function.symbol, op, before, after, tuple(engine.steps), tuple(engine.choices), facts))
         if after != before:
             done.update(_replace(op, after))
 

@@ -38,13 +38,13 @@ from collections.abc import Callable, Mapping, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.check.model.library_annotations import APPLIED, UPDATE
 from tesserac.check.transforms.form_rules import COLUMNS
-from tesserac.graph.algebra.costs import Facts, facts_of
-from tesserac.graph.algebra.structures import structure_of
+from tesserac.graph.algebra.costs import Facts, beats, facts_of, is_open
+from tesserac.graph.algebra.structures import Structure, structure_of
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.batching.dialect import VMAP
-from tesserac.graph.dialect import CALL, CUSTOM, FORMS, NUMERICS, PREFIX
+from tesserac.graph.dialect import CALL, CUSTOM, FORMS, NUMERICS, PREFIX, expected_sizes
 from tesserac.graph.passes.inline import erase_unreached, inline_call, stays
 from tesserac.graph.substitute import replace_op
 from tesserac.ir.builder import Builder
@@ -75,9 +75,24 @@ class Chosen:
     called: str
     structure: str
     form: str
+    cost: Dim
+    whole: Dim
+    facts: Facts
 
 
-Observe = Callable[[Chosen], None]
+@dataclass(frozen=True, eq=False)
+class Left:
+    """A structure whose form was not taken, since it is cheaper for some sizes only."""
+
+    function: str
+    op: Op
+    called: str
+    structure: str
+    cost: Dim
+    whole: Dim
+
+
+Observe = Callable[[Chosen | Left], None]
 
 
 @pass_(GRAPH, GRAPH, "choose_forms")
@@ -86,7 +101,7 @@ def choose_forms(module: Module) -> Module:
 
 
 def by_structure(module: Module, observe: Observe | None) -> Module:
-    """The pass; `observe` is told of every form that was taken."""
+    """The pass; `observe` is told of every form that was taken, or would be for some sizes."""
     functions = list(module.ops)
     if not any(op.name == CALL for function in functions for op in function.walk()):
         return module
@@ -105,7 +120,7 @@ class _Chooser:
         self._module = module
         self._function = function
         self._observe = observe
-        self._facts: Facts = facts_of(guards(function))
+        self._facts: Facts = facts_of(guards(function), expected_sizes(function))
         self._taken = 0
 
     def run(self) -> None:
@@ -131,7 +146,10 @@ class _Chooser:
             return False
         if found.name == UPDATE and _is_mapped(op):  # its branches would both be computed for all
             return False
-        self._tell(op, found.name, forms)
+        if not beats(found.cost, found.whole, self._facts):
+            self._tell_left(op, found)
+            return False
+        self._tell(op, found, forms)
         terms = TermWriter(_writer(op, op), tensor_type(op.operands[0]))
         parts = [terms.value(part) for part in found.parts]
         self._replace(op, op, forms[found.name], [*parts, *op.operands[1:]], dict(found.sizes))
@@ -142,7 +160,7 @@ class _Chooser:
         user = _only_user(op)
         if APPLIED not in forms or user is None or not self._may_assert(op, forms[APPLIED]) or not _may_move(op, user):
             return False
-        self._tell(op, APPLIED, forms)
+        self._tell(op, Structure(APPLIED, ()), forms)
         write = _writer(user, op)
         on_left = user.operands[0] is op.results[0]
         matrix, other = op.operands[0], user.operands[1 if on_left else 0]
@@ -188,10 +206,19 @@ class _Chooser:
         attrs[AS] = _told(op, self._module.lookup(str(op.attrs["callee"])))
         return Builder.before(at).op(CALL, operands, types, attrs).results
 
-    def _tell(self, op: Op, structure: str, forms: Mapping[str, Attr]) -> None:
+    def _tell(self, op: Op, found: Structure, forms: Mapping[str, Attr]) -> None:
         if self._observe is not None:
-            called = _told(op, self._module.lookup(str(op.attrs["callee"]))) or ""
-            self._observe(Chosen(self._function.symbol, op, called, structure, _symbol(forms[structure])))
+            called, form = self._called(op), _symbol(forms[found.name])
+            costs = (found.cost, found.whole, self._facts)
+            self._observe(Chosen(self._function.symbol, op, called, found.name, form, *costs))
+
+
+    def _tell_left(self, op: Op, found: Structure) -> None:
+        if self._observe is not None and is_open(found.cost, found.whole, self._facts):
+            self._observe(Left(self._function.symbol, op, self._called(op), found.name, found.cost, found.whole))
+
+    def _called(self, op: Op) -> str:
+        return _told(op, self._module.lookup(str(op.attrs["callee"]))) or ""
 
 
 def _told(op: Op, callee: Op) -> str | None:

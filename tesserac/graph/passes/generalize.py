@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tesserac.graph.dialect import NUMERICS, SCHEDULE, is_operator, operator_of, runs
+from tesserac.graph.dialect import EXPECTED, NUMERICS, SCHEDULE, is_operator, operator_of, runs
 from tesserac.graph.renaming import lower_operator
 from tesserac.graph.substitute import replace_op
 from tesserac.ir import func as _func_dialect  # noqa: F401  (the functions this pass leaves)
@@ -106,7 +106,7 @@ def _as_forms(function: Op) -> Op:
     returned = Op(OPDEFS["func.return"], end.operands, span=end.span)
     end.erase()
     function.body.append(returned)
-    attrs = {name: value for name, value in function.attrs.items() if name != "entry"}
+    attrs = {name: value for name, value in function.attrs.items() if name not in ("entry", EXPECTED)}
     regions = list(function.regions)
     function.regions.clear()
     function.detach()

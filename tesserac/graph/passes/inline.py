@@ -43,6 +43,7 @@ from tesserac.graph.dialect import (
     REVERSE_RULE,
     SCHEDULE,
     alternatives_of,
+    expect_sizes,
     program_of,
     set_meant,
     set_numerics,
@@ -162,6 +163,7 @@ def inline_call(call: Op, callee: Op, caller: Op, told: str | None = None) -> No
     """A call becomes the body of its callee, in which there are no calls any more. What that asserts is told as of
     `told`, else as of the callee where it is of the library."""
     dims = call_dims(call)
+    expect_sizes(caller, callee, dims)
     dims |= _fresh_counters(callee, caller, dims)
     values: dict[Value, Value] = dict(zip(callee.body.args, call.operands, strict=True))
     block = call.parent

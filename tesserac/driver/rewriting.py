@@ -1,0 +1,101 @@
+"""What the laws of linear algebra make of a function: for `inspect`, and for editors.
+
+Enters: typed functions. Leaves: the laws that were applied, the forms that were taken, and the orders and forms that
+were not, since they are cheaper for some sizes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tesserac.base.source import Span
+from tesserac.check.model.library_annotations import APPLIED, DIAGONAL, KRONECKER, LOWER, UPDATE, UPPER
+from tesserac.check.model.typed import TypedFunction
+from tesserac.graph.algebra.costs import Facts, beats
+from tesserac.graph.algebra.engine import Choice
+from tesserac.graph.build import build_module
+from tesserac.graph.passes.algebra import Rewrite, algebra, by_laws
+from tesserac.graph.passes.choose_forms import Chosen, Left, by_structure, choose_forms
+from tesserac.graph.passes.transforms import transforms
+from tesserac.ir.passes import before, run_passes
+from tesserac.pipeline import CALL_PASSES
+from tesserac.types.dims import Dim
+
+Found = Rewrite | Chosen | Left
+SAY_SO = "say so by sizes that are numbers, by `where`, or by `@sizes(...)`"
+MOST_FUNCTIONS = 48
+"""An editor waits for an answer: what calls more is not looked through for it."""
+
+
+def rewrites_of(functions: Sequence[TypedFunction], symbol: str, *, derivatives: bool = True) -> list[Found]:
+    """What the laws do to a function and what it calls; in its derivatives too, where these are asked for."""
+    found: list[Found] = []
+    watched = {
+        algebra.name: replace(algebra, run=lambda module: by_laws(module, found.append)),
+        choose_forms.name: replace(choose_forms, run=lambda module: by_structure(module, found.append)),
+    }
+    module = build_module(functions, {symbol})
+    passes = CALL_PASSES if derivatives else before(CALL_PASSES, transforms)
+    run_passes(module, [watched.get(step.name, step) for step in passes], verify=False)
+    return [step for step in found if step.function == symbol]
+
+
+def lines_of(step: Found) -> list[str]:
+    """What was done, and what was not and when that would be cheaper."""
+    match step:
+        case Chosen():
+            return [f"{_seen(step.structure)}: computed by `{_form_name(step.form)}`", *_decided(step.facts, step)]
+        case Left():
+            seen = f"as a whole: {_seen(step.structure)}, by which it costs {step.cost} instead of {step.whole}"
+            return [seen, *_cheaper(step.whole - step.cost)]
+    lines = [f"{law.law}: {law.before} = {law.after}" for law in step.steps]
+    if step.steps:
+        lines.append(f"cost: {step.before.cost} before, {step.after.cost} after")
+        lines += _decided(step.facts, step)
+    return lines + [line for choice in step.choices for line in _not_taken(choice)]
+
+
+def told_at(functions: Sequence[TypedFunction], symbol: str, inside: Span) -> list[str]:
+    """The same for what stands in one expression, for whoever cannot wait long."""
+    if len(functions) > MOST_FUNCTIONS:
+        return []
+    found = rewrites_of(functions, symbol, derivatives=False)
+    lines = [line for step in found if inside.holds(step.op.span) for line in lines_of(step)]
+    return list(dict.fromkeys(lines))
+
+
+def _seen(structure: str) -> str:
+    known = f"the matrix is {_WORDS[structure]}" if structure in _WORDS else ""
+    return "what it is multiplied with is known" if structure == APPLIED else known
+
+
+_WORDS = {
+    DIAGONAL: "diagonal",
+    LOWER: "lower triangular",
+    UPPER: "upper triangular",
+    KRONECKER: "a Kronecker product",
+    UPDATE: "a diagonal one and a product",
+}
+
+
+def _form_name(symbol: str) -> str:
+    return symbol.partition("._")[2].partition(".")[0]
+
+
+def _decided(facts: Facts, step: Rewrite | Chosen) -> list[str]:
+    """What the expected sizes had to say, where nothing else decided."""
+    new, old = (step.cost, step.whole) if isinstance(step, Chosen) else (step.after.cost, step.before.cost)
+    if not facts.expected or new == old or beats(new, old, Facts(facts.above)):
+        return []
+    symbols = {*new.symbols(), *old.symbols()}
+    return [f"by `@sizes`: {', '.join(f'{name}={size}' for name, size in facts.expected if name in symbols)}"]
+
+
+def _not_taken(choice: Choice) -> list[str]:
+    instead = f"as written: {choice.other} costs {choice.other.cost} instead of {choice.written.cost}"
+    return [instead, *_cheaper(choice.written.cost - choice.other.cost)]
+
+
+def _cheaper(saves: Dim) -> list[str]:
+    return [f"    it is cheaper where {saves} > 0; {SAY_SO}"]
