@@ -12,7 +12,7 @@ demo: .venv/installed
 test: .venv/tools
 	$(MAKE) --jobs=2 lint types tests
 
-# What most changes break, in a third of the time: the text, the checker, messages, the levels' own rules, one program.
+# What most changes break, in two minutes: the text, the checker, messages, the levels' own rules, one program.
 quick: .venv/tools
 	$(BIN)/ruff check .
 	$(PYTEST) -m 'not slow' $(addprefix tests/,test_layers.py base diag types syntax ir check) \
@@ -39,8 +39,9 @@ lint: .venv/tools
 types: .venv/tools
 	$(BIN)/mypy
 
+# PART=N asks for one of the twelve parts of what takes turns; without, the commit chooses.
 tests: .venv/tools
-	$(PYTEST)
+	$(PYTEST) $(if $(PART),--part $(PART))
 
 # Writes the generated pages; `make tests` fails while they are out of date.
 docs: .venv/tools

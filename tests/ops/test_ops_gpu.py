@@ -18,9 +18,9 @@ from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.ir.core import Module
-from tesserac.ir.passes import Pass, run_passes
+from tesserac.ir.passes import Pass, chosen, run_passes
 from tesserac.ops.registry import Operator
-from tesserac.pipeline import schedule_passes
+from tesserac.pipeline import GRAPH_PASSES, schedule_passes
 from tesserac.target.nvptx.build import PLATFORMS, GpuPlatform, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.ptx import assemble, find_ptxas
 from tesserac.tile.build import tile_pass
@@ -37,7 +37,7 @@ from tests.support.library_functions import example_of
 from tests.support.registry_cases import module_of, parse_type, sample
 from tests.support.sampling import of_each_operator, spread
 
-GRAPH = [generalize, split_complex, fold_views]
+GRAPH = chosen(GRAPH_PASSES, generalize, split_complex, fold_views)
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 
 
