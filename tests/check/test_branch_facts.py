@@ -27,7 +27,7 @@ def test_values(seed: int) -> None:
         check_values(program)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("seed", spread([100, 103, 108], 2))
 def test_slopes_and_many_at_once(seed: int) -> None:
     program = branch_program(seed)

@@ -81,7 +81,7 @@ def write(folder: Path, base: str = BASE, user: str = USER) -> tuple[Path, Path]
     return places
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("path", spread(FILES, 24), ids=lambda path: path.stem)
 def test_a_file_whole_and_by_items(path: Path) -> None:
     source = SourceFile(str(path), path.read_text(encoding="utf-8"))

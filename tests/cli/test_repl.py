@@ -78,7 +78,7 @@ def test_values_are_arrays_kept_between_lines(talk: Talk) -> None:
     assert (talk.array("_") == np.full((3, 3), 4, "f4")).all()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_random_numbers_come_from_the_stream_of_the_session(talk: Talk) -> None:
     first, second = talk("uniform(3)"), talk("uniform(3)")
     assert first != second
@@ -398,7 +398,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_person_at_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
     terminal.wait_for("tessera> ")
     terminal.type("def f(x):\n")

@@ -17,7 +17,7 @@ def test_a_step_of_every_step(outer: str) -> None:
     check_chains([((inner, outer), "exponential") for inner in STEPS], compiled=False)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_longer_chains_are_the_same_compiled(function: str) -> None:
     rng = random.Random(function)

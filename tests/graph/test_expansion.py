@@ -100,7 +100,7 @@ def test_the_page_and_the_documents_say_the_limit() -> None:
 COMMANDS = (("check", "--explain-memory"), ("build",), ("build", "--emit", "llvm"), ("inspect",))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_fails_of_it(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -54,7 +54,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype("f4")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("function", ["f", "summed", "slope", "loops"])
 def test_an_operator_takes_its_kernel_with_its_bits(function: str, tmp_path: Path) -> None:
     assert any(TAKEN in line for line in told(program(), tmp_path, function))
@@ -70,7 +70,7 @@ def test_other_types_and_what_the_program_schedules_stay(function: str, tmp_path
     assert not any(TAKEN in line for line in told(program(), tmp_path, function))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_what_it_asks_of_sizes_and_targets_is_asked(tmp_path: Path) -> None:
     assert any("it is for cuda" in line for line in told(program(', target="cuda"'), tmp_path))
     text = program(where=" where P % 8 == 0")
@@ -87,7 +87,7 @@ def test_kernels_of_one_operator_are_compared(tmp_path: Path) -> None:
     assert any("does not take kernel `theirs`: it is for cuda" in line for line in lines)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_wrong_kernel_is_found_where_the_operator_stands() -> None:
     with pytest.raises(tessera.TesseraError, match="`mine` gives the bits of `matmul`, which it implements"):
         tessera.compile(program(wrong=" + 1.0")).f(numbers(3, 4), numbers(4, 5))
@@ -137,7 +137,7 @@ def twice(x: Tensor[A, B, S, 24, f32], w: Tensor[24, f32]):
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_mapped_kernel_has_one_more_dim_of_programs(tmp_path: Path) -> None:
     module, plain = tessera.compile(MAPPED), tessera.compile(MAPPED.replace("(implements=rows)", ""))
     x, w = numbers(2, 3, 5, 24), numbers(3, 24)

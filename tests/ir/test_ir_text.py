@@ -116,7 +116,7 @@ def same(a: Op, b: Op, names: dict[Value, Value]) -> bool:
     return True
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @given(modules())
 def test_text_parses_back(module: Module) -> None:
     text = print_module(module, locations=True)

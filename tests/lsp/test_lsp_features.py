@@ -121,7 +121,7 @@ def test_hover(word: str, nth: int, text: str) -> None:
     assert text in hovered(word, nth)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", [*BUILTINS, *OPERATIONS])
 def test_names_of_the_language_are_offered_and_explained(name: str) -> None:
     text = f"def f(x: Tensor[N, f32]):\n    return {name}(x)\n"
@@ -258,7 +258,7 @@ def test_completion_by_place() -> None:
 # ----------------------------------------------------------------------------------------- actions, symbols, edits
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_the_only_safe_fix_is_preferred() -> None:
     session = new_session()
     for path in sorted((ROOT / "tests/cases/check").glob("*.tess")):
@@ -289,7 +289,7 @@ def test_formatting_is_the_formatter() -> None:
     assert apply_edits(source.text, list(formatting(source))) == TEXT.replace('"D"', "D")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_hundred_diagnostics_are_enough() -> None:
     text = "".join(f"def f{i}():\n    return missing{i}\n" for i in range(LIMIT + 20))
     analysis = new_session().analyse(SourceFile("a.tess", text))
@@ -325,7 +325,7 @@ def test_prefixes(path: Path) -> None:
         ask_everything(session, text[:end], end)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_edits(seed: int) -> None:
     dice = random.Random(seed)
@@ -338,7 +338,7 @@ def test_random_edits(seed: int) -> None:
         ask_everything(session, text, min(at, len(text)))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_opening_a_file_runs_none_of_it() -> None:
     """Neither the code generator nor the runtime's kernels are even loaded."""
     program = (

@@ -133,7 +133,7 @@ TABLES = [(ANALYTIC, 4.0, 0.0), (COMPOSED, 8.0, 0.0), (BELLS, 4.0, 2.0)]
 RELATIVE = [pytest.param(e, f, *bound, id=e) for table, *bound in TABLES for e, f in table.items()]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("expression", "exact", "ulps", "per_square"), RELATIVE)
 def test_relative_bounds(expression: str, exact: Exact, ulps: float, per_square: float) -> None:
     x = points(expression, np.float64)

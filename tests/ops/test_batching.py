@@ -100,7 +100,7 @@ def test_a_mapped_operator_is_the_loop(operator: Operator, types: tuple[str, ...
 FIRST_CASES = [cls.cases()[0] for cls in OPERATORS.values() if cls.parsed[0].operands]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("operator", "types"), FIRST_CASES)
 def test_mapped_twice(operator: Operator, types: tuple[str, ...]) -> None:
     """The first operand is mapped outside, the others inside, and all of them in between."""

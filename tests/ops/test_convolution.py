@@ -78,7 +78,7 @@ def normal(seed: int, *shape: int) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("conv", CONVS, ids=lambda conv: conv.arguments or "plain")
 def test_conv2d(conv: Conv) -> None:
     f, forms = tessera.compile(conv.program).f, compile_to_forms(conv.program)
@@ -205,7 +205,7 @@ POOLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("pool", POOLS, ids=lambda pool: pool.call)
 def test_pooling(pool: Pool) -> None:
     program = f"def f(x: Tensor[N, C, H, W, f32]):\n    return {pool.call}\n"

@@ -109,18 +109,18 @@ def test_running_sums_of_several_blocks(size: int) -> None:
     compare("running", numbers(size))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_running_sums_of_many_rows() -> None:
     """From so many programs on, each walks a row."""
     compare("running_rows", numbers(MANY, 600).astype(np.float64))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_running_folds_of_columns() -> None:
     compare("running_columns", numbers(1100, 19))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("size", [1, 2, 45])
 def test_orders_are_stable(size: int) -> None:
     compare("order", numbers(1, size))

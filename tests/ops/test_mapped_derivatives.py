@@ -51,7 +51,7 @@ def first_cases() -> list[object]:
     return list(found.values())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("operator", "types"), first_cases())
 def test_mapped_derivatives_and_derivatives_of_mapped_operators(operator: Operator, types: list[TensorType]) -> None:
     of, rng = derivatives(operator, types), np.random.default_rng(0)

@@ -89,14 +89,14 @@ def test_every_operator_lowers(operator: Operator, types: tuple[str, ...], arch:
     assert program_of_operator(operator, types, arch).steps is not None
 
 
-@folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))), one_in=3)
+@folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))), one_in=6)
 def test_every_element_type_lowers(operator: Operator, types: list[TensorType], arch: str) -> None:
     gpu = PLATFORMS[arch]
     lowered = run_passes(module_of(operator, types), [generalize, fold_views, *lowering(gpu)], verify=True)
     assert whole_program(lowered, gpu).steps is not None
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @needs_ptxas
 @pytest.mark.parametrize(("operator", "types", "arch"), list(with_arches(spread(CASES, 40))))
 def test_operators_assemble(operator: Operator, types: tuple[str, ...], arch: str) -> None:

@@ -86,7 +86,7 @@ def samples(dtype: DType, seed: int) -> np.ndarray:
     return convert(rng.permutation(np.concatenate([corners, spread])), dtype)
 
 
-@folded(("name", "dtype"), CASES, one_in=3)
+@folded(("name", "dtype"), CASES, one_in=6)
 def test_machine_code_gives_the_bits_of_the_interpreter(name: str, dtype: str) -> None:
     found = lookup(dtype)
     assert found is not None
@@ -99,7 +99,7 @@ def test_machine_code_gives_the_bits_of_the_interpreter(name: str, dtype: str) -
     same_bits(result, expected)
 
 
-@folded(("name", "dtype"), CASES, one_in=6)
+@folded(("name", "dtype"), CASES, one_in=12)
 def test_ptx_is_written(name: str, dtype: str) -> None:
     [variant] = lower_kernel(kernels(dtype)[f"{name}_{dtype}"], MACHINES["sm_80"])
     assert f".entry {name}_{dtype}" in emit_ptx(emit_kernel(variant).llvm, "sm_80")

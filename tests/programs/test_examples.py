@@ -90,7 +90,7 @@ def test_matmul() -> None:
     assert np.allclose(narrow.astype("f8"), exact, rtol=2**-8, atol=1e-4)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_spectral_filter() -> None:
     n = np.arange(240)
     slow, fast = np.sin(2 * np.pi * 3 * n / 240), np.cos(2 * np.pi * 60 * n / 240)
@@ -115,7 +115,7 @@ def test_the_demo_shows_what_it_promises_on_a_page_or_two(tmp_path: Path) -> Non
     assert len(shown.splitlines()) < 100
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_mlp() -> None:
     m = load("mlp")
     net = m.MLP(

@@ -36,7 +36,7 @@ def arrays(value: object) -> list[bytes]:
     return [] if value is None else [np.asarray(value).tobytes()]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_a_loop_in_python_has_the_bits_of_one_in_the_language(tmp_path: Path) -> None:
     bundle, _ = build(tmp_path, EXAMPLE.read_text())
     source: Any = tessera.load(EXAMPLE)
@@ -103,7 +103,7 @@ def at_once(w: Tensor[4, 3, f64], rest: List[2, Layer]):
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", ["adam", "adafactor"])
 def test_states_beside_weights_whose_sizes_are_numbers(name: str) -> None:
     state = "AdafactorState" if name == "adafactor" else "OptimizerState"

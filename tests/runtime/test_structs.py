@@ -339,7 +339,7 @@ def test_structs_of_the_library_are_listed_where_a_function_takes_them(caches: t
     assert dir(tessera.compile("def f(x: Tensor[N, f32]): return x")) == ["f"]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_declared_sizes_that_are_equal_in_a_call_are_one_beside_arrays_without_any() -> None:
     m = tessera.compile("""
 def product(x: Tensor[B, S, f32], w: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def test_blocks_are_cut_where_register_blocks_are(arch: str) -> None:
     assert (machine.register_rows, machine.register_columns) == (micro.rows, micro.columns)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_bits_are_those_of_one_thread() -> None:
     module, rng = tessera.compile(SOURCE), np.random.default_rng(0)
     calls = [(module.product, shapes) for shapes in SHAPES] + [(module.batched, shapes) for shapes in BATCHES]

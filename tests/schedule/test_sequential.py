@@ -120,7 +120,7 @@ def marked(program: str, name: str, machine: Machine = AARCH64) -> list[Op]:
     return [op for op in host(program, name, machine).walk() if "sequential" in op.attrs]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_the_outermost_loop_of_small_work_is_compiled_as_one() -> None:
     for name in INPUTS:
         (loop,) = marked(PROGRAM, name)

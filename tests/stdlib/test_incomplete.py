@@ -54,7 +54,7 @@ def test_shares_of_the_gamma_distribution() -> None:
         assert got.tobytes() == exact.astype(np.float32).tobytes()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_slopes_of_the_gamma_distribution() -> None:
     a, x = np.array([0.3, 1.0, 7.0, 12.0, 90.0]), np.array([0.2, 3.0, 6.0, 20.0, 85.0])
     by_a, by_x = _run("slopes", a, x)

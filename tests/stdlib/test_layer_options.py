@@ -60,7 +60,7 @@ def network(kind: str, x: Array, weights: list[Any], sides: int, lengths: Array)
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
-@folded("kind, sides", list(product(GATES, (1, 2))), one_in=6)
+@folded("kind, sides", list(product(GATES, (1, 2))), one_in=12)
 def test_recurrent_layers(kind: str, sides: int) -> None:
     rows = GATES[kind] * H
     shapes = [((rows, D if i < sides else H * sides), (rows, H), (rows,), (rows,)) for i in range(2 * sides)]
@@ -132,7 +132,7 @@ def pool_program() -> Any:
     return compile_to_forms("\n".join(lines) + "\n")
 
 
-@folded("i", range(len(POOLS)), one_in=4)
+@folded("i", range(len(POOLS)), one_in=6)
 def test_pools(i: int) -> None:
     high, place, means = pooled(*POOLS[i])
     got = run_function(pool_program(), f"m.f{i}", [X])
@@ -197,7 +197,7 @@ def resize_program() -> Any:
     ))  # fmt: skip
 
 
-@folded("i", range(len(RESIZED)), one_in=6)
+@folded("i", range(len(RESIZED)), one_in=12)
 def test_images_in_other_sizes(i: int) -> None:
     size, *how = RESIZED[i]
     (got,) = run_function(resize_program(), f"m.f{i}", [X])

@@ -36,14 +36,14 @@ def program() -> tessera.Module:
     return tessera.compile(ROSENBROCK)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_rosenbrock(program: tessera.Module) -> None:
     found, value = program.minimised(program.Point(x=np.array([-1.2]), y=np.array([1.0])))
     assert value < 1e-20
     np.testing.assert_allclose([found.x, found.y], 1.0, rtol=1e-9)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_every_step_goes_down(program: tessera.Module) -> None:
     point = program.Point(x=np.array([-1.2, 3.0, 0.0]), y=np.array([1.0, -2.0, -1.0]))
     state = program.start(point)
@@ -82,7 +82,7 @@ def step(
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_steps_on_a_list_of_structs_are_those_of_the_reference() -> None:
     module = tessera.compile(QUADRATIC)
     rng = np.random.default_rng(0)

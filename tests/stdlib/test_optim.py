@@ -112,7 +112,7 @@ def narrow_steps(which: str) -> str:
     return NARROW_STEPS.format(which=which, state=state, init=init, name=name, more=DECAYS.get(which, ""))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_weights_of_few_bits_have_masters() -> None:
     """Steps too small for bf16 add up, since they are taken in f32: the master is the float64 reference within 40
     roundings to f32, and the weight is the master rounded once."""
@@ -134,7 +134,7 @@ def test_weights_of_few_bits_have_masters() -> None:
             assert np.array_equal(np.asarray(copy).astype(ml_dtypes.bfloat16), weight), which
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_lbfgs_of_few_bits_asks_at_rounded_weights() -> None:
     text = NARROW + """
 def miss(m: Net[D], at: Net[D]) -> Tensor[f32]:

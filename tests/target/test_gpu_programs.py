@@ -96,7 +96,7 @@ def test_random_functions_lower_and_the_short_ones_assemble(module: Module, arch
         assert assemble(emit_ptx(shortest, arch), arch).cubin.startswith(b"\x7fELF")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("dtype", ["i32", "i64", "f16", "bf16", "f64", "f32 @accum(f64)", "f16 @accum(f32)", "i8"])
 def test_products_of_all_number_types_lower(dtype: str) -> None:
     text = f"t = {dtype}\ndef f(a: Tensor[M, K, t], b: Tensor[K, N, t]):\n    return a @ b\n"
@@ -198,7 +198,7 @@ def kept(made: GpuProgram) -> GpuProgram:
     return again.program
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["rows_in_turn", "until_small", "by_sign", "softmax_rows", "gradient_recurrent"])
 def test_a_program_survives_as_a_file(name: str) -> None:
     made = program_of(BITS, name, "sm_80")

@@ -30,7 +30,7 @@ def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> 
     assert f".target {arch}" in code
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @needs_ptxas
 @pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
 def test_kernels_assemble_without_spills(name: str, arch: str, variant: str) -> None:
@@ -40,7 +40,7 @@ def test_kernels_assemble_without_spills(name: str, arch: str, variant: str) -> 
     assert result.cubin.startswith(b"\x7fELF")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @needs_ptxas
 def test_the_assembler_reports_what_it_dislikes() -> None:
     """The reader of the report is not blind: a kernel with too few registers spills."""
@@ -94,7 +94,7 @@ def test_an_unknown_intrinsic_never_reaches_the_code_generator() -> None:
         emit_ptx(code, "sm_80")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @needs_ptxas
 def test_all_kernels_of_a_program_are_one_text() -> None:
     from tesserac.target.nvptx.build import PLATFORMS, ptx_text

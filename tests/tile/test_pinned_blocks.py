@@ -94,7 +94,7 @@ def placed(name: str) -> Module:
     return run_passes(graph, [place, *GRAPH_PASSES], verify=True)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_pinned_blocks_are_the_meaning_everywhere(name: str) -> None:
     meaning, program = compile_to_forms(HEAD + PROGRAMS[name]), placed(name)

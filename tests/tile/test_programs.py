@@ -70,7 +70,7 @@ def test_a_kernel_is_one_launch_without_workspace(name: str) -> None:
     assert not [op for op in host.walk() if op.name == "schedule.buffer" and op.attrs["role"] == "workspace"]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 @settings(max_examples=3, deadline=None)
 @given(data=st.data())
@@ -117,7 +117,7 @@ def test_masked_blocks_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None
     assert counts["window"] == per_block * 2 * (2 * blocks - 1)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("dtype", ["f32", "bf16 @accum(f32)"])
 def test_causal_attention_of_the_library_passes_over_masked_blocks(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tensors = ", ".join(f"{name}: Tensor[1, 384, 8, {dtype}]" for name in "qkv")

@@ -84,7 +84,7 @@ def test_a_transposed_operand_is_copied_as_it_lies() -> None:
     assert [layout.transposed for layout in rings].count(True) == 1
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_attention_in_bf16_is_one_kernel_on_matrix_units() -> None:
     chosen = kernel(ATTENTION)
     units = [op.attrs["unit"].name for op in chosen.walk() if "unit" in op.attrs]  # type: ignore[union-attr]
@@ -107,7 +107,7 @@ def test_a_round_runs_beside_the_one_before() -> None:
     assert waits == [1, 0] and names.index("gpu.round") > names.index("gpu.wait_mma", names.index("gpu.wait_mma") + 1)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_sums_of_terms_are_columns_of_the_product() -> None:
     """Of 64 values and 8 ones; of other units and of wide values they are a product of their own, in the same chain."""
     chosen = kernel(ATTENTION)
@@ -134,7 +134,7 @@ def test_warp_groups_start_products_in_turns() -> None:
     assert start < names.index("gpu.multiply") < names.index("gpu.multiply_held") < end < names.index("gpu.wait_mma")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_mask_is_computed_only_where_a_block_needs_it() -> None:
     """Whether it keeps all of a block is asked once for a warp; a whole block has no comparison for each element."""
     text = emit_kernel(kernel(ATTENTION)).llvm
@@ -142,13 +142,13 @@ def test_a_mask_is_computed_only_where_a_block_needs_it() -> None:
     assert text.count("call i1 @llvm.nvvm.vote.any.sync") == without.count("call i1 @llvm.nvvm.vote.any.sync") + 1
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_words_are_exchanged_before_they_are_stored() -> None:
     ptx = emit_ptx(emit_kernel(kernel(ATTENTION)).llvm, ARCH)
     assert "st.global.v2.b32" in ptx and "st.global.b16" in ptx  # whole blocks, and the ends of memory
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_many_quotients_by_one_divisor_are_rounded_as_divisions() -> None:
     text = "def f(x: Tensor[N, 256, f32]):\n    return x / max(x, axis=1, keep=True)\n"
     run, rng = emulated(text), np.random.default_rng(7)
@@ -168,7 +168,7 @@ def test_programs_of_equal_work_follow_each_other_and_long_ones_come_first() -> 
     assert is_persistent(kernel(ATTENTION.replace("causal=True", "causal=False")))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_terms_in_bf16_use_the_power_of_two_of_the_hardware() -> None:
     ptx = emit_ptx(emit_kernel(kernel(ATTENTION)).llvm, ARCH)
     assert "ex2.approx" in ptx
@@ -201,7 +201,7 @@ def test_a_block_that_fits_no_unit_runs_as_its_meaning_and_says_why() -> None:
     assert why
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_numbers_of_bf16_keys_do_not_depend_on_the_blocks() -> None:
     """On this machine: the same rounding of terms whatever the blocks of keys are."""
     import ml_dtypes

@@ -26,7 +26,7 @@ def results(value: object) -> list[np.ndarray]:
     return [np.asarray(one) for one in (value if isinstance(value, list | tuple) else (value,))]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @examples(40, brief=2)
 @given(kernel=random_kernels(), size=SIZES)
 def test_five_schedules_have_the_bits_of_the_interpreter(kernel: RandomKernel, size: tuple[int, int, int]) -> None:

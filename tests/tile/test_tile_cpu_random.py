@@ -85,7 +85,7 @@ def run_native(module: Module, name: str, args: list[np.ndarray], target: CpuTar
 SIZES = st.sampled_from([0, 1, 2, 3, 7, 16, 35])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @given(modules(), st.tuples(SIZES, SIZES, SIZES), st.sampled_from([NEON, AVX2, AVX512]))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_functions_as_machine_code(module: Module, sizes: tuple[int, int, int], target: CpuTarget) -> None:
@@ -112,7 +112,7 @@ SUMS = product(
 )
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("dtype", "terms", "target"), some_of_each(SUMS, key=itemgetter(0, 1)))
 def test_sums_keep_the_lanes_of_their_order(dtype: str, terms: str, target: CpuTarget) -> None:
     """However many elements a vector holds and however long the body is."""
